@@ -1,0 +1,213 @@
+//! The algorithms: one file a family, each with its closed form, its steps and its schedule.
+//!
+//! To add one, write a file beside `ring.rs`, its `mod` line and one line in [`FAMILIES`]. The
+//! tests walk the registry: an algorithm that is not documented, priced, sourced or whose steps do
+//! not sum to its closed form fails the build.
+
+mod binomial;
+mod chain;
+mod meta;
+mod registry;
+mod ring;
+mod step;
+
+pub use meta::{Library, Meta, Reason};
+pub use registry::{Named, Registry};
+pub use step::{Route, Share, Step};
+
+use crate::formula::{At, Cost, Expr, Field, Form, Phase, Rational, Shape};
+use crate::schedule::Schedule;
+
+/// Every built-in family; the order is the order of every list that people see.
+pub static FAMILIES: &[&[&dyn Algorithm]] = &[ring::FAMILY, chain::FAMILY, binomial::FAMILY];
+
+/// How a closed form relates to what its schedule costs under the asked ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Guarantee {
+    /// It is the makespan.
+    Equal,
+    /// The makespan is at most this.
+    UpperBound,
+    /// The ratio to the makespan tends to 1 as the vector grows.
+    Asymptotic,
+}
+
+/// What the author of an algorithm writes.
+///
+/// The generic methods make this trait unfit for `dyn`; every `ClosedForm` is an [`Algorithm`].
+pub trait ClosedForm: Sync {
+    /// Names, summary and source.
+    fn meta(&self) -> &'static Meta;
+
+    /// Why it cannot run for this shape; N ≥ 2 and the collective are checked before.
+    ///
+    /// # Errors
+    /// The reason, in words that end the sentence "does not apply: …".
+    fn applies(&self, _shape: &Shape) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// What it costs under `v.shape.ports`, for N ≥ 2.
+    ///
+    /// n_α and n_γ are of the form a + b·P, n_β of the form a + b/P, from P = 2 on: the best P is
+    /// derived from two evaluations. P = 1 may be cheaper than that line.
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F>;
+
+    /// How [`Self::cost`] relates to the schedule.
+    fn guarantee(&self, _shape: &Shape) -> Guarantee {
+        Guarantee::Equal
+    }
+
+    /// The share of M that the busiest rank sends.
+    fn sent<F: Field>(&self, v: &At<F>) -> F;
+
+    /// The messages one after another that make up [`Self::cost`]: Σ count·(α + share·M/BW).
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+
+    /// The cost as its source prints it, where that differs from [`Self::cost`].
+    fn paper<F: Field>(&self, _v: &At<F>) -> Option<Cost<F>> {
+        None
+    }
+
+    /// The limit for large vectors as its source prints it, for pipelines.
+    fn asymptotic<F: Field>(&self, _v: &At<F>) -> Option<Cost<F>> {
+        None
+    }
+
+    /// Whether P is a parameter of it.
+    fn is_pipelined(&self) -> bool {
+        false
+    }
+
+    /// Partners that a rank talks to at once where no step is to wait for a port.
+    fn ports_needed(&self, _shape: &Shape) -> u32 {
+        1
+    }
+
+    /// The schedule that the closed form prices.
+    fn schedule(&self, _shape: &Shape) -> Option<Box<dyn Schedule>> {
+        None
+    }
+}
+
+/// An algorithm behind a pointer: what registries hold.
+///
+/// Implemented by every [`ClosedForm`]; do not implement it by hand.
+pub trait Algorithm: Sync {
+    /// Names, summary and source.
+    fn meta(&self) -> &'static Meta;
+    /// Why it cannot run for this shape.
+    ///
+    /// # Errors
+    /// The reason in words.
+    fn applies(&self, shape: &Shape) -> Result<(), Reason>;
+    /// The cost over `f64`.
+    fn price(&self, v: &At<f64>) -> Cost<f64>;
+    /// The cost over exact fractions.
+    fn prove(&self, v: &At<Rational>) -> Cost<Rational>;
+    /// The cost over symbols.
+    fn print(&self, v: &At<Expr>) -> Cost<Expr>;
+    /// Another stated cost over `f64`; [`Form::Paper`] falls back to the exact one.
+    fn price_form(&self, v: &At<f64>, form: Form) -> Option<Cost<f64>>;
+    /// Another stated cost over symbols.
+    fn print_form(&self, v: &At<Expr>, form: Form) -> Option<Cost<Expr>>;
+    /// How the exact cost relates to the schedule.
+    fn guarantee(&self, shape: &Shape) -> Guarantee;
+    /// The share of M that the busiest rank sends, over `f64`.
+    fn sent(&self, v: &At<f64>) -> f64;
+    /// The same over exact fractions.
+    fn sent_exactly(&self, v: &At<Rational>) -> Rational;
+    /// The messages one after another.
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+    /// Whether P is a parameter of it.
+    fn is_pipelined(&self) -> bool;
+    /// Partners at once.
+    fn ports_needed(&self, shape: &Shape) -> u32;
+    /// The schedule that the closed form prices.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>>;
+}
+
+impl<T: ClosedForm> Algorithm for T {
+    fn meta(&self) -> &'static Meta {
+        ClosedForm::meta(self)
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        let meta = ClosedForm::meta(self);
+        if !meta.collectives.contains(&shape.collective) {
+            return Err(Reason::from(format!("it is no {}", shape.collective)));
+        }
+        // One rank has nothing to send, whatever the algorithm.
+        if shape.ranks <= 1 { Ok(()) } else { ClosedForm::applies(self, shape) }
+    }
+
+    fn price(&self, v: &At<f64>) -> Cost<f64> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn prove(&self, v: &At<Rational>) -> Cost<Rational> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn print(&self, v: &At<Expr>) -> Cost<Expr> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn price_form(&self, v: &At<f64>, form: Form) -> Option<Cost<f64>> {
+        stated(self, v, form)
+    }
+
+    fn print_form(&self, v: &At<Expr>, form: Form) -> Option<Cost<Expr>> {
+        stated(self, v, form)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        ClosedForm::guarantee(self, shape)
+    }
+
+    fn sent(&self, v: &At<f64>) -> f64 {
+        if v.shape.ranks <= 1 { 0.0 } else { ClosedForm::sent(self, v) }
+    }
+
+    fn sent_exactly(&self, v: &At<Rational>) -> Rational {
+        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        if shape.ranks > 1 {
+            ClosedForm::steps(self, shape, emit);
+        }
+    }
+
+    fn is_pipelined(&self) -> bool {
+        ClosedForm::is_pipelined(self)
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        ClosedForm::ports_needed(self, shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        ClosedForm::schedule(self, shape)
+    }
+}
+
+fn stated<A: ClosedForm, F: Field>(algorithm: &A, v: &At<F>, form: Form) -> Option<Cost<F>> {
+    if v.shape.ranks <= 1 {
+        return Some(Cost::zero());
+    }
+    match form {
+        Form::Exact => Some(algorithm.cost(v)),
+        Form::Paper => algorithm.paper(v).or_else(|| Some(algorithm.cost(v))),
+        Form::Asymptotic => algorithm.asymptotic(v),
+    }
+}
+
+/// The coefficients of `algorithm` for a concrete shape, all phases together.
+#[must_use]
+pub fn coefficients(algorithm: &dyn Algorithm, shape: Shape) -> Phase<f64> {
+    algorithm.price(&At::numbers(shape)).total()
+}
+
+#[cfg(test)]
+mod tests;

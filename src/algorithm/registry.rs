@@ -1,0 +1,112 @@
+//! Finding algorithms by the names that people and libraries use.
+
+use super::{Algorithm, FAMILIES};
+use crate::collective::Collective;
+use crate::error::{Error, Result, nearest};
+use crate::formula::Form;
+
+/// A set of algorithms: the built-in ones, and what a program adds.
+#[derive(Clone)]
+pub struct Registry {
+    algorithms: Vec<&'static dyn Algorithm>,
+}
+
+/// An algorithm with the cost that a name such as `dbt(asymptotic)` asks of it.
+#[derive(Clone, Copy)]
+pub struct Named {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs.
+    pub form: Form,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::builtin()
+    }
+}
+
+impl Registry {
+    /// All built-in algorithms, in the order of their families.
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self { algorithms: FAMILIES.iter().flat_map(|f| f.iter().copied()).collect() }
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub fn with(mut self, algorithm: &'static dyn Algorithm) -> Self {
+        self.algorithms.push(algorithm);
+        self
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &'static dyn Algorithm> + '_ {
+        self.algorithms.iter().copied()
+    }
+
+    /// Those that implement `collective`.
+    pub fn of(&self, collective: Collective) -> impl Iterator<Item = &'static dyn Algorithm> + '_ {
+        self.iter().filter(move |a| a.meta().collectives.contains(&collective))
+    }
+
+    /// The algorithm of `collective` called `name`, or the reason why there is none.
+    ///
+    /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
+    /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
+    /// themselves where the ranks are no power of two.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one; a known one of another collective.
+    pub fn find(&self, collective: Collective, name: &str) -> Result<Named> {
+        let (plain, form) = split_form(name)?;
+        if let Some(algorithm) = self.of(collective).find(|a| a.meta().is_called(plain)) {
+            return Ok(Named { algorithm, form });
+        }
+        Err(self.not_found(collective, plain))
+    }
+
+    fn not_found(&self, collective: Collective, name: &str) -> Error {
+        if let Some(other) = self.iter().find(|a| a.meta().is_called(name)) {
+            let names: Vec<_> = other.meta().collectives.iter().map(|c| c.name()).collect();
+            return Error::unsupported(format!(
+                "`{name}` is no {} algorithm: it is {}",
+                collective.name(),
+                names.join(", ")
+            ))
+            .mend(format!("known are {}", self.ids(collective).join(", ")));
+        }
+        let lower = name.to_ascii_lowercase();
+        let names = self.of(collective).flat_map(|a| {
+            std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied())
+        });
+        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(
+            match nearest(&lower, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are {}", self.ids(collective).join(", ")),
+            },
+        )
+    }
+
+    fn ids(&self, collective: Collective) -> Vec<&'static str> {
+        self.of(collective).map(|a| a.meta().id).collect()
+    }
+}
+
+/// Splits `dbt(asymptotic)` into the name and the form.
+fn split_form(name: &str) -> Result<(&str, Form)> {
+    let Some((plain, suffix)) = name.trim().strip_suffix(')').and_then(|n| n.split_once('('))
+    else {
+        return Ok((name.trim(), Form::Exact));
+    };
+    let form = match suffix {
+        "paper" => Form::Paper,
+        "asymptotic" => Form::Asymptotic,
+        "fold" => Form::Exact,
+        other => {
+            return Err(Error::input(format!("`{name}` asks for an unknown form `{other}`"))
+                .mend("write (paper), (asymptotic) or (fold)"));
+        }
+    };
+    Ok((plain.trim_end(), form))
+}

@@ -1,0 +1,171 @@
+//! The one error type of the library.
+
+use std::fmt;
+
+/// What went wrong, where, and what would be accepted.
+///
+/// It displays as up to three lines without indentation of the first:
+///
+/// ```text
+/// `16 Mb` is 16 megabits, not bytes
+///   --size 16 Mb
+///   write 16MB (10^6 bytes) or 16MiB (2^20 bytes)
+/// ```
+///
+/// The causes are private; ask with the `is_` predicates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Inner {
+    kind: Kind,
+    what: String,
+    place: Option<String>,
+    mend: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Input,
+    Unsupported,
+    Unknown,
+    Profile,
+}
+
+/// The result of every fallible call of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, what: what.into(), place: None, mend: None }))
+    }
+
+    /// A value that has no meaning where it stands.
+    pub fn input(what: impl Into<String>) -> Self {
+        Self::new(Kind::Input, what)
+    }
+
+    /// An algorithm that cannot run for the asked ranks, ports or machine.
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, what)
+    }
+
+    /// A figure that the question needs and nobody gave.
+    pub fn unknown(what: impl Into<String>) -> Self {
+        Self::new(Kind::Unknown, what)
+    }
+
+    /// A machine description that cannot be used.
+    pub fn profile(what: impl Into<String>) -> Self {
+        Self::new(Kind::Profile, what)
+    }
+
+    /// Says where: an option with its value, a file with its line. The innermost place wins.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.0.place.get_or_insert_with(|| place.into());
+        self
+    }
+
+    /// Says what would be accepted.
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.0.mend = Some(mend.into());
+        self
+    }
+
+    /// Whether a value given by the user has no meaning.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        self.0.kind == Kind::Input
+    }
+
+    /// Whether an algorithm does not apply to the question.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        self.0.kind == Kind::Unsupported
+    }
+
+    /// Whether a needed figure is unknown.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.0.kind == Kind::Unknown
+    }
+
+    /// Whether a machine description is at fault.
+    #[must_use]
+    pub fn is_profile(&self) -> bool {
+        self.0.kind == Kind::Profile
+    }
+
+    /// The first line alone: what went wrong.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.0.what
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.what)?;
+        for line in [&self.0.place, &self.0.mend].into_iter().flatten() {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The name among `known` that is nearest to `typed`, if any is near enough to be a slip.
+#[must_use]
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let budget = 1 + typed.chars().count() / 3;
+    known
+        .into_iter()
+        .map(|name| (distance(typed, name), name))
+        .filter(|&(d, _)| d <= budget)
+        .min_by_key(|&(d, _)| d)
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein distance: the least number of letters to insert, delete or change.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_lines() {
+        let e = Error::input("bad").at("--size x").mend("write 16MiB");
+        assert_eq!(e.to_string(), "bad\n  --size x\n  write 16MiB");
+        assert!(e.is_input() && !e.is_unsupported());
+    }
+
+    #[test]
+    fn the_innermost_place_wins() {
+        assert_eq!(Error::input("a").at("inner").at("outer").to_string(), "a\n  inner");
+    }
+
+    #[test]
+    fn nearest_finds_slips_and_nothing_else() {
+        let known = ["ring", "rabenseifner", "bruck"];
+        assert_eq!(nearest("rabenseifer", known), Some("rabenseifner"));
+        assert_eq!(nearest("rign", known), Some("ring"));
+        assert_eq!(nearest("zzzzzzzz", known), None);
+    }
+}

@@ -1,0 +1,280 @@
+//! A machine as the engine sees it: tiers of links with their rates, and who sits where.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use crate::algorithm::{Route, Step};
+use crate::error::{Error, Result};
+use crate::formula::{Level, Ports};
+use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+
+/// Links of one kind: those inside a node, or those between nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tier {
+    /// The name in reports.
+    pub name: String,
+    /// Ranks in one domain of such links; absent: no limit.
+    pub span: Option<NonZeroU32>,
+    /// α: the time of an empty message.
+    pub alpha: Option<Seconds>,
+    /// The rate of one port in one direction.
+    pub bandwidth: Option<Bandwidth>,
+    /// Transfers a rank can make at once.
+    pub ports: Ports,
+    /// Ports that all ranks of a domain of the tier below share; absent: each has its own.
+    pub nics: Option<NonZeroU32>,
+    /// Bandwidth offered below over bandwidth towards the rest: 1 where the fabric does not block.
+    pub oversubscription: Ratio,
+    /// A switch that computes or multicasts.
+    pub switch: Option<Switch>,
+}
+
+/// What a switch can do beside forwarding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Switch {
+    /// α_sw: the time of one hop through it.
+    pub alpha: Option<Seconds>,
+    /// It can send one message on to many: broadcast, all-gather.
+    pub multicast: bool,
+    /// It can add: reduce, reduce-scatter; with multicast also all-reduce.
+    pub alu: bool,
+}
+
+/// How ranks are laid over domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Placement {
+    /// Ranks 0 … G − 1 in the first domain, the next G in the second.
+    #[default]
+    Block,
+    /// Rank r in domain r mod D.
+    Cyclic,
+}
+
+impl FromStr for Placement {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "block" => Ok(Self::Block),
+            "cyclic" => Ok(Self::Cyclic),
+            _ => Err(Error::input(format!("`{text}` is no placement")).mend("write block or cyclic")),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Block { "block" } else { "cyclic" })
+    }
+}
+
+/// Tiers from the innermost out, and what a call costs beside its messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fabric {
+    /// The tiers; at least one, and only the last may be without limit.
+    pub tiers: Vec<Tier>,
+    /// How ranks are laid over domains.
+    pub placement: Placement,
+    /// γ: the time to reduce one byte; absent: unknown, and not priced.
+    pub gamma: Option<SecondsPerByte>,
+    /// What one call costs before its first message.
+    pub launch: Seconds,
+}
+
+impl Tier {
+    /// Links with one full-duplex port a rank and no limit.
+    #[must_use]
+    pub fn new(name: impl Into<String>, alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        Self {
+            name: name.into(),
+            span: None,
+            alpha: Some(alpha),
+            bandwidth: Some(bandwidth),
+            ports: Ports::ONE,
+            nics: None,
+            oversubscription: Ratio(1.0),
+            switch: None,
+        }
+    }
+
+    pub(crate) fn alpha(&self) -> Result<f64> {
+        let unknown = || {
+            Error::unknown(format!("α of {} is unknown, and messages cross it", self.name))
+                .mend("give it with --alpha or --alpha-inter, or choose another --profile")
+        };
+        self.alpha.map(|a| a.0).ok_or_else(unknown)
+    }
+
+    /// Seconds a byte.
+    pub(crate) fn inverse(&self) -> Result<f64> {
+        let unknown = || {
+            Error::unknown(format!("the bandwidth of {} is unknown, and data cross it", self.name))
+                .mend("give it with --bw or --bw-inter, or choose another --profile")
+        };
+        self.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
+    }
+}
+
+/// What one step asks of the machine's links.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Crossing {
+    /// The outermost tier that it crosses: its α counts.
+    pub tier: usize,
+    /// The bytes of the step through one port of that tier, over those of one flow.
+    pub load: f64,
+    /// The same on the innermost tier, for what stays inside beside.
+    pub inner_load: f64,
+}
+
+impl Fabric {
+    /// One tier of equal links.
+    #[must_use]
+    pub fn flat(alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        Self::new(vec![Tier::new("link", alpha, bandwidth)])
+    }
+
+    /// Tiers from the innermost out, ranks in blocks, γ unknown, no launch overhead.
+    #[must_use]
+    pub fn new(tiers: Vec<Tier>) -> Self {
+        Self { tiers, placement: Placement::Block, gamma: None, launch: Seconds(0.0) }
+    }
+
+    /// How many tiers `ranks` ranks span.
+    ///
+    /// # Errors
+    /// More ranks than the outermost tier joins.
+    pub fn depth(&self, ranks: u32) -> Result<usize> {
+        let fits = |t: &Tier| t.span.is_none_or(|s| s.get() >= ranks);
+        self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
+            let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
+            Error::input(format!("{ranks} ranks are more than the machine joins"))
+                .mend(format!("ask for at most {most}, or name a profile with a network"))
+        })
+    }
+
+    /// Ranks in a domain of the innermost tier.
+    #[must_use]
+    pub fn group(&self) -> Option<NonZeroU32> {
+        self.tiers.first().and_then(|t| t.span)
+    }
+
+    /// The tier that a part of a composition runs over.
+    pub(crate) fn tier(&self, level: Level, ranks: u32) -> Result<usize> {
+        match level {
+            Level::Inner => Ok(0),
+            Level::Flat | Level::Outer => Ok(self.depth(ranks)? - 1),
+        }
+    }
+
+    /// Ports on the outermost tier that `ranks` ranks span.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins.
+    pub fn ports(&self, ranks: u32) -> Result<Ports> {
+        Ok(self.tiers[self.depth(ranks)? - 1].ports)
+    }
+
+    /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
+    #[must_use]
+    pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
+        for tier in &mut self.tiers {
+            tier.alpha = tier.alpha.map(|a| a * alpha);
+            tier.bandwidth = tier.bandwidth.map(|b| b * beta);
+        }
+        self
+    }
+
+    /// Which links a step of a collective over `ranks` ranks crosses.
+    pub(crate) fn crossing(&self, step: &Step, ranks: u32) -> Result<Crossing> {
+        let depth = self.depth(ranks)?;
+        let inner = Crossing { tier: 0, load: 1.0, inner_load: 0.0 };
+        match step.level {
+            Level::Inner => return Ok(inner),
+            Level::Outer => {
+                let tier = depth - 1;
+                return Ok(Crossing { tier, load: self.sharing(tier, step.flows), inner_load: 0.0 });
+            }
+            Level::Flat => {}
+        }
+        for tier in (1..depth).rev() {
+            let Some(span) = self.tiers[tier - 1].span else { continue };
+            let flows = self.flows(step.route, ranks, span.get());
+            if flows == 0 {
+                continue;
+            }
+            let rails = f64::from(step.rails);
+            let load = self.sharing(tier, flows.max(step.rails)) / rails;
+            // Of a rank's flows over as many rails as ranks, one in `span` leaves the domain.
+            let spread = step.rails >= span.get();
+            let inner_load = if spread { 1.0 - 1.0 / f64::from(span.get()) } else { 1.0 };
+            let inside = flows < span.get() || step.rails > 1;
+            return Ok(Crossing { tier, load, inner_load: if inside { inner_load } else { 0.0 } });
+        }
+        Ok(inner)
+    }
+
+    /// Flows over the busiest port of `tier` when `flows` leave each domain at once.
+    fn sharing(&self, tier: usize, flows: u32) -> f64 {
+        let tier = &self.tiers[tier];
+        let flows = tier.nics.map_or(1, |nics| flows.div_ceil(nics.get()));
+        f64::from(flows.max(1)) * tier.oversubscription.0
+    }
+
+    /// Flows that leave a domain of `span` ranks at once.
+    fn flows(&self, route: Route, n: u32, span: u32) -> u32 {
+        if n <= span {
+            return 0;
+        }
+        match self.placement {
+            Placement::Block => block_flows(route, n, span),
+            Placement::Cyclic => cyclic_flows(route, n, span),
+        }
+    }
+}
+
+fn block_flows(route: Route, n: u32, span: u32) -> u32 {
+    match route {
+        Route::Offset(d) => (d % n).min(n - d % n).min(span),
+        Route::Xor(d) if span % (2 * d) == 0 => 0,
+        Route::Xor(d) if d >= span => span,
+        Route::Xor(d) => most_crossing(n, span, |r| r ^ d),
+        Route::Grow(d) if 2 * d <= span => 0,
+        Route::Grow(d) if d >= span => span,
+        Route::Grow(d) => 2 * d - span,
+        Route::Tree | Route::Root => 1,
+        Route::All => span * (n - span),
+        Route::Switch => 0,
+    }
+}
+
+fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
+    let domains = n.div_ceil(span);
+    let distance = match route {
+        Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
+        Route::Tree => return span,
+        Route::Root => return 1,
+        Route::All => return span * (n - span),
+        Route::Switch => return 0,
+    };
+    // A distance of whole turns round the domains comes back to the same one. An exclusive or is
+    // such a turn only where the domains are a power of two.
+    let whole = distance % domains == 0;
+    let stays = match route {
+        Route::Xor(_) => whole && domains.is_power_of_two(),
+        _ => whole,
+    };
+    if stays { 0 } else { span }
+}
+
+/// The most ranks of one domain whose partner sits in another.
+fn most_crossing(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
+    (0..n.div_ceil(span))
+        .map(|domain| {
+            let ranks = domain * span..((domain + 1) * span).min(n);
+            let leaves = |&r: &u32| partner(r) < n && partner(r) / span != domain;
+            ranks.filter(leaves).count() as u32
+        })
+        .max()
+        .unwrap_or(0)
+}

@@ -1,0 +1,213 @@
+//! Formulas as symbols: a closed form evaluated over [`Expr`] is its own text.
+
+use std::ops::{Add, Div, Mul, Sub};
+use std::rc::Rc;
+
+use super::{At, Cost, Field, ceil_lg, floor_lg};
+use crate::algorithm::Algorithm;
+use crate::quantity::Ratio;
+
+/// A letter in a formula.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Symbol {
+    /// Ranks.
+    N,
+    /// Segments of a pipeline.
+    P,
+    /// Ranks in an inner domain.
+    G,
+    /// Bytes.
+    M,
+    /// Time of an empty message: over any link, inside a domain, between domains.
+    Alpha(Links),
+    /// Rate of one port.
+    Bandwidth(Links),
+    /// Time to reduce one byte.
+    Gamma,
+    /// Time through a switch that computes or multicasts.
+    AlphaSwitch,
+    /// n_β of a double binary tree.
+    CReal,
+    /// How much faster the root's port is.
+    RootSpeedup,
+}
+
+/// Which links a symbol speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Links {
+    /// All are alike.
+    Any,
+    /// Inside a domain.
+    Inner,
+    /// Between domains.
+    Outer,
+}
+
+/// A whole-number function that formulas name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// ⌈lg n⌉.
+    CeilLg,
+    /// ⌊lg n⌋.
+    FloorLg,
+    /// 2^⌊lg n⌋.
+    PowerBelow,
+    /// ⌊a⌋.
+    Floor,
+    /// ⌈a⌉.
+    Ceil,
+    /// A function that the algorithm's page defines, by name; its value by its rule.
+    Named(&'static str, fn(&[u64]) -> u64),
+}
+
+impl Function {
+    /// The value for the given arguments, rounded where the function rounds.
+    #[must_use]
+    pub fn value(self, arguments: &[f64]) -> f64 {
+        let first = arguments.first().copied().unwrap_or(0.0);
+        match self {
+            Self::CeilLg => f64::from(ceil_lg(first as u32)),
+            Self::FloorLg => f64::from(floor_lg(first as u32)),
+            Self::PowerBelow => f64::from(1_u32 << floor_lg(first as u32)),
+            // A quotient of whole numbers is off by rounding only; a whole one must stay.
+            Self::Floor => (first + 1e-9).floor(),
+            Self::Ceil => (first - 1e-9).ceil(),
+            Self::Named(_, rule) => {
+                let whole: Vec<u64> = arguments.iter().map(|&a| a as u64).collect();
+                rule(&whole) as f64
+            }
+        }
+    }
+}
+
+/// A formula as a tree. Arithmetic builds it, and drops only `0 +`, `1 ·` and `0 ·`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr(Rc<Node>);
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Node {
+    Int(i64),
+    Real(Symbol, f64),
+    Symbol(Symbol),
+    Add(Expr, Expr),
+    Sub(Expr, Expr),
+    Mul(Expr, Expr),
+    Div(Expr, Expr),
+    Call(Function, Vec<Expr>),
+}
+
+impl Expr {
+    /// A letter.
+    #[must_use]
+    pub fn symbol(symbol: Symbol) -> Self {
+        Self::from(Node::Symbol(symbol))
+    }
+
+    pub(super) fn node(&self) -> &Node {
+        &self.0
+    }
+
+    fn as_int(&self) -> Option<i64> {
+        match self.node() {
+            Node::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the number 0.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.as_int() == Some(0)
+    }
+
+    /// The value with the given number for each letter.
+    #[must_use]
+    pub fn evaluate(&self, letters: &dyn Fn(Symbol) -> f64) -> f64 {
+        match self.node() {
+            Node::Int(value) => *value as f64,
+            Node::Real(_, value) => *value,
+            Node::Symbol(symbol) => letters(*symbol),
+            Node::Add(a, b) => a.evaluate(letters) + b.evaluate(letters),
+            Node::Sub(a, b) => a.evaluate(letters) - b.evaluate(letters),
+            Node::Mul(a, b) => a.evaluate(letters) * b.evaluate(letters),
+            Node::Div(a, b) => a.evaluate(letters) / b.evaluate(letters),
+            Node::Call(function, arguments) => {
+                let values: Vec<f64> = arguments.iter().map(|a| a.evaluate(letters)).collect();
+                function.value(&values)
+            }
+        }
+    }
+}
+
+impl From<Node> for Expr {
+    fn from(node: Node) -> Self {
+        Self(Rc::new(node))
+    }
+}
+
+impl Field for Expr {
+    fn int(value: i64) -> Self {
+        Self::from(Node::Int(value))
+    }
+
+    fn call(function: Function, arguments: &[&Self], _: u64) -> Self {
+        Self::from(Node::Call(function, arguments.iter().map(|&a| a.clone()).collect()))
+    }
+
+    fn parameter(symbol: Symbol, value: Ratio) -> Self {
+        Self::from(Node::Real(symbol, value.0))
+    }
+
+    fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self> {
+        algorithm.print(v)
+    }
+}
+
+impl Add for Expr {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        match (self.as_int(), other.as_int()) {
+            (Some(a), Some(b)) => Self::int(a + b),
+            (Some(0), _) => other,
+            (_, Some(0)) => self,
+            _ => Self::from(Node::Add(self, other)),
+        }
+    }
+}
+
+impl Sub for Expr {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        match (self.as_int(), other.as_int()) {
+            (Some(a), Some(b)) => Self::int(a - b),
+            (_, Some(0)) => self,
+            _ => Self::from(Node::Sub(self, other)),
+        }
+    }
+}
+
+impl Mul for Expr {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        match (self.as_int(), other.as_int()) {
+            (Some(a), Some(b)) => Self::int(a * b),
+            (Some(0), _) | (_, Some(1)) => self,
+            (Some(1), _) | (_, Some(0)) => other,
+            _ => Self::from(Node::Mul(self, other)),
+        }
+    }
+}
+
+impl Div for Expr {
+    type Output = Self;
+
+    fn div(self, other: Self) -> Self {
+        match (self.as_int(), other.as_int()) {
+            (Some(0), _) | (_, Some(1)) => self,
+            _ => Self::from(Node::Div(self, other)),
+        }
+    }
+}

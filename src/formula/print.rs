@@ -1,0 +1,233 @@
+//! Formulas as people read them: text, text with the numbers put in, LaTeX.
+
+use std::fmt::Write;
+
+use super::expr::{Expr, Function, Links, Node, Symbol};
+use super::{Cost, Field, Level};
+use crate::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+
+/// How a formula is written.
+#[derive(Debug, Clone, Copy)]
+pub enum Notation<'a> {
+    /// `2·(N − 1)·α + 2·(N − 1)/N·M/BW`.
+    Text,
+    /// The same with the numbers put in: `2·(64 − 1)·5 µs + …`.
+    Numbers(&'a Values),
+    /// The same as LaTeX, without the dollar signs.
+    Latex,
+}
+
+/// The numbers that [`Notation::Numbers`] puts in.
+#[derive(Debug, Clone, Copy)]
+pub struct Values {
+    /// N.
+    pub ranks: u32,
+    /// P.
+    pub segments: u32,
+    /// G.
+    pub group: u32,
+    /// M.
+    pub size: Volume,
+    /// α over any link, or inside a domain.
+    pub alpha: Seconds,
+    /// BW over any link, or inside a domain.
+    pub bandwidth: Bandwidth,
+    /// α between domains.
+    pub alpha_outer: Seconds,
+    /// BW between domains.
+    pub bandwidth_outer: Bandwidth,
+    /// γ.
+    pub gamma: SecondsPerByte,
+    /// α_sw.
+    pub alpha_switch: Seconds,
+}
+
+impl Cost<Expr> {
+    /// The whole formula: Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over the phases.
+    ///
+    /// `gamma` says whether the reduction is part of it.
+    #[must_use]
+    pub fn formula(&self, gamma: bool) -> Expr {
+        let letter = Expr::symbol;
+        self.phases().fold(Expr::int(0), |sum, phase| {
+            let links = match phase.level {
+                Level::Flat => Links::Any,
+                Level::Inner => Links::Inner,
+                Level::Outer => Links::Outer,
+            };
+            let sum = sum + phase.switch.clone() * letter(Symbol::AlphaSwitch);
+            let sum = sum + phase.alpha.clone() * letter(Symbol::Alpha(links));
+            let sum = sum
+                + phase.beta.clone() * letter(Symbol::M) / letter(Symbol::Bandwidth(links));
+            if !gamma {
+                return sum;
+            }
+            sum + phase.gamma.clone() * letter(Symbol::M) * letter(Symbol::Gamma)
+        })
+    }
+}
+
+impl Expr {
+    /// The formula in the given notation.
+    #[must_use]
+    pub fn write(&self, notation: Notation<'_>) -> String {
+        let mut out = String::new();
+        write_expr(&mut out, self, notation, Strength::Sum);
+        out
+    }
+}
+
+/// How tightly a place binds; a weaker expression there needs parentheses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Sum,
+    Product,
+    Atom,
+}
+
+fn strength(expr: &Expr, notation: Notation<'_>) -> Strength {
+    match expr.node() {
+        Node::Add(..) | Node::Sub(..) => Strength::Sum,
+        Node::Div(..) if matches!(notation, Notation::Latex) => Strength::Atom,
+        Node::Mul(..) | Node::Div(..) => Strength::Product,
+        // `100 GB/s` contains a slash.
+        Node::Symbol(Symbol::Bandwidth(_) | Symbol::Gamma)
+            if matches!(notation, Notation::Numbers(_)) =>
+        {
+            Strength::Product
+        }
+        _ => Strength::Atom,
+    }
+}
+
+fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Strength) {
+    let parenthesised = strength(expr, notation) < place;
+    let latex = matches!(notation, Notation::Latex);
+    if parenthesised {
+        out.push('(');
+    }
+    let mut binary = |a: &Expr, sign: &str, b: &Expr, left: Strength, right: Strength| {
+        write_expr(out, a, notation, left);
+        out.push_str(sign);
+        write_expr(out, b, notation, right);
+    };
+    use Strength::{Atom, Product, Sum};
+    match expr.node() {
+        Node::Add(a, b) => binary(a, " + ", b, Sum, Sum),
+        Node::Sub(a, b) => binary(a, if latex { " - " } else { " − " }, b, Sum, Product),
+        Node::Mul(a, b) => {
+            // A unit such as `450 GB/s` only stands behind a division, where it is bracketed.
+            binary(a, if latex { " \\cdot " } else { "·" }, b, Product, Product);
+        }
+        Node::Div(a, b) if latex => {
+            out.push_str("\\frac{");
+            write_expr(out, a, notation, Sum);
+            out.push_str("}{");
+            write_expr(out, b, notation, Sum);
+            out.push('}');
+        }
+        Node::Div(a, b) => binary(a, "/", b, Product, Atom),
+        Node::Int(value) => push(out, format_args!("{value}")),
+        Node::Real(_, value) => push(out, format_args!("{value}")),
+        Node::Symbol(symbol) => match notation {
+            Notation::Text => out.push_str(letter(*symbol)),
+            Notation::Latex => out.push_str(latex_letter(*symbol)),
+            Notation::Numbers(values) => write_value(out, *symbol, values),
+        },
+        Node::Call(function, arguments) => write_call(out, *function, arguments, notation),
+    }
+    if parenthesised {
+        out.push(')');
+    }
+}
+
+fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation: Notation<'_>) {
+    let latex = matches!(notation, Notation::Latex);
+    let (open, close) = match (function, latex) {
+        (Function::CeilLg, false) => ("⌈lg ", "⌉"),
+        (Function::CeilLg, true) => ("\\lceil \\lg ", " \\rceil"),
+        (Function::FloorLg, false) => ("⌊lg ", "⌋"),
+        (Function::FloorLg, true) => ("\\lfloor \\lg ", " \\rfloor"),
+        (Function::PowerBelow, false) => ("2^⌊lg ", "⌋"),
+        (Function::PowerBelow, true) => ("2^{\\lfloor \\lg ", " \\rfloor}"),
+        (Function::Floor, false) => ("⌊", "⌋"),
+        (Function::Floor, true) => ("\\lfloor ", " \\rfloor"),
+        (Function::Ceil, false) => ("⌈", "⌉"),
+        (Function::Ceil, true) => ("\\lceil ", " \\rceil"),
+        (Function::Named(name, _), false) => (name, ")"),
+        (Function::Named(name, _), true) => {
+            push(out, format_args!("\\mathrm{{{name}}}"));
+            ("", ")")
+        }
+    };
+    out.push_str(open);
+    // A logarithm takes an atom, brackets and argument lists take anything.
+    let place = match function {
+        Function::CeilLg | Function::FloorLg | Function::PowerBelow => Strength::Atom,
+        _ => Strength::Sum,
+    };
+    if matches!(function, Function::Named(..)) {
+        out.push('(');
+    }
+    for (i, argument) in arguments.iter().enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        write_expr(out, argument, notation, place);
+    }
+    out.push_str(close);
+}
+
+fn letter(symbol: Symbol) -> &'static str {
+    match symbol {
+        Symbol::N => "N",
+        Symbol::P => "P",
+        Symbol::G => "G",
+        Symbol::M => "M",
+        Symbol::Alpha(Links::Any) => "α",
+        Symbol::Alpha(Links::Inner) => "α₁",
+        Symbol::Alpha(Links::Outer) => "α₂",
+        Symbol::Bandwidth(Links::Any) => "BW",
+        Symbol::Bandwidth(Links::Inner) => "BW₁",
+        Symbol::Bandwidth(Links::Outer) => "BW₂",
+        Symbol::Gamma => "γ",
+        Symbol::AlphaSwitch => "α_sw",
+        Symbol::CReal => "c",
+        Symbol::RootSpeedup => "r",
+    }
+}
+
+fn latex_letter(symbol: Symbol) -> &'static str {
+    match symbol {
+        Symbol::Alpha(Links::Any) => "\\alpha",
+        Symbol::Alpha(Links::Inner) => "\\alpha_1",
+        Symbol::Alpha(Links::Outer) => "\\alpha_2",
+        Symbol::Bandwidth(Links::Any) => "\\mathrm{BW}",
+        Symbol::Bandwidth(Links::Inner) => "\\mathrm{BW}_1",
+        Symbol::Bandwidth(Links::Outer) => "\\mathrm{BW}_2",
+        Symbol::Gamma => "\\gamma",
+        Symbol::AlphaSwitch => "\\alpha_\\mathrm{sw}",
+        plain => letter(plain),
+    }
+}
+
+fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
+    match symbol {
+        Symbol::N => push(out, format_args!("{}", values.ranks)),
+        Symbol::P => push(out, format_args!("{}", values.segments)),
+        Symbol::G => push(out, format_args!("{}", values.group)),
+        Symbol::M => push(out, format_args!("{}", values.size)),
+        Symbol::Alpha(Links::Outer) => push(out, format_args!("{}", values.alpha_outer)),
+        Symbol::Alpha(_) => push(out, format_args!("{}", values.alpha)),
+        Symbol::Bandwidth(Links::Outer) => push(out, format_args!("{}", values.bandwidth_outer)),
+        Symbol::Bandwidth(_) => push(out, format_args!("{}", values.bandwidth)),
+        Symbol::Gamma => push(out, format_args!("{}", values.gamma)),
+        Symbol::AlphaSwitch => push(out, format_args!("{}", values.alpha_switch)),
+        Symbol::CReal | Symbol::RootSpeedup => out.push_str(letter(symbol)),
+    }
+}
+
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = out.write_fmt(text);
+}

@@ -1,0 +1,14 @@
+//! What a collective operation costs, which algorithm to use, and why.
+
+pub mod algorithm;
+pub mod collective;
+pub mod crossover;
+pub mod error;
+pub mod fabric;
+pub mod formula;
+pub mod price;
+pub mod quantity;
+pub mod schedule;
+
+pub use collective::Collective;
+pub use error::{Error, Result};

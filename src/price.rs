@@ -1,0 +1,386 @@
+//! What an algorithm costs on a machine.
+//!
+//! [`Prepared`] is the closed form with everything but M put in: two evaluations at P = 2 and 3
+//! give the lines a + b·P and c + d/P, from which the best number of segments follows,
+//! P* = √(d·M/b), the better of its two whole neighbours, and P = 1 which may be cheaper than the
+//! line. On one tier the coefficients come from the generic closed form; where ranks span several
+//! tiers they come from its steps, each on the slowest tier that it crosses.
+
+use crate::algorithm::{Algorithm, Reason};
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::formula::{At, Form, Level, Phase, Shape};
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+
+/// The price of one collective call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// P, where the algorithm is pipelined; else 1.
+    pub segments: u32,
+    /// n_α·α, messages one after another, and n_sw·α_sw.
+    pub latency: Seconds,
+    /// n_β·M/BW.
+    pub bandwidth: Seconds,
+    /// n_γ·M·γ; absent where γ is unknown and something is reduced.
+    pub compute: Option<Seconds>,
+    /// What the call costs before its first message.
+    pub launch: Seconds,
+}
+
+impl Price {
+    /// The sum of all terms that are known.
+    #[must_use]
+    pub fn total(&self) -> Seconds {
+        self.launch + self.latency + self.bandwidth + self.compute.unwrap_or_default()
+    }
+
+    /// algbw: bytes over time.
+    #[must_use]
+    pub fn algbw(&self, size: Volume) -> Bandwidth {
+        size / self.total()
+    }
+
+    /// busbw, as nccl-tests defines it.
+    #[must_use]
+    pub fn busbw(&self, size: Volume, collective: Collective, ranks: u32) -> Bandwidth {
+        self.algbw(size) * collective.busbw_factor(ranks)
+    }
+}
+
+/// Seconds, and seconds a byte, at one P.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Load {
+    latency: f64,
+    transfer: f64,
+    compute: f64,
+}
+
+impl Load {
+    fn map2(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            latency: f(self.latency, other.latency),
+            transfer: f(self.transfer, other.transfer),
+            compute: f(self.compute, other.compute),
+        }
+    }
+}
+
+/// A closed form with everything but M put in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prepared {
+    pipeline: Pipeline,
+    launch: f64,
+    /// Whether γ is unknown although something is reduced.
+    compute_unknown: bool,
+}
+
+/// The load as a function of P.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Pipeline {
+    /// P is given, or no parameter.
+    Fixed { segments: u32, load: Load },
+    /// From P = 2 on: latency a + b·P, bytes c + d/P. `first` is P = 1.
+    Free { first: Load, fixed: Load, varying: Load },
+}
+
+/// P beyond which no pipeline goes: more segments than any buffer has elements.
+const MOST_SEGMENTS: f64 = 1e9;
+
+impl Prepared {
+    /// Puts the machine into the closed form of `algorithm`.
+    ///
+    /// The ports are those of `shape`; take them from [`Fabric::ports`] unless asked otherwise.
+    ///
+    /// # Errors
+    /// The algorithm does not apply, or needs a figure that is unknown.
+    pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
+        let shape = on(shape, fabric);
+        let refuse = |why: &Reason| {
+            Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
+        };
+        algorithm.applies(&shape).map_err(|why| refuse(&why))?;
+        let load = |segments: u32| {
+            let at = if segments == 0 { shape } else { shape.with_segments(segments) };
+            load(algorithm, &at, fabric)
+        };
+        let free = algorithm.is_pipelined() && shape.params.segments.is_none();
+        let pipeline = if free {
+            let (first, two, three) = (load(1)?, load(2)?, load(3)?);
+            let varying = Load {
+                latency: three.latency - two.latency,
+                transfer: 6.0 * (two.transfer - three.transfer),
+                compute: 6.0 * (two.compute - three.compute),
+            };
+            let fixed = Load {
+                latency: two.latency - 2.0 * varying.latency,
+                transfer: two.transfer - varying.transfer / 2.0,
+                compute: two.compute - varying.compute / 2.0,
+            };
+            Pipeline::Free { first, fixed, varying }
+        } else {
+            Pipeline::Fixed { segments: shape.segments(), load: load(0)? }
+        };
+        let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
+        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+    }
+
+    /// The price for `size` bytes.
+    #[inline]
+    #[must_use]
+    pub fn price(&self, size: Volume) -> Price {
+        let (segments, load) = match self.pipeline {
+            Pipeline::Fixed { segments, load } => (segments, load),
+            Pipeline::Free { first, fixed, varying } => best(first, fixed, varying, size.0),
+        };
+        Price {
+            segments,
+            latency: Seconds(load.latency),
+            bandwidth: Seconds(load.transfer * size.0),
+            compute: (!self.compute_unknown).then_some(Seconds(load.compute * size.0)),
+            launch: Seconds(self.launch),
+        }
+    }
+
+    /// The time for `size` bytes.
+    #[inline]
+    #[must_use]
+    pub fn time(&self, size: Volume) -> Seconds {
+        self.price(size).total()
+    }
+
+    /// P*, the real number of segments at which the line is lowest; absent where P is fixed.
+    #[must_use]
+    pub fn best_segments(&self, size: Volume) -> Option<Ratio> {
+        match self.pipeline {
+            Pipeline::Fixed { .. } => None,
+            Pipeline::Free { varying, .. } => {
+                let split = (varying.transfer + varying.compute) * size.0;
+                Some(Ratio((split / varying.latency).sqrt()))
+            }
+        }
+    }
+
+    /// Latency and seconds a byte, where the price is a straight line in M.
+    pub(crate) fn line(&self) -> Option<(f64, f64)> {
+        match self.pipeline {
+            Pipeline::Fixed { load, .. } => {
+                Some((self.launch + load.latency, load.transfer + load.compute))
+            }
+            Pipeline::Free { .. } => None,
+        }
+    }
+}
+
+/// The cheapest of P = 1 and the whole neighbours of P*.
+#[inline]
+fn best(first: Load, fixed: Load, varying: Load, size: f64) -> (u32, Load) {
+    let time = |load: &Load| load.latency + (load.transfer + load.compute) * size;
+    let at = |p: f64| Load {
+        latency: fixed.latency + varying.latency * p,
+        transfer: fixed.transfer + varying.transfer / p,
+        compute: fixed.compute + varying.compute / p,
+    };
+    let split = (varying.transfer + varying.compute) * size;
+    if split <= 0.0 {
+        return (1, first);
+    }
+    // A segment holds at least one byte; with α = 0 this is the only limit.
+    let most = size.clamp(1.0, MOST_SEGMENTS);
+    let star = (split / varying.latency).sqrt().min(most);
+    let mut winner = (1, first);
+    let mut least = time(&first);
+    for p in [star.floor(), star.ceil()] {
+        if p < 2.0 {
+            continue;
+        }
+        let load = at(p);
+        if time(&load) < least {
+            least = time(&load);
+            winner = (p as u32, load);
+        }
+    }
+    winner
+}
+
+/// The shape with what only the machine knows: ranks in a domain, rails.
+fn on(shape: &Shape, fabric: &Fabric) -> Shape {
+    let group = fabric.group().filter(|g| g.get() < shape.ranks);
+    Shape { group: shape.group.or(group), ..*shape }
+}
+
+/// The load of a shape whose P is set.
+fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Load> {
+    let n = shape.ranks;
+    if fabric.depth(n)? == 1 {
+        let phase = algorithm.price(&At::numbers(*shape)).total();
+        return flat_load(&phase, shape, fabric);
+    }
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let mut sum = Load::default();
+    let mut fault = None;
+    algorithm.steps(shape, &mut |step| {
+        if fault.is_some() {
+            return;
+        }
+        let priced = step_load(&step, shape, fabric, gamma);
+        match priced {
+            Ok(one) => sum = sum.map2(one, |a, b| a + step.count as f64 * b),
+            Err(e) => fault = Some(e),
+        }
+    });
+    fault.map_or(Ok(sum), Err)
+}
+
+/// The load on equal links.
+fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load> {
+    let tier = &fabric.tiers[0];
+    let mut load = Load::default();
+    if phase.alpha != 0.0 {
+        load.latency += phase.alpha * tier.alpha()?;
+    }
+    if phase.switch != 0.0 {
+        load.latency += phase.switch * switch_alpha(shape, fabric)?;
+    }
+    if phase.beta != 0.0 {
+        load.transfer = phase.beta * tier.inverse()?;
+    }
+    load.compute = phase.gamma * fabric.gamma.map_or(0.0, |g| g.0);
+    Ok(load)
+}
+
+/// The load of one message of a step.
+fn step_load(
+    step: &crate::algorithm::Step,
+    shape: &Shape,
+    fabric: &Fabric,
+    gamma: f64,
+) -> Result<Load> {
+    use crate::algorithm::Route;
+    let share = step.share.value();
+    let compute = step.reduced.value() * gamma;
+    if step.route == Route::Switch {
+        if step.level != Level::Inner && fabric.depth(shape.ranks)? > 1 {
+            return Err(beyond_switch(shape, fabric));
+        }
+        let latency = switch_alpha(shape, fabric)?;
+        return Ok(Load { latency, transfer: share * fabric.tiers[0].inverse()?, compute });
+    }
+    let crossing = fabric.crossing(step, shape.ranks)?;
+    let tier = &fabric.tiers[crossing.tier];
+    let latency = tier.alpha()?;
+    let mut transfer = 0.0;
+    if share > 0.0 {
+        transfer = share * crossing.load * tier.inverse()?;
+        if crossing.inner_load > 0.0 {
+            transfer = transfer.max(share * crossing.inner_load * fabric.tiers[0].inverse()?);
+        }
+    }
+    Ok(Load { latency, transfer, compute })
+}
+
+/// α_sw of the innermost tier, if its switch can do what the collective needs.
+fn switch_alpha(shape: &Shape, fabric: &Fabric) -> Result<f64> {
+    let tier = &fabric.tiers[0];
+    let Some(switch) = tier.switch else {
+        return Err(Error::unsupported(format!("{} has no switch that computes", tier.name)));
+    };
+    let (multicast, alu) = capabilities(shape.collective);
+    if (multicast && !switch.multicast) || (alu && !switch.alu) {
+        let lacks = if alu && !switch.alu { "add" } else { "multicast" };
+        return Err(Error::unsupported(format!("the switch of {} cannot {lacks}", tier.name)));
+    }
+    switch.alpha.map(|a| a.0).ok_or_else(|| {
+        Error::unknown(format!("α_sw of {} is unknown", tier.name))
+            .mend("give it with --alpha-switch, or choose another --profile")
+    })
+}
+
+/// Whether a switch must multicast, and whether it must add.
+fn capabilities(collective: Collective) -> (bool, bool) {
+    match collective {
+        Collective::Broadcast | Collective::AllGather => (true, false),
+        Collective::Reduce | Collective::ReduceScatter => (false, true),
+        Collective::AllReduce => (true, true),
+        _ => (false, false),
+    }
+}
+
+fn beyond_switch(shape: &Shape, fabric: &Fabric) -> Error {
+    let tier = &fabric.tiers[0];
+    let domains = tier.span.map_or(1, |s| shape.ranks.div_ceil(s.get()));
+    Error::unsupported(format!("{} ranks span {domains} {} domains", shape.ranks, tier.name))
+}
+
+/// The time where messages are whole elements: sizes that do not divide are rounded up.
+///
+/// `elements` of `each` bytes make the vector; the first parts are one element larger
+/// (shared conventions of nccl-tests and MPI). The number of segments is the best for M.
+///
+/// # Errors
+/// As [`Prepared::new`].
+pub fn price_elements(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+    elements: u64,
+    each: Bytes,
+) -> Result<Price> {
+    let size = Volume(elements as f64 * each.0 as f64);
+    let smooth = Prepared::new(algorithm, shape, fabric)?.price(size);
+    let shape = on(shape, fabric).with_segments(smooth.segments);
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let mut bandwidth = 0.0;
+    let mut compute = 0.0;
+    let mut fault = None;
+    algorithm.steps(&shape, &mut |step| {
+        // The load of a step is linear in its share: scale it to the largest message.
+        let share = step.share.value();
+        match step_load(&step, &shape, fabric, gamma) {
+            Ok(load) if share > 0.0 => {
+                let bytes = (step.share.elements(elements) * each.0) as f64;
+                bandwidth += step.count as f64 * load.transfer / share * bytes;
+                let reduced = (step.reduced.elements(elements) * each.0) as f64;
+                compute += step.count as f64 * gamma * reduced;
+            }
+            Ok(_) => {}
+            Err(e) => fault = Some(e),
+        }
+    });
+    let price = Price {
+        bandwidth: Seconds(bandwidth),
+        compute: smooth.compute.map(|_| Seconds(compute)),
+        ..smooth
+    };
+    fault.map_or(Ok(price), Err)
+}
+
+/// The latency, bandwidth and time of a stated form on equal links, with its coefficients.
+///
+/// # Errors
+/// The algorithm does not apply, has no such form, or needs an unknown figure.
+pub fn price_form(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+    form: Form,
+    size: Volume,
+) -> Result<(Phase<f64>, Price)> {
+    algorithm.applies(shape).map_err(|why| {
+        Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
+    })?;
+    let phase = algorithm.price_form(&At::numbers(*shape), form).ok_or_else(|| {
+        Error::unsupported(format!("`{}` has no such form", algorithm.meta().id))
+    })?;
+    let phase = phase.total();
+    let load = flat_load(&phase, shape, fabric)?;
+    let unknown = fabric.gamma.is_none() && shape.collective.reduces();
+    let price = Price {
+        segments: shape.segments(),
+        latency: Seconds(load.latency),
+        bandwidth: Seconds(load.transfer * size.0),
+        compute: (!unknown).then_some(Seconds(load.compute * size.0)),
+        launch: fabric.launch,
+    };
+    Ok((phase, price))
+}
