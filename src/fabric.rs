@@ -159,14 +159,6 @@ impl Fabric {
         self.tiers.first().and_then(|t| t.span)
     }
 
-    /// The tier that a part of a composition runs over.
-    pub(crate) fn tier(&self, level: Level, ranks: u32) -> Result<usize> {
-        match level {
-            Level::Inner => Ok(0),
-            Level::Flat | Level::Outer => Ok(self.depth(ranks)? - 1),
-        }
-    }
-
     /// Ports on the outermost tier that `ranks` ranks span.
     ///
     /// # Errors

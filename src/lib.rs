@@ -1,13 +1,17 @@
 //! What a collective operation costs, which algorithm to use, and why.
 
 pub mod algorithm;
+pub mod batch;
+pub mod bound;
 pub mod collective;
 pub mod crossover;
 pub mod error;
 pub mod fabric;
 pub mod formula;
 pub mod price;
+pub mod profile;
 pub mod quantity;
+pub mod rank;
 pub mod schedule;
 
 pub use collective::Collective;

@@ -44,7 +44,7 @@ pub enum Links {
 }
 
 /// A whole-number function that formulas name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub enum Function {
     /// ⌈lg n⌉.
     CeilLg,
@@ -81,10 +81,10 @@ impl Function {
 }
 
 /// A formula as a tree. Arithmetic builds it, and drops only `0 +`, `1 ·` and `0 ·`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Expr(Rc<Node>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Node {
     Int(i64),
     Real(Symbol, f64),

@@ -128,7 +128,11 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
         }
         Node::Div(a, b) => binary(a, "/", b, Product, Atom),
         Node::Int(value) => push(out, format_args!("{value}")),
-        Node::Real(_, value) => push(out, format_args!("{value}")),
+        Node::Real(symbol, value) => match notation {
+            Notation::Text => out.push_str(letter(*symbol)),
+            Notation::Latex => out.push_str(latex_letter(*symbol)),
+            Notation::Numbers(_) => push(out, format_args!("{value}")),
+        },
         Node::Symbol(symbol) => match notation {
             Notation::Text => out.push_str(letter(*symbol)),
             Notation::Latex => out.push_str(latex_letter(*symbol)),

@@ -1,0 +1,88 @@
+//! Questions as JSON Lines, answered one by one, in order, in constant memory.
+//!
+//! A question is an object with a `kind`; its fields and those of its answer are listed in
+//! `docs/BATCH.md`. An answer repeats the `id`. What cannot be answered comes back as
+//! `{"id": …, "error": …}` on its line, and the next line goes on.
+//!
+//! ```
+//! let mut batch = collcost::batch::Batch::default();
+//! let question = r#"{"id": 1, "kind": "cost", "primitive": "allreduce", "algorithm": "ring",
+//!     "n": 4, "size_bytes": 1000000, "alpha_s": "1e-6", "bandwidth_Bps": 1e11}"#;
+//! let mut answer = Vec::new();
+//! batch.answer(question, &mut answer);
+//! assert!(answer.starts_with(br#"{"id":1,"time_s":"#));
+//! ```
+
+mod answer;
+mod hierarchy;
+mod question;
+
+use std::collections::HashMap;
+
+use crate::algorithm::{Named, Registry};
+use crate::collective::Collective;
+use crate::error::Result;
+use question::Question;
+
+/// Answers questions; keeps what it has looked up.
+#[derive(Default)]
+pub struct Batch {
+    registry: Registry,
+    names: HashMap<Collective, HashMap<Box<str>, Named>>,
+}
+
+impl Batch {
+    /// Answers with these algorithms instead of the built-in ones.
+    #[must_use]
+    pub fn new(registry: Registry) -> Self {
+        Self { registry, names: HashMap::new() }
+    }
+
+    /// Appends the answer to one question, a line with its end, to `out`.
+    pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) {
+        let start = out.len();
+        let parsed = question::parse(line);
+        let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
+        out.extend_from_slice(b"{\"id\":");
+        out.extend_from_slice(id.as_bytes());
+        let answered = parsed.and_then(|q| self.dispatch(&q, out));
+        if let Err(error) = answered {
+            // Half an answer may stand there: the error replaces it.
+            let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
+            out.truncate(start);
+            out.extend_from_slice(b"{\"id\":");
+            out.extend_from_slice(id.as_bytes());
+            answer::text(out, "error", &error.to_string());
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn dispatch(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match q.kind()? {
+            "cost" => self.cost(q, None, out),
+            "paper" => self.cost(q, Some(crate::formula::Form::Paper), out),
+            "pipeline" => answer::pipeline(q, out),
+            "pipeline_table" => answer::pipeline_table(q, out),
+            "crossover" => self.crossover(q, out),
+            "crossover_approx" => answer::crossover_approx(q, out),
+            "select" => self.select(q, out),
+            "hierarchical" => hierarchy::answer(q, out),
+            "busbw" => answer::busbw(q, out),
+            "bytes" => self.bytes(q, out),
+            "threshold" => answer::threshold(q, out),
+            "eta" => answer::eta(q, out),
+            other => Err(question::unknown_kind(other)),
+        }
+    }
+
+    /// The algorithm called `name`, from memory if it was asked before.
+    fn find(&mut self, collective: Collective, name: &str) -> Result<Named> {
+        let names = self.names.entry(collective).or_default();
+        if let Some(&found) = names.get(name) {
+            return Ok(found);
+        }
+        let found = self.registry.find(collective, name)?;
+        names.insert(name.into(), found);
+        Ok(found)
+    }
+}

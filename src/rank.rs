@@ -1,0 +1,68 @@
+//! All algorithms of a collective, from the fastest on.
+
+use crate::algorithm::{Algorithm, Registry};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::formula::Shape;
+use crate::price::{Prepared, Price};
+use crate::quantity::Volume;
+
+/// An algorithm with everything but M put in.
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Its cost on the machine.
+    pub prepared: Prepared,
+}
+
+/// An algorithm with its price.
+#[derive(Clone, Copy)]
+pub struct Ranked {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Its price for the asked size.
+    pub price: Price,
+}
+
+/// An algorithm that does not apply, and why.
+#[derive(Clone)]
+pub struct Refused {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Why not.
+    pub why: Error,
+}
+
+/// Puts the machine into every algorithm of the collective.
+///
+/// # Errors
+/// A figure that an applicable algorithm needs is unknown, or the machine joins fewer ranks.
+pub fn candidates(
+    registry: &Registry,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<(Vec<Candidate>, Vec<Refused>)> {
+    fabric.depth(shape.ranks)?;
+    let mut ready = Vec::with_capacity(32);
+    let mut refused = Vec::new();
+    for algorithm in registry.of(shape.collective) {
+        match Prepared::new(algorithm, shape, fabric) {
+            Ok(prepared) => ready.push(Candidate { algorithm, prepared }),
+            Err(why) if why.is_unsupported() => refused.push(Refused { algorithm, why }),
+            Err(why) => return Err(why),
+        }
+    }
+    Ok((ready, refused))
+}
+
+/// Prices the candidates for `size` bytes, the fastest first; ties keep the registry's order.
+#[must_use]
+pub fn rank(candidates: &[Candidate], size: Volume) -> Vec<Ranked> {
+    let mut ranked: Vec<Ranked> = candidates
+        .iter()
+        .map(|c| Ranked { algorithm: c.algorithm, price: c.prepared.price(size) })
+        .collect();
+    ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
+    ranked
+}
