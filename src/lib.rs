@@ -11,6 +11,7 @@ pub mod formula;
 pub mod price;
 pub mod profile;
 pub mod quantity;
+pub mod query;
 pub mod rank;
 pub mod schedule;
 

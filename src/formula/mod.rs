@@ -7,6 +7,7 @@
 
 mod expr;
 mod print;
+mod protocol;
 mod shape;
 
 use std::ops::{Add, Div, Mul, Sub};
@@ -15,6 +16,7 @@ use num_rational::Ratio as Fraction;
 
 pub use expr::{Expr, Function, Symbol};
 pub use print::{Notation, Values};
+pub use protocol::Protocol;
 pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie};
 
 use crate::quantity::Ratio;

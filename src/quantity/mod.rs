@@ -61,14 +61,15 @@ const SIZE_UNITS: &[Unit] = &[
     Unit::new("", 1.0),
 ];
 
+/// How many of each make a second: dividing by these rounds once, so that 5us is 5e-6 to the bit.
 const TIME_UNITS: &[Unit] = &[
     Unit::new("s", 1.0),
-    Unit::new("ms", 1e-3),
-    Unit::new("us", 1e-6),
-    Unit::new("µs", 1e-6),
-    Unit::new("μs", 1e-6),
-    Unit::new("ns", 1e-9),
-    Unit::new("ps", 1e-12),
+    Unit::new("ms", 1e3),
+    Unit::new("us", 1e6),
+    Unit::new("µs", 1e6),
+    Unit::new("μs", 1e6),
+    Unit::new("ns", 1e9),
+    Unit::new("ps", 1e12),
 ];
 
 /// The amounts of data in the numerator of a rate; `/s` or `ps` follows.
@@ -206,7 +207,7 @@ impl FromStr for Seconds {
             return Err(Error::input(format!("`{text}` is negative: a time is 0 or more")));
         }
         match (unit, Unit::find(TIME_UNITS, unit)) {
-            (_, Some(scale)) => Ok(Self(number * scale)),
+            (_, Some(parts)) => Ok(Self(number / parts)),
             ("", None) if number == 0.0 => Ok(Self(0.0)),
             ("", None) => {
                 Err(Error::input(format!("`{text}` is a time without unit")).mend(ACCEPTED))

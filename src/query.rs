@@ -1,0 +1,280 @@
+//! A question with everything known: the machine, the ranks on it, the operation.
+
+use std::num::NonZeroU32;
+
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Placement, Switch, Tier};
+use crate::formula::{Params, Ports, Protocol, Shape};
+use crate::profile::{How, Measured, Profile};
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+
+/// Figures that a person gives; they win over a profile's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Given {
+    /// α inside a node, or everywhere.
+    pub alpha: Option<Seconds>,
+    /// The rate of one port inside a node, or everywhere.
+    pub bandwidth: Option<Bandwidth>,
+    /// α between nodes.
+    pub alpha_inter: Option<Seconds>,
+    /// The rate of one NIC.
+    pub bandwidth_inter: Option<Bandwidth>,
+    /// γ.
+    pub gamma: Option<SecondsPerByte>,
+    /// α_sw of the switch inside a node.
+    pub alpha_switch: Option<Seconds>,
+    /// What a call costs before its first message.
+    pub launch: Option<Seconds>,
+    /// Transfers a rank can make at once, on every tier.
+    pub ports: Option<Ports>,
+    /// NICs a node.
+    pub nics: Option<NonZeroU32>,
+    /// How ranks are laid over nodes.
+    pub placement: Placement,
+    /// η_α: messages take this much longer under contention.
+    pub eta_alpha: Option<Ratio>,
+    /// η_β: the part of the rate that contention leaves.
+    pub eta_beta: Option<Ratio>,
+    /// NCCL's wire protocol.
+    pub protocol: Protocol,
+}
+
+/// N, the nodes and the ranks on each: two give the third.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout {
+    /// N.
+    pub ranks: Option<NonZeroU32>,
+    /// Nodes.
+    pub nodes: Option<NonZeroU32>,
+    /// Ranks on each node.
+    pub per_node: Option<NonZeroU32>,
+}
+
+/// A machine with what is known of each figure's origin.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The name in reports.
+    pub name: String,
+    /// Who chose it: `default`, `--profile`, `flags`.
+    pub chosen: &'static str,
+    /// The communication library that people run on it.
+    pub library: Option<String>,
+    /// The rates.
+    pub fabric: Fabric,
+    /// For each tier, how α and the rate were obtained, and the efficiency put in.
+    pub origins: Vec<Origin>,
+    /// How the launch overhead was obtained.
+    pub launch: Option<How>,
+}
+
+/// How the figures of one tier were obtained; absent where a person gave them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Origin {
+    /// α.
+    pub alpha: Option<How>,
+    /// The rate.
+    pub bandwidth: Option<How>,
+    /// The rate before the efficiency, the efficiency, and how that was obtained.
+    pub efficiency: Option<(Bandwidth, Ratio, How)>,
+}
+
+/// A question ready for the engine.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The machine.
+    pub machine: Machine,
+    /// The operation, N, ports and parameters.
+    pub shape: Shape,
+    /// Ranks on a node, where there are several nodes.
+    pub per_node: u32,
+    /// M.
+    pub size: Bytes,
+}
+
+impl Machine {
+    /// A machine from a profile, or of the given figures alone, with the figures put in.
+    ///
+    /// Without a named profile α and BW together make a machine of their own; less than both
+    /// changes the default machine.
+    ///
+    /// # Errors
+    /// An unknown profile, or one that cannot be read.
+    pub fn new(profile: Option<Profile>, given: &Given) -> Result<Self> {
+        let mut machine = match (profile, given.alpha, given.bandwidth) {
+            (Some(profile), ..) => Self::of(&profile, "--profile"),
+            (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
+            (None, ..) => Self::of(&Profile::builtin(crate::profile::DEFAULT)?, "default"),
+        };
+        machine.put_in(given)?;
+        Ok(machine)
+    }
+
+    fn of(profile: &Profile, chosen: &'static str) -> Self {
+        let how = |m: &Option<Measured<Seconds>>| m.as_ref().map(|m| m.how);
+        let origins = profile.tiers.iter().map(|tier| Origin {
+            alpha: how(&tier.alpha),
+            bandwidth: tier.bandwidth.as_ref().map(|b| b.how),
+            efficiency: tier
+                .efficiency
+                .as_ref()
+                .zip(tier.bandwidth.as_ref())
+                .map(|(e, b)| (b.value, e.value, e.how)),
+        });
+        Self {
+            name: profile.name.clone(),
+            chosen,
+            library: profile.library.clone(),
+            origins: origins.collect(),
+            launch: how(&profile.launch),
+            fabric: profile.fabric(),
+        }
+    }
+
+    /// One tier of the given α and BW; two where figures between nodes are given.
+    fn plain(alpha: Seconds, bandwidth: Bandwidth, given: &Given) -> Self {
+        let mut tiers = vec![Tier::new("link", alpha, bandwidth)];
+        if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
+            tiers[0].name = "intra".to_owned();
+            tiers.push(Tier {
+                alpha: given.alpha_inter,
+                bandwidth: given.bandwidth_inter,
+                ..Tier::new("inter", alpha, bandwidth)
+            });
+        }
+        if let Some(hop) = given.alpha_switch {
+            tiers[0].switch = Some(Switch { alpha: Some(hop), multicast: true, alu: true });
+        }
+        Self {
+            name: "of the given figures".to_owned(),
+            chosen: "flags",
+            library: None,
+            origins: vec![Origin::default(); tiers.len()],
+            launch: None,
+            fabric: Fabric::new(tiers),
+        }
+    }
+
+    fn put_in(&mut self, given: &Given) -> Result<()> {
+        let fabric = &mut self.fabric;
+        let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
+        if fabric.tiers.len() < 2 && (between.contains(&true) || given.nics.is_some()) {
+            return Err(Error::input(format!("{} has no links between nodes", self.name))
+                .mend("leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates"));
+        }
+        let last = fabric.tiers.len() - 1;
+        set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
+        let inter = (given.alpha_inter, given.bandwidth_inter);
+        set(&mut fabric.tiers[last], &mut self.origins[last], inter.0, inter.1);
+        if given.nics.is_some() {
+            fabric.tiers[last].nics = given.nics;
+        }
+        for tier in &mut fabric.tiers {
+            tier.ports = given.ports.unwrap_or(tier.ports);
+        }
+        if let (Some(hop), Some(switch)) = (given.alpha_switch, &mut fabric.tiers[0].switch) {
+            switch.alpha = Some(hop);
+        }
+        if let Some(launch) = given.launch {
+            (fabric.launch, self.launch) = (launch, None);
+        }
+        fabric.gamma = given.gamma.or(fabric.gamma);
+        fabric.placement = given.placement;
+        let (alpha, beta) = given.protocol.factors();
+        let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
+        let eta_beta = given.eta_beta.unwrap_or(Ratio(1.0));
+        let unmoved = Fabric::new(Vec::new());
+        let taken = std::mem::replace(fabric, unmoved);
+        *fabric =
+            taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
+        Ok(())
+    }
+}
+
+fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
+    if alpha.is_some() {
+        (tier.alpha, origin.alpha) = (alpha, None);
+    }
+    if rate.is_some() {
+        (tier.bandwidth, origin.bandwidth, origin.efficiency) = (rate, None, None);
+    }
+}
+
+impl Query {
+    /// Places the ranks on the machine.
+    ///
+    /// # Errors
+    /// Ranks, nodes and ranks a node that contradict each other or the machine.
+    pub fn new(
+        mut machine: Machine,
+        collective: Collective,
+        size: Bytes,
+        layout: Layout,
+        params: Params,
+    ) -> Result<Self> {
+        let node = machine.fabric.group();
+        let (ranks, per_node) = layout.solve(node)?;
+        if let Some(span) = node.filter(|s| s.get() < per_node) {
+            return Err(Error::input(format!(
+                "{} ranks do not fit on a node of {}: it has {span}",
+                per_node, machine.name
+            ))
+            .mend(format!("ask for at most {span} with --gpus-per-node")));
+        }
+        if machine.fabric.tiers.len() > 1 {
+            machine.fabric.tiers[0].span = NonZeroU32::new(per_node);
+        }
+        machine.fabric.depth(ranks)?;
+        let rails = machine.rails(ranks);
+        let ports = machine.fabric.ports(ranks)?;
+        let params = Params { rails: params.rails.or(rails), ..params };
+        let shape = Shape { ports, params, ..Shape::new(collective, ranks) };
+        Ok(Self { machine, shape, per_node, size })
+    }
+
+    /// Nodes in use.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.shape.ranks.div_ceil(self.per_node.max(1))
+    }
+}
+
+impl Machine {
+    /// NICs over which a pattern can be laid at once; none inside one node.
+    fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
+        let outer = self.fabric.tiers.last()?;
+        let inside = self.fabric.group().is_none_or(|g| g.get() >= ranks);
+        if inside { None } else { outer.nics.or(self.fabric.group()) }
+    }
+}
+
+impl Layout {
+    /// N and the ranks on a node, which is `node` unless given.
+    fn solve(self, node: Option<NonZeroU32>) -> Result<(u32, u32)> {
+        let number = |v: Option<NonZeroU32>| v.map(NonZeroU32::get);
+        let (n, nodes, each) = (number(self.ranks), number(self.nodes), number(self.per_node));
+        let node = number(node);
+        match (n, nodes, each) {
+            (Some(n), Some(nodes), Some(each)) if nodes.checked_mul(each) != Some(n) => {
+                let product = u64::from(nodes) * u64::from(each);
+                Err(Error::input(format!("{nodes} nodes x {each} ranks are {product}, not {n}"))
+                    .at(format!("--n {n} --nodes {nodes} --gpus-per-node {each}"))
+                    .mend("give two of the three; the third follows"))
+            }
+            (Some(n), Some(nodes), None) if n % nodes != 0 => {
+                Err(Error::input(format!("{n} ranks do not divide over {nodes} nodes"))
+                    .at(format!("--n {n} --nodes {nodes}"))
+                    .mend(format!("ask for a multiple of {nodes} ranks")))
+            }
+            (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
+            (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
+            (None, nodes, each) => {
+                let Some(each) = each.or(node) else {
+                    return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
+                };
+                let n = each.checked_mul(nodes.unwrap_or(1));
+                n.map(|n| (n, each)).ok_or_else(|| Error::input("these are too many ranks"))
+            }
+        }
+    }
+}
