@@ -1,7 +1,8 @@
 //! Where the better of two algorithms changes.
 
 use crate::price::Prepared;
-use crate::quantity::{Seconds, Volume};
+use crate::quantity::{Ratio, Seconds, Volume};
+use crate::rank::Candidate;
 
 /// The size at which `b` becomes cheaper than `a`: `a` wins below, `b` above.
 ///
@@ -38,6 +39,50 @@ fn bisect(difference: impl Fn(f64) -> f64) -> Option<Volume> {
     Some(Volume(high))
 }
 
+/// The fastest candidate as the size grows from `from` to `to`: each from its size on.
+///
+/// The winners at every half power of two are compared, and each change between two of them is
+/// bisected to the last bit; a winner that holds for less than that between two others is missed.
+#[must_use]
+pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volume, Candidate)> {
+    let winner = |size: f64| {
+        let time = |c: &Candidate| c.prepared.time(Volume(size)).0;
+        let all = candidates.iter().enumerate();
+        all.min_by(|a, b| time(a.1).total_cmp(&time(b.1))).map(|(i, _)| i)
+    };
+    let Some(first) = winner(from.0) else { return Vec::new() };
+    let mut found = vec![(from, candidates[first])];
+    let mut last = (from.0, first);
+    while last.0 < to.0 {
+        let next = (last.0 * std::f64::consts::SQRT_2).min(to.0);
+        // There is a winner at every size once there is one.
+        let there = winner(next).unwrap_or(last.1);
+        while last.1 != there {
+            let (at, who) = first_change(last, next, &winner);
+            found.push((Volume(at), candidates[who]));
+            last = (at, who);
+        }
+        last.0 = next;
+    }
+    found
+}
+
+/// The first size after `start` at which somebody else wins, given that at `end` somebody does.
+fn first_change(
+    start: (f64, usize),
+    end: f64,
+    winner: &impl Fn(f64) -> Option<usize>,
+) -> (f64, usize) {
+    let (mut low, mut high) = (start.0, end);
+    loop {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            return (high, winner(high).unwrap_or(start.1));
+        }
+        if winner(middle) == Some(start.1) { low = middle } else { high = middle }
+    }
+}
+
 /// The best number of segments of a pipeline of `depth` slots, whose price is
 /// (depth + P − 2 + 1)·(α + M/(P·BW)).
 ///
@@ -62,9 +107,9 @@ impl Pipeline {
 
     /// P* = √((L − 1)·x/α).
     #[must_use]
-    pub fn best_real(&self) -> crate::quantity::Ratio {
+    pub fn best_real(&self) -> Ratio {
         let fill = f64::from(self.depth.saturating_sub(1));
-        crate::quantity::Ratio((fill * self.transfer.0 / self.alpha.0).sqrt())
+        Ratio((fill * self.transfer.0 / self.alpha.0).sqrt())
     }
 
     /// The better whole neighbour of P*, at least 1.

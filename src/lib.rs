@@ -13,6 +13,9 @@ pub mod profile;
 pub mod quantity;
 pub mod query;
 pub mod rank;
+#[cfg(feature = "cli")]
+pub mod render;
+pub mod report;
 pub mod schedule;
 
 pub use collective::Collective;

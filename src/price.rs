@@ -232,6 +232,42 @@ fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Loa
     fault.map_or(Ok(sum), Err)
 }
 
+/// What an algorithm asks of the links of one tier.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Use {
+    /// The tier, from the innermost out.
+    pub tier: usize,
+    /// Messages one after another over it.
+    pub messages: Ratio,
+    /// Vectors through its busiest port.
+    pub share: Ratio,
+}
+
+/// What `algorithm` asks of each tier at the number of segments in `shape`.
+///
+/// # Errors
+/// More ranks than the machine joins.
+pub fn uses(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Use>> {
+    let shape = on(shape, fabric);
+    let depth = fabric.depth(shape.ranks)?;
+    let none = |tier| Use { tier, messages: Ratio(0.0), share: Ratio(0.0) };
+    let mut uses: Vec<Use> = (0..depth).map(none).collect();
+    let mut fault = None;
+    algorithm.steps(&shape, &mut |step| match fabric.crossing(&step, shape.ranks) {
+        Ok(crossing) => {
+            let count = step.count as f64;
+            let one = &mut uses[crossing.tier];
+            one.messages.0 += count;
+            one.share.0 += count * step.share.value() * crossing.load;
+            if crossing.tier > 0 {
+                uses[0].share.0 += count * step.share.value() * crossing.inner_load;
+            }
+        }
+        Err(e) => fault = Some(e),
+    });
+    fault.map_or(Ok(uses), Err)
+}
+
 /// The load on equal links.
 fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load> {
     let tier = &fabric.tiers[0];

@@ -90,6 +90,8 @@ pub struct Query {
     pub per_node: u32,
     /// M.
     pub size: Bytes,
+    /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
+    pub element: Option<Bytes>,
 }
 
 impl Machine {
@@ -229,7 +231,7 @@ impl Query {
         let ports = machine.fabric.ports(ranks)?;
         let params = Params { rails: params.rails.or(rails), ..params };
         let shape = Shape { ports, params, ..Shape::new(collective, ranks) };
-        Ok(Self { machine, shape, per_node, size })
+        Ok(Self { machine, shape, per_node, size, element: None })
     }
 
     /// Nodes in use.

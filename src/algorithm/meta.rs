@@ -29,6 +29,15 @@ impl Library {
             Self::Gloo => "gloo",
         }
     }
+
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
+
+    /// The library with this id.
+    #[must_use]
+    pub fn named(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|l| l.id() == id)
+    }
 }
 
 impl fmt::Display for Library {
@@ -67,6 +76,13 @@ impl Meta {
     pub fn name_in(&self, library: Library, collective: Collective) -> Option<&'static str> {
         let mut known = self.known_as.iter();
         known.find(|(l, c, _)| *l == library && c.contains(&collective)).map(|&(_, _, name)| name)
+    }
+
+    /// Whether `library`, or any library where none is named, ships it for `collective`.
+    #[must_use]
+    pub fn ships(&self, library: Option<Library>, collective: Collective) -> bool {
+        let is = |l: Library| library.is_none_or(|asked| asked == l);
+        self.known_as.iter().any(|(l, c, _)| is(*l) && c.contains(&collective))
     }
 
     /// Whether `name` is its id or an alias.

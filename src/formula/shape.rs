@@ -38,6 +38,17 @@ impl Ports {
         }
     }
 
+    /// Pairs of a send and a receive at once, no more than `partners`; 0 where a single port must
+    /// take turns.
+    #[must_use]
+    pub fn both_ways(self, partners: u32) -> u32 {
+        match self {
+            Self::Full(k) => k.get().min(partners),
+            Self::Half(k) => (k.get() / 2).min(partners),
+            Self::Unbounded => partners,
+        }
+    }
+
     /// Whether a rank cannot send and receive at the same time.
     #[must_use]
     pub fn is_half(self) -> bool {

@@ -1,0 +1,139 @@
+//! The command line: what was typed becomes a query, the engine answers, a renderer prints.
+
+mod batch;
+mod cost;
+mod crossover;
+mod flags;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use collcost::{Collective, Error};
+
+/// What a collective operation costs, which algorithm to use, and why.
+#[derive(Parser)]
+#[command(name = "collcost", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collcost allreduce --n 64 --size 16MiB
+  collcost allreduce --n 64 --size 16MiB --alpha 5us --bw 100GB/s
+  collcost broadcast --n 72 --size 1GiB --algorithm chain --format json
+  collcost crossover allreduce tree ring --n 64 --alpha 1us --bw 100GB/s
+  collcost batch < questions.jsonl";
+
+// Deferred: only the named verb's flags are built, which halves the start-up time.
+#[derive(Subcommand)]
+#[command(defer = true)]
+enum Verb {
+    /// Every rank gets the reduction of all vectors
+    Allreduce(cost::Args),
+    /// Every rank gets everybody's block
+    Allgather(cost::Args),
+    /// Every rank gets its block of the reduction
+    Reducescatter(cost::Args),
+    /// Every rank sends a block to every other
+    Alltoall(cost::Args),
+    /// Every rank gets the root's vector
+    Broadcast(cost::Args),
+    /// The root gets the reduction of all vectors
+    Reduce(cost::Args),
+    /// Every rank gets its block of the root's vector
+    Scatter(cost::Args),
+    /// The root gets everybody's block
+    Gather(cost::Args),
+    /// One rank gets another's vector
+    Sendrecv(cost::Args),
+    /// Nobody leaves before everybody has come
+    Barrier(cost::Args),
+    /// The size at which one algorithm overtakes another
+    Crossover(crossover::Args),
+    /// Questions as JSON Lines on standard input, answers on standard output
+    Batch(batch::Args),
+}
+
+/// Why a run ended early.
+enum Stop {
+    /// The question cannot be answered.
+    Refused(Error),
+    /// Standard output or input failed.
+    Io(io::Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Runs the command: 0 answered, 2 bad usage or input, 5 the output was lost.
+///
+/// A reader that closes the pipe has seen enough: that is success.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(plain_names(arguments)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Clap writes help to standard output and errors to standard error.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let done = cli.verb.run(&mut out).and_then(|()| out.flush().map_err(Stop::Io));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Stop::Io(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(5)
+        }
+        Err(Stop::Refused(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Verb {
+    fn run(self, out: &mut impl Write) -> Result<(), Stop> {
+        use Collective as C;
+        match self {
+            Self::Allreduce(args) => args.run(C::AllReduce, out),
+            Self::Allgather(args) => args.run(C::AllGather, out),
+            Self::Reducescatter(args) => args.run(C::ReduceScatter, out),
+            Self::Alltoall(args) => args.run(C::AllToAll, out),
+            Self::Broadcast(args) => args.run(C::Broadcast, out),
+            Self::Reduce(args) => args.run(C::Reduce, out),
+            Self::Scatter(args) => args.run(C::Scatter, out),
+            Self::Gather(args) => args.run(C::Gather, out),
+            Self::Sendrecv(args) => args.run(C::SendRecv, out),
+            Self::Barrier(args) => args.run(C::Barrier, out),
+            Self::Crossover(args) => args.run(out),
+            Self::Batch(args) => args.run(out),
+        }
+    }
+}
+
+/// Replaces a collective's name as people type it (`all_reduce`, `MPI_Bcast`) by the verb.
+fn plain_names(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = arguments.collect();
+    if let Some(verb) = arguments.get_mut(1) {
+        if let Some(Ok(collective)) = verb.to_str().map(str::parse::<Collective>) {
+            *verb = collective.id().into();
+        }
+    }
+    arguments
+}

@@ -1,0 +1,361 @@
+//! The main report: every algorithm of a collective, priced.
+//!
+//! ```text
+//!   algorithm                  steps  NIC MiB  latency  bandwidth    total  x bound    busbw
+//!   Rabenseifner, near first      12      3.5     24.7      158.0    187.0      2.2    176.7
+//! * ring, all rails              126      3.9    415.8       86.0    506.1      5.9     65.3
+//!
+//!   take   ring, all rails: the fastest that NCCL ships
+//! ```
+
+use serde::Serialize;
+
+use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
+use crate::bound::bound;
+use crate::crossover::envelope;
+use crate::error::Result;
+use crate::formula::{At, Notation};
+use crate::price::{Prepared, Use, uses};
+use crate::profile::How;
+use crate::quantity::{Bandwidth, Seconds, Volume};
+use crate::query::{Machine, Query};
+use crate::rank::{Ranked, candidates, rank};
+
+/// Every algorithm of a collective on a machine, the fastest first.
+#[derive(Debug, Serialize)]
+pub struct Cost {
+    /// `collcost/cost/1`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub question: QuestionView,
+    /// On which machine.
+    pub machine: MachineView,
+    /// What any algorithm takes at least, the launch included.
+    pub bound_s: f64,
+    /// The algorithms that apply, then, with a reason, those that do not.
+    pub algorithms: Vec<Row>,
+    /// The fastest algorithm that the machine's own library ships.
+    pub take: Option<&'static str>,
+    /// The fastest of all.
+    pub paper: Option<&'static str>,
+    /// The fastest of all as the size grows: each from its size up to the next one's.
+    pub flips: Vec<Flip>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+}
+
+/// The question with what was filled in.
+#[derive(Debug, Serialize)]
+pub struct QuestionView {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// Nodes in use.
+    pub nodes: u32,
+    /// Ranks on a node.
+    pub ranks_per_node: u32,
+    /// M.
+    pub size_bytes: u64,
+    /// What M counts.
+    pub size_means: &'static str,
+    /// Transfers a rank can make at once.
+    pub ports: String,
+    /// How ranks are laid over nodes.
+    pub placement: String,
+}
+
+/// The machine with where its figures come from.
+#[derive(Debug, Serialize)]
+pub struct MachineView {
+    /// Its name.
+    pub name: String,
+    /// Who chose it: `default`, `--profile` or `flags`.
+    pub chosen: &'static str,
+    /// The library that people run on it.
+    pub library: Option<String>,
+    /// Its links, from the innermost out.
+    pub tiers: Vec<TierView>,
+    /// What a call costs before its first message.
+    pub launch_s: f64,
+    /// How that was obtained; absent where it was given.
+    pub launch_how: Option<How>,
+    /// γ, absent where it is unknown.
+    pub gamma_s_per_byte: Option<f64>,
+}
+
+/// One tier.
+#[derive(Debug, Serialize)]
+pub struct TierView {
+    /// Its name.
+    pub name: String,
+    /// Ranks in one domain.
+    pub span: Option<u32>,
+    /// NICs that the ranks of a node share.
+    pub nics: Option<u32>,
+    /// α, absent where it is unknown.
+    pub alpha_s: Option<f64>,
+    /// How α was obtained; absent where it was given.
+    pub alpha_how: Option<How>,
+    /// The rate that transfers reach, absent where it is unknown.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Option<f64>,
+    /// How the rate was obtained; absent where it was given.
+    pub bandwidth_how: Option<How>,
+    /// The rate before the efficiency.
+    #[serde(rename = "raw_bandwidth_Bps")]
+    pub raw_bandwidth: Option<f64>,
+    /// The part of it that transfers reach.
+    pub efficiency: Option<f64>,
+    /// How the efficiency was obtained.
+    pub efficiency_how: Option<How>,
+}
+
+/// One algorithm.
+#[derive(Debug, Default, Serialize)]
+pub struct Row {
+    /// Its id.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Whether it can run here.
+    pub applies: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// n_α, messages one after another; switch hops count.
+    pub n_alpha: Option<f64>,
+    /// n_β, vectors through the busiest port; over tiers, their sum.
+    pub n_beta: Option<f64>,
+    /// n_γ, vectors reduced one after another.
+    pub n_gamma: Option<f64>,
+    /// P, where it is pipelined.
+    pub segments: Option<u32>,
+    /// n_α·α.
+    pub latency_s: Option<f64>,
+    /// n_β·M/BW.
+    pub bandwidth_s: Option<f64>,
+    /// n_γ·M·γ; absent where γ is unknown.
+    pub compute_s: Option<f64>,
+    /// All terms and the launch.
+    pub time_s: Option<f64>,
+    /// The time over the bound.
+    pub bound_ratio: Option<f64>,
+    /// M over the time.
+    #[serde(rename = "algbw_Bps")]
+    pub algbw: Option<f64>,
+    /// algbw by nccl-tests' factor.
+    #[serde(rename = "busbw_Bps")]
+    pub busbw: Option<f64>,
+    /// What the busiest rank sends.
+    pub bytes_sent: Option<f64>,
+    /// Messages and bytes over each tier.
+    pub tiers: Vec<TierUse>,
+    /// Whether the figure is the schedule's time, above it, or its limit.
+    pub guarantee: Option<&'static str>,
+    /// Libraries that ship it, with the name that it has there.
+    pub ships: Vec<String>,
+    /// The closed form.
+    pub formula: Option<String>,
+}
+
+/// What an algorithm asks of one tier.
+#[derive(Debug, Serialize)]
+pub struct TierUse {
+    /// The tier's name.
+    pub name: String,
+    /// Messages one after another over it.
+    pub messages: f64,
+    /// Bytes through its busiest port.
+    pub port_bytes: f64,
+}
+
+/// Where the fastest algorithm changes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Flip {
+    /// From this size on.
+    pub from_bytes: f64,
+    /// This one is the fastest.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+}
+
+/// Prices every algorithm of the question.
+///
+/// # Errors
+/// A figure that the question needs is unknown, or the named algorithm does not apply.
+pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Cost> {
+    let shape = query.shape;
+    let fabric = &query.machine.fabric;
+    let size = Volume::from(query.size);
+    let (ready, refused) = match only {
+        None => candidates(registry, &shape, fabric)?,
+        Some(name) => one(registry, query, name)?,
+    };
+    let mut bound = bound(shape.collective, shape.ranks, size, fabric)?.time();
+    if shape.ranks > 1 {
+        bound = bound + fabric.launch;
+    }
+    let ranked = rank(&ready, size);
+    let mut algorithms = Vec::with_capacity(ranked.len() + refused.len());
+    for one in &ranked {
+        algorithms.push(row(one, query, bound)?);
+    }
+    algorithms.extend(refused.iter().map(|r| Row {
+        reason: Some(r.why.what().to_owned()),
+        ..named(r.algorithm, query)
+    }));
+    let ships = |r: &&Ranked| r.algorithm.meta().ships(query.library(), shape.collective);
+    let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
+    let report = Cost {
+        schema: "collcost/cost/1",
+        question: question(query),
+        machine: machine(&query.machine),
+        bound_s: bound.0,
+        take: ranked.iter().find(ships).map(|r| r.algorithm.meta().id),
+        paper: ranked.first().map(|r| r.algorithm.meta().id),
+        flips: flips
+            .map(|(from, c)| Flip {
+                from_bytes: from.0,
+                id: c.algorithm.meta().id,
+                title: c.algorithm.meta().title,
+            })
+            .collect(),
+        notes: notes(query, &algorithms),
+        algorithms,
+    };
+    Ok(report)
+}
+
+/// The sizes between which flips are looked for: one byte and one tebibyte.
+const SMALLEST: Volume = Volume(1.0);
+const LARGEST: Volume = Volume(1_099_511_627_776.0);
+
+/// The one algorithm that was named; that it does not apply is then an error.
+fn one(
+    registry: &Registry,
+    query: &Query,
+    name: &str,
+) -> Result<(Vec<crate::rank::Candidate>, Vec<crate::rank::Refused>)> {
+    let algorithm = registry.find(query.shape.collective, name)?.algorithm;
+    let prepared = Prepared::new(algorithm, &query.shape, &query.machine.fabric)?;
+    Ok((vec![crate::rank::Candidate { algorithm, prepared }], Vec::new()))
+}
+
+fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
+    let meta = algorithm.meta();
+    let ships = meta.known_as.iter().filter(|(_, c, _)| c.contains(&query.shape.collective));
+    Row {
+        id: meta.id,
+        title: meta.title,
+        ships: ships.map(|(library, _, name)| format!("{}:{name}", library.id())).collect(),
+        ..Row::default()
+    }
+}
+
+fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
+    let (algorithm, price) = (ranked.algorithm, &ranked.price);
+    let shape = query.shape_of(price.segments);
+    let size = Volume::from(query.size);
+    let phase = algorithm.price(&At::numbers(shape)).total();
+    let fabric = &query.machine.fabric;
+    let total = price.total();
+    let tiers = uses(algorithm, &shape, fabric)?;
+    let rate = |b: Bandwidth| (total.0 > 0.0).then_some(b.0);
+    Ok(Row {
+        applies: true,
+        n_alpha: Some(phase.alpha + phase.switch),
+        n_beta: Some(phase.beta),
+        n_gamma: Some(phase.gamma),
+        segments: algorithm.is_pipelined().then_some(price.segments),
+        latency_s: Some(price.latency.0),
+        bandwidth_s: Some(price.bandwidth.0),
+        compute_s: price.compute.map(|c| c.0),
+        time_s: Some(total.0),
+        bound_ratio: (bound.0 > 0.0).then_some(total.0 / bound.0),
+        algbw: rate(price.algbw(size)),
+        busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
+        bytes_sent: Some(algorithm.sent(&At::numbers(shape)) * size.0),
+        tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
+        guarantee: Some(match algorithm.guarantee(&shape) {
+            Guarantee::Equal => "equal",
+            Guarantee::UpperBound => "upper-bound",
+            Guarantee::Asymptotic => "asymptotic",
+        }),
+        formula: Some(algorithm.print(&At::symbols(shape)).formula(false).write(Notation::Text)),
+        ..named(algorithm, query)
+    })
+}
+
+fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
+    let name = query.machine.fabric.tiers[one.tier].name.clone();
+    TierUse { name, messages: one.messages.0, port_bytes: one.share.0 * size.0 }
+}
+
+fn question(query: &Query) -> QuestionView {
+    QuestionView {
+        collective: query.shape.collective.id(),
+        ranks: query.shape.ranks,
+        nodes: query.nodes(),
+        ranks_per_node: query.per_node,
+        size_bytes: query.size.0,
+        size_means: query.shape.collective.size_means(),
+        ports: query.shape.ports.to_string(),
+        placement: query.machine.fabric.placement.to_string(),
+    }
+}
+
+fn machine(machine: &Machine) -> MachineView {
+    let tiers = machine.fabric.tiers.iter().zip(&machine.origins).map(|(tier, origin)| TierView {
+        name: tier.name.clone(),
+        span: tier.span.map(Into::into),
+        nics: tier.nics.map(Into::into),
+        alpha_s: tier.alpha.map(|a| a.0),
+        alpha_how: origin.alpha,
+        bandwidth: tier.bandwidth.map(|b| b.0),
+        bandwidth_how: origin.bandwidth,
+        raw_bandwidth: origin.efficiency.map(|(raw, ..)| raw.0),
+        efficiency: origin.efficiency.map(|(_, e, _)| e.0),
+        efficiency_how: origin.efficiency.map(|(.., how)| how),
+    });
+    MachineView {
+        name: machine.name.clone(),
+        chosen: machine.chosen,
+        library: machine.library.clone(),
+        tiers: tiers.collect(),
+        launch_s: machine.fabric.launch.0,
+        launch_how: machine.launch,
+        gamma_s_per_byte: machine.fabric.gamma.map(|g| g.0),
+    }
+}
+
+fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let machine = &query.machine;
+    let depth = machine.fabric.depth(query.shape.ranks).unwrap_or(1);
+    for (tier, origin) in machine.fabric.tiers.iter().zip(&machine.origins).take(depth) {
+        let assumed = [(origin.alpha, "α"), (origin.bandwidth, "bandwidth")];
+        for (_, figure) in assumed.iter().filter(|(how, _)| *how == Some(How::Assumed)) {
+            notes.push(format!("{figure} of {} is assumed", tier.name));
+        }
+    }
+    if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
+        notes.push("γ is unknown: the time to add is not in it".to_owned());
+    }
+    if rows.iter().any(|r| r.applies && r.guarantee != Some("equal")) {
+        notes.push("≤ marks an upper bound of what the schedule takes".to_owned());
+    }
+    notes
+}
+
+impl Query {
+    /// The shape at a given number of segments.
+    fn shape_of(&self, segments: u32) -> crate::formula::Shape {
+        self.shape.with_segments(segments)
+    }
+
+    /// The library that people run on the machine, where one is known.
+    fn library(&self) -> Option<Library> {
+        self.machine.library.as_deref().and_then(Library::named)
+    }
+}
