@@ -21,7 +21,7 @@ use crate::schedule::{Schedule, binomial};
 pub static FAMILY: &[&dyn Algorithm] = &[&Tree, &Halving, &Both];
 
 /// Broadcast and reduce of whole vectors.
-struct Tree;
+pub(super) struct Tree;
 
 impl ClosedForm for Tree {
     fn meta(&self) -> &'static Meta {
@@ -155,7 +155,7 @@ impl ClosedForm for Halving {
 }
 
 /// The tree all-reduce: a binomial reduce, then a binomial broadcast.
-struct Both;
+pub(super) struct Both;
 
 impl ClosedForm for Both {
     fn meta(&self) -> &'static Meta {

@@ -16,7 +16,7 @@
 //! collective pricing chapter (002), 2(N − 1)/r·M/BW. It takes the other end's port to be no
 //! hindrance, which holds up to r = N − 1 messages shared out at once.
 
-use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
+use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Gather, Reduce, Scatter};
 use crate::formula::{At, Cost, Field, Level, Shape, Symbol};
 use crate::quantity::Ratio;
@@ -39,6 +39,10 @@ impl ClosedForm for Naive {
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        check_root(shape)
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -93,6 +97,10 @@ impl ClosedForm for Flat {
         &META
     }
 
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        check_root(shape)
+    }
+
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let rounds = rounds(v);
         let volume = if whole(&v.shape) { rounds.clone() } else { rounds.clone() / v.n.clone() };
@@ -121,6 +129,16 @@ impl ClosedForm for Flat {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
+    }
+}
+
+/// Nine decimals of r must leave something to divide by.
+fn check_root(shape: &Shape) -> Result<(), Reason> {
+    match shape.params.root_speedup {
+        Some(Ratio(r)) if r.is_nan() || r < 1e-9 => {
+            Err(Reason::new("the root's port must have a rate above 0"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -37,7 +37,7 @@ pub enum Guarantee {
 /// The generic methods make this trait unfit for `dyn`; every `ClosedForm` is an [`Algorithm`].
 pub trait ClosedForm: Sync {
     /// Names, summary and source.
-    fn meta(&self) -> &'static Meta;
+    fn meta(&self) -> &Meta;
 
     /// Why it cannot run for this shape; N ≥ 2 and the collective are checked before.
     ///
@@ -95,7 +95,7 @@ pub trait ClosedForm: Sync {
 /// Implemented by every [`ClosedForm`]; do not implement it by hand.
 pub trait Algorithm: Sync {
     /// Names, summary and source.
-    fn meta(&self) -> &'static Meta;
+    fn meta(&self) -> &Meta;
     /// Why it cannot run for this shape.
     ///
     /// # Errors
@@ -117,6 +117,8 @@ pub trait Algorithm: Sync {
     fn sent(&self, v: &At<f64>) -> f64;
     /// The same over exact fractions.
     fn sent_exactly(&self, v: &At<Rational>) -> Rational;
+    /// The same over symbols.
+    fn sent_printed(&self, v: &At<Expr>) -> Expr;
     /// The messages one after another.
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
     /// Whether P is a parameter of it.
@@ -128,7 +130,7 @@ pub trait Algorithm: Sync {
 }
 
 impl<T: ClosedForm> Algorithm for T {
-    fn meta(&self) -> &'static Meta {
+    fn meta(&self) -> &Meta {
         ClosedForm::meta(self)
     }
 
@@ -170,6 +172,10 @@ impl<T: ClosedForm> Algorithm for T {
     }
 
     fn sent_exactly(&self, v: &At<Rational>) -> Rational {
+        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+    }
+
+    fn sent_printed(&self, v: &At<Expr>) -> Expr {
         if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
     }
 

@@ -23,7 +23,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[&Ring, &Rails];
 const COLLECTIVES: &[Collective] = &[AllReduce, AllGather, ReduceScatter];
 
 /// One ring over all ranks.
-struct Ring;
+pub(super) struct Ring;
 
 impl ClosedForm for Ring {
     fn meta(&self) -> &'static Meta {

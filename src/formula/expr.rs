@@ -73,14 +73,17 @@ impl Function {
             Self::Floor => (first + 1e-9).floor(),
             Self::Ceil => (first - 1e-9).ceil(),
             Self::Named(_, rule) => {
-                let whole: Vec<u64> = arguments.iter().map(|&a| a as u64).collect();
+                let whole: Vec<u64> = arguments.iter().map(|&a| a.round() as u64).collect();
                 rule(&whole) as f64
             }
         }
     }
 }
 
-/// A formula as a tree. Arithmetic builds it, and drops only `0 +`, `1 ·` and `0 ·`.
+/// A formula as a tree.
+///
+/// Arithmetic builds it and tidies only what no author means to write: `0 +`, `1 ·`, `0 ·`,
+/// numbers beside numbers, and a factor that is divided by itself.
 #[derive(Debug, Clone)]
 pub struct Expr(Rc<Node>);
 
@@ -114,6 +117,19 @@ impl Expr {
         }
     }
 
+    /// `k·x` as k and x.
+    fn as_multiple(&self) -> Option<(i64, &Self)> {
+        match self.node() {
+            Node::Mul(k, x) => k.as_int().map(|k| (k, x)),
+            _ => None,
+        }
+    }
+
+    /// Whether both are one and the same part of the tree.
+    fn is(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Whether this is the number 0.
     #[must_use]
     pub fn is_zero(&self) -> bool {
@@ -135,6 +151,46 @@ impl Expr {
                 let values: Vec<f64> = arguments.iter().map(|a| a.evaluate(letters)).collect();
                 function.value(&values)
             }
+        }
+    }
+}
+
+impl Expr {
+    /// The functions in it that only their algorithm defines, each once, with their rules.
+    #[must_use]
+    pub fn named_functions(&self) -> Vec<(&'static str, fn(&[u64]) -> u64)> {
+        let mut found: Vec<(&'static str, fn(&[u64]) -> u64)> = Vec::new();
+        self.visit(&mut |node| match node {
+            Node::Call(Function::Named(name, rule), _) if found.iter().all(|f| f.0 != *name) => {
+                found.push((*name, *rule));
+            }
+            _ => {}
+        });
+        found
+    }
+
+    /// The real parameters in it, each once, with their values.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(Symbol, Ratio)> {
+        let mut found: Vec<(Symbol, Ratio)> = Vec::new();
+        self.visit(&mut |node| match node {
+            Node::Real(symbol, value) if found.iter().all(|f| f.0 != *symbol) => {
+                found.push((*symbol, Ratio(*value)));
+            }
+            _ => {}
+        });
+        found
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Node)) {
+        see(self.node());
+        match self.node() {
+            Node::Int(_) | Node::Real(..) | Node::Symbol(_) => {}
+            Node::Add(a, b) | Node::Sub(a, b) | Node::Mul(a, b) | Node::Div(a, b) => {
+                a.visit(see);
+                b.visit(see);
+            }
+            Node::Call(_, arguments) => arguments.iter().for_each(|a| a.visit(see)),
         }
     }
 }
@@ -161,6 +217,10 @@ impl Field for Expr {
     fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self> {
         algorithm.print(v)
     }
+
+    fn sent_by(algorithm: &dyn Algorithm, v: &At<Self>) -> Self {
+        algorithm.sent_printed(v)
+    }
 }
 
 impl Add for Expr {
@@ -171,6 +231,7 @@ impl Add for Expr {
             (Some(a), Some(b)) => Self::int(a + b),
             (Some(0), _) => other,
             (_, Some(0)) => self,
+            (_, Some(b)) if b < 0 => self - Self::int(-b),
             _ => Self::from(Node::Add(self, other)),
         }
     }
@@ -196,6 +257,12 @@ impl Mul for Expr {
             (Some(a), Some(b)) => Self::int(a * b),
             (Some(0), _) | (_, Some(1)) => self,
             (Some(1), _) | (_, Some(0)) => other,
+            (Some(a), _) => match other.as_multiple() {
+                Some((b, x)) => Self::int(a * b) * x.clone(),
+                None => Self::from(Node::Mul(self, other)),
+            },
+            // Numbers stand in front.
+            (None, Some(_)) => other * self,
             _ => Self::from(Node::Mul(self, other)),
         }
     }
@@ -207,7 +274,12 @@ impl Div for Expr {
     fn div(self, other: Self) -> Self {
         match (self.as_int(), other.as_int()) {
             (Some(0), _) | (_, Some(1)) => self,
-            _ => Self::from(Node::Div(self, other)),
+            _ => match self.node() {
+                _ if self.is(&other) => Self::int(1),
+                Node::Mul(a, b) if b.is(&other) => a.clone(),
+                Node::Mul(a, b) if a.is(&other) => b.clone(),
+                _ => Self::from(Node::Div(self, other)),
+            },
         }
     }
 }

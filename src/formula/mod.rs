@@ -19,6 +19,7 @@ pub use print::{Notation, Values};
 pub use protocol::Protocol;
 pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie};
 
+use crate::algorithm::Algorithm;
 use crate::quantity::Ratio;
 
 /// An exact fraction, in which closed forms are proven.
@@ -43,7 +44,10 @@ pub trait Field:
     fn parameter(symbol: Symbol, value: Ratio) -> Self;
 
     /// The cost of another algorithm in this field: what compositions are made of.
-    fn cost_of(algorithm: &dyn crate::algorithm::Algorithm, v: &At<Self>) -> Cost<Self>;
+    fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self>;
+
+    /// The share of M that the busiest rank of another algorithm sends.
+    fn sent_by(algorithm: &dyn Algorithm, v: &At<Self>) -> Self;
 }
 
 impl Field for f64 {
@@ -59,8 +63,12 @@ impl Field for f64 {
         value.0
     }
 
-    fn cost_of(algorithm: &dyn crate::algorithm::Algorithm, v: &At<Self>) -> Cost<Self> {
+    fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self> {
         algorithm.price(v)
+    }
+
+    fn sent_by(algorithm: &dyn Algorithm, v: &At<Self>) -> Self {
+        algorithm.sent(v)
     }
 }
 
@@ -78,8 +86,12 @@ impl Field for Rational {
         Self::new((value.0 * 1e9).round() as i128, 1_000_000_000)
     }
 
-    fn cost_of(algorithm: &dyn crate::algorithm::Algorithm, v: &At<Self>) -> Cost<Self> {
+    fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self> {
         algorithm.prove(v)
+    }
+
+    fn sent_by(algorithm: &dyn Algorithm, v: &At<Self>) -> Self {
+        algorithm.sent_exactly(v)
     }
 }
 

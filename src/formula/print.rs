@@ -1,6 +1,6 @@
 //! Formulas as people read them: text, text with the numbers put in, LaTeX.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::expr::{Expr, Function, Links, Node, Symbol};
 use super::{Cost, Field, Level};
@@ -57,8 +57,8 @@ impl Cost<Expr> {
             };
             let sum = sum + phase.switch.clone() * letter(Symbol::AlphaSwitch);
             let sum = sum + phase.alpha.clone() * letter(Symbol::Alpha(links));
-            let sum = sum
-                + phase.beta.clone() * letter(Symbol::M) / letter(Symbol::Bandwidth(links));
+            let transfer = letter(Symbol::M) / letter(Symbol::Bandwidth(links));
+            let sum = sum + phase.beta.clone() * transfer;
             if !gamma {
                 return sum;
             }
@@ -101,11 +101,12 @@ fn strength(expr: &Expr, notation: Notation<'_>) -> Strength {
 }
 
 fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Strength) {
-    let parenthesised = strength(expr, notation) < place;
-    let latex = matches!(notation, Notation::Latex);
-    if parenthesised {
-        out.push('(');
+    if strength(expr, notation) < place {
+        let mut inner = String::new();
+        write_expr(&mut inner, expr, notation, Strength::Sum);
+        return fence(out, ("(", ")"), &inner);
     }
+    let latex = matches!(notation, Notation::Latex);
     let mut binary = |a: &Expr, sign: &str, b: &Expr, left: Strength, right: Strength| {
         write_expr(out, a, notation, left);
         out.push_str(sign);
@@ -140,46 +141,51 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
         },
         Node::Call(function, arguments) => write_call(out, *function, arguments, notation),
     }
-    if parenthesised {
-        out.push(')');
-    }
 }
 
 fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation: Notation<'_>) {
     let latex = matches!(notation, Notation::Latex);
-    let (open, close) = match (function, latex) {
-        (Function::CeilLg, false) => ("⌈lg ", "⌉"),
-        (Function::CeilLg, true) => ("\\lceil \\lg ", " \\rceil"),
-        (Function::FloorLg, false) => ("⌊lg ", "⌋"),
-        (Function::FloorLg, true) => ("\\lfloor \\lg ", " \\rfloor"),
-        (Function::PowerBelow, false) => ("2^⌊lg ", "⌋"),
-        (Function::PowerBelow, true) => ("2^{\\lfloor \\lg ", " \\rfloor}"),
-        (Function::Floor, false) => ("⌊", "⌋"),
-        (Function::Floor, true) => ("\\lfloor ", " \\rfloor"),
-        (Function::Ceil, false) => ("⌈", "⌉"),
-        (Function::Ceil, true) => ("\\lceil ", " \\rceil"),
-        (Function::Named(name, _), false) => (name, ")"),
-        (Function::Named(name, _), true) => {
-            push(out, format_args!("\\mathrm{{{name}}}"));
-            ("", ")")
-        }
-    };
-    out.push_str(open);
+    let ceil = if latex { ("\\lceil ", " \\rceil") } else { ("⌈", "⌉") };
+    let floor = if latex { ("\\lfloor ", " \\rfloor") } else { ("⌊", "⌋") };
+    let mut inner = String::new();
     // A logarithm takes an atom, brackets and argument lists take anything.
     let place = match function {
-        Function::CeilLg | Function::FloorLg | Function::PowerBelow => Strength::Atom,
+        Function::CeilLg | Function::FloorLg | Function::PowerBelow => {
+            inner.push_str(if latex { "\\lg " } else { "lg " });
+            Strength::Atom
+        }
         _ => Strength::Sum,
     };
-    if matches!(function, Function::Named(..)) {
-        out.push('(');
-    }
     for (i, argument) in arguments.iter().enumerate() {
-        if i > 0 {
-            out.push_str(", ");
-        }
-        write_expr(out, argument, notation, place);
+        inner.push_str(if i > 0 { ", " } else { "" });
+        write_expr(&mut inner, argument, notation, place);
     }
-    out.push_str(close);
+    match function {
+        Function::CeilLg | Function::Ceil => fence(out, ceil, &inner),
+        Function::FloorLg | Function::Floor => fence(out, floor, &inner),
+        Function::PowerBelow => {
+            out.push_str(if latex { "2^{" } else { "2^" });
+            fence(out, floor, &inner);
+            out.push_str(if latex { "}" } else { "" });
+        }
+        Function::Named(name, _) => {
+            if latex {
+                push(out, format_args!("\\mathrm{{{}}}", name.replace('_', "\\_")));
+            } else {
+                out.push_str(name);
+            }
+            fence(out, ("(", ")"), &inner);
+        }
+    }
+}
+
+/// Puts `inner` between brackets, which LaTeX is told to make as tall as a fraction in them.
+fn fence(out: &mut String, (open, close): (&str, &str), inner: &str) {
+    let tall = inner.contains("\\frac");
+    let (left, right) = if tall { ("\\left", "\\right") } else { ("", "") };
+    for part in [left, open, inner, right, close] {
+        out.push_str(part);
+    }
 }
 
 fn letter(symbol: Symbol) -> &'static str {
@@ -220,15 +226,31 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
         Symbol::N => push(out, format_args!("{}", values.ranks)),
         Symbol::P => push(out, format_args!("{}", values.segments)),
         Symbol::G => push(out, format_args!("{}", values.group)),
-        Symbol::M => push(out, format_args!("{}", values.size)),
-        Symbol::Alpha(Links::Outer) => push(out, format_args!("{}", values.alpha_outer)),
-        Symbol::Alpha(_) => push(out, format_args!("{}", values.alpha)),
-        Symbol::Bandwidth(Links::Outer) => push(out, format_args!("{}", values.bandwidth_outer)),
-        Symbol::Bandwidth(_) => push(out, format_args!("{}", values.bandwidth)),
-        Symbol::Gamma => push(out, format_args!("{}", values.gamma)),
-        Symbol::AlphaSwitch => push(out, format_args!("{}", values.alpha_switch)),
+        Symbol::M => out.push_str(&six_digits(&values.size)),
+        Symbol::Alpha(Links::Outer) => out.push_str(&six_digits(&values.alpha_outer)),
+        Symbol::Alpha(_) => out.push_str(&six_digits(&values.alpha)),
+        Symbol::Bandwidth(Links::Outer) => out.push_str(&six_digits(&values.bandwidth_outer)),
+        Symbol::Bandwidth(_) => out.push_str(&six_digits(&values.bandwidth)),
+        Symbol::Gamma => out.push_str(&six_digits(&values.gamma)),
+        Symbol::AlphaSwitch => out.push_str(&six_digits(&values.alpha_switch)),
         Symbol::CReal | Symbol::RootSpeedup => out.push_str(letter(symbol)),
     }
+}
+
+/// A quantity with up to six digits, so that who types the line into a calculator gets the price.
+fn six_digits(quantity: &impl Display) -> String {
+    let exact = format!("{quantity:.15}");
+    let Some((number, unit)) = exact.split_once(' ') else { return exact };
+    let Ok(value) = number.parse::<f64>() else { return exact };
+    let digits_before = value.abs().max(1e-15).log10().floor() as i32 + 1;
+    let decimals = (6 - digits_before).max(0) as usize;
+    let number = format!("{value:.decimals$}");
+    let number = if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &number
+    };
+    format!("{number} {unit}")
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {

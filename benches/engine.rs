@@ -1,0 +1,111 @@
+//! What the engine costs: one price, a ranking, a batch, beside a reference in the same run.
+//!
+//! `cargo bench --bench engine`; the figures of one machine stand in docs/SPEED.md.
+
+use std::hint::black_box;
+
+use collcost::Collective;
+use collcost::algorithm::Registry;
+use collcost::batch::Batch;
+use collcost::fabric::Fabric;
+use collcost::formula::Shape;
+use collcost::price::Prepared;
+use collcost::profile::Profile;
+use collcost::quantity::{Bandwidth, Seconds, Volume};
+use collcost::rank::{candidates, rank};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+
+fn flat() -> Fabric {
+    Fabric::flat(Seconds(5e-6), Bandwidth(1e11))
+}
+
+/// One prepared closed form: a straight line, and a pipeline whose best P is searched.
+fn price(c: &mut Criterion) {
+    let registry = Registry::builtin();
+    let mut group = c.benchmark_group("price");
+    for (collective, name) in [
+        (Collective::AllReduce, "ring"),
+        (Collective::Broadcast, "chain"),
+        (Collective::AllReduce, "double-binary-tree"),
+    ] {
+        let algorithm = registry.find(collective, name).unwrap().algorithm;
+        let prepared = Prepared::new(algorithm, &Shape::new(collective, 64), &flat()).unwrap();
+        let mut bytes = 1.0;
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                bytes += 1.0;
+                black_box(&prepared).time(black_box(Volume(bytes)))
+            });
+        });
+    }
+    // The reference: the ring's formula written by hand.
+    let mut bytes = 1.0;
+    group.bench_function("ring by hand", |b| {
+        b.iter(|| {
+            bytes += 1.0;
+            let (n, alpha, rate) = black_box((64.0, 5e-6, 1e11));
+            2.0 * (n - 1.0) * alpha + 2.0 * (n - 1.0) / n * black_box(bytes) / rate
+        });
+    });
+    group.finish();
+}
+
+/// Every all-reduce algorithm prepared, priced and sorted for one N and M.
+fn ranking(c: &mut Criterion) {
+    let registry = Registry::builtin();
+    let mut group = c.benchmark_group("rank all-reduce");
+    let one_tier = flat();
+    let mut two_tiers = Profile::builtin("dgx-h100").unwrap().fabric();
+    two_tiers.launch = Seconds(0.0);
+    for (name, fabric) in [("one tier", &one_tier), ("two tiers", &two_tiers)] {
+        let shape = Shape::new(Collective::AllReduce, 64);
+        group.bench_function(format!("{name}, with preparing"), |b| {
+            b.iter(|| {
+                let (ready, _) = candidates(&registry, black_box(&shape), fabric).unwrap();
+                rank(&ready, black_box(Volume(16_777_216.0)))
+            });
+        });
+        let (ready, _) = candidates(&registry, &shape, fabric).unwrap();
+        group.bench_function(format!("{name}, prepared"), |b| {
+            b.iter(|| rank(black_box(&ready), black_box(Volume(16_777_216.0))));
+        });
+    }
+    group.finish();
+}
+
+/// Questions as they come: costs of several algorithms, sizes and rank counts.
+fn batch(c: &mut Criterion) {
+    let names = ["ring", "tree", "rabenseifner", "recursive_doubling", "naive"];
+    let questions: Vec<String> = (0..1000)
+        .map(|i| {
+            let (name, n, size) = (names[i % names.len()], 1 << (1 + i % 10), 1000 + 977 * i);
+            format!(
+                r#"{{"id":{i},"kind":"cost","primitive":"allreduce","algorithm":"{name}","n":{n},"size_bytes":{size},"alpha_s":"5e-6","bandwidth_Bps":"1e11","ports":1,"duplex":"full"}}"#
+            )
+        })
+        .collect();
+    let mut batch = Batch::default();
+    let mut out = Vec::with_capacity(1 << 20);
+    let mut group = c.benchmark_group("batch");
+    group.throughput(Throughput::Elements(questions.len() as u64));
+    group.bench_function("1000 costs", |b| {
+        b.iter(|| {
+            out.clear();
+            for question in &questions {
+                batch.answer(black_box(question), &mut out);
+            }
+            out.len()
+        });
+    });
+    // The reference: the same lines only parsed, by serde_json into its own tree.
+    group.bench_function("1000 lines only parsed", |b| {
+        b.iter(|| {
+            let parsed = questions.iter().map(|q| serde_json::from_str::<serde_json::Value>(q));
+            parsed.filter(|v| black_box(v).is_ok()).count()
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, price, ranking, batch);
+criterion_main!(benches);

@@ -1,0 +1,130 @@
+//! The printed formulas, read back by a reader that knows only the notation, give the price.
+
+use std::collections::BTreeMap;
+
+use collcost::Collective;
+use collcost::algorithm::{Algorithm, Registry};
+use collcost::formula::{
+    At, Cost, Dims, Expr, Form, Level, Notation, Params, Ports, Relay, Shape, Symbol, Tie, Values,
+};
+use collcost::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+
+#[path = "support/evaluate.rs"]
+mod evaluate;
+#[path = "support/shapes.rs"]
+mod shapes;
+
+use evaluate::Meaning;
+
+/// Rates that look like nothing else, so that a letter mistaken for another shows.
+fn values(shape: &Shape, size: f64) -> Values {
+    Values {
+        ranks: shape.ranks,
+        segments: shape.segments(),
+        group: shape.group(),
+        size: Volume(size),
+        alpha: Seconds(3.7e-6),
+        bandwidth: Bandwidth(46.3e9),
+        alpha_outer: Seconds(11.9e-6),
+        bandwidth_outer: Bandwidth(24_123_456_789.0),
+        gamma: SecondsPerByte(23.125e-12),
+        alpha_switch: Seconds(431.7e-9),
+    }
+}
+
+/// Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over the phases, from the numbers.
+fn price(cost: &Cost<f64>, values: &Values, gamma: bool) -> f64 {
+    let time = |phase: &collcost::formula::Phase<f64>| {
+        let (alpha, rate) = match phase.level {
+            Level::Outer => (values.alpha_outer, values.bandwidth_outer),
+            Level::Flat | Level::Inner => (values.alpha, values.bandwidth),
+        };
+        let adds = if gamma { phase.gamma * values.size.0 * values.gamma.0 } else { 0.0 };
+        phase.alpha * alpha.0
+            + phase.beta * values.size.0 / rate.0
+            + phase.switch * values.alpha_switch.0
+            + adds
+    };
+    cost.phases().map(time).sum()
+}
+
+fn meaning(formula: &Expr, values: &Values) -> Meaning {
+    let mut letters = BTreeMap::from([
+        ("N", f64::from(values.ranks)),
+        ("P", f64::from(values.segments)),
+        ("G", f64::from(values.group)),
+        ("M", values.size.0),
+        ("α", values.alpha.0),
+        ("α₁", values.alpha.0),
+        ("α₂", values.alpha_outer.0),
+        ("BW", values.bandwidth.0),
+        ("BW₁", values.bandwidth.0),
+        ("BW₂", values.bandwidth_outer.0),
+        ("γ", values.gamma.0),
+        ("α_sw", values.alpha_switch.0),
+    ]);
+    letters.extend(formula.parameters().into_iter().map(|(symbol, value)| match symbol {
+        Symbol::CReal => ("c", value.0),
+        Symbol::RootSpeedup => ("r", value.0),
+        other => panic!("{other:?} is no parameter"),
+    }));
+    Meaning { letters, functions: formula.named_functions().into_iter().collect() }
+}
+
+/// Compares one formula in all notations with the numbers.
+fn fault(cost: &Cost<f64>, symbols: &Cost<Expr>, shape: &Shape, size: f64) -> Option<String> {
+    let values = values(shape, size);
+    for gamma in [false, true] {
+        let expected = price(cost, &values, gamma);
+        let formula = symbols.formula(gamma);
+        let meaning = meaning(&formula, &values);
+        let text = formula.write(Notation::Text);
+        let latex = formula.write(Notation::Latex);
+        let numbers = formula.write(Notation::Numbers(&values));
+        // Only functions have a meaning beside what the numbers say themselves.
+        let plain = Meaning { functions: meaning.functions.clone(), ..Meaning::default() };
+        for (written, value, tolerance) in [
+            (&text, evaluate::text(&text, &meaning), 1e-9),
+            (&latex, evaluate::latex(&latex, &meaning), 1e-9),
+            (&numbers, evaluate::text(&numbers, &plain), 1e-5),
+        ] {
+            match value {
+                Err(why) => return Some(why),
+                Ok(value) if (value - expected).abs() > tolerance * expected.abs() => {
+                    return Some(format!("`{written}` is {value:e}, the price {expected:e}"));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    None
+}
+
+/// Every algorithm with each of its collectives.
+fn each() -> Vec<(&'static dyn Algorithm, Collective)> {
+    let all = Registry::builtin();
+    all.iter().flat_map(|a| a.meta().collectives.iter().map(move |&c| (a, c))).collect()
+}
+
+#[test]
+fn every_formula_gives_the_price() {
+    let mut faults = BTreeMap::new();
+    for (algorithm, collective) in each() {
+        let ranks = (2..=9).chain([12, 15, 33, 64, 72]);
+        for shape in ranks.flat_map(|n| shapes::shapes(algorithm, collective, n)) {
+            for form in [Form::Exact, Form::Paper, Form::Asymptotic] {
+                let Some(cost) = algorithm.price_form(&At::numbers(shape), form) else { continue };
+                let symbols = algorithm.print_form(&At::symbols(shape), form).unwrap();
+                // The sizes go round with the shapes: all of them on each would say nothing more.
+                for size in [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0] {
+                    if let Some(fault) = fault(&cost, &symbols, &shape, size) {
+                        let name = format!("{} {collective}", algorithm.meta().id);
+                        faults.entry(name).or_insert(format!("{form:?} {shape:?}: {fault}"));
+                    }
+                }
+            }
+        }
+    }
+    let faults: Vec<_> = faults.into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
