@@ -8,6 +8,9 @@ pub mod crossover;
 pub mod error;
 pub mod fabric;
 pub mod formula;
+pub mod host;
+pub mod peers;
+pub mod presets;
 pub mod price;
 pub mod profile;
 pub mod quantity;
@@ -17,6 +20,7 @@ pub mod rank;
 pub mod render;
 pub mod report;
 pub mod schedule;
+pub mod size_is;
 
 pub use collective::Collective;
 pub use error::{Error, Result};

@@ -111,20 +111,63 @@ fn every_formula_gives_the_price() {
     let mut faults = BTreeMap::new();
     for (algorithm, collective) in each() {
         let ranks = (2..=9).chain([12, 15, 33, 64, 72]);
-        for shape in ranks.flat_map(|n| shapes::shapes(algorithm, collective, n)) {
+        let shapes = ranks.flat_map(|n| shapes::shapes(algorithm, collective, n));
+        // The sizes go round with the shapes: all of them on each would say nothing more.
+        let sizes = [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0].into_iter().cycle();
+        for (shape, size) in shapes.zip(sizes) {
             for form in [Form::Exact, Form::Paper, Form::Asymptotic] {
                 let Some(cost) = algorithm.price_form(&At::numbers(shape), form) else { continue };
                 let symbols = algorithm.print_form(&At::symbols(shape), form).unwrap();
-                // The sizes go round with the shapes: all of them on each would say nothing more.
-                for size in [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0] {
-                    if let Some(fault) = fault(&cost, &symbols, &shape, size) {
-                        let name = format!("{} {collective}", algorithm.meta().id);
-                        faults.entry(name).or_insert(format!("{form:?} {shape:?}: {fault}"));
-                    }
+                if let Some(fault) = fault(&cost, &symbols, &shape, size) {
+                    let name = format!("{} {collective}", algorithm.meta().id);
+                    faults.entry(name).or_insert(format!("{form:?} {shape:?}: {fault}"));
                 }
             }
         }
     }
     let faults: Vec<_> = faults.into_iter().map(|(name, why)| format!("{name}: {why}")).collect();
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The formula of `name` as text, and with numbers put in.
+fn written(name: &str, collective: Collective, ranks: u32, gamma: bool) -> [String; 3] {
+    let shape = Shape::new(collective, ranks).with_segments(1);
+    let named = Registry::builtin().find(collective, name).unwrap();
+    let formula = named.algorithm.print(&At::symbols(shape)).formula(gamma);
+    let values = Values {
+        size: Volume(16_777_216.0),
+        alpha: Seconds(5e-6),
+        bandwidth: Bandwidth(450e9),
+        gamma: SecondsPerByte(20e-12),
+        ..values(&shape, 0.0)
+    };
+    [Notation::Text, Notation::Latex, Notation::Numbers(&values)].map(|n| formula.write(n))
+}
+
+#[test]
+fn the_ring_reads_as_in_a_textbook() {
+    let [text, latex, numbers] = written("ring", Collective::AllReduce, 64, false);
+    assert_eq!(text, "2·(N − 1)·α + 2·(N − 1)/N·M/BW");
+    assert_eq!(
+        latex,
+        r"2 \cdot (N - 1) \cdot \alpha + \frac{2 \cdot (N - 1)}{N} \cdot \frac{M}{\mathrm{BW}}"
+    );
+    assert_eq!(numbers, "2·(64 − 1)·5 µs + 2·(64 − 1)/64·16 MiB/(450 GB/s)");
+    let [text, _, numbers] = written("ring", Collective::ReduceScatter, 64, true);
+    assert_eq!(text, "(N − 1)·α + (N − 1)/N·M/BW + (N − 1)/N·M·γ");
+    assert!(numbers.ends_with(" + (64 − 1)/64·16 MiB·20 ps/B"), "{numbers}");
+}
+
+#[test]
+fn pipelines_and_logarithms_read_as_in_a_textbook() {
+    let text = |name, collective| written(name, collective, 12, false)[0].clone();
+    assert_eq!(text("chain", Collective::Broadcast), "(N + P − 2)·α + (N + P − 2)/P·M/BW");
+    assert_eq!(text("binomial", Collective::Broadcast), "P·⌈lg N⌉·α + ⌈lg N⌉·M/BW");
+    assert_eq!(text("tree", Collective::AllReduce), "2·⌈lg N⌉·α + 2·⌈lg N⌉·M/BW");
+}
+
+#[test]
+fn one_rank_costs_nothing() {
+    let [text, latex, numbers] = written("ring", Collective::AllReduce, 1, true);
+    assert_eq!([text, latex, numbers], ["0", "0", "0"]);
 }

@@ -17,7 +17,8 @@
 //!
 //! On one full-duplex port both send in turn and gain nothing over the plain ring in bandwidth.
 //! Two ranks have one link each way, so there a second port does not help. Half-duplex ports take
-//! turns as in the plain ring: at most ×2 for even N, ×3 for odd N.
+//! turns as in the plain ring: at most ×2 for even N, ×3 for odd N. That the bandwidth term is
+//! least on one port is shown by Patarasuk, Yuan, JPDC 69(2) 2009.
 //!
 //! The ring and tree chapter (000) describes the split and prints (N−1)·α + (N−1)/N·M/BW. That is
 //! the arc's cost, on two ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the
@@ -82,7 +83,7 @@ impl ClosedForm for Arc {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "bidirectional-ring-arc",
-            title: "bidirectional ring, meeting half way",
+            title: "bidirectional ring, half way",
             collectives: &[AllReduce, AllGather, ReduceScatter],
             aliases: &[
                 "bidir_ring",

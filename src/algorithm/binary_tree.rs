@@ -27,7 +27,7 @@
 //! On two ports the best that is known tends to 1.5 slots a segment; the bound is reduce, then
 //! broadcast.
 //!
-//! The *in-order* tree keeps the order of the operands: the parent of r is r with its lowest set
+//! The *in-order* tree (Open MPI's reduce) keeps the order of the operands: the parent of r is r with its lowest set
 //! bit moved up by one, 0 above all. It is ⌈lg N⌉ deep and takes 2(P−1) + 2⌈lg N⌉ − 1 slots on
 //! one port, exact for N = 2^m.
 //!

@@ -20,8 +20,8 @@
 //! messages of M/(2P). On one port a rank sends and receives W = 4 messages of every pair of
 //! segments (2 for N = 2, 3 for N = 3), so that n_β tends to 2, hardly above the 2(N−1)/N below
 //! which no algorithm can go. S(N) is the length of an edge-coloured schedule that repeats every W
-//! slots, U(N) the rounds without a pipeline where each message starts as soon as it can; both
-//! are in `dbt_length`. On two ports the trees' shared links still carry two streams: W = 2, n_β
+//! slots, U(N) the rounds of a single pair where each message starts as soon as it can, or S(N)
+//! where that is less; see [`dbt_length`](super::dbt_length). On two ports the trees' shared links still carry two streams: W = 2, n_β
 //! tends to 1. That bound was replayed, event by event, for N ≤ 100 and P ≤ 25; a two-colouring
 //! of the messages proves 2(P−1) + 4⌈lg N⌉.
 //!
@@ -46,7 +46,7 @@ use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, ceil_lg};
 pub static FAMILY: &[&dyn Algorithm] = &[&DoubleTree, &TwoTree];
 
 /// All-reduce over both trees.
-struct DoubleTree;
+pub(super) struct DoubleTree;
 
 impl ClosedForm for DoubleTree {
     fn meta(&self) -> &'static Meta {
@@ -71,13 +71,15 @@ impl ClosedForm for DoubleTree {
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let further = || v.p.clone() - F::int(1);
+        let one_pair = pairs(&v.shape) < 2 && v.shape.segments() == 1;
         let slots = match pairs(&v.shape) {
-            0 | 1 if v.shape.segments() == 1 => v.unsegmented(),
+            0 | 1 if one_pair => v.unsegmented(),
             0 | 1 => F::int(period(v.shape.ranks).into()) * further() + v.one_port(),
             _ => F::int(2) * further() + F::int(2) * v.ceil_lg(),
         };
         let turns = F::int(turns(&v.shape).into());
-        let volume = slots.clone() / (F::int(2) * v.p.clone());
+        let parts = if one_pair { F::int(2) } else { F::int(2) * v.p.clone() };
+        let volume = slots.clone() / parts;
         // One port: every other message is added.
         let added = F::int(if pairs(&v.shape) < 2 { 2 } else { 1 });
         Cost::new(turns.clone() * slots, turns * volume.clone()).reducing(volume / added)
@@ -101,7 +103,7 @@ impl ClosedForm for DoubleTree {
         let (n, p) = (shape.ranks, u64::from(shape.segments()));
         let one_port = pairs(shape) < 2;
         let slots = match p {
-            1 if one_port => unsegmented_steps(n).into(),
+            1 if one_port => one_pair(n).into(),
             _ if one_port => u64::from(period(n)) * (p - 1) + u64::from(one_port_slots(n).length),
             _ => 2 * (p - 1) + 2 * u64::from(ceil_lg(n)),
         };
@@ -208,9 +210,8 @@ impl<F: Field> At<F> {
         if self.shape.is_power_of_two() {
             return F::int(4) * self.ceil_lg() - F::int(2);
         }
-        let rule = |n: &[u64]| unsegmented_steps(ranks(n)).into();
-        let value = unsegmented_steps(self.shape.ranks).into();
-        F::call(Function::Named("U", rule), &[&self.n], value)
+        let rule = |n: &[u64]| one_pair(ranks(n)).into();
+        F::call(Function::Named("U", rule), &[&self.n], one_pair(self.shape.ranks).into())
     }
 
     /// S(N).
@@ -223,6 +224,11 @@ impl<F: Field> At<F> {
 
 fn ranks(arguments: &[u64]) -> u32 {
     u32::try_from(arguments[0]).unwrap_or(u32::MAX)
+}
+
+/// U(N).
+fn one_pair(n: u32) -> u32 {
+    unsegmented_steps(n).min(one_port_slots(n).length)
 }
 
 /// W: messages of a pair of segments that the busiest rank sends.

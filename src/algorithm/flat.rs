@@ -46,8 +46,7 @@ impl ClosedForm for Naive {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let rounds = F::int(2) * rounds(v);
-        Cost::new(rounds.clone(), at_root_rate(v, rounds)).reducing(v.others())
+        by_root(v, 2, &F::int(1), true)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -102,10 +101,8 @@ impl ClosedForm for Flat {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let rounds = rounds(v);
-        let volume = if whole(&v.shape) { rounds.clone() } else { rounds.clone() / v.n.clone() };
-        let gamma = if v.shape.collective.reduces() { v.others() } else { F::int(0) };
-        Cost::new(rounds, at_root_rate(v, volume)).reducing(gamma)
+        let share = if whole(&v.shape) { F::int(1) } else { F::int(1) / v.n.clone() };
+        by_root(v, 1, &share, v.shape.collective.reduces())
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -147,14 +144,44 @@ fn whole(shape: &Shape) -> bool {
     !matches!(shape.collective, Scatter | Gather)
 }
 
-/// ⌈(N − 1)/k⌉.
-fn rounds<F: Field>(v: &At<F>) -> F {
+/// The root's rounds, `times` over: those in its own domain apart, where there are several.
+fn by_root<F: Field>(v: &At<F>, times: i64, share: &F, adds: bool) -> Cost<F> {
+    let phase = |rounds: F, added: F| {
+        let messages = F::int(times) * rounds;
+        let volume = at_root_rate(v, messages.clone() * share.clone());
+        Cost::new(messages, volume).reducing(if adds { added } else { F::int(0) })
+    };
     let others = v.shape.ranks - 1;
-    match v.shape.ports.sends(others) {
-        1 => v.others(),
-        k if k == others => F::int(1),
-        k => v.ceil(&(v.others() / F::int(k.into())), others.div_ceil(k).into()),
+    let k = v.shape.ports.sends(others);
+    let all = over_ports(v, v.others(), others, k);
+    if near_rounds(&v.shape) == 0 {
+        return phase(all, v.others());
     }
+    let near = whole_rounds(v, v.g.clone() - F::int(1), v.shape.group() - 1, k);
+    let added = F::int(k.into()) * near.clone();
+    phase(near.clone(), added.clone())
+        .over(Level::Inner)
+        .then(phase(all - near, v.others() - added))
+}
+
+/// ⌈partners/k⌉.
+fn over_ports<F: Field>(v: &At<F>, partners: F, value: u32, k: u32) -> F {
+    match k {
+        1 => partners,
+        k if k == value => F::int(1),
+        k => v.ceil(&(partners / F::int(k.into())), value.div_ceil(k).into()),
+    }
+}
+
+/// ⌊partners/k⌋.
+fn whole_rounds<F: Field>(v: &At<F>, partners: F, value: u32, k: u32) -> F {
+    if k == 1 { partners } else { v.floor(&(partners / F::int(k.into())), (value / k).into()) }
+}
+
+/// Rounds in which all partners are in the root's own domain, where there is another.
+fn near_rounds(shape: &Shape) -> u32 {
+    let several = shape.group() < shape.ranks;
+    if several { (shape.group() - 1) / shape.ports.sends(shape.ranks - 1) } else { 0 }
 }
 
 /// The volume over r, where the root's port is r times faster.
@@ -184,7 +211,7 @@ fn partners(shape: &Shape, emit: &mut dyn FnMut(u32, Level, u32)) {
     let others = shape.ranks - 1;
     let k = shape.ports.sends(others);
     let (full, rest) = (others / k, others % k);
-    let near = if shape.group.is_some() { (shape.group() - 1).min(others) / k } else { 0 };
+    let near = near_rounds(shape);
     let mut some = |count, level, at_once| {
         if count > 0 {
             emit(count, level, at_once);

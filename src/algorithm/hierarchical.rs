@@ -94,7 +94,7 @@ const NEAR: &dyn Algorithm = &rabenseifner::Near;
 const SWITCH: &dyn Algorithm = &in_network::InNetwork;
 const BINOMIAL: &dyn Algorithm = &binomial::Tree;
 const TREE: &dyn Algorithm = &binomial::Both;
-const DBT: &dyn Algorithm = &double_binary_tree::DoubleBinaryTree;
+const DBT: &dyn Algorithm = &double_binary_tree::DoubleTree;
 
 composition!(RING_RING, "2d-ring", "2D ring", &["rs-ar-ag", "hier_2d_ring", "hier_2d_ring_ar", "ring-ring"], &[],
     "ring inside, ring between equal local ranks on their shards", Shards,

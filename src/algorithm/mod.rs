@@ -4,9 +4,17 @@
 //! tests walk the registry: an algorithm that is not documented, priced, sourced or whose steps do
 //! not sum to its closed form fails the build.
 
+mod bidirectional_ring;
+mod binary_tree;
 mod binomial;
 mod chain;
+pub mod dbt_length;
+mod double_binary_tree;
+mod flat;
 mod meta;
+mod point_to_point;
+mod rabenseifner;
+mod recursive_doubling;
 mod registry;
 mod ring;
 mod step;
@@ -19,7 +27,18 @@ use crate::formula::{At, Cost, Expr, Field, Form, Phase, Rational, Shape};
 use crate::schedule::Schedule;
 
 /// Every built-in family; the order is the order of every list that people see.
-pub static FAMILIES: &[&[&dyn Algorithm]] = &[ring::FAMILY, chain::FAMILY, binomial::FAMILY];
+pub static FAMILIES: &[&[&dyn Algorithm]] = &[
+    point_to_point::FAMILY,
+    flat::FAMILY,
+    ring::FAMILY,
+    bidirectional_ring::FAMILY,
+    chain::FAMILY,
+    binomial::FAMILY,
+    binary_tree::FAMILY,
+    double_binary_tree::FAMILY,
+    recursive_doubling::FAMILY,
+    rabenseifner::FAMILY,
+];
 
 /// How a closed form relates to what its schedule costs under the asked ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! α + M/BW under any ports: one message, one direction of one link. It is the unit in which all
-//! other costs are counted.
+//! other costs are counted (Hockney, Parallel Computing 20(3) 1994).
 
 use super::{Algorithm, ClosedForm, Meta, Route, Share, Step};
 use crate::collective::Collective::SendRecv;

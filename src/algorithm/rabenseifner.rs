@@ -17,17 +17,17 @@
 //!   result at the end: (2f + 2)·α + (2 + 2(p−1)/p)·M/BW.
 //! - *half fold* (Rabenseifner, ICCS 2004): 2i and 2i + 1 exchange opposite halves, add, and 2i
 //!   hands its half over. One α more, the same bytes, half the additions.
-//! - *padded*: N' = 2^⌈lg N⌉ ranks, of which N' − N are ghosts with nothing to add; the share
-//!   (N' − N)/N' of them is waste, a quarter for N = 6. The ring and tree chapter (000) lets
-//!   ghosts be free, 2 lg N'·α + 2(N'−1)/N'·M/BW ([`Form::Paper`](crate::formula::Form::Paper)).
-//!   But ghosts receive and send: here ghost g lives on rank g − N'/2, so that the first and
+//! - *padded*: V = V(N) = 2^⌈lg N⌉ ranks, of which V − N are ghosts with nothing to add; the
+//!   share (V − N)/V of them is waste, a quarter for N = 6. The ring and tree chapter (000) lets
+//!   ghosts be free, 2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::formula::Form::Paper)).
+//!   But ghosts receive and send: here ghost g lives on rank g − V/2, so that the first and
 //!   largest exchange, far first, is with itself, and each later one takes that rank two messages:
-//!   at most (4 lg N' − 2)·α + (3 − 4/N')·M/BW.
+//!   at most (4 lg V − 2)·α + (3 − 4/V)·M/BW.
 //!
 //! The textbooks print 2⌈lg N⌉·α + 2(N−1)/N·M/BW for any N, which none of these reaches (K7);
-//! `circulant-rs-ag` does. On one half-duplex port each exchange takes two turns. The half fold is
-//! exact where rounds are kept; started as soon as data and ports allow, in list order, it may
-//! take up to a fifth longer on one port, and less on more.
+//! `circulant-rs-ag` does. On one half-duplex port each exchange takes two turns. The folds are exact
+//! where the order of rounds is kept at each port; where messages start as soon as data and ports
+//! allow, they may take up to a fifth longer on one port, and the half fold less on more.
 
 use super::recursive_doubling::{exchange, turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
@@ -40,7 +40,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[&Near, &Far, &HalfFold, &Padded];
 const SOURCE: &str = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005";
 
 /// Shortest distances, and largest messages, first.
-struct Near;
+pub(super) struct Near;
 
 impl ClosedForm for Near {
     fn meta(&self) -> &'static Meta {
@@ -188,7 +188,7 @@ impl ClosedForm for Padded {
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
         no_power_of_two(shape, "no ghost is needed")?;
-        // N' must fit the numbers in which ranks are counted.
+        // V must fit the numbers in which ranks are counted.
         let fits = shape.ranks <= 1 << 31;
         if fits { Ok(()) } else { Err(Reason::new("there are too many ranks")) }
     }
@@ -226,7 +226,7 @@ impl ClosedForm for Padded {
         }
     }
 
-    /// 000: as if there were N' ranks.
+    /// 000: as if there were V ranks.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let ranks = padded(v);
         let share = (ranks.clone() - F::int(1)) / ranks;
@@ -241,13 +241,13 @@ fn no_power_of_two(shape: &Shape, why: &str) -> Result<(), Reason> {
     Err(format!("{} is a power of two: {why}, and it is rabenseifner", shape.ranks).into())
 }
 
-/// N' = 2^⌈lg N⌉.
+/// V(N) = 2^⌈lg N⌉.
 fn padded_ranks(n: u32) -> u64 {
     u64::from(n).next_power_of_two()
 }
 
 fn padded<F: Field>(v: &At<F>) -> F {
-    let function = Function::Named("N'", |n| n[0].next_power_of_two());
+    let function = Function::Named("V", |n| n[0].next_power_of_two());
     F::call(function, &[&v.n], padded_ranks(v.shape.ranks))
 }
 

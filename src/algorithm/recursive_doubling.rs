@@ -13,7 +13,8 @@
 //! overlaps the fold: an upper bound.
 //!
 //! All-gather: partners exchange all that they have, M/N, 2M/N, 4M/N …: lg N·α + (N−1)/N·M/BW.
-//! The reduce-scatter is its reversal, with additions. Both need a power of two.
+//! The reduce-scatter is its reversal, with additions. Both need a power of two (Thakur,
+//! Rabenseifner, Gropp, IJHPCA 19(1) 2005).
 //!
 //! On one half-duplex port each exchange takes two turns, the two messages of the fold one each.
 
@@ -27,7 +28,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[&Whole, &Doubling, &Halving];
 const SOURCE: &str = "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005";
 
 /// All-reduce of whole vectors.
-struct Whole;
+pub(super) struct Whole;
 
 impl ClosedForm for Whole {
     fn meta(&self) -> &'static Meta {
@@ -87,7 +88,7 @@ impl ClosedForm for Whole {
 }
 
 /// All-gather of growing blocks.
-struct Doubling;
+pub(super) struct Doubling;
 
 impl ClosedForm for Doubling {
     fn meta(&self) -> &'static Meta {
@@ -127,7 +128,7 @@ impl ClosedForm for Doubling {
 }
 
 /// Reduce-scatter of shrinking blocks.
-struct Halving;
+pub(super) struct Halving;
 
 impl ClosedForm for Halving {
     fn meta(&self) -> &'static Meta {

@@ -267,22 +267,25 @@ fn a_name_means_one_algorithm() {
 
 #[test]
 fn every_algorithm_says_what_it_is() {
+    let mut faults = Vec::new();
     for meta in Registry::builtin().iter().map(Algorithm::meta) {
-        let id = meta.id;
-        assert!(!meta.collectives.is_empty(), "{id}");
-        let width = meta.title.chars().count();
-        assert!((1..=34).contains(&width), "{id}: the title `{}` has {width} letters", meta.title);
-        assert!(meta.summary.split_whitespace().count() >= 4, "{id}: `{}`", meta.summary);
-        assert!(meta.source.len() > 10, "{id}: `{}`", meta.source);
-        for (library, collectives, name) in meta.known_as {
-            assert!(!name.is_empty() && !collectives.is_empty(), "{id}: {library}");
-            for collective in *collectives {
-                assert!(meta.collectives.contains(collective), "{id}: {library} {collective}");
+        let mut check = |holds: bool, what: &str| {
+            if !holds {
+                faults.push(format!("{}: {what}", meta.id));
             }
-        }
+        };
+        let width = meta.title.chars().count();
+        check((1..=34).contains(&width), &format!("`{}` is {width} letters wide", meta.title));
+        check(meta.summary.split_whitespace().count() >= 4, "its summary is no sentence");
+        check(meta.source.len() > 10, "it has no source");
         let unique: BTreeSet<_> = meta.collectives.iter().collect();
-        assert_eq!(unique.len(), meta.collectives.len(), "{id}");
+        check(!unique.is_empty() && unique.len() == meta.collectives.len(), "its collectives");
+        for (library, collectives, name) in meta.known_as {
+            let own = !collectives.is_empty() && collectives.iter().all(|c| unique.contains(c));
+            check(own && !name.is_empty(), &format!("its name in {library}"));
+        }
     }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
 /// The files beside this one that hold a family, with their text.
@@ -318,27 +321,36 @@ fn every_file_is_registered_once() {
     let text = include_str!("mod.rs");
     let listed = listed();
     assert_eq!(listed.len(), FAMILIES.len());
-    for name in families().keys() {
-        let declared = text.lines().any(|line| line.ends_with(&format!("mod {name};")));
-        assert!(declared, "src/algorithm/{name}.rs has no `mod` line");
-        let times = listed.iter().filter(|n| *n == name).count();
-        assert_eq!(times, 1, "{name}::FAMILY is listed {times} times in FAMILIES");
-    }
     assert!(FAMILIES.iter().all(|family| !family.is_empty()));
+    let mut faults = Vec::new();
+    for name in families().keys() {
+        if !text.lines().any(|line| line.ends_with(&format!("mod {name};"))) {
+            faults.push(format!("src/algorithm/{name}.rs has no `mod` line"));
+        }
+        let times = listed.iter().filter(|n| *n == name).count();
+        if times != 1 {
+            faults.push(format!("{name}::FAMILY is listed {times} times in FAMILIES"));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
 #[test]
 fn every_file_draws_its_algorithm_and_names_its_source() {
     let texts = families();
+    let mut faults = Vec::new();
     for (name, family) in listed().iter().zip(FAMILIES) {
         let docs = texts[*name].lines().filter_map(|line| line.strip_prefix("//!"));
         let docs = docs.collect::<Vec<_>>().join("\n");
-        assert!(docs.contains("```text"), "the module doc of {name}.rs has no drawing");
-        let named = |word: &str| {
-            word.len() > 3 && word.starts_with(char::is_uppercase) && docs.contains(word)
-        };
-        let mut words =
-            family.iter().flat_map(|a| a.meta().source.split(|c: char| !c.is_alphanumeric()));
-        assert!(words.any(named), "the module doc of {name}.rs names none of its sources");
+        if !docs.contains("```text") {
+            faults.push(format!("the module doc of {name}.rs has no drawing"));
+        }
+        let telling = |word: &&str| word.len() > 3 && word.starts_with(char::is_uppercase);
+        let sources = family.iter().map(|a| a.meta().source);
+        let mut words = sources.flat_map(|s| s.split(|c: char| !c.is_alphanumeric()));
+        if !words.any(|word| telling(&word) && docs.contains(word)) {
+            faults.push(format!("the module doc of {name}.rs names none of its sources"));
+        }
     }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -4,10 +4,11 @@ use super::answer::number;
 use super::question::{Question, Value, needed, rate, time};
 use crate::algorithm::{Algorithm, Registry};
 use crate::collective::Collective;
-use crate::error::{Error, Result, nearest};
+use crate::error::{Error, Result};
 use crate::formula::{At, Level, Shape};
 
-/// The names of compositions in questions, and the algorithm and NICs a node that each stands for.
+/// Names that questions use, and the algorithm and NICs a node that each stands for; any other
+/// name is that of an algorithm.
 const NAMES: &[(&str, &str, Nics)] = &[
     ("flat", "ring", Nics::Each),
     ("rs-ar-ag", "2d-ring", Nics::Each),
@@ -26,10 +27,8 @@ enum Nics {
 
 pub(super) fn answer(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let name = needed(q.algorithm.as_ref(), "algorithm")?;
-    let &(_, id, nics) = NAMES.iter().find(|(n, ..)| *n == name).ok_or_else(|| {
-        let near = nearest(name, NAMES.iter().map(|(n, ..)| *n)).unwrap_or("rs-ar-ag");
-        Error::input(format!("`{name}` is no composition")).mend(format!("did you mean `{near}`?"))
-    })?;
+    let known = NAMES.iter().find(|(n, ..)| *n == name);
+    let (id, nics) = known.map_or((name, Nics::Each), |&(_, id, nics)| (id, nics));
     let whole = |v: &Option<Value<'_>>, name: &str| {
         v.as_ref()
             .ok_or_else(|| Error::input(format!("the question has no `{name}`")))
@@ -40,6 +39,9 @@ pub(super) fn answer(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let mut shape = Shape::new(Collective::AllReduce, ranks);
     shape.group = std::num::NonZeroU32::new(gpus);
     let named = Registry::builtin().find(Collective::AllReduce, id)?;
+    named.algorithm.applies(&shape).map_err(|why| {
+        Error::unsupported(format!("`{name}` does not apply: {why}"))
+    })?;
     let phases = phases(named.algorithm, shape, nics, q)?;
     out.extend_from_slice(b",\"phases_s\":[");
     for (i, phase) in phases.iter().enumerate() {

@@ -3,6 +3,8 @@
 use std::ops::{Add, Div, Mul, Sub};
 use std::rc::Rc;
 
+use num_rational::Ratio as Fraction;
+
 use super::{At, Cost, Field, ceil_lg, floor_lg};
 use crate::algorithm::Algorithm;
 use crate::quantity::Ratio;
@@ -83,7 +85,7 @@ impl Function {
 /// A formula as a tree.
 ///
 /// Arithmetic builds it and tidies only what no author means to write: `0 +`, `1 ·`, `0 ·`,
-/// numbers beside numbers, and a factor that is divided by itself.
+/// numbers beside numbers, a quotient of a quotient, and a factor divided by itself.
 #[derive(Debug, Clone)]
 pub struct Expr(Rc<Node>);
 
@@ -110,19 +112,54 @@ impl Expr {
         &self.0
     }
 
-    fn as_int(&self) -> Option<i64> {
+    /// The value of a number: `2`, or `3/2`.
+    fn as_number(&self) -> Option<Fraction<i64>> {
         match self.node() {
-            Node::Int(value) => Some(*value),
+            Node::Int(value) => Some(Fraction::from_integer(*value)),
+            Node::Div(a, b) => match (a.node(), b.node()) {
+                (Node::Int(a), Node::Int(b)) if *b != 0 => Some(Fraction::new(*a, *b)),
+                _ => None,
+            },
             _ => None,
         }
     }
 
-    /// `k·x` as k and x.
-    fn as_multiple(&self) -> Option<(i64, &Self)> {
-        match self.node() {
-            Node::Mul(k, x) => k.as_int().map(|k| (k, x)),
-            _ => None,
+    fn number(value: Fraction<i64>) -> Self {
+        let int = |i: &i64| Self::from(Node::Int(*i));
+        if value.is_integer() {
+            return int(value.numer());
         }
+        Self::from(Node::Div(int(value.numer()), int(value.denom())))
+    }
+
+    /// The sum with a number, which joins one that already stands at the end.
+    fn plus(self, more: Fraction<i64>) -> Self {
+        let end = match self.node() {
+            Node::Add(a, b) => b.as_number().map(|b| (a.clone(), b)),
+            Node::Sub(a, b) => b.as_number().map(|b| (a.clone(), -b)),
+            _ => None,
+        };
+        let zero = Fraction::from_integer(0);
+        match end {
+            Some((rest, number)) => rest.plus(number + more),
+            None if more == zero => self,
+            None if more < zero => Self::from(Node::Sub(self, Self::number(-more))),
+            None => Self::from(Node::Add(self, Self::number(more))),
+        }
+    }
+
+    /// The product with a number, which joins one that already stands in front.
+    fn times(self, factor: Fraction<i64>) -> Self {
+        let front = match self.node() {
+            Node::Mul(a, b) => a.as_number().map(|a| Self::number(a * factor) * b.clone()),
+            Node::Div(a, b) => a.as_number().map(|a| Self::number(a * factor) / b.clone()),
+            _ => None,
+        };
+        front.unwrap_or_else(|| match (*factor.numer(), *factor.denom()) {
+            (0, _) => Self::number(factor),
+            (1, 1) => self,
+            _ => Self::from(Node::Mul(Self::number(factor), self)),
+        })
     }
 
     /// Whether both are one and the same part of the tree.
@@ -133,7 +170,7 @@ impl Expr {
     /// Whether this is the number 0.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.as_int() == Some(0)
+        self.as_number() == Some(Fraction::from_integer(0))
     }
 
     /// The value with the given number for each letter.
@@ -227,11 +264,10 @@ impl Add for Expr {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        match (self.as_int(), other.as_int()) {
-            (Some(a), Some(b)) => Self::int(a + b),
-            (Some(0), _) => other,
-            (_, Some(0)) => self,
-            (_, Some(b)) if b < 0 => self - Self::int(-b),
+        match (self.as_number(), other.as_number()) {
+            (Some(a), Some(b)) => Self::number(a + b),
+            (_, Some(b)) => self.plus(b),
+            _ if self.is_zero() => other,
             _ => Self::from(Node::Add(self, other)),
         }
     }
@@ -241,9 +277,9 @@ impl Sub for Expr {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
-        match (self.as_int(), other.as_int()) {
-            (Some(a), Some(b)) => Self::int(a - b),
-            (_, Some(0)) => self,
+        match (self.as_number(), other.as_number()) {
+            (Some(a), Some(b)) => Self::number(a - b),
+            (_, Some(b)) => self.plus(-b),
             _ => Self::from(Node::Sub(self, other)),
         }
     }
@@ -253,17 +289,16 @@ impl Mul for Expr {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
-        match (self.as_int(), other.as_int()) {
-            (Some(a), Some(b)) => Self::int(a * b),
-            (Some(0), _) | (_, Some(1)) => self,
-            (Some(1), _) | (_, Some(0)) => other,
-            (Some(a), _) => match other.as_multiple() {
-                Some((b, x)) => Self::int(a * b) * x.clone(),
-                None => Self::from(Node::Mul(self, other)),
+        match (self.as_number(), other.as_number()) {
+            (Some(a), Some(b)) => Self::number(a * b),
+            (Some(a), None) => other.times(a),
+            (None, Some(b)) => self.times(b),
+            _ => match other.node() {
+                Node::Div(one, b) if one.as_number() == Some(Fraction::from_integer(1)) => {
+                    self / b.clone()
+                }
+                _ => Self::from(Node::Mul(self, other)),
             },
-            // Numbers stand in front.
-            (None, Some(_)) => other * self,
-            _ => Self::from(Node::Mul(self, other)),
         }
     }
 }
@@ -272,14 +307,19 @@ impl Div for Expr {
     type Output = Self;
 
     fn div(self, other: Self) -> Self {
-        match (self.as_int(), other.as_int()) {
-            (Some(0), _) | (_, Some(1)) => self,
-            _ => match self.node() {
-                _ if self.is(&other) => Self::int(1),
-                Node::Mul(a, b) if b.is(&other) => a.clone(),
-                Node::Mul(a, b) if a.is(&other) => b.clone(),
-                _ => Self::from(Node::Div(self, other)),
-            },
+        let zero = Fraction::from_integer(0);
+        match (self.as_number(), other.as_number()) {
+            (Some(a), Some(b)) if b != zero => return Self::number(a / b),
+            (Some(a), _) if a == zero => return self,
+            (_, Some(b)) if b == Fraction::from_integer(1) => return self,
+            _ => {}
+        }
+        match self.node() {
+            _ if self.is(&other) => Self::int(1),
+            Node::Mul(a, b) if b.is(&other) => a.clone(),
+            Node::Mul(a, b) if a.is(&other) => b.clone(),
+            Node::Div(a, b) => a.clone() / (b.clone() * other),
+            _ => Self::from(Node::Div(self, other)),
         }
     }
 }

@@ -69,7 +69,7 @@ fn text_tokens(formula: &str) -> Result<Vec<Token>, String> {
             }
             '0'..='9' => Token::Number(number(&mut letters)? * unit(&mut letters)?),
             _ if c.is_alphabetic() => {
-                match take(&mut letters, |c| c.is_alphanumeric() || c == '_') {
+                match take(&mut letters, |c| c.is_alphanumeric() || matches!(c, '_' | '\'')) {
                     lg if lg == "lg" => Token::Lg,
                     name => Token::Name(name),
                 }

@@ -14,6 +14,7 @@ pub const PORTS: [Ports; 5] = [
 ];
 
 /// The numbers of ranks: all small ones, and some that are no power of two, prime or large.
+#[allow(dead_code, reason = "each test that includes this file takes what it needs")]
 pub fn ranks() -> impl Iterator<Item = u32> {
     (2..=33).chain([48, 61, 64, 72, 100, 128])
 }

@@ -1,0 +1,107 @@
+//! Data flows one way: which module may use which.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A module and what it may use; a module always may use itself.
+///
+/// `formula` and `algorithm` know each other: a composition asks the field for its parts' costs.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("quantity", &["error"]),
+    ("collective", &["error", "quantity"]),
+    ("topology", &["error", "quantity"]),
+    ("presets", &["error", "quantity", "formula", "collective"]),
+    ("host", &["quantity"]),
+    ("size_is", &["collective", "error", "quantity"]),
+    ("schedule", &["collective", "formula"]),
+    ("formula", &["algorithm", "collective", "error", "quantity"]),
+    ("algorithm", &["collective", "error", "formula", "quantity", "schedule"]),
+    ("fabric", &["algorithm", "error", "formula", "quantity"]),
+    ("peers", &["error", "fabric", "quantity"]),
+    ("bound", &["collective", "error", "fabric", "formula", "quantity"]),
+    ("price", &["algorithm", "collective", "error", "fabric", "formula", "quantity"]),
+    ("rank", &["algorithm", "error", "fabric", "formula", "price", "quantity"]),
+    ("crossover", &["price", "quantity", "rank"]),
+    ("profile", &["error", "fabric", "formula", "quantity"]),
+    ("query", &["collective", "error", "fabric", "formula", "profile", "quantity"]),
+    (
+        "batch",
+        &["algorithm", "collective", "crossover", "error", "formula", "quantity"],
+    ),
+    (
+        "report",
+        &[
+            "algorithm", "bound", "collective", "crossover", "error", "formula", "price", "profile",
+            "quantity", "query", "rank",
+        ],
+    ),
+    ("render", &["collective", "profile", "quantity", "report"]),
+    ("lib", &["collective", "error"]),
+];
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Module → the modules that its files name behind `crate::`.
+fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in files {
+        let inside = file.strip_prefix(&src).unwrap();
+        let first = inside.components().next().unwrap().as_os_str().to_str().unwrap();
+        let module = first.trim_end_matches(".rs").to_owned();
+        // The command stands above the library.
+        if matches!(module.as_str(), "main" | "cli") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let used = text.split("crate::").skip(1).map(|rest| {
+            rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("")
+        });
+        let lower = used.filter(|m| m.starts_with(|c: char| c.is_ascii_lowercase()));
+        let entry = arrows.entry(module.clone()).or_default();
+        entry.extend(lower.filter(|m| *m != module).map(str::to_owned));
+    }
+    arrows
+}
+
+#[test]
+fn modules_use_only_what_lies_below() {
+    for (module, used) in arrows() {
+        let allowed = ALLOWED.iter().find(|(m, _)| *m == module);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("`{module}` is not in the list"));
+        for other in used {
+            assert!(allowed.contains(&other.as_str()), "`{module}` must not use `{other}`");
+        }
+    }
+}
+
+#[test]
+fn the_library_neither_prints_nor_exits_nor_reads_the_environment() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&src, &mut files);
+    for file in files {
+        let name = file.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+        if name == "main.rs" || name.starts_with("cli") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or("");
+        for word in ["println!", "eprint", "process::exit", "env::var", "todo!", "unimplemented!"] {
+            assert!(!code.contains(word), "{name} contains {word}");
+        }
+    }
+}
