@@ -21,8 +21,8 @@
 //! segments (2 for N = 2, 3 for N = 3), so that n_β tends to 2, hardly above the 2(N−1)/N below
 //! which no algorithm can go. S(N) is the length of an edge-coloured schedule that repeats every W
 //! slots, U(N) the rounds of a single pair where each message starts as soon as it can, or S(N)
-//! where that is less; see [`dbt_length`](super::dbt_length). On two ports the trees' shared links still carry two streams: W = 2, n_β
-//! tends to 1. That bound was replayed, event by event, for N ≤ 100 and P ≤ 25; a two-colouring
+//! where that is less; see [`colouring`]. On two ports the trees' shared links still carry two
+//! streams: W = 2, n_β tends to 1. That bound was replayed, event by event, for N ≤ 100 and P ≤ 25; a two-colouring
 //! of the messages proves 2(P−1) + 4⌈lg N⌉.
 //!
 //! The topology-free introduction (003) prints 2⌈lg N⌉·α + ⌈lg N⌉·M/BW for P = 1, true on two
@@ -37,7 +37,14 @@
 //! port (Sanders, Speck, Träff, Parallel Computing 35(12) 2009 state 2⌈lg N⌉ + 2P). On two ports
 //! nobody waits: at most ⌈lg N⌉ + P messages.
 
-use super::dbt_length::{one_port_slots, unsegmented_steps};
+pub mod colouring;
+pub mod flow;
+pub mod lengths;
+pub mod search;
+#[cfg(test)]
+mod tests;
+
+use lengths::{one_port_slots, unsegmented_steps};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, ceil_lg};

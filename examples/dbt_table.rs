@@ -1,0 +1,40 @@
+//! Prints the tables of `src/algorithm/double_binary_tree/lengths.rs`.
+//!
+//! About eight minutes on one core in release; arguments narrow it down to single sizes, as in
+//! `cargo run --release --example dbt_table -- 64 512`.
+
+use collcost::algorithm::double_binary_tree::flow::unsegmented_flow;
+use collcost::algorithm::double_binary_tree::lengths::effort;
+use collcost::algorithm::double_binary_tree::search::search;
+
+const LAST: u32 = 1024;
+const PER_LINE: usize = 24;
+
+fn length(ranks: u32) -> u32 {
+    let (seeds, flips) = effort(ranks);
+    let lengths = (0..seeds).map(|seed| search(ranks, seed, flips).length());
+    lengths.min().unwrap_or(0)
+}
+
+fn print(name: &str, value: impl Fn(u32) -> u32) {
+    println!("#[rustfmt::skip]\nstatic {name}: [u8; {}] = [", LAST + 1);
+    for line in (0..=LAST).collect::<Vec<u32>>().chunks(PER_LINE) {
+        let cells: Vec<String> = line.iter().map(|&n| format!("{},", value(n))).collect();
+        println!("    {}", cells.join(" "));
+    }
+    println!("];");
+}
+
+fn main() {
+    let sizes: Vec<u32> = std::env::args()
+        .skip(1)
+        .filter_map(|a| a.parse().ok())
+        .collect();
+    if sizes.is_empty() {
+        print("LENGTH", length);
+        print("STEPS", unsegmented_flow);
+    }
+    for ranks in sizes {
+        println!("{ranks}: {} {}", length(ranks), unsegmented_flow(ranks));
+    }
+}

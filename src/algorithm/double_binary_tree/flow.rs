@@ -1,0 +1,46 @@
+//! One pair of segments, event by event.
+
+use super::colouring::{Forest, Phase};
+
+/// Rounds of one pair, event-driven: what [`unsegmented_steps`](super::lengths::unsegmented_steps) tabulates.
+///
+/// Among ready transfers the order is that of the slots of depth d in a tree of height H (up
+/// H−d, down H+d−1), then copies before reduces, tree 1 before tree 2, sender, and distance to
+/// the receiver. Another order may take a round more or less.
+#[must_use]
+pub fn unsegmented_flow(ranks: u32) -> u32 {
+    let forest = Forest::new(ranks);
+    let mut depth = vec![0_u32; 2 * forest.ranks];
+    for &node in forest.leaves_first.iter().rev() {
+        depth[node] = depth[forest.parent[node]] + 1;
+    }
+    let height = depth.iter().max().copied().unwrap_or(0);
+    let mut waiting: Vec<usize> = forest.edges().collect();
+    waiting.sort_by_key(|&edge| {
+        let d = depth[edge % (2 * forest.ranks)];
+        let t = forest.transfer(edge, 0);
+        let (slot, reduce) = match t.phase {
+            Phase::Up => (height - d, true),
+            Phase::Down => (height + d - 1, false),
+        };
+        (slot, reduce, t.tree, t.from, (t.to + ranks - t.from) % ranks)
+    });
+    // Round in which an edge ends, and in which a port is free again.
+    let mut end = vec![u32::MAX; 4 * forest.ranks];
+    let mut sent = vec![0_u32; forest.ranks];
+    let mut received = vec![0_u32; forest.ranks];
+    let mut round = 0;
+    while !waiting.is_empty() {
+        waiting.retain(|&edge| {
+            let (from, to) = (forest.from[edge] as usize, forest.to[edge] as usize);
+            let idle = sent[from] <= round && received[to] <= round;
+            let starts = idle && forest.before(edge).all(|source| end[source] <= round);
+            if starts {
+                (end[edge], sent[from], received[to]) = (round + 1, round + 1, round + 1);
+            }
+            !starts
+        });
+        round += 1;
+    }
+    round
+}

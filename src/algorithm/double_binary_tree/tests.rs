@@ -1,0 +1,164 @@
+use super::colouring::{Colouring, Forest, Phase, Transfer};
+use super::flow::unsegmented_flow;
+use super::lengths::{Slots, effort, longest, one_port_slots, unsegmented_steps};
+use super::search::search;
+use crate::formula::ceil_lg;
+
+/// Rounds that one tree alone takes: a rank receives its children one by one, and sends to
+/// them one by one; the broadcast is the reduce backwards.
+fn lower_bound(ranks: u32) -> u32 {
+    let forest = Forest::new(ranks);
+    let mut done = vec![0; 2 * forest.ranks];
+    for node in forest.leaves_first.iter().copied().chain([0]) {
+        let mut ready: Vec<u32> = forest.kids(node).map(|kid| done[kid]).collect();
+        ready.sort_unstable();
+        done[node] = ready.iter().fold(0, |t: u32, &r| t.max(r) + 1);
+    }
+    2 * done[0]
+}
+
+/// Runs the slots on sets of contributors; knows nothing of trees.
+fn assert_complete(schedule: &Colouring, ranks: u32) {
+    for tree in 0..2 {
+        let mut held: Vec<u128> = (0..ranks).map(|rank| 1 << rank).collect();
+        let mut moves: Vec<Transfer> =
+            (schedule.transfers()).filter(|t| t.tree == tree).collect();
+        moves.sort_by_key(|t| t.slot);
+        for slot in moves.chunk_by(|a, b| a.slot == b.slot) {
+            let before = held.clone();
+            for t in slot {
+                let sent = before[t.from as usize];
+                let to = &mut held[t.to as usize];
+                assert!(t.phase == Phase::Down || *to & sent == 0, "added twice: {t:?}");
+                *to |= sent;
+            }
+        }
+        let all = u128::MAX >> (128 - ranks);
+        assert!(held.iter().all(|&set| set == all), "N = {ranks}, tree {tree}");
+    }
+}
+
+#[test]
+fn colourings_are_valid_and_no_shorter_than_one_tree() {
+    for ranks in 2..=130 {
+        let schedule = search(ranks, 7, 30);
+        assert_eq!(schedule.verify(), Ok(()), "N = {ranks}");
+        assert_eq!(schedule.transfers().count(), 4 * (ranks as usize - 1));
+        assert_eq!(schedule.period(), one_port_slots(ranks).period);
+        assert!(schedule.length() >= lower_bound(ranks));
+        if ranks <= 128 {
+            assert_complete(&schedule, ranks);
+        }
+    }
+}
+
+#[test]
+fn price_counts_the_rounds_in_which_something_moves() {
+    for ranks in [2, 3, 4, 6, 13, 24, 41, 64] {
+        let schedule = search(ranks, 1, 500);
+        let price = |pairs| schedule.period() * (pairs - 1) + schedule.length();
+        for pairs in [1, 2, 3, 6] {
+            assert!(schedule.rounds(pairs) <= price(pairs) as usize, "N = {ranks}");
+        }
+        // With as many pairs as the widest gap has periods, no gap is left.
+        assert_eq!(schedule.rounds(40), price(40) as usize, "N = {ranks}");
+    }
+}
+
+#[test]
+fn verify_finds_a_shared_port_and_early_data() {
+    let schedule = search(8, 0, 100);
+    let edges: Vec<usize> = schedule.forest.edges().collect();
+    let mut early = schedule.clone();
+    early.slot[edges[edges.len() - 1]] %= 4;
+    assert!(early.verify().unwrap_err().contains("is not after"));
+    let mut shared = schedule;
+    shared.slot[edges[edges.len() - 1]] += 1;
+    assert!(shared.verify().unwrap_err().contains("twice"));
+}
+
+#[test]
+fn table_reaches_the_lengths_known_before() {
+    let known = [
+        (2, 2),
+        (3, 8),
+        (4, 8),
+        (5, 9),
+        (6, 11),
+        (7, 10),
+        (8, 10),
+        (9, 14),
+        (12, 14),
+        (13, 16),
+        (16, 17),
+        (24, 19),
+        (32, 20),
+        (48, 24),
+        (64, 26),
+        (72, 28),
+        (96, 30),
+        (128, 32),
+        (256, 38),
+        (512, 43),
+    ];
+    for (ranks, length) in known {
+        assert!(one_port_slots(ranks).length <= length, "N = {ranks}");
+    }
+}
+
+#[test]
+fn table_lies_between_one_tree_and_any_colouring() {
+    for ranks in 2..=1024 {
+        let length = one_port_slots(ranks).length;
+        assert!(length >= lower_bound(ranks), "N = {ranks}");
+        assert!(length <= 8 * ceil_lg(ranks), "N = {ranks}");
+    }
+    let none = Slots { length: 0, period: 0 };
+    assert_eq!((one_port_slots(0), one_port_slots(1)), (none, none));
+}
+
+#[test]
+fn bound_above_the_table_is_monotone_and_above_it() {
+    let mut last = longest();
+    for ranks in [1025, 2048, 2049, 1 << 20, u32::MAX] {
+        let length = one_port_slots(ranks).length;
+        assert!(length >= last, "N = {ranks}");
+        last = length;
+    }
+}
+
+#[test]
+fn quick_searches_agree_with_the_table() {
+    for ranks in 2..=8 {
+        let found = (0..2).map(|seed| search(ranks, seed, 2000).length()).min();
+        assert_eq!(found, Some(one_port_slots(ranks).length), "N = {ranks}");
+    }
+    for ranks in [33, 100, 256, 777, 1024] {
+        let found = search(ranks, 0, 300).length();
+        assert!(found >= one_port_slots(ranks).length, "N = {ranks}");
+    }
+}
+
+#[test]
+#[ignore = "eight minutes in release: every entry by its own rule"]
+fn table_is_what_the_search_finds() {
+    for ranks in 2..=1024 {
+        let (seeds, flips) = effort(ranks);
+        let found = (0..seeds).map(|seed| search(ranks, seed, flips).length()).min();
+        assert_eq!(found, Some(one_port_slots(ranks).length), "N = {ranks}");
+    }
+}
+
+#[test]
+fn steps_are_the_flow_simulation() {
+    for ranks in (0..=160).chain((192..=1024).step_by(104)) {
+        assert_eq!(unsegmented_steps(ranks), unsegmented_flow(ranks), "N = {ranks}");
+    }
+    for (ranks, steps) in [(2, 2), (3, 4), (6, 9), (12, 13), (24, 17), (48, 21), (72, 25)] {
+        assert_eq!(unsegmented_steps(ranks), steps, "N = {ranks}");
+    }
+    for m in 2..32 {
+        assert_eq!(unsegmented_steps(1 << m), 4 * m - 2);
+    }
+    assert_eq!(unsegmented_steps(1025), 88);
+}
