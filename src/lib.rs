@@ -21,6 +21,7 @@ pub mod render;
 pub mod report;
 pub mod schedule;
 pub mod size_is;
+pub mod topology;
 
 pub use collective::Collective;
 pub use error::{Error, Result};

@@ -81,8 +81,8 @@ fn fault(cost: &Cost<f64>, symbols: &Cost<Expr>, shape: &Shape, size: f64) -> Op
         let text = formula.write(Notation::Text);
         let latex = formula.write(Notation::Latex);
         let numbers = formula.write(Notation::Numbers(&values));
-        // Only functions have a meaning beside what the numbers say themselves.
-        let plain = Meaning { functions: meaning.functions.clone(), ..Meaning::default() };
+        // The numbers say everything themselves.
+        let plain = Meaning::default();
         for (written, value, tolerance) in [
             (&text, evaluate::text(&text, &meaning), 1e-9),
             (&latex, evaluate::latex(&latex, &meaning), 1e-9),

@@ -1,5 +1,6 @@
 //! Properties over random texts, machines and sizes.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use collcost::algorithm::{Algorithm, Registry};
 use collcost::batch::Batch;
 use collcost::bound::bound;
 use collcost::fabric::{Fabric, Placement, Switch, Tier};
-use collcost::formula::{At, Dims, Params, Ports, Protocol, Relay, Shape, Tie};
+use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Protocol, Relay, Shape, Tie};
 use collcost::price::{Prepared, Price};
 use collcost::profile::Profile;
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
@@ -404,4 +405,58 @@ fn near(a: &Price, b: &Price) -> bool {
     let pairs = terms(a).into_iter().zip(terms(b));
     let scale = a.total().0;
     a.segments == b.segments && pairs.into_iter().all(|(x, y)| (x - y).abs() <= 1e-12 * scale)
+}
+
+/// Machines of which each says something else: flat; nodes of several sizes with few NICs or
+/// many, fast or slow inside, under several kinds of ports.
+fn machines(n: u32) -> impl Iterator<Item = Fabric> {
+    let spans = [(1, 0), (2, 0), (3, 1), (4, 0), (4, 2), (8, 8), (8, 3), (16, 0), (16, 4)];
+    let rates = [(1e-6, 4e11, 3e-6, 5e10), (5e-6, 1e10, 1e-6, 1e11), (0.0, 1e11, 0.0, 1e9)];
+    let one = shapes::PORTS.map(|ports| (ports, ports));
+    let kinds = one.into_iter().chain([(Ports::ONE, Ports::full(3)), (Ports::full(3), Ports::ONE)]);
+    let all = spans.into_iter().flat_map(move |span| {
+        kinds.clone().flat_map(move |kind| rates.map(|rates| (span, kind, rates)))
+    });
+    let tiers = all.filter(move |((span, _), ..)| *span < n);
+    tiers.flat_map(|((span, nics), (inner_ports, outer_ports), (alpha, rate, alpha_2, rate_2))| {
+        let inner =
+            Tier { ports: inner_ports, ..Tier::new("inner", Seconds(alpha), Bandwidth(rate)) };
+        if span == 1 {
+            return vec![Fabric::new(vec![inner])];
+        }
+        let inner = Tier { span: NonZeroU32::new(span), ..inner };
+        let outer = Tier {
+            ports: outer_ports,
+            nics: NonZeroU32::new(nics),
+            ..Tier::new("outer", Seconds(alpha_2), Bandwidth(rate_2))
+        };
+        let block = Fabric::new(vec![inner, outer]);
+        let cyclic = Fabric { placement: Placement::Cyclic, ..block.clone() };
+        vec![block, cyclic]
+    })
+}
+
+#[test]
+fn no_price_is_below_the_bound_of_these_machines() {
+    let mut faults = BTreeMap::new();
+    let rails = |r| Params { rails: NonZeroU32::new(r), ..Params::default() };
+    for n in (2..=20).chain([24, 32, 33, 64]) {
+        for fabric in machines(n) {
+            let settings = [Params::default(), rails(4)].map(|params| prepared(&fabric, n, params));
+            for (algorithm, shape, ready) in settings.into_iter().flatten() {
+                for size in [1.0, 1e10].map(Volume) {
+                    let least = bound(shape.collective, n, size, &fabric).unwrap().time();
+                    let time = ready.time(size);
+                    if time.0 < least.0 * (1.0 - 1e-9) {
+                        let name = format!("{} {}", algorithm.meta().id, shape.collective);
+                        faults.entry(name).or_insert_with(|| {
+                            format!("{time} below {least} for {size}, {n} ranks of {fabric:?}")
+                        });
+                    }
+                }
+            }
+        }
+    }
+    let faults: Vec<_> = faults.iter().map(|(name, what)| format!("{name}: {what}")).collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

@@ -4,19 +4,38 @@
 //! tests walk the registry: an algorithm that is not documented, priced, sourced or whose steps do
 //! not sum to its closed form fails the build.
 
+mod all_to_all;
+mod barrier;
 mod bidirectional_ring;
 mod binary_tree;
+mod bine;
 mod binomial;
+mod bruck;
 mod chain;
+mod circulant;
 pub mod double_binary_tree;
 mod flat;
+mod gloo;
+mod hierarchical;
+mod in_network;
+mod k_ring;
+mod knomial;
+mod log_ring;
 mod meta;
+mod neighbor_exchange;
+mod pat;
 mod point_to_point;
 mod rabenseifner;
 mod recursive_doubling;
+mod recursive_multiplying;
 mod registry;
 mod ring;
+mod rounds;
+mod sparbit;
 mod step;
+mod swing;
+mod torus;
+mod van_de_geijn;
 
 pub use meta::{Library, Meta, Reason};
 pub use registry::{Named, Registry};
@@ -33,10 +52,28 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     bidirectional_ring::FAMILY,
     chain::FAMILY,
     binomial::FAMILY,
+    knomial::FAMILY,
     binary_tree::FAMILY,
     double_binary_tree::FAMILY,
     recursive_doubling::FAMILY,
+    recursive_multiplying::FAMILY,
     rabenseifner::FAMILY,
+    bruck::FAMILY,
+    pat::FAMILY,
+    all_to_all::FAMILY,
+    circulant::FAMILY,
+    van_de_geijn::FAMILY,
+    neighbor_exchange::FAMILY,
+    sparbit::FAMILY,
+    k_ring::FAMILY,
+    swing::FAMILY,
+    bine::FAMILY,
+    log_ring::FAMILY,
+    gloo::FAMILY,
+    in_network::FAMILY,
+    hierarchical::FAMILY,
+    torus::FAMILY,
+    barrier::FAMILY,
 ];
 
 /// How a closed form relates to what its schedule costs under the asked ports.

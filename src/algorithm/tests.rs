@@ -8,7 +8,9 @@ use super::{Algorithm, FAMILIES, Registry, Route, Step};
 use crate::bound::bound;
 use crate::collective::Collective;
 use crate::fabric::{Fabric, Switch};
-use crate::formula::{At, Cost, Dims, Level, Params, Phase, Ports, Rational, Relay, Shape, Tie};
+use crate::formula::{
+    At, Cost, Dims, Form, Level, Params, Phase, Ports, Rational, Relay, Shape, Tie,
+};
 use crate::quantity::{Bandwidth, Ratio, Seconds, Volume};
 
 #[path = "../../tests/support/shapes.rs"]
@@ -294,10 +296,13 @@ fn families() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(&here).unwrap() {
         let path = entry.unwrap().path();
-        let file = if path.is_dir() { path.join("mod.rs") } else { path.clone() };
+        if path.is_dir() {
+            // The parts of a family lie in the folder of its name.
+            continue;
+        }
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let text = fs::read_to_string(file).unwrap();
-        if text.contains("pub static FAMILY:") {
+        let text = fs::read_to_string(path).unwrap();
+        if text.contains("\npub static FAMILY:") {
             found.insert(name, text);
         }
     }

@@ -45,6 +45,9 @@ pub enum Links {
     Outer,
 }
 
+/// How a named function is computed from its arguments.
+pub type Rule = fn(&[u64]) -> u64;
+
 /// A whole-number function that formulas name.
 #[derive(Debug, Clone, Copy)]
 pub enum Function {
@@ -59,7 +62,7 @@ pub enum Function {
     /// ⌈a⌉.
     Ceil,
     /// A function that the algorithm's page defines, by name; its value by its rule.
-    Named(&'static str, fn(&[u64]) -> u64),
+    Named(&'static str, Rule),
 }
 
 impl Function {
@@ -124,6 +127,10 @@ impl Expr {
         }
     }
 
+    fn is_number(&self) -> bool {
+        self.as_number().is_some()
+    }
+
     fn number(value: Fraction<i64>) -> Self {
         let int = |i: &i64| Self::from(Node::Int(*i));
         if value.is_integer() {
@@ -139,11 +146,10 @@ impl Expr {
             Node::Sub(a, b) => b.as_number().map(|b| (a.clone(), -b)),
             _ => None,
         };
-        let zero = Fraction::from_integer(0);
         match end {
             Some((rest, number)) => rest.plus(number + more),
-            None if more == zero => self,
-            None if more < zero => Self::from(Node::Sub(self, Self::number(-more))),
+            None if more == Fraction::ZERO => self,
+            None if more < Fraction::ZERO => Self::from(Node::Sub(self, Self::number(-more))),
             None => Self::from(Node::Add(self, Self::number(more))),
         }
     }
@@ -152,7 +158,11 @@ impl Expr {
     fn times(self, factor: Fraction<i64>) -> Self {
         let front = match self.node() {
             Node::Mul(a, b) => a.as_number().map(|a| Self::number(a * factor) * b.clone()),
-            Node::Div(a, b) => a.as_number().map(|a| Self::number(a * factor) / b.clone()),
+            Node::Div(a, b) => match (a.as_number(), b.as_number()) {
+                (Some(a), _) => Some(Self::number(a * factor) / b.clone()),
+                (_, Some(b)) => Some(a.clone().times(factor / b)),
+                _ => None,
+            },
             _ => None,
         };
         front.unwrap_or_else(|| match (*factor.numer(), *factor.denom()) {
@@ -170,7 +180,7 @@ impl Expr {
     /// Whether this is the number 0.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.as_number() == Some(Fraction::from_integer(0))
+        self.as_number() == Some(Fraction::ZERO)
     }
 
     /// The value with the given number for each letter.
@@ -195,8 +205,8 @@ impl Expr {
 impl Expr {
     /// The functions in it that only their algorithm defines, each once, with their rules.
     #[must_use]
-    pub fn named_functions(&self) -> Vec<(&'static str, fn(&[u64]) -> u64)> {
-        let mut found: Vec<(&'static str, fn(&[u64]) -> u64)> = Vec::new();
+    pub fn named_functions(&self) -> Vec<(&'static str, Rule)> {
+        let mut found: Vec<(&'static str, Rule)> = Vec::new();
         self.visit(&mut |node| match node {
             Node::Call(Function::Named(name, rule), _) if found.iter().all(|f| f.0 != *name) => {
                 found.push((*name, *rule));
@@ -293,8 +303,10 @@ impl Mul for Expr {
             (Some(a), Some(b)) => Self::number(a * b),
             (Some(a), None) => other.times(a),
             (None, Some(b)) => self.times(b),
-            _ => match other.node() {
-                Node::Div(one, b) if one.as_number() == Some(Fraction::from_integer(1)) => {
+            _ => match (self.node(), other.node()) {
+                (Node::Div(a, b), _) if b.is(&other) => a.clone(),
+                (_, Node::Div(a, b)) if b.is(&self) => a.clone(),
+                (_, Node::Div(one, b)) if one.as_number() == Some(Fraction::ONE) => {
                     self / b.clone()
                 }
                 _ => Self::from(Node::Mul(self, other)),
@@ -307,18 +319,23 @@ impl Div for Expr {
     type Output = Self;
 
     fn div(self, other: Self) -> Self {
-        let zero = Fraction::from_integer(0);
         match (self.as_number(), other.as_number()) {
-            (Some(a), Some(b)) if b != zero => return Self::number(a / b),
-            (Some(a), _) if a == zero => return self,
-            (_, Some(b)) if b == Fraction::from_integer(1) => return self,
+            (Some(a), Some(b)) if b != Fraction::ZERO => return Self::number(a / b),
+            (Some(a), _) if a == Fraction::ZERO => return self,
+            (_, Some(b)) if b == Fraction::ONE => return self,
             _ => {}
         }
-        match self.node() {
+        match (self.node(), other.node()) {
             _ if self.is(&other) => Self::int(1),
-            Node::Mul(a, b) if b.is(&other) => a.clone(),
-            Node::Mul(a, b) if a.is(&other) => b.clone(),
-            Node::Div(a, b) => a.clone() / (b.clone() * other),
+            (Node::Mul(a, b), _) if b.is(&other) => a.clone(),
+            (Node::Mul(a, b), _) if a.is(&other) => b.clone(),
+            (Node::Mul(k, x), Node::Mul(m, y)) if k.is_number() && m.is_number() => {
+                k.clone() / m.clone() * (x.clone() / y.clone())
+            }
+            (Node::Mul(k, x), _) if matches!(x.node(), Node::Div(..)) => {
+                k.clone() * (x.clone() / other)
+            }
+            (Node::Div(a, b), _) => a.clone() / (b.clone() * other),
             _ => Self::from(Node::Div(self, other)),
         }
     }

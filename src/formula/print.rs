@@ -144,6 +144,11 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
 }
 
 fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation: Notation<'_>) {
+    if let (Function::Named(..), Notation::Numbers(values)) = (function, notation) {
+        // Nobody can look up what the algorithm's page calls U(12).
+        let arguments: Vec<f64> = arguments.iter().map(|a| a.evaluate(&counts(values))).collect();
+        return push(out, format_args!("{}", function.value(&arguments)));
+    }
     let latex = matches!(notation, Notation::Latex);
     let ceil = if latex { ("\\lceil ", " \\rceil") } else { ("⌈", "⌉") };
     let floor = if latex { ("\\lfloor ", " \\rfloor") } else { ("⌊", "⌋") };
@@ -176,6 +181,17 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
             }
             fence(out, ("(", ")"), &inner);
         }
+    }
+}
+
+/// The letters that stand for whole numbers: all that functions take.
+fn counts(values: &Values) -> impl Fn(Symbol) -> f64 {
+    let (n, p, g) = (values.ranks, values.segments, values.group);
+    move |symbol| match symbol {
+        Symbol::N => n.into(),
+        Symbol::P => p.into(),
+        Symbol::G => g.into(),
+        _ => f64::NAN,
     }
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A whole-number function that a formula names.
-pub type Rule = fn(&[u64]) -> u64;
+use collcost::formula::Rule;
 
 /// What the letters and named functions of a formula mean.
 #[derive(Default)]

@@ -1,8 +1,10 @@
 //! The shapes on which the tests try every algorithm. Those inside the crate include this file too.
 
+#![allow(dead_code, reason = "each test that includes this file takes what it needs")]
+
 use std::num::NonZeroU32;
 
-use super::{Algorithm, At, Collective, Dims, Params, Ports, Ratio, Relay, Shape, Tie};
+use super::{Algorithm, At, Collective, Cost, Dims, Form, Params, Ports, Ratio, Relay, Shape, Tie};
 
 /// Every way in which ranks talk that the tests know.
 pub const PORTS: [Ports; 5] = [
@@ -14,7 +16,6 @@ pub const PORTS: [Ports; 5] = [
 ];
 
 /// The numbers of ranks: all small ones, and some that are no power of two, prime or large.
-#[allow(dead_code, reason = "each test that includes this file takes what it needs")]
 pub fn ranks() -> impl Iterator<Item = u32> {
     (2..=33).chain([48, 61, 64, 72, 100, 128])
 }
@@ -95,7 +96,7 @@ fn parameters(n: u32) -> Vec<(Option<NonZeroU32>, Params)> {
 fn boxes(n: u32) -> Vec<Dims> {
     let divisor = |n: u32, root: f64| {
         let most = root.round() as u32;
-        (1..=most).rev().find(|d| n % d == 0).unwrap_or(1)
+        (1..=most).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
     };
     let a = divisor(n, f64::from(n).sqrt().floor());
     let third = divisor(n, f64::from(n).cbrt());
@@ -113,9 +114,13 @@ fn fingerprint(algorithm: &dyn Algorithm, shape: Shape) -> Vec<u64> {
             continue;
         }
         let at = At::numbers(shape);
-        for phase in algorithm.price(&at).phases() {
-            let [a, b, c, d] = [phase.alpha, phase.beta, phase.gamma, phase.switch];
-            print.extend([phase.level as u64, a.to_bits(), b.to_bits(), c.to_bits(), d.to_bits()]);
+        for form in [Form::Exact, Form::Paper, Form::Asymptotic] {
+            let cost = algorithm.price_form(&at, form);
+            for phase in cost.iter().flat_map(Cost::phases) {
+                let numbers = [phase.alpha, phase.beta, phase.gamma, phase.switch];
+                print.push(phase.level as u64);
+                print.extend(numbers.map(f64::to_bits));
+            }
         }
         print.push(algorithm.sent(&at).to_bits());
         algorithm.steps(&shape, &mut |step| {

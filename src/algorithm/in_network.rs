@@ -1,0 +1,101 @@
+//! In-network collectives: the switch multicasts and adds.
+//!
+//! ```text
+//!   rank ──x──►┌────────┐──x──► rank       one hop up, one hop down;
+//!   rank ──x──►│ switch │──x──► rank       each port carries the vector once each way
+//!   rank ──x──►└────────┘──x──► rank
+//! ```
+//!
+//! NVLink SHARP, InfiniBand SHARP (Graham et al., COMHPC 2016) and their like.
+//!
+//! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
+//! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
+//! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
+//! all-reduce both. The ranks add nothing: n_γ = 0. The time α_sw is a figure of the switch, and
+//! the form a definition: there is no schedule among ranks behind it. Other texts count one hop
+//! for some of these (K12). On one half-duplex port what goes up and what comes down take turns.
+
+use super::rounds::exchange_turns;
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use crate::collective::Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+use crate::formula::{At, Cost, Field, Shape};
+
+/// The in-network collectives.
+pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];
+
+/// Switch hops up and down: two a tier of switches.
+pub(super) fn hops(shape: &Shape) -> u32 {
+    shape.params.switch_hops.unwrap_or(2)
+}
+
+/// Whether a message crosses a switch at all.
+pub(super) fn crosses_a_switch(shape: &Shape) -> Result<(), Reason> {
+    if hops(shape) == 0 {
+        return Err(Reason::new("a message crosses at least one switch hop"));
+    }
+    Ok(())
+}
+
+/// One hop with the data behind it, the further ones empty: the data flow through.
+pub(super) fn switch_steps(shape: &Shape, share: Share, emit: &mut dyn FnMut(Step)) {
+    emit(Step::new(1_u32, share, Route::Switch));
+    if hops(shape) > 1 {
+        emit(Step::new(hops(shape) - 1, Share::NONE, Route::Switch));
+    }
+}
+
+pub(super) struct InNetwork;
+
+impl ClosedForm for InNetwork {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "inc",
+            title: "in-network",
+            collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast, Reduce],
+            aliases: &["in-network", "nvls", "sharp"],
+            known_as: &[(Library::Nccl, &[AllReduce, AllGather, ReduceScatter], "NVLS")],
+            summary: "the switch adds what the ranks send and multicasts what they share",
+            source: "Graham et al., SHARP, COMHPC 2016; spiceMonkey/collective-comm 04",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        crosses_a_switch(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let turns = F::int(exchange_turns(&v.shape).into());
+        let beta = match v.shape.collective {
+            AllReduce => turns,
+            AllGather | ReduceScatter => turns * v.others_share(),
+            _ => F::int(1),
+        };
+        Cost::in_network(F::int(hops(&v.shape).into()), beta)
+    }
+
+    /// Where up and down share a port, an all-gather has less to send up than this counts.
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let uneven = matches!(shape.collective, AllGather | ReduceScatter);
+        let bound = uneven && shape.ports.is_half();
+        if bound { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        match v.shape.collective {
+            AllGather => F::int(1) / v.n.clone(),
+            ReduceScatter => v.others_share(),
+            _ => F::int(1),
+        }
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let turns = exchange_turns(shape);
+        let share = match shape.collective {
+            AllReduce => Share::new(turns, 1_u32),
+            AllGather | ReduceScatter => Share::new(turns * (shape.ranks - 1), shape.ranks),
+            _ => Share::ALL,
+        };
+        switch_steps(shape, share, emit);
+    }
+}
