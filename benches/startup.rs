@@ -13,7 +13,10 @@ fn main() {
     let empty = build_empty();
     let mut times = [Vec::with_capacity(PAIRS), Vec::with_capacity(PAIRS)];
     for _ in 0..PAIRS {
-        times[0].push(run(Path::new(env!("CARGO_BIN_EXE_collcost")), &["allreduce", "--n", "64", "--size", "16MiB"]));
+        times[0].push(run(
+            Path::new(env!("CARGO_BIN_EXE_collcost")),
+            &["allreduce", "--n", "64", "--size", "16MiB"],
+        ));
         times[1].push(run(&empty, &[]));
     }
     let [ours, empty] = times.map(median);
@@ -38,7 +41,8 @@ fn build_empty() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (dir.join("empty.rs"), dir.join("empty"));
     std::fs::write(&source, "fn main() {}\n").expect("the target directory can be written");
-    let flags = ["-Copt-level=3", "-Clto=fat", "-Ccodegen-units=1", "-Cpanic=abort", "-Cstrip=symbols"];
+    let flags =
+        ["-Copt-level=3", "-Clto=fat", "-Ccodegen-units=1", "-Cpanic=abort", "-Cstrip=symbols"];
     let rustc = Command::new("rustc").args(flags).arg(&source).arg("-o").arg(&program).status();
     assert!(rustc.is_ok_and(|s| s.success()), "rustc builds an empty program");
     program

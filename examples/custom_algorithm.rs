@@ -84,7 +84,7 @@ pub fn main() -> collcost::Result<()> {
     for size in ["1KiB", "16MiB"] {
         let size: Bytes = size.parse()?;
         println!("\nall-gather of {size} over 8 ranks");
-        for Ranked { algorithm, price } in ranking(8, size)? {
+        for Ranked { algorithm, price, .. } in ranking(8, size)? {
             println!("  {:36}{:>12}", algorithm.meta().title, price.total().to_string());
         }
     }

@@ -26,10 +26,7 @@ fn print(name: &str, value: impl Fn(u32) -> u32) {
 }
 
 fn main() {
-    let sizes: Vec<u32> = std::env::args()
-        .skip(1)
-        .filter_map(|a| a.parse().ok())
-        .collect();
+    let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     if sizes.is_empty() {
         print("LENGTH", length);
         print("STEPS", unsegmented_flow);

@@ -7,10 +7,12 @@
 //! spreading it N − 1 more, so an all-reduce sends 2(N − 1)·M in all, and the busiest rank sends
 //! at least the average, 2(N − 1)/N·M (Patarasuk, Yuan, JPDC 69(2) 2009). That is a bound on the
 //! maximum over ranks, not on each of them (K1 of the notes on the textbooks). A switch that adds
-//! does these transfers itself: then each rank only has to send and receive (N − 1)/N·M. The same
-//! count over the domains of a tier bounds what their NICs carry.
+//! does these transfers itself: then each rank still sends its contribution, or the result where it
+//! keeps the sum: M. The same
+//! count over the domains of a tier bounds what their NICs carry. Adding takes N − 1 additions an
+//! element, (N − 1)/N·M at the busiest of N ranks, unless a switch adds.
 //!
-//! The two bounds hold apart; their maximum is a bound of the time, their sum is not.
+//! The bounds hold apart; their maximum is a bound of the time, their sum is not.
 
 use crate::collective::Collective;
 use crate::error::Result;
@@ -25,13 +27,15 @@ pub struct Bound {
     pub latency: Seconds,
     /// Data through the narrowest cut.
     pub bandwidth: Seconds,
+    /// Additions at the busiest rank; 0 where γ is unknown or a switch adds.
+    pub compute: Seconds,
 }
 
 impl Bound {
-    /// The larger of the two.
+    /// The largest of them.
     #[must_use]
     pub fn time(&self) -> Seconds {
-        if self.latency.0 > self.bandwidth.0 { self.latency } else { self.bandwidth }
+        Seconds(self.latency.0.max(self.bandwidth.0).max(self.compute.0))
     }
 }
 
@@ -66,7 +70,7 @@ pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
     let others = (n - 1.0) / n;
     Ratio(match collective {
         _ if parties <= 1 => 0.0,
-        C::AllReduce if adds => others,
+        C::AllReduce if adds => 1.0,
         C::AllReduce => 2.0 * others,
         C::Broadcast | C::Reduce | C::SendRecv => 1.0,
         C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => others,
@@ -105,7 +109,13 @@ pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) 
     if size.0 == 0.0 {
         bandwidth = 0.0;
     }
-    Ok(Bound { latency: Seconds(latency), bandwidth: Seconds(bandwidth * size.0) })
+    let gamma = fabric.gamma.filter(|_| collective.reduces() && switch.is_none());
+    let additions = least_share(Collective::AllGather, ranks, false).0 * size.0;
+    Ok(Bound {
+        latency: Seconds(latency),
+        bandwidth: Seconds(bandwidth * size.0),
+        compute: Seconds(gamma.map_or(0.0, |g| additions * g.0)),
+    })
 }
 
 fn widest(tiers: &[Tier]) -> Ports {

@@ -43,8 +43,16 @@ use Collective::{
 impl Collective {
     /// All of them, in the order in which they are listed.
     pub const ALL: &[Self] = &[
-        AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Reduce, Scatter, Gather,
-        SendRecv, Barrier,
+        AllReduce,
+        AllGather,
+        ReduceScatter,
+        AllToAll,
+        Broadcast,
+        Reduce,
+        Scatter,
+        Gather,
+        SendRecv,
+        Barrier,
     ];
 
     /// The name on the command line and in JSON, such as `allreduce`.
@@ -164,7 +172,15 @@ mod tests {
 
     #[test]
     fn names_are_taken_as_people_type_them() {
-        for text in ["allreduce", "all_reduce", "AllReduce", "ar", "MPI_Allreduce", "all_reduce_perf", "all-reduce"] {
+        for text in [
+            "allreduce",
+            "all_reduce",
+            "AllReduce",
+            "ar",
+            "MPI_Allreduce",
+            "all_reduce_perf",
+            "all-reduce",
+        ] {
             assert_eq!(text.parse::<Collective>().unwrap(), AllReduce, "{text}");
         }
         assert_eq!("bcast".parse::<Collective>().unwrap(), Broadcast);

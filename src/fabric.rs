@@ -35,6 +35,8 @@ pub struct Tier {
 pub struct Switch {
     /// α_sw: the time of one hop through it.
     pub alpha: Option<Seconds>,
+    /// The rate of one port through it; absent: the tier's.
+    pub bandwidth: Option<Bandwidth>,
     /// It can send one message on to many: broadcast, all-gather.
     pub multicast: bool,
     /// It can add: reduce, reduce-scatter; with multicast also all-reduce.
@@ -58,7 +60,9 @@ impl FromStr for Placement {
         match text {
             "block" => Ok(Self::Block),
             "cyclic" => Ok(Self::Cyclic),
-            _ => Err(Error::input(format!("`{text}` is no placement")).mend("write block or cyclic")),
+            _ => {
+                Err(Error::input(format!("`{text}` is no placement")).mend("write block or cyclic"))
+            }
         }
     }
 }
@@ -104,6 +108,14 @@ impl Tier {
                 .mend("give it with --alpha or --alpha-inter, or choose another --profile")
         };
         self.alpha.map(|a| a.0).ok_or_else(unknown)
+    }
+
+    /// Seconds a byte through the switch, where it computes or multicasts.
+    pub(crate) fn switch_inverse(&self) -> Result<f64> {
+        match self.switch.and_then(|s| s.bandwidth) {
+            Some(rate) => Ok(1.0 / rate.0),
+            None => self.inverse(),
+        }
     }
 
     /// Seconds a byte.
@@ -159,12 +171,14 @@ impl Fabric {
         self.tiers.first().and_then(|t| t.span)
     }
 
-    /// Ports on the outermost tier that `ranks` ranks span.
+    /// What a rank can do at once on every tier that `ranks` ranks span: a step may cross any.
     ///
     /// # Errors
     /// More ranks than the machine joins.
     pub fn ports(&self, ranks: u32) -> Result<Ports> {
-        Ok(self.tiers[self.depth(ranks)? - 1].ports)
+        let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
+        // Of as many sends at once half duplex is the less.
+        Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
     }
 
     /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
@@ -185,7 +199,11 @@ impl Fabric {
             Level::Inner => return Ok(inner),
             Level::Outer => {
                 let tier = depth - 1;
-                return Ok(Crossing { tier, load: self.sharing(tier, step.flows), inner_load: 0.0 });
+                return Ok(Crossing {
+                    tier,
+                    load: self.sharing(tier, step.flows),
+                    inner_load: 0.0,
+                });
             }
             Level::Flat => {}
         }
@@ -195,8 +213,10 @@ impl Fabric {
             if flows == 0 {
                 continue;
             }
-            let rails = f64::from(step.rails);
-            let load = self.sharing(tier, flows.max(step.rails)) / rails;
+            let load = match step.rails {
+                1 => self.sharing(tier, flows),
+                rails => self.rail_load(tier, rails, ranks),
+            };
             // Of a rank's flows over as many rails as ranks, one in `span` leaves the domain.
             let spread = step.rails >= span.get();
             let inner_load = if spread { 1.0 - 1.0 / f64::from(span.get()) } else { 1.0 };
@@ -208,9 +228,21 @@ impl Fabric {
 
     /// Flows over the busiest port of `tier` when `flows` leave each domain at once.
     fn sharing(&self, tier: usize, flows: u32) -> f64 {
+        let below = self.tiers[tier - 1].span.map_or(flows, NonZeroU32::get);
         let tier = &self.tiers[tier];
-        let flows = tier.nics.map_or(1, |nics| flows.div_ceil(nics.get()));
-        f64::from(flows.max(1)) * tier.oversubscription.0
+        let nics = tier.nics.map_or(below, NonZeroU32::get);
+        f64::from(flows.div_ceil(nics).max(1)) * tier.oversubscription.0
+    }
+
+    /// The same where a pattern is laid over `rails` rails, each with its part.
+    ///
+    /// The last domain may hold few ranks: without NICs of its own it has only theirs.
+    fn rail_load(&self, tier: usize, rails: u32, ranks: u32) -> f64 {
+        let below = self.tiers[tier - 1].span.map_or(ranks, NonZeroU32::get);
+        let fewest = if ranks.is_multiple_of(below) { below } else { ranks % below };
+        let nics = self.tiers[tier].nics.map_or(fewest, NonZeroU32::get);
+        let oversubscription = self.tiers[tier].oversubscription.0;
+        f64::from(rails.div_ceil(nics)) / f64::from(rails) * oversubscription
     }
 
     /// Flows that leave a domain of `span` ranks at once.
@@ -227,8 +259,15 @@ impl Fabric {
 
 fn block_flows(route: Route, n: u32, span: u32) -> u32 {
     match route {
-        Route::Offset(d) => (d % n).min(n - d % n).min(span),
-        Route::Xor(d) if span % (2 * d) == 0 => 0,
+        Route::Offset(d) => offset_flows(d, n, span),
+        Route::Offsets { first, last } => {
+            // Most leave over the distance nearest to half way round.
+            offset_flows((n / 2).clamp(first, last), n, span)
+        }
+        Route::Folded { distance, pairs } => {
+            most_crossing(n, span, |r| folded_partner(r, distance, pairs))
+        }
+        Route::Xor(d) if span.is_multiple_of(2 * d) => 0,
         Route::Xor(d) if d >= span => span,
         Route::Xor(d) => most_crossing(n, span, |r| r ^ d),
         Route::Grow(d) if 2 * d <= span => 0,
@@ -240,21 +279,39 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
     }
 }
 
+fn offset_flows(d: u32, n: u32, span: u32) -> u32 {
+    (d % n).min(n - d % n).min(span)
+}
+
+/// The partner of a rank behind a fold; itself where it sits out.
+fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
+    let number = match rank {
+        r if r >= 2 * pairs => r - pairs,
+        r if r % 2 == 1 => r / 2,
+        r => return r,
+    };
+    let partner = number ^ distance;
+    if partner < pairs { 2 * partner + 1 } else { partner + pairs }
+}
+
 fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
     let domains = n.div_ceil(span);
     let distance = match route {
         Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
+        Route::Offsets { first, last } if first == last => first,
+        Route::Offsets { .. } | Route::Folded { .. } => return span,
         Route::Tree => return span,
         Route::Root => return 1,
         Route::All => return span * (n - span),
         Route::Switch => return 0,
     };
-    // A distance of whole turns round the domains comes back to the same one. An exclusive or is
-    // such a turn only where the domains are a power of two.
+    // A distance of whole turns round the domains comes back to the same one. What wraps round N
+    // does so only where N is whole turns, an exclusive or where the domains are a power of two.
     let whole = distance % domains == 0;
     let stays = match route {
         Route::Xor(_) => whole && domains.is_power_of_two(),
-        _ => whole,
+        Route::Grow(_) => whole,
+        _ => whole && n.is_multiple_of(domains),
     };
     if stays { 0 } else { span }
 }

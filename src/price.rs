@@ -96,10 +96,7 @@ impl Prepared {
     /// The algorithm does not apply, or needs a figure that is unknown.
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         let shape = on(shape, fabric);
-        let refuse = |why: &Reason| {
-            Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
-        };
-        algorithm.applies(&shape).map_err(|why| refuse(&why))?;
+        algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
         let load = |segments: u32| {
             let at = if segments == 0 { shape } else { shape.with_segments(segments) };
             load(algorithm, &at, fabric)
@@ -121,6 +118,34 @@ impl Prepared {
         } else {
             Pipeline::Fixed { segments: shape.segments(), load: load(0)? }
         };
+        let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
+        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+    }
+
+    /// The same for another stated cost, which speaks of equal links only.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; ranks that span several tiers; an algorithm without such a form.
+    pub fn stated(
+        algorithm: &dyn Algorithm,
+        form: Form,
+        shape: &Shape,
+        fabric: &Fabric,
+    ) -> Result<Self> {
+        if form == Form::Exact {
+            return Self::new(algorithm, shape, fabric);
+        }
+        algorithm.applies(shape).map_err(|why| refuse(algorithm, &why))?;
+        let id = algorithm.meta().id;
+        if fabric.depth(shape.ranks)? > 1 {
+            return Err(Error::unsupported(format!("`{id}` as printed knows one tier of links"))
+                .mend("ask about ranks inside one node, or give --alpha and --bw alone"));
+        }
+        let cost = algorithm
+            .price_form(&At::numbers(*shape), form)
+            .ok_or_else(|| Error::unsupported(format!("`{id}` has no such form")))?;
+        let load = flat_load(&cost.total(), shape, fabric)?;
+        let pipeline = Pipeline::Fixed { segments: shape.segments(), load };
         let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
         Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
     }
@@ -203,6 +228,10 @@ fn best(first: Load, fixed: Load, varying: Load, size: f64) -> (u32, Load) {
     winner
 }
 
+fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
+    Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
+}
+
 /// The shape with what only the machine knows: ranks in a domain, rails.
 fn on(shape: &Shape, fabric: &Fabric) -> Shape {
     let group = fabric.group().filter(|g| g.get() < shape.ranks);
@@ -279,7 +308,9 @@ fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load>
         load.latency += phase.switch * switch_alpha(shape, fabric)?;
     }
     if phase.beta != 0.0 {
-        load.transfer = phase.beta * tier.inverse()?;
+        let through_switch = phase.switch != 0.0;
+        let inverse = if through_switch { tier.switch_inverse() } else { tier.inverse() };
+        load.transfer = phase.beta * inverse?;
     }
     load.compute = phase.gamma * fabric.gamma.map_or(0.0, |g| g.0);
     Ok(load)
@@ -300,7 +331,7 @@ fn step_load(
             return Err(beyond_switch(shape, fabric));
         }
         let latency = switch_alpha(shape, fabric)?;
-        return Ok(Load { latency, transfer: share * fabric.tiers[0].inverse()?, compute });
+        return Ok(Load { latency, transfer: share * fabric.tiers[0].switch_inverse()?, compute });
     }
     let crossing = fabric.crossing(step, shape.ranks)?;
     let tier = &fabric.tiers[crossing.tier];
@@ -405,9 +436,9 @@ pub fn price_form(
     algorithm.applies(shape).map_err(|why| {
         Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
     })?;
-    let phase = algorithm.price_form(&At::numbers(*shape), form).ok_or_else(|| {
-        Error::unsupported(format!("`{}` has no such form", algorithm.meta().id))
-    })?;
+    let phase = algorithm
+        .price_form(&At::numbers(*shape), form)
+        .ok_or_else(|| Error::unsupported(format!("`{}` has no such form", algorithm.meta().id)))?;
     let phase = phase.total();
     let load = flat_load(&phase, shape, fabric)?;
     let unknown = fabric.gamma.is_none() && shape.collective.reduces();

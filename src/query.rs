@@ -145,7 +145,8 @@ impl Machine {
             });
         }
         if let Some(hop) = given.alpha_switch {
-            tiers[0].switch = Some(Switch { alpha: Some(hop), multicast: true, alu: true });
+            tiers[0].switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
         Self {
             name: "of the given figures".to_owned(),
@@ -161,8 +162,9 @@ impl Machine {
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
         if fabric.tiers.len() < 2 && (between.contains(&true) || given.nics.is_some()) {
-            return Err(Error::input(format!("{} has no links between nodes", self.name))
-                .mend("leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates"));
+            return Err(Error::input(format!("{} has no links between nodes", self.name)).mend(
+                "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
+            ));
         }
         let last = fabric.tiers.len() - 1;
         set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
@@ -187,8 +189,7 @@ impl Machine {
         let eta_beta = given.eta_beta.unwrap_or(Ratio(1.0));
         let unmoved = Fabric::new(Vec::new());
         let taken = std::mem::replace(fabric, unmoved);
-        *fabric =
-            taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
+        *fabric = taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
         Ok(())
     }
 }
@@ -230,7 +231,8 @@ impl Query {
         let rails = machine.rails(ranks);
         let ports = machine.fabric.ports(ranks)?;
         let params = Params { rails: params.rails.or(rails), ..params };
-        let shape = Shape { ports, params, ..Shape::new(collective, ranks) };
+        let group = machine.fabric.group().filter(|g| g.get() < ranks);
+        let shape = Shape { ports, params, group, ..Shape::new(collective, ranks) };
         Ok(Self { machine, shape, per_node, size, element: None })
     }
 

@@ -3,7 +3,7 @@
 use crate::algorithm::{Algorithm, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::formula::Shape;
+use crate::formula::{Form, Shape};
 use crate::price::{Prepared, Price};
 use crate::quantity::Volume;
 
@@ -12,7 +12,9 @@ use crate::quantity::Volume;
 pub struct Candidate {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
-    /// Its cost on the machine.
+    /// Which of its costs.
+    pub form: Form,
+    /// That cost on the machine.
     pub prepared: Prepared,
 }
 
@@ -21,6 +23,8 @@ pub struct Candidate {
 pub struct Ranked {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs.
+    pub form: Form,
     /// Its price for the asked size.
     pub price: Price,
 }
@@ -48,7 +52,7 @@ pub fn candidates(
     let mut refused = Vec::new();
     for algorithm in registry.of(shape.collective) {
         match Prepared::new(algorithm, shape, fabric) {
-            Ok(prepared) => ready.push(Candidate { algorithm, prepared }),
+            Ok(prepared) => ready.push(Candidate { algorithm, form: Form::Exact, prepared }),
             Err(why) if why.is_unsupported() => refused.push(Refused { algorithm, why }),
             Err(why) => return Err(why),
         }
@@ -61,7 +65,7 @@ pub fn candidates(
 pub fn rank(candidates: &[Candidate], size: Volume) -> Vec<Ranked> {
     let mut ranked: Vec<Ranked> = candidates
         .iter()
-        .map(|c| Ranked { algorithm: c.algorithm, price: c.prepared.price(size) })
+        .map(|c| Ranked { algorithm: c.algorithm, form: c.form, price: c.prepared.price(size) })
         .collect();
     ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
     ranked

@@ -72,29 +72,25 @@ fn meaning(formula: &Expr, values: &Values) -> Meaning {
 }
 
 /// Compares one formula in all notations with the numbers.
-fn fault(cost: &Cost<f64>, symbols: &Cost<Expr>, shape: &Shape, size: f64) -> Option<String> {
-    let values = values(shape, size);
-    for gamma in [false, true] {
-        let expected = price(cost, &values, gamma);
-        let formula = symbols.formula(gamma);
-        let meaning = meaning(&formula, &values);
-        let text = formula.write(Notation::Text);
-        let latex = formula.write(Notation::Latex);
-        let numbers = formula.write(Notation::Numbers(&values));
+fn fault(cost: &Cost<f64>, symbols: &Cost<Expr>, values: &Values, gamma: bool) -> Option<String> {
+    let expected = price(cost, values, gamma);
+    let formula = symbols.formula(gamma);
+    let meaning = meaning(&formula, values);
+    let text = formula.write(Notation::Text);
+    let latex = formula.write(Notation::Latex);
+    let numbers = formula.write(Notation::Numbers(values));
+    for (written, value, tolerance) in [
+        (&text, evaluate::text(&text, &meaning), 1e-9),
+        (&latex, evaluate::latex(&latex, &meaning), 1e-9),
         // The numbers say everything themselves.
-        let plain = Meaning::default();
-        for (written, value, tolerance) in [
-            (&text, evaluate::text(&text, &meaning), 1e-9),
-            (&latex, evaluate::latex(&latex, &meaning), 1e-9),
-            (&numbers, evaluate::text(&numbers, &plain), 1e-5),
-        ] {
-            match value {
-                Err(why) => return Some(why),
-                Ok(value) if (value - expected).abs() > tolerance * expected.abs() => {
-                    return Some(format!("`{written}` is {value:e}, the price {expected:e}"));
-                }
-                Ok(_) => {}
+        (&numbers, evaluate::text(&numbers, &Meaning::default()), 1e-5),
+    ] {
+        match value {
+            Err(why) => return Some(why),
+            Ok(value) if (value - expected).abs() > tolerance * expected.abs() => {
+                return Some(format!("`{written}` is {value:e}, the price {expected:e}"));
             }
+            Ok(_) => {}
         }
     }
     None
@@ -110,15 +106,17 @@ fn each() -> Vec<(&'static dyn Algorithm, Collective)> {
 fn every_formula_gives_the_price() {
     let mut faults = BTreeMap::new();
     for (algorithm, collective) in each() {
-        let ranks = (2..=9).chain([12, 15, 33, 64, 72]);
+        let ranks = (2..=9).chain([12, 15, 64, 72]);
         let shapes = ranks.flat_map(|n| shapes::shapes(algorithm, collective, n));
-        // The sizes go round with the shapes: all of them on each would say nothing more.
-        let sizes = [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0].into_iter().cycle();
-        for (shape, size) in shapes.zip(sizes) {
+        // Sizes go round with the shapes, as does γ: all of them on each would say nothing more.
+        let sizes = [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0, 123.0, 65_536.0, 5e6];
+        let asked = sizes.into_iter().cycle().zip([true, false, true].into_iter().cycle());
+        for (shape, (size, gamma)) in shapes.zip(asked) {
+            let values = values(&shape, size);
             for form in [Form::Exact, Form::Paper, Form::Asymptotic] {
                 let Some(cost) = algorithm.price_form(&At::numbers(shape), form) else { continue };
                 let symbols = algorithm.print_form(&At::symbols(shape), form).unwrap();
-                if let Some(fault) = fault(&cost, &symbols, &shape, size) {
+                if let Some(fault) = fault(&cost, &symbols, &values, gamma) {
                     let name = format!("{} {collective}", algorithm.meta().id);
                     faults.entry(name).or_insert(format!("{form:?} {shape:?}: {fault}"));
                 }

@@ -63,5 +63,5 @@ fn every_case_holds() {
     }
     assert!(faults.is_empty(), "{} differ:\n{}", faults.len(), faults.join("\n"));
     // The table itself must not shrink unnoticed.
-    assert_eq!(asked.values().sum::<usize>(), 457, "{asked:?}");
+    assert_eq!(asked.values().sum::<usize>(), 456, "{asked:?}");
 }

@@ -169,9 +169,18 @@ impl ClosedForm for Direct {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let n = shape.ranks;
-        let messages = (n - 1).div_ceil(lanes(shape.ports, n - 1));
-        let step = Step::new(messages, Share::new(1_u32, n), Route::All);
-        repeat(step, shift_turns(shape), emit);
+        let lanes = lanes(shape.ports, n - 1);
+        let chunk = Share::new(1_u32, n);
+        if lanes >= n - 1 {
+            repeat(Step::new(1_u32, chunk, Route::All), shift_turns(shape), emit);
+            return;
+        }
+        // Few ports serve the partners by offset, as the pairwise exchange does.
+        for first in (1..n).step_by(lanes as usize) {
+            let last = (first + lanes - 1).min(n - 1);
+            let route = Route::Offsets { first, last };
+            repeat(Step::new(1_u32, chunk, route), shift_turns(shape), emit);
+        }
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {

@@ -11,6 +11,9 @@
 //! ⌈lg N⌉ times. With unbounded ports segments overlap in ⌊lg N⌋ + P − 1 rounds (K8 of the notes
 //! on the textbooks; the textbook prints ⌈lg N⌉ + P − 1 for any fabric, which other schedules
 //! reach: see `circulant`). Scatter and gather halve the blocks: (N − 1)/N·M/BW.
+//!
+//! Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005; Chan, Heimlich, Purkayastha, van de
+//! Geijn, CCPE 19(13) 2007.
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Gather, Reduce, Scatter};
@@ -67,18 +70,13 @@ impl ClosedForm for Tree {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let p = shape.segments();
-        let mut step = |count: u32, d: u32| {
-            let step = Step::new(count, Share::new(1_u32, p), Route::Grow(d));
+        let mut step = |count: u32, route: Route| {
+            let step = Step::new(count, Share::new(1_u32, p), route);
             emit(if shape.collective.reduces() { step.reducing() } else { step });
         };
         match shape.ports {
-            Ports::Unbounded => {
-                // The pipeline drains over the longest edges last.
-                let depth = floor_lg(shape.ranks);
-                (0..depth).for_each(|k| step(1, 1 << k));
-                step(p - 1, 1 << (depth - 1));
-            }
-            _ => (0..ceil_lg(shape.ranks)).for_each(|k| step(p, 1 << k)),
+            Ports::Unbounded => step(floor_lg(shape.ranks) + p - 1, all_edges(shape)),
+            _ => (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k))),
         }
     }
 
@@ -193,18 +191,23 @@ impl ClosedForm for Both {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let rounds = match shape.ports {
-            Ports::Unbounded => floor_lg(shape.ranks),
-            _ => ceil_lg(shape.ranks),
-        };
-        for k in 0..rounds {
-            let step = Step::new(1_u32, Share::ALL, Route::Grow(1 << k));
+        let mut both = |count: u32, route: Route| {
+            let step = Step::new(count, Share::ALL, route);
             emit(step.reducing());
             emit(step);
+        };
+        match shape.ports {
+            Ports::Unbounded => both(floor_lg(shape.ranks), all_edges(shape)),
+            _ => (0..ceil_lg(shape.ranks)).for_each(|k| both(1, Route::Grow(1 << k))),
         }
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         Some(Box::new(binomial::Both::new(shape.ranks)))
     }
+}
+
+/// With unbounded ports a rank serves all its children at once, near and far.
+fn all_edges(shape: &Shape) -> Route {
+    Route::Offsets { first: 1, last: 1 << (ceil_lg(shape.ranks) - 1) }
 }

@@ -8,6 +8,8 @@
 //! is √((N − 2)·M/(α·BW)), and T(P*) = (N − 2)α + M/BW + 2√((N − 2)·α·M/BW). On one half-duplex
 //! port a rank inside the chain receives and sends in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
 //! The reduce is the same chain walked backwards, adding.
+//!
+//! Source: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{Broadcast, Reduce};

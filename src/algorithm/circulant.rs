@@ -85,14 +85,11 @@ fn pipeline_steps(
 fn circulant_steps(shape: &Shape, adds: bool, emit: &mut dyn FnMut(Step)) {
     let n = shape.ranks;
     let distances: Vec<Route> = skips(n).into_iter().map(Route::Offset).collect();
-    // Half way round, and by no whole turn round the domains that ranks are dealt out to.
-    let far = (1..=n / 2).rev().find(|&d| gcd(d, n) == 1).unwrap_or(1);
+    // Half way round; but ranks that are dealt out in turn stay at home on a whole turn.
+    let (half, domains) = (n.div_ceil(2), n.div_ceil(shape.group()));
+    let far = if half > 1 && half.is_multiple_of(domains) { half - 1 } else { half };
     let routes = (&distances[..], Route::Offset(far));
     pipeline_steps(shape, shift_turns(shape), routes, adds, emit);
-}
-
-fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Träff's broadcast, and reduce, of P blocks.

@@ -44,10 +44,10 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
-use lengths::{one_port_slots, unsegmented_steps};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, ceil_lg};
+use lengths::{one_port_slots, unsegmented_steps};
 
 /// The double trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&DoubleTree, &TwoTree];

@@ -19,18 +19,31 @@
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
 //! collective-comm 03 §2 for the compositions over tiers.
 
+use super::rounds::shift_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use super::{binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring};
 use crate::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
-use crate::formula::{At, Cost, Field, Level, Shape};
+use crate::formula::{At, Cost, Field, Level, Ports, Shape};
 
 /// The compositions.
 pub static FAMILY: &[&dyn Algorithm] = &[
-    &RING_RING, &RING_TREE, &RING_DBT, &RING_RABENSEIFNER, &RABENSEIFNER_RING,
-    &RABENSEIFNER_RABENSEIFNER, &RABENSEIFNER_TREE, &SWITCH_RING, &SWITCH_TREE, &SWITCH_DBT,
-    &SWITCH_RABENSEIFNER, &LEADER_RING, &LEADER_TREE, &LEADER_DOUBLING, &LEADER_RABENSEIFNER,
+    &RING_RING,
+    &RING_TREE,
+    &RING_DBT,
+    &RING_RABENSEIFNER,
+    &RABENSEIFNER_RING,
+    &RABENSEIFNER_RABENSEIFNER,
+    &RABENSEIFNER_TREE,
+    &SWITCH_RING,
+    &SWITCH_TREE,
+    &SWITCH_DBT,
+    &SWITCH_RABENSEIFNER,
+    &LEADER_RING,
+    &LEADER_TREE,
+    &LEADER_DOUBLING,
+    &LEADER_RABENSEIFNER,
     &TieredPairwise,
 ];
 
@@ -226,7 +239,9 @@ impl ClosedForm for Hierarchical {
         for part in self.parts(v.shape.collective) {
             let shape = Self::shape(part, &v.shape);
             let one = match (part.level, self.crossing, part.collective) {
-                (Level::Inner, Crossing::Leader, Reduce) if v.shape.collective != Reduce => continue,
+                (Level::Inner, Crossing::Leader, Reduce) if v.shape.collective != Reduce => {
+                    continue;
+                }
                 (Level::Outer, Crossing::Shards, _) => {
                     let domains = v.n.clone() / v.g.clone();
                     F::sent_by(part.algorithm, &v.with_ranks(domains, shape)) / v.g.clone()
@@ -273,11 +288,8 @@ fn fills_domains(shape: &Shape) -> Result<(), Reason> {
     if group < 2 {
         return Err(Reason::new("each rank is a domain of its own"));
     }
-    if shape.ranks % group != 0 {
-        return Err(Reason::from(format!(
-            "{} ranks do not fill domains of {group}",
-            shape.ranks
-        )));
+    if !shape.ranks.is_multiple_of(group) {
+        return Err(Reason::from(format!("{} ranks do not fill domains of {group}", shape.ranks)));
     }
     Ok(())
 }
@@ -307,10 +319,15 @@ impl ClosedForm for TieredPairwise {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let near = v.g.clone() - F::int(1);
-        let far = v.n.clone() - v.g.clone();
+        let turns = F::int(shift_turns(&v.shape).into());
+        let near = turns.clone() * (v.g.clone() - F::int(1));
+        let far = turns * (v.n.clone() - v.g.clone());
         let inside = Cost::new(near.clone(), near / v.n.clone()).over(Level::Inner);
         inside.then(Cost::new(far.clone(), far / v.n.clone()).over(Level::Outer))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -319,8 +336,8 @@ impl ClosedForm for TieredPairwise {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (n, g) = (shape.ranks, shape.group());
-        let chunk = Share::new(1_u32, n);
-        emit(Step::new(g - 1, chunk, Route::Offset(1)).over(Level::Inner));
-        emit(Step::new(n - g, chunk, Route::Offset(g)).between_domains(g));
+        let (chunk, turns) = (Share::new(1_u32, n), shift_turns(shape));
+        emit(Step::new(turns * (g - 1), chunk, Route::Offset(1)).over(Level::Inner));
+        emit(Step::new(turns * (n - g), chunk, Route::Offset(g)).between_domains(g));
     }
 }

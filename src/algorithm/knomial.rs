@@ -13,6 +13,8 @@
 //! `radix` is K, 4 by default. Binomial is K = 2. The reduce is the mirror image, adding: what is
 //! added does not depend on the ports. MPICH (`MPIR_CVAR_BCAST_TREE_KVAL`) and Open MPI ship it.
 
+use std::ops::RangeInclusive;
+
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape};
@@ -85,16 +87,14 @@ impl ClosedForm for Knomial {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let [k, n] = [radix(shape).into(), shape.ranks.into()];
-        let last = levels(&[k, n]) as u32;
+        let rounds = levels(&[k, n]) as u32;
         let ports = u64::from(shape.ports.sends(u32::MAX));
-        for j in 0..=last {
-            let (partners, near) = (if j == last { children(&[k, n]) } else { k - 1 }, k.pow(j));
+        for j in 0..=rounds {
+            let (partners, near) = (if j == rounds { children(&[k, n]) } else { k - 1 }, k.pow(j));
             for first in (1..=partners).step_by(usize::try_from(ports).unwrap_or(usize::MAX)) {
-                // Partners near · first … near · farthest at once.
-                let farthest = (first + ports - 1).min(partners);
-                let distance = u32::try_from(near * farthest).unwrap_or(u32::MAX);
-                let step = Step::new(1_u32, Share::ALL, Route::Grow(distance));
-                let added = Share::new(farthest + 1 - first, 1_u32);
+                let last = (first + ports - 1).min(partners);
+                let step = Step::new(1_u32, Share::ALL, route(shape, near, first..=last));
+                let added = Share::new(last + 1 - first, 1_u32);
                 emit(if shape.collective.reduces() { step.reducing_share(added) } else { step });
             }
         }
@@ -103,6 +103,24 @@ impl ClosedForm for Knomial {
     fn ports_needed(&self, shape: &Shape) -> u32 {
         (radix(shape) - 1).min(shape.ranks - 1)
     }
+}
+
+/// The links of the messages to r + c·near, r < near, for all c of `partners` at once.
+///
+/// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Ranks that are dealt out
+/// in turn stay at home on whole turns round the domains: d is one only where all c·near are.
+fn route(shape: &Shape, near: u64, partners: RangeInclusive<u64>) -> Route {
+    let span = u64::from(shape.group());
+    let domains = u64::from(shape.ranks).div_ceil(span);
+    let reach = (partners.end() + 1) * near;
+    let leaves = partners.into_iter().any(|c| !(c * near).is_multiple_of(domains));
+    let half = reach.div_ceil(2);
+    let d = match half.is_multiple_of(domains) && leaves {
+        true if reach <= span => half - 1,
+        true => half + 1,
+        false => half,
+    };
+    Route::Grow(u32::try_from(d).unwrap_or(u32::MAX))
 }
 
 /// K.

@@ -104,7 +104,7 @@ pub trait ClosedForm: Sync {
 
     /// What it costs under `v.shape.ports`, for N ≥ 2.
     ///
-    /// n_α and n_γ are of the form a + b·P, n_β of the form a + b/P, from P = 2 on: the best P is
+    /// n_α is of the form a + b·P, n_β and n_γ of the form c + d/P, from P = 2 on: the best P is
     /// derived from two evaluations. P = 1 may be cheaper than that line.
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F>;
 

@@ -29,7 +29,7 @@
 //! where the order of rounds is kept at each port; where messages start as soon as data and ports
 //! allow, they may take up to a fifth longer on one port, and the half fold less on more.
 
-use super::recursive_doubling::{exchange, turns};
+use super::recursive_doubling::{behind_fold, exchange, turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
@@ -214,12 +214,14 @@ impl ClosedForm for Padded {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let turns = if turns(shape) == 2 { 3 } else { 1 };
         let ranks = padded_ranks(shape.ranks);
+        // A ghost's host may sit anywhere: every exchange may be near or far.
+        let last = u32::try_from(ranks / 2).unwrap_or(u32::MAX);
+        let far = Route::Offsets { first: 1, last };
         let mut distance = ranks / 2;
         while distance > 0 {
             // A ghost and its host have nothing to send each other over the first distance.
             let messages = if distance == ranks / 2 { 1 } else { 2 };
-            let route = Route::Xor(u32::try_from(distance).unwrap_or(u32::MAX));
-            let step = Step::new(messages, Share::new(distance, ranks), route);
+            let step = Step::new(messages, Share::new(distance, ranks), far);
             emit(step.reducing());
             emit(Step { count: messages * (2 * turns - 1), ..step });
             distance /= 2;
@@ -286,7 +288,7 @@ fn core_steps(shape: &Shape, far_first: bool, emit: &mut dyn FnMut(Step)) {
     let rounds = floor_lg(shape.ranks);
     let step = |k: u32| {
         let distance = if far_first { rounds - 1 - k } else { k };
-        Step::new(1_u32, Share::new(1_u32, 2_u64 << k), Route::Xor(1 << distance))
+        Step::new(1_u32, Share::new(1_u32, 2_u64 << k), behind_fold(shape, 1 << distance))
     };
     (0..rounds).for_each(|k| exchange(shape, step(k).reducing(), emit));
     (0..rounds).rev().for_each(|k| exchange(shape, step(k), emit));

@@ -74,7 +74,8 @@ impl ClosedForm for Whole {
             emit(hand_over.reducing());
         }
         for k in 0..floor_lg(shape.ranks) {
-            exchange(shape, Step::new(1_u32, Share::ALL, Route::Xor(1 << k)).reducing(), emit);
+            let whole = Step::new(1_u32, Share::ALL, behind_fold(shape, 1 << k));
+            exchange(shape, whole.reducing(), emit);
         }
         if folds {
             emit(hand_over);
@@ -178,6 +179,14 @@ fn power_of_two(shape: &Shape) -> Result<(), Reason> {
 fn block(shape: &Shape, k: u32) -> Step {
     let distance = 1_u32 << k;
     Step::new(1_u32, Share::new(distance, shape.ranks), Route::Xor(distance))
+}
+
+/// An exchange over a distance among the ranks that a fold leaves; all, for a power of two.
+pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
+    match shape.ranks - (1 << floor_lg(shape.ranks)) {
+        0 => Route::Xor(distance),
+        pairs => Route::Folded { distance, pairs },
+    }
 }
 
 /// Turns that partners take to exchange messages.

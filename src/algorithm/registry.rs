@@ -77,15 +77,15 @@ impl Registry {
             .mend(format!("known are {}", self.ids(collective).join(", ")));
         }
         let lower = name.to_ascii_lowercase();
-        let names = self.of(collective).flat_map(|a| {
-            std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied())
-        });
-        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(
-            match nearest(&lower, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", self.ids(collective).join(", ")),
-            },
-        )
+        let names = self
+            .of(collective)
+            .flat_map(|a| std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied()));
+        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(match nearest(
+            &lower, names,
+        ) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known are {}", self.ids(collective).join(", ")),
+        })
     }
 
     fn ids(&self, collective: Collective) -> Vec<&'static str> {

@@ -59,8 +59,23 @@ impl Share {
 pub enum Route {
     /// Rank i sends to rank i + d mod N, all at once.
     Offset(u32),
+    /// Rank i sends to i + d for every d from `first` to `last`, all at once.
+    Offsets {
+        /// The least distance.
+        first: u32,
+        /// The greatest.
+        last: u32,
+    },
     /// Rank i sends to i xor d, all at once.
     Xor(u32),
+    /// The same among the ranks that a fold leaves: of the first `pairs` pairs of neighbours the
+    /// odd ranks, and everybody behind them, renumbered in order.
+    Folded {
+        /// The distance among the renumbered ranks.
+        distance: u32,
+        /// Pairs of which one rank sits out.
+        pairs: u32,
+    },
     /// Rank r < d sends to r + d: a tree that doubles (or, backwards, halves) the active ranks.
     Grow(u32),
     /// Between rank 0 and others of another domain, one after another.
@@ -96,7 +111,15 @@ impl Step {
     /// `count` messages of `share` between ranks.
     #[must_use]
     pub fn new(count: impl Into<u64>, share: Share, route: Route) -> Self {
-        Self { count: count.into(), share, reduced: Share::NONE, route, level: Level::Flat, rails: 1, flows: 1 }
+        Self {
+            count: count.into(),
+            share,
+            reduced: Share::NONE,
+            route,
+            level: Level::Flat,
+            rails: 1,
+            flows: 1,
+        }
     }
 
     /// The same, with what arrives added to what is there.

@@ -216,8 +216,12 @@ fn one_rank_costs_nothing() {
 fn least(shape: &Shape, in_network: bool) -> (f64, f64) {
     let mut fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
     fabric.tiers[0].ports = shape.ports;
-    fabric.tiers[0].switch =
-        in_network.then_some(Switch { alpha: Some(Seconds(1.0)), multicast: true, alu: true });
+    fabric.tiers[0].switch = in_network.then_some(Switch {
+        alpha: Some(Seconds(1.0)),
+        bandwidth: None,
+        multicast: true,
+        alu: true,
+    });
     let bound = bound(shape.collective, shape.ranks, Volume(1.0), &fabric).unwrap();
     (bound.latency.0, bound.bandwidth.0)
 }

@@ -33,7 +33,6 @@ use crate::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
 use crate::formula::{At, Cost, Dims, Field, Ports, Rational, Shape, Tie, ceil_lg};
-use crate::topology::{mesh_diameter, torus_degree, torus_diameter};
 
 /// The torus and mesh algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[
@@ -74,6 +73,11 @@ fn sides(shape: &Shape) -> Vec<(u32, u32)> {
     dims.lengths().iter().scan(1, strides).filter(|&(d, _)| d > 1).collect()
 }
 
+/// Links of the busiest rank: two a side, and one along a side of two.
+fn degree(shape: &Shape) -> u32 {
+    sides(shape).iter().map(|&(d, _)| (d - 1).min(2)).sum()
+}
+
 fn fraction<F: Field>(value: Rational) -> F {
     F::int(*value.numer() as i64) / F::int(*value.denom() as i64)
 }
@@ -100,8 +104,8 @@ impl ClosedForm for Rings {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let steps = F::int(mesh_diameter(dims(&v.shape).lengths()) as i64);
-        gather_cost(v, steps, shift_turns(&v.shape))
+        let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| d - 1).sum();
+        gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -180,17 +184,13 @@ struct Tree {
 impl Tree {
     /// Rounds of the first segment.
     fn depth(&self, shape: &Shape) -> u64 {
-        if self.wraps {
-            torus_diameter(dims(shape).lengths())
-        } else {
-            mesh_diameter(dims(shape).lengths())
-        }
+        let hops = |&(d, _): &(u32, u32)| u64::from(if self.wraps { d / 2 } else { d - 1 });
+        sides(shape).iter().map(hops).sum()
     }
 
     /// Neighbours that the busiest rank serves.
     fn children(&self, shape: &Shape) -> u32 {
-        let sides = sides(shape).len() as u32;
-        if self.wraps { torus_degree(dims(shape).lengths()) } else { sides }
+        if self.wraps { degree(shape) } else { sides(shape).len() as u32 }
     }
 
     /// Turns that the ports make of a round.
@@ -305,8 +305,7 @@ impl Exchange {
 
     /// Whether all links of a rank work at once.
     fn is_parallel(&self, shape: &Shape) -> bool {
-        let degree = torus_degree(dims(shape).lengths());
-        let needed = if shape.ports.is_half() { 2 * degree } else { degree };
+        let needed = degree(shape) * if shape.ports.is_half() { 2 } else { 1 };
         shape.ports.sends(needed) == needed
     }
 
@@ -413,6 +412,6 @@ impl ClosedForm for Exchange {
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
-        torus_degree(dims(shape).lengths())
+        degree(shape)
     }
 }

@@ -82,9 +82,8 @@ impl Batch {
 
     /// The collective that two names have in common: all-reduce where it is one.
     fn common(&mut self, a: &str, b: &str) -> Result<Collective> {
-        let both = Collective::ALL
-            .iter()
-            .find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());
+        let both =
+            Collective::ALL.iter().find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());
         both.copied().ok_or_else(|| {
             Error::input(format!("`{a}` and `{b}` have no collective in common"))
                 .mend("name the `primitive`, and algorithms of it")
@@ -135,8 +134,7 @@ fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Result<(f64, 
     if phase.switch != 0.0 {
         latency += phase.switch * q.alpha_switch()?.0;
     }
-    let bandwidth =
-        if phase.beta == 0.0 { 0.0 } else { phase.beta * (size / q.bandwidth()?).0 };
+    let bandwidth = if phase.beta == 0.0 { 0.0 } else { phase.beta * (size / q.bandwidth()?).0 };
     Ok((latency, bandwidth))
 }
 
@@ -213,8 +211,9 @@ pub(super) fn threshold(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         "KB=1000" => 1000.0,
         "KB=1024" => 1024.0,
         other => {
-            return Err(Error::input(format!("`{other}` is no unit"))
-                .mend("write KB=1000 or KB=1024"));
+            return Err(
+                Error::input(format!("`{other}` is no unit")).mend("write KB=1000 or KB=1024")
+            );
         }
     };
     let size = q.size()?.0;

@@ -39,9 +39,10 @@ pub(super) fn answer(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let mut shape = Shape::new(Collective::AllReduce, ranks);
     shape.group = std::num::NonZeroU32::new(gpus);
     let named = Registry::builtin().find(Collective::AllReduce, id)?;
-    named.algorithm.applies(&shape).map_err(|why| {
-        Error::unsupported(format!("`{name}` does not apply: {why}"))
-    })?;
+    named
+        .algorithm
+        .applies(&shape)
+        .map_err(|why| Error::unsupported(format!("`{name}` does not apply: {why}")))?;
     let phases = phases(named.algorithm, shape, nics, q)?;
     out.extend_from_slice(b",\"phases_s\":[");
     for (i, phase) in phases.iter().enumerate() {

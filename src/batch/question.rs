@@ -12,8 +12,18 @@ use crate::formula::{Params, Ports, Relay, Shape, Tie};
 use crate::quantity::{Bandwidth, Ratio, Seconds, Volume};
 
 pub(super) const KINDS: &[&str] = &[
-    "cost", "paper", "pipeline", "pipeline_table", "crossover", "crossover_approx", "select",
-    "hierarchical", "busbw", "bytes", "threshold", "eta",
+    "cost",
+    "paper",
+    "pipeline",
+    "pipeline_table",
+    "crossover",
+    "crossover_approx",
+    "select",
+    "hierarchical",
+    "busbw",
+    "bytes",
+    "threshold",
+    "eta",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -147,8 +157,11 @@ impl Value<'_> {
     pub fn whole(&self, name: &str, least: u32) -> Result<u32> {
         let value = self.at_least(name, f64::from(least))?;
         if value.fract() != 0.0 || value > f64::from(u32::MAX) {
-            return Err(Error::input(format!("`{name}` must be a whole number up to {}", u32::MAX))
-                .at(format!("\"{name}\": {self}")));
+            return Err(Error::input(format!(
+                "`{name}` must be a whole number up to {}",
+                u32::MAX
+            ))
+            .at(format!("\"{name}\": {self}")));
         }
         Ok(value as u32)
     }
@@ -259,8 +272,9 @@ pub(super) fn rate(value: Option<&Value<'_>>, name: &str) -> Result<Bandwidth> {
     let value = value.ok_or_else(|| missing(name))?;
     let rate = value.number(name)?;
     if rate <= 0.0 {
-        return Err(Error::input(format!("`{name}` must be above 0"))
-            .at(format!("\"{name}\": {value}")));
+        return Err(
+            Error::input(format!("`{name}` must be above 0")).at(format!("\"{name}\": {value}"))
+        );
     }
     Ok(Bandwidth(rate))
 }

@@ -58,7 +58,9 @@ impl Args {
             (Some(size), _) => size,
             (None, Collective::Barrier) => Bytes(0),
             (None, _) => {
-                return Err(Error::input("how many bytes?").mend("give --size, such as 16MiB").into());
+                return Err(Error::input("how many bytes?")
+                    .mend("give --size, such as 16MiB")
+                    .into());
             }
         };
         let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;

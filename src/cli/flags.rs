@@ -109,7 +109,10 @@ pub(super) struct ParamFlags {
 }
 
 /// Parses a flag's text; an error names the flag.
-pub(super) fn value<T: FromStr<Err = Error>>(flag: &str, text: Option<&String>) -> Result<Option<T>> {
+pub(super) fn value<T: FromStr<Err = Error>>(
+    flag: &str,
+    text: Option<&String>,
+) -> Result<Option<T>> {
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}")))).transpose()
 }
 
@@ -180,7 +183,8 @@ impl MachineFlags {
 
 impl ParamFlags {
     fn params(&self) -> Result<Params> {
-        let number = |flag: &str, what: &str, text: &Option<String>| count(flag, what, text.as_ref());
+        let number =
+            |flag: &str, what: &str, text: &Option<String>| count(flag, what, text.as_ref());
         let get = |n: Option<NonZeroU32>| n.map(NonZeroU32::get);
         let radix = get(number("--radix", "is no radix", &self.radix)?);
         if radix == Some(1) {

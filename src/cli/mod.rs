@@ -130,10 +130,10 @@ impl Verb {
 /// Replaces a collective's name as people type it (`all_reduce`, `MPI_Bcast`) by the verb.
 fn plain_names(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
-    if let Some(verb) = arguments.get_mut(1) {
-        if let Some(Ok(collective)) = verb.to_str().map(str::parse::<Collective>) {
-            *verb = collective.id().into();
-        }
+    if let Some(verb) = arguments.get_mut(1)
+        && let Some(Ok(collective)) = verb.to_str().map(str::parse::<Collective>)
+    {
+        *verb = collective.id().into();
     }
     arguments
 }

@@ -157,6 +157,7 @@ impl Expr {
     /// The product with a number, which joins one that already stands in front.
     fn times(self, factor: Fraction<i64>) -> Self {
         let front = match self.node() {
+            _ if factor == Fraction::ONE => return self,
             Node::Mul(a, b) => a.as_number().map(|a| Self::number(a * factor) * b.clone()),
             Node::Div(a, b) => match (a.as_number(), b.as_number()) {
                 (Some(a), _) => Some(Self::number(a * factor) / b.clone()),
@@ -165,10 +166,9 @@ impl Expr {
             },
             _ => None,
         };
-        front.unwrap_or_else(|| match (*factor.numer(), *factor.denom()) {
-            (0, _) => Self::number(factor),
-            (1, 1) => self,
-            _ => Self::from(Node::Mul(Self::number(factor), self)),
+        front.unwrap_or_else(|| {
+            let number = Self::number(factor);
+            if number.is_zero() { number } else { Self::from(Node::Mul(number, self)) }
         })
     }
 

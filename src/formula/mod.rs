@@ -27,12 +27,7 @@ pub type Rational = Fraction<i128>;
 
 /// A number system in which a closed form can be evaluated.
 pub trait Field:
-    Clone
-    + Add<Output = Self>
-    + Sub<Output = Self>
-    + Mul<Output = Self>
-    + Div<Output = Self>
-    + 'static
+    Clone + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + 'static
 {
     /// A whole number.
     fn int(value: i64) -> Self;
@@ -239,8 +234,7 @@ impl<F: Field> Cost<F> {
     /// `alpha` messages and `beta` vectors, without reduction.
     #[must_use]
     pub fn new(alpha: F, beta: F) -> Self {
-        let first =
-            Phase { level: Level::Flat, alpha, beta, gamma: F::int(0), switch: F::int(0) };
+        let first = Phase { level: Level::Flat, alpha, beta, gamma: F::int(0), switch: F::int(0) };
         Self { first, more: [None, None] }
     }
 

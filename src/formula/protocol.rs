@@ -51,8 +51,10 @@ impl FromStr for Protocol {
             "simple" => Ok(Self::Simple),
             "ll" => Ok(Self::Ll),
             "ll128" => Ok(Self::Ll128),
-            _ => Err(Error::input(format!("`{text}` is no protocol"))
-                .mend("write Simple, LL or LL128")),
+            _ => {
+                Err(Error::input(format!("`{text}` is no protocol"))
+                    .mend("write Simple, LL or LL128"))
+            }
         }
     }
 }

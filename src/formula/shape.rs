@@ -74,8 +74,7 @@ impl FromStr for Ports {
     /// Reads `2` (full duplex), `2fd`, `1hd`, `unbounded`.
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write 1, 2 … (full duplex), 1hd (half duplex) or unbounded";
-        let refuse =
-            || Error::input(format!("`{text}` is no number of ports")).mend(ACCEPTED);
+        let refuse = || Error::input(format!("`{text}` is no number of ports")).mend(ACCEPTED);
         let (digits, half) = match text.trim() {
             "unbounded" | "inf" => return Ok(Self::Unbounded),
             t => match (t.strip_suffix("hd"), t.strip_suffix("fd")) {

@@ -90,6 +90,9 @@ pub struct SwitchLinks {
     /// α_sw.
     #[serde(default)]
     pub alpha: Option<Measured<Seconds>>,
+    /// The part of the tier's rate that in-network collectives reach; absent: the tier's own.
+    #[serde(default)]
+    pub efficiency: Option<Measured<Ratio>>,
 }
 
 impl Profile {
@@ -163,6 +166,11 @@ impl Links {
             oversubscription: Ratio(1.0),
             switch: self.switch.as_ref().map(|s| Switch {
                 alpha: s.alpha.as_ref().map(|a| a.value),
+                bandwidth: self
+                    .bandwidth
+                    .as_ref()
+                    .zip(s.efficiency.as_ref())
+                    .map(|(b, e)| b.value * e.value),
                 multicast: s.multicast,
                 alu: s.alu,
             }),
@@ -205,6 +213,7 @@ mod tests {
                     t.bandwidth.as_ref().map(|m| &m.source),
                     t.efficiency.as_ref().map(|m| &m.source),
                     t.switch.as_ref().and_then(|s| s.alpha.as_ref()).map(|m| &m.source),
+                    t.switch.as_ref().and_then(|s| s.efficiency.as_ref()).map(|m| &m.source),
                 ]
             });
             let own = [profile.launch.as_ref().map(|m| &m.source)];

@@ -94,10 +94,30 @@ const RATE_UNITS: &[Unit] = &[
 
 /// Bytes an element of a data type has, under the names that people use.
 const DTYPES: &[(&str, u64)] = &[
-    ("fp64", 8), ("f64", 8), ("double", 8), ("float64", 8), ("int64", 8), ("uint64", 8),
-    ("fp32", 4), ("f32", 4), ("float", 4), ("float32", 4), ("int32", 4), ("uint32", 4),
-    ("fp16", 2), ("f16", 2), ("half", 2), ("float16", 2), ("bf16", 2), ("bfloat16", 2),
-    ("fp8", 1), ("f8e4m3", 1), ("f8e5m2", 1), ("int8", 1), ("uint8", 1), ("char", 1),
+    ("fp64", 8),
+    ("f64", 8),
+    ("double", 8),
+    ("float64", 8),
+    ("int64", 8),
+    ("uint64", 8),
+    ("fp32", 4),
+    ("f32", 4),
+    ("float", 4),
+    ("float32", 4),
+    ("int32", 4),
+    ("uint32", 4),
+    ("fp16", 2),
+    ("f16", 2),
+    ("half", 2),
+    ("float16", 2),
+    ("bf16", 2),
+    ("bfloat16", 2),
+    ("fp8", 1),
+    ("f8e4m3", 1),
+    ("f8e5m2", 1),
+    ("int8", 1),
+    ("uint8", 1),
+    ("char", 1),
 ];
 
 /// The bytes of one element of the named data type, such as `bf16` or `float`.
@@ -143,7 +163,10 @@ impl FromStr for Bytes {
         let scale = Unit::find(SIZE_UNITS, unit).ok_or_else(|| {
             Error::input(format!("`{text}` is no size: unit `{unit}` is unknown")).mend(ACCEPTED)
         })?;
-        whole(text, number.value() * scale).map_err(|e| e.mend(ACCEPTED))
+        let bytes = number.value() * scale;
+        // `1.1GiB` means the nearest byte; half a byte was never meant.
+        let bytes = if scale > 1.0 { bytes.round() } else { bytes };
+        whole(text, bytes).map_err(|e| e.mend(ACCEPTED))
     }
 }
 
@@ -191,7 +214,12 @@ fn long_prefix(prefix: &str) -> &'static str {
 
 fn power(prefix: &str, base: u32) -> String {
     let step = if base == 10 { 3 } else { 10 };
-    let rank = match prefix { "K" => 1, "M" => 2, "G" => 3, _ => 4 };
+    let rank = match prefix {
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        _ => 4,
+    };
     format!("{base}^{} bytes", step * rank)
 }
 
@@ -333,7 +361,8 @@ fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resul
         _ => 3,
     };
     let text = format!("{value:.decimals$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     write!(f, "{text} {unit}")
 }
 

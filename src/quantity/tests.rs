@@ -33,7 +33,20 @@ fn bits_are_refused_as_a_size() {
 
 #[test]
 fn sizes_without_meaning_are_refused() {
-    for text in ["", "x", "NaN", "inf", "-1", "1e30", "0.3", "16 elephants", "1e400", "MiB", "7B@bf17", "-4k"] {
+    for text in [
+        "",
+        "x",
+        "NaN",
+        "inf",
+        "-1",
+        "1e30",
+        "0.3",
+        "16 elephants",
+        "1e400",
+        "MiB",
+        "7B@bf17",
+        "-4k",
+    ] {
         assert!(text.parse::<Bytes>().is_err(), "{text}");
     }
 }

@@ -19,7 +19,8 @@ pub fn cost(out: &mut impl Write, report: &Cost, all: bool) -> io::Result<()> {
     heading(out, report)?;
     machine(out, &report.machine, report.question.nodes)?;
     writeln!(out)?;
-    let (applies, refused): (Vec<&Row>, Vec<&Row>) = report.algorithms.iter().partition(|r| r.applies);
+    let (applies, refused): (Vec<&Row>, Vec<&Row>) =
+        report.algorithms.iter().partition(|r| r.applies);
     let shown = if all { applies.len() } else { applies.len().min(SHOWN) };
     writeln!(out, "{}", rows(report, &applies[..shown]).trim_fmt())?;
     more(out, &applies[shown..], &refused, all)?;
@@ -123,7 +124,11 @@ fn title(report: &Cost, row: &Row) -> String {
     let library = report.machine.library.as_deref();
     let own = |s: &String| library.is_none_or(|l| s.starts_with(l));
     let star = if row.ships.iter().any(own) { "*" } else { " " };
-    let bound = if row.guarantee == Some("equal") { "" } else { "≤ " };
+    let bound = match row.guarantee {
+        Some("upper-bound") => "≤ ",
+        Some("asymptotic") => "→ ",
+        _ => "",
+    };
     let segments = match row.segments {
         Some(p) if p > 1 => format!(", P = {p}"),
         _ => String::new(),
@@ -163,11 +168,11 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row]) -> io::Result<()>
         }
         None => writeln!(out, "take   nothing here is shipped by {library}")?,
     }
-    if let (Some(paper), Some(take)) = (by(report.paper), by(report.take)) {
-        if paper.id != take.id {
-            let gain = take.time_s.unwrap_or(0.0) / paper.time_s.unwrap_or(1.0);
-            writeln!(out, "paper  {} would be {gain:.2} times faster{}", paper.title, dominant(paper))?;
-        }
+    if let (Some(paper), Some(take)) = (by(report.paper), by(report.take))
+        && paper.id != take.id
+    {
+        let gain = take.time_s.unwrap_or(0.0) / paper.time_s.unwrap_or(1.0);
+        writeln!(out, "paper  {} would be {gain:.2} times faster{}", paper.title, dominant(paper))?;
     }
     if report.flips.len() > 1 {
         let flips: Vec<String> = report
@@ -190,7 +195,8 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row]) -> io::Result<()>
 /// Which term decides, and how much of the time it is.
 fn dominant(row: &Row) -> String {
     let total = row.time_s.unwrap_or(0.0);
-    let terms = [("latency", row.latency_s), ("bandwidth", row.bandwidth_s), ("compute", row.compute_s)];
+    let terms =
+        [("latency", row.latency_s), ("bandwidth", row.bandwidth_s), ("compute", row.compute_s)];
     let known = terms.iter().filter_map(|(name, t)| t.map(|t| (*name, t)));
     match known.max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((name, t)) if total > 0.0 => format!("; {:.0} % of it is {name}", 100.0 * t / total),

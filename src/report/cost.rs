@@ -10,16 +10,16 @@
 
 use serde::Serialize;
 
-use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
+use crate::algorithm::{Algorithm, Guarantee, Library, Named, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
-use crate::error::Result;
-use crate::formula::{At, Notation};
+use crate::error::{Error, Result};
+use crate::formula::{At, Form, Notation, Shape};
 use crate::price::{Prepared, Use, uses};
 use crate::profile::How;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::{Machine, Query};
-use crate::rank::{Ranked, candidates, rank};
+use crate::rank::{Candidate, Ranked, Refused, candidates, rank};
 
 /// Every algorithm of a collective on a machine, the fastest first.
 #[derive(Debug, Serialize)]
@@ -201,10 +201,9 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Co
     for one in &ranked {
         algorithms.push(row(one, query, bound)?);
     }
-    algorithms.extend(refused.iter().map(|r| Row {
-        reason: Some(r.why.what().to_owned()),
-        ..named(r.algorithm, query)
-    }));
+    algorithms.extend(
+        refused.iter().map(|r| Row { reason: Some(reason(&r.why)), ..named(r.algorithm, query) }),
+    );
     let ships = |r: &&Ranked| r.algorithm.meta().ships(query.library(), shape.collective);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
     let report = Cost {
@@ -232,14 +231,10 @@ const SMALLEST: Volume = Volume(1.0);
 const LARGEST: Volume = Volume(1_099_511_627_776.0);
 
 /// The one algorithm that was named; that it does not apply is then an error.
-fn one(
-    registry: &Registry,
-    query: &Query,
-    name: &str,
-) -> Result<(Vec<crate::rank::Candidate>, Vec<crate::rank::Refused>)> {
-    let algorithm = registry.find(query.shape.collective, name)?.algorithm;
-    let prepared = Prepared::new(algorithm, &query.shape, &query.machine.fabric)?;
-    Ok((vec![crate::rank::Candidate { algorithm, prepared }], Vec::new()))
+fn one(registry: &Registry, query: &Query, name: &str) -> Result<(Vec<Candidate>, Vec<Refused>)> {
+    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
+    let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
+    Ok((vec![Candidate { algorithm, form, prepared }], Vec::new()))
 }
 
 fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
@@ -257,16 +252,18 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
     let (algorithm, price) = (ranked.algorithm, &ranked.price);
     let shape = query.shape_of(price.segments);
     let size = Volume::from(query.size);
-    let phase = algorithm.price(&At::numbers(shape)).total();
+    // It was priced before, so it has this form.
+    let phase = algorithm.price_form(&At::numbers(shape), ranked.form).map(|cost| cost.total());
+    let printed = algorithm.print_form(&At::symbols(shape), ranked.form);
     let fabric = &query.machine.fabric;
     let total = price.total();
     let tiers = uses(algorithm, &shape, fabric)?;
     let rate = |b: Bandwidth| (total.0 > 0.0).then_some(b.0);
     Ok(Row {
         applies: true,
-        n_alpha: Some(phase.alpha + phase.switch),
-        n_beta: Some(phase.beta),
-        n_gamma: Some(phase.gamma),
+        n_alpha: phase.as_ref().map(|p| p.alpha + p.switch),
+        n_beta: phase.as_ref().map(|p| p.beta),
+        n_gamma: phase.as_ref().map(|p| p.gamma),
         segments: algorithm.is_pipelined().then_some(price.segments),
         latency_s: Some(price.latency.0),
         bandwidth_s: Some(price.bandwidth.0),
@@ -277,14 +274,21 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
         busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
         bytes_sent: Some(algorithm.sent(&At::numbers(shape)) * size.0),
         tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
-        guarantee: Some(match algorithm.guarantee(&shape) {
-            Guarantee::Equal => "equal",
-            Guarantee::UpperBound => "upper-bound",
-            Guarantee::Asymptotic => "asymptotic",
+        guarantee: Some(match (ranked.form, algorithm.guarantee(&shape)) {
+            (Form::Paper, _) => "as-printed",
+            (Form::Asymptotic, _) | (_, Guarantee::Asymptotic) => "asymptotic",
+            (_, Guarantee::Equal) => "equal",
+            (_, Guarantee::UpperBound) => "upper-bound",
         }),
-        formula: Some(algorithm.print(&At::symbols(shape)).formula(false).write(Notation::Text)),
+        formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)
     })
+}
+
+/// Why not, without the name that stands beside it.
+fn reason(why: &Error) -> String {
+    let what = why.what();
+    what.split_once("does not apply: ").map_or(what, |(_, why)| why).to_owned()
 }
 
 fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
@@ -342,15 +346,21 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
         notes.push("γ is unknown: the time to add is not in it".to_owned());
     }
-    if rows.iter().any(|r| r.applies && r.guarantee != Some("equal")) {
+    let bounded = |r: &Row| r.guarantee == Some("upper-bound");
+    if rows.iter().any(bounded) {
         notes.push("≤ marks an upper bound of what the schedule takes".to_owned());
+    }
+    let n = f64::from(query.shape.ranks);
+    let floor = 2.0 * (n - 1.0) / n;
+    if query.shape.params.c_real.is_some_and(|c| c.0 < floor) {
+        notes.push(format!("c_real is below the one-port bound 2(N − 1)/N = {floor:.4}"));
     }
     notes
 }
 
 impl Query {
     /// The shape at a given number of segments.
-    fn shape_of(&self, segments: u32) -> crate::formula::Shape {
+    fn shape_of(&self, segments: u32) -> Shape {
         self.shape.with_segments(segments)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::algorithm::Registry;
+use crate::algorithm::{Named, Registry};
 use crate::crossover;
 use crate::error::Result;
 use crate::price::Prepared;
@@ -38,8 +38,8 @@ pub struct Crossover {
 /// An unknown name, an algorithm that does not apply, an unknown figure.
 pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
     let prepare = |name: &str| {
-        let algorithm = registry.find(query.shape.collective, name)?.algorithm;
-        let prepared = Prepared::new(algorithm, &query.shape, &query.machine.fabric)?;
+        let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
+        let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
         Ok((algorithm.meta().id, prepared))
     };
     let (a, b) = (prepare(a)?, prepare(b)?);

@@ -57,7 +57,7 @@ fn row_c_01() {
 #[test]
 fn row_c_02() {
     for (collective, name, text) in [
-        ("allreduce", "ring", "547"),
+        ("allreduce", "ring", "546"),
         ("allgather", "ring", "273"),
         ("allgather", "recursive_doubling", "22"),
         ("alltoall", "pairwise", "273"),
@@ -120,7 +120,10 @@ fn row_c_07() {
 fn row_c_08() {
     let cube = torus("allreduce", "torus-rabenseifner", &[8, 8, 8]);
     both(cube.coefficients(), (18.0, 2.0 * 511.0 / 512.0));
-    both(torus("allreduce", "torus-rabenseifner", &[4, 4]).coefficients(), (8.0, 2.0 * 15.0 / 16.0));
+    both(
+        torus("allreduce", "torus-rabenseifner", &[4, 4]).coefficients(),
+        (8.0, 2.0 * 15.0 / 16.0),
+    );
 }
 
 /// Diameters of 512 ranks in one to four dimensions.
@@ -179,9 +182,8 @@ fn row_c_12() {
     let (pods, each) = (8.0, 72.0);
     let even = |collective, name| {
         let ask = ask(collective, name, 576).group(72);
-        let price = |inner, outer| {
-            ask.price(&two_tiers(72, (inner, RATE), (outer, RATE)), SIZE).latency.0
-        };
+        let price =
+            |inner, outer| ask.price(&two_tiers(72, (inner, RATE), (outer, RATE)), SIZE).latency.0;
         (price(1e-6, 0.0) * 1e6, price(0.0, 1e-6) * 1e6, ask.coefficients().1)
     };
     let close = |got: (f64, f64, f64), want: (f64, f64, f64)| {
@@ -193,7 +195,8 @@ fn row_c_12() {
     close(even("reducescatter", "2d-ring"), (each - 1.0, pods - 1.0, 575.0 / 576.0));
     let twice = (2.0 * (each - 1.0), 2.0 * (pods - 1.0), 2.0 * 575.0 / 576.0);
     close(even("allreduce", "2d-ring"), twice);
-    // ⌈lg 72⌉ = 7 inside and lg 8 = 3 between, whole vectors each.
+    // ⌈lg 72⌉ = 7 inside and lg 8 = 3 between. Whole vectors each: the M/BW of the notes would take
+    // a pipeline through both levels.
     close(even("broadcast", "leader-tree"), (7.0, 3.0, 10.0));
     close(even("reduce", "leader-tree"), (7.0, 3.0, 10.0));
 }
@@ -260,28 +263,26 @@ fn row_c_16() {
     prints(three.price(&fabric, 1000.0).total().0 * 1e6, "2.4");
 }
 
-/// The ladder for 512 ranks and 16 MB: ring 546, double tree 45, switch 18.8, torus 57 µs.
+/// The ladder for 512 ranks and 16 MB: ring 546, double tree 45, switch 18.8, torus 56.5 µs (57
+/// there, with 2 vectors instead of 2·511/512).
 #[test]
 fn row_c_17() {
-    // 511 + 35.49 µs: the notes cut the sum off.
-    assert!((micros(ask("allreduce", "ring", N)) - 546.0).abs() < 1.0);
-    assert!((micros(dbt()) - 45.0).abs() < 1.0);
+    prints(micros(ask("allreduce", "ring", N)), "546");
+    prints(micros(dbt()), "45");
     prints(inc("allreduce").price(&star(), SIZE).total().0 * 1e6, "18.8");
-    assert!((micros(torus("allreduce", "torus", &[8, 8, 8])) - 57.0).abs() < 1.0);
+    prints(micros(torus("allreduce", "torus", &[8, 8, 8])), "56.5");
 }
 
 /// The same from 10 KB to 1 GB, double tree against switch.
 #[test]
 fn row_c_18() {
-    for (size, tree, switch) in
-        [(1e4, "9.02", "1.01"), (MB, "11.2", "2.1"), (1e9, "2231", "1112")]
+    for (size, tree, switch) in [(1e4, "9.02", "1.01"), (MB, "11.2", "2.1"), (1e9, "2231", "1112")]
     {
         prints(dbt().time(size, ALPHA, RATE) * 1e6, tree);
         prints(inc("allreduce").price(&star(), size).total().0 * 1e6, switch);
     }
-    let ratio = |size| {
-        dbt().time(size, ALPHA, RATE) / inc("allreduce").price(&star(), size).total().0
-    };
+    let ratio =
+        |size| dbt().time(size, ALPHA, RATE) / inc("allreduce").price(&star(), size).total().0;
     prints(ratio(1e4), "9");
     prints(ratio(1e9), "2.0");
 }
@@ -316,7 +317,7 @@ fn row_c_20() {
     same(presets::contention("crossbar").unwrap().beta.0, 360e9 / raw);
 }
 
-/// Under them: switch 35.2, double tree 53.4, torus 84.4 µs.
+/// Under them: switch 35.2, double tree 53.4, torus 84.3 µs (84.4 there, summed from rounded parts).
 #[test]
 fn row_c_21() {
     let under = |name: &str, ask: Ask, fabric: Fabric| {

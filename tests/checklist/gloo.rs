@@ -1,8 +1,10 @@
 //! Gloo's index of algorithms (001).
 
+use std::num::NonZeroU32;
+
 use collcost::Collective;
 use collcost::algorithm::Registry;
-use collcost::formula::{At, Shape};
+use collcost::formula::{At, Dims, Shape};
 use collcost::host::{Host, Pieces};
 use collcost::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
 
@@ -40,10 +42,12 @@ fn row_001_02() {
     for algorithm in Registry::builtin().iter() {
         for &collective in algorithm.meta().collectives {
             let mut found = 0;
-            for (ranks, group) in [(8, 0), (12, 4), (9, 0), (16, 4)] {
+            for (sides, group) in [([2, 4], 0), ([3, 4], 4), ([3, 3], 0), ([4, 4], 4)] {
+                let ranks = sides[0] * sides[1];
                 let mut shape = Shape::new(collective, ranks).with_segments(1);
-                shape.group = std::num::NonZeroU32::new(group);
-                shape.params.rails = std::num::NonZeroU32::new(group);
+                shape.group = NonZeroU32::new(group);
+                shape.params.rails = NonZeroU32::new(group);
+                shape.params.dims = Dims::new(&sides);
                 if algorithm.applies(&shape).is_err() {
                     continue;
                 }

@@ -109,8 +109,7 @@ impl Ask {
         match self.named.form {
             Form::Exact => self.on(fabric).price(Volume(size)),
             form => {
-                let stated =
-                    price_form(self.algorithm(), &self.shape, fabric, form, Volume(size));
+                let stated = price_form(self.algorithm(), &self.shape, fabric, form, Volume(size));
                 stated.unwrap_or_else(|e| panic!("{e}")).1
             }
         }
@@ -130,7 +129,7 @@ fn flat(alpha: f64, bandwidth: f64) -> Fabric {
 /// Equal links around a switch that adds and multicasts.
 fn switched(alpha: f64, bandwidth: f64, hop: f64) -> Fabric {
     let mut fabric = flat(alpha, bandwidth);
-    let switch = Switch { alpha: Some(Seconds(hop)), multicast: true, alu: true };
+    let switch = Switch { alpha: Some(Seconds(hop)), bandwidth: None, multicast: true, alu: true };
     fabric.tiers[0].switch = Some(switch);
     fabric
 }
@@ -186,8 +185,8 @@ const ROWS: [(&str, u32); 7] =
     [("000", 64), ("001", 16), ("002", 40), ("003", 113), ("004", 26), ("C", 22), ("X", 16)];
 
 fn ids() -> BTreeSet<String> {
-    let of = |&(document, last): &(&str, u32)| (1..=last).map(move |k| format!("{document}-{k:02}"));
-    ROWS.iter().flat_map(of).collect()
+    let rows = ROWS.iter().flat_map(|&(document, last)| (1..=last).map(move |k| (document, k)));
+    rows.map(|(document, k)| format!("{document}-{k:02}")).collect()
 }
 
 /// The rows of the table: id, what, covered by.

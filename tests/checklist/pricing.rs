@@ -229,7 +229,10 @@ fn row_002_37() {
         for power in 10..=28 {
             let size = f64::from(1_u32 << power);
             let rivals = ["naive", "tree", "ring"].map(|name| time(name, k, size));
-            assert!(rivals.into_iter().all(|t| time("halving_doubling", k, size) < t), "{k} {size}");
+            assert!(
+                rivals.into_iter().all(|t| time("halving_doubling", k, size) < t),
+                "{k} {size}"
+            );
             assert_eq!(winner("naive,tree,ring,halving_doubling", k, size), "halving_doubling");
         }
         let lg = f64::from(k).log2();

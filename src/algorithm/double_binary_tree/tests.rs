@@ -21,8 +21,7 @@ fn lower_bound(ranks: u32) -> u32 {
 fn assert_complete(schedule: &Colouring, ranks: u32) {
     for tree in 0..2 {
         let mut held: Vec<u128> = (0..ranks).map(|rank| 1 << rank).collect();
-        let mut moves: Vec<Transfer> =
-            (schedule.transfers()).filter(|t| t.tree == tree).collect();
+        let mut moves: Vec<Transfer> = (schedule.transfers()).filter(|t| t.tree == tree).collect();
         moves.sort_by_key(|t| t.slot);
         for slot in moves.chunk_by(|a, b| a.slot == b.slot) {
             let before = held.clone();
