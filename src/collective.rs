@@ -188,6 +188,13 @@ mod tests {
     }
 
     #[test]
+    fn the_list_is_in_the_order_of_the_variants() {
+        for (i, &c) in Collective::ALL.iter().enumerate() {
+            assert_eq!(c as usize, i, "{c}");
+        }
+    }
+
+    #[test]
     fn every_name_is_read_back_and_means_one_thing() {
         for &c in Collective::ALL {
             for text in [c.id(), c.name()].iter().chain(c.aliases()) {

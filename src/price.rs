@@ -97,8 +97,17 @@ impl Prepared {
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         let shape = on(shape, fabric);
         algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
+        Self::applicable(algorithm, &shape, fabric)
+    }
+
+    /// The same for a shape that is known to apply, and to say what the machine says.
+    pub(crate) fn applicable(
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        fabric: &Fabric,
+    ) -> Result<Self> {
         let load = |segments: u32| {
-            let at = if segments == 0 { shape } else { shape.with_segments(segments) };
+            let at = if segments == 0 { *shape } else { shape.with_segments(segments) };
             load(algorithm, &at, fabric)
         };
         let free = algorithm.is_pipelined() && shape.params.segments.is_none();
@@ -233,7 +242,7 @@ fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
 }
 
 /// The shape with what only the machine knows: ranks in a domain, rails.
-fn on(shape: &Shape, fabric: &Fabric) -> Shape {
+pub(crate) fn on(shape: &Shape, fabric: &Fabric) -> Shape {
     let group = fabric.group().filter(|g| g.get() < shape.ranks);
     Shape { group: shape.group.or(group), ..*shape }
 }

@@ -1,10 +1,10 @@
 //! All algorithms of a collective, from the fastest on.
 
-use crate::algorithm::{Algorithm, Registry};
-use crate::error::{Error, Result};
+use crate::algorithm::{Algorithm, Reason, Registry};
+use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::formula::{Form, Shape};
-use crate::price::{Prepared, Price};
+use crate::price::{Prepared, Price, on};
 use crate::quantity::Volume;
 
 /// An algorithm with everything but M put in.
@@ -35,7 +35,7 @@ pub struct Refused {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
     /// Why not.
-    pub why: Error,
+    pub why: Reason,
 }
 
 /// Puts the machine into every algorithm of the collective.
@@ -50,11 +50,18 @@ pub fn candidates(
     fabric.depth(shape.ranks)?;
     let mut ready = Vec::with_capacity(32);
     let mut refused = Vec::new();
+    let shape = on(shape, fabric);
     for algorithm in registry.of(shape.collective) {
-        match Prepared::new(algorithm, shape, fabric) {
+        if let Err(why) = algorithm.applies(&shape) {
+            refused.push(Refused { algorithm, why });
+            continue;
+        }
+        match Prepared::applicable(algorithm, &shape, fabric) {
             Ok(prepared) => ready.push(Candidate { algorithm, form: Form::Exact, prepared }),
-            Err(why) if why.is_unsupported() => refused.push(Refused { algorithm, why }),
-            Err(why) => return Err(why),
+            Err(error) if error.is_unsupported() => {
+                refused.push(Refused { algorithm, why: Reason::from(error.what().to_owned()) });
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok((ready, refused))

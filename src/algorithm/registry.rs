@@ -9,6 +9,8 @@ use crate::formula::Form;
 #[derive(Clone)]
 pub struct Registry {
     algorithms: Vec<&'static dyn Algorithm>,
+    /// The same by collective, in the order of [`Collective::ALL`].
+    of: Vec<Vec<&'static dyn Algorithm>>,
 }
 
 /// An algorithm with the cost that a name such as `dbt(asymptotic)` asks of it.
@@ -30,13 +32,17 @@ impl Registry {
     /// All built-in algorithms, in the order of their families.
     #[must_use]
     pub fn builtin() -> Self {
-        Self { algorithms: FAMILIES.iter().flat_map(|f| f.iter().copied()).collect() }
+        let none = Self { algorithms: Vec::new(), of: vec![Vec::new(); Collective::ALL.len()] };
+        FAMILIES.iter().flat_map(|f| f.iter().copied()).fold(none, Self::with)
     }
 
     /// The same with one more.
     #[must_use]
     pub fn with(mut self, algorithm: &'static dyn Algorithm) -> Self {
         self.algorithms.push(algorithm);
+        for &collective in algorithm.meta().collectives {
+            self.of[collective as usize].push(algorithm);
+        }
         self
     }
 
@@ -47,7 +53,7 @@ impl Registry {
 
     /// Those that implement `collective`.
     pub fn of(&self, collective: Collective) -> impl Iterator<Item = &'static dyn Algorithm> + '_ {
-        self.iter().filter(move |a| a.meta().collectives.contains(&collective))
+        self.of[collective as usize].iter().copied()
     }
 
     /// The algorithm of `collective` called `name`, or the reason why there is none.

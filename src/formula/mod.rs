@@ -310,13 +310,18 @@ impl<F: Field> Cost<F> {
     }
 
     /// All phases in one: what a machine with equal links everywhere sees.
+    #[inline]
     #[must_use]
     pub fn total(self) -> Phase<F> {
-        let mut phases = self.into_phases();
-        // There is always a first phase.
-        let first = phases.next().map(|p| Phase { level: Level::Flat, ..p });
-        let first = first.unwrap_or_else(|| Self::zero().first);
-        phases.fold(first, Phase::plus)
+        let Self { first, more: [second, third] } = self;
+        let mut sum = Phase { level: Level::Flat, ..first };
+        if let Some(phase) = second {
+            sum = sum.plus(phase);
+        }
+        if let Some(phase) = third {
+            sum = sum.plus(phase);
+        }
+        sum
     }
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::algorithm::{Algorithm, Guarantee, Library, Named, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::formula::{At, Form, Notation, Shape};
 use crate::price::{Prepared, Use, uses};
 use crate::profile::How;
@@ -202,7 +202,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Co
         algorithms.push(row(one, query, bound)?);
     }
     algorithms.extend(
-        refused.iter().map(|r| Row { reason: Some(reason(&r.why)), ..named(r.algorithm, query) }),
+        refused.iter().map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
     );
     let ships = |r: &&Ranked| r.algorithm.meta().ships(query.library(), shape.collective);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
@@ -283,12 +283,6 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)
     })
-}
-
-/// Why not, without the name that stands beside it.
-fn reason(why: &Error) -> String {
-    let what = why.what();
-    what.split_once("does not apply: ").map_or(what, |(_, why)| why).to_owned()
 }
 
 fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
