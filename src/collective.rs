@@ -100,18 +100,17 @@ impl Collective {
         }
     }
 
-    /// What M counts, in words.
+    /// What M counts, in words that go between the size and the ranks.
     #[must_use]
     pub fn size_means(self) -> &'static str {
         match self {
-            AllReduce | Reduce => "on each of the ranks",
-            Broadcast => "from the root",
-            SendRecv => "from one rank to another",
-            AllGather | Gather => "gathered in all",
-            ReduceScatter => "reduced on each of the ranks",
-            Scatter => "scattered in all",
-            AllToAll => "in each rank's buffer",
-            Barrier => "",
+            AllReduce | Reduce | ReduceScatter => "on each of",
+            Broadcast => "from the root to",
+            SendRecv => "from one to the other of",
+            AllGather | Gather => "in all from",
+            Scatter => "in all to",
+            AllToAll => "in the buffer of each of",
+            Barrier => "of",
         }
     }
 

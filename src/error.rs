@@ -74,6 +74,13 @@ impl Error {
         self
     }
 
+    /// Says what would be accepted, unless that is said already.
+    #[must_use]
+    pub fn or_mend(mut self, mend: impl Into<String>) -> Self {
+        self.0.mend.get_or_insert_with(|| mend.into());
+        self
+    }
+
     /// Whether a value given by the user has no meaning.
     #[must_use]
     pub fn is_input(&self) -> bool {

@@ -104,8 +104,8 @@ impl Tier {
 
     pub(crate) fn alpha(&self) -> Result<f64> {
         let unknown = || {
-            Error::unknown(format!("α of {} is unknown, and messages cross it", self.name))
-                .mend("give it with --alpha or --alpha-inter, or choose another --profile")
+            Error::unknown("a figure is unknown, and messages need it")
+                .at(format!("α of {}", self.name))
         };
         self.alpha.map(|a| a.0).ok_or_else(unknown)
     }
@@ -121,8 +121,8 @@ impl Tier {
     /// Seconds a byte.
     pub(crate) fn inverse(&self) -> Result<f64> {
         let unknown = || {
-            Error::unknown(format!("the bandwidth of {} is unknown, and data cross it", self.name))
-                .mend("give it with --bw or --bw-inter, or choose another --profile")
+            Error::unknown("a figure is unknown, and data need it")
+                .at(format!("the bandwidth of {}", self.name))
         };
         self.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
     }

@@ -367,8 +367,8 @@ fn switch_alpha(shape: &Shape, fabric: &Fabric) -> Result<f64> {
         return Err(Error::unsupported(format!("the switch of {} cannot {lacks}", tier.name)));
     }
     switch.alpha.map(|a| a.0).ok_or_else(|| {
-        Error::unknown(format!("α_sw of {} is unknown", tier.name))
-            .mend("give it with --alpha-switch, or choose another --profile")
+        Error::unknown("a figure is unknown, and messages through the switch need it")
+            .at(format!("α_sw of {}", tier.name))
     })
 }
 
@@ -429,34 +429,4 @@ pub fn price_elements(
         ..smooth
     };
     fault.map_or(Ok(price), Err)
-}
-
-/// The latency, bandwidth and time of a stated form on equal links, with its coefficients.
-///
-/// # Errors
-/// The algorithm does not apply, has no such form, or needs an unknown figure.
-pub fn price_form(
-    algorithm: &dyn Algorithm,
-    shape: &Shape,
-    fabric: &Fabric,
-    form: Form,
-    size: Volume,
-) -> Result<(Phase<f64>, Price)> {
-    algorithm.applies(shape).map_err(|why| {
-        Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
-    })?;
-    let phase = algorithm
-        .price_form(&At::numbers(*shape), form)
-        .ok_or_else(|| Error::unsupported(format!("`{}` has no such form", algorithm.meta().id)))?;
-    let phase = phase.total();
-    let load = flat_load(&phase, shape, fabric)?;
-    let unknown = fabric.gamma.is_none() && shape.collective.reduces();
-    let price = Price {
-        segments: shape.segments(),
-        latency: Seconds(load.latency),
-        bandwidth: Seconds(load.transfer * size.0),
-        compute: (!unknown).then_some(Seconds(load.compute * size.0)),
-        launch: fabric.launch,
-    };
-    Ok((phase, price))
 }

@@ -216,13 +216,20 @@ impl Query {
         params: Params,
     ) -> Result<Self> {
         let node = machine.fabric.group();
+        let open = machine.fabric.tiers.len() > 1 && node.is_none();
+        if open && layout.per_node.is_none() && layout.nodes.is_none() {
+            return Err(Error::input("there are links between nodes: how many ranks has a node?")
+                .at(format!("machine {}", machine.name))
+                .mend("give --gpus-per-node or --nodes"));
+        }
         let (ranks, per_node) = layout.solve(node)?;
         if let Some(span) = node.filter(|s| s.get() < per_node) {
             return Err(Error::input(format!(
                 "{} ranks do not fit on a node of {}: it has {span}",
                 per_node, machine.name
             ))
-            .mend(format!("ask for at most {span} with --gpus-per-node")));
+            .at(format!("{per_node} ranks a node"))
+            .mend(format!("ask for at most {span}")));
         }
         if machine.fabric.tiers.len() > 1 {
             machine.fabric.tiers[0].span = NonZeroU32::new(per_node);

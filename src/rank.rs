@@ -1,11 +1,11 @@
 //! All algorithms of a collective, from the fastest on.
 
 use crate::algorithm::{Algorithm, Reason, Registry};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Form, Shape};
-use crate::price::{Prepared, Price, on};
-use crate::quantity::Volume;
+use crate::price::{Prepared, Price, on, price_elements};
+use crate::quantity::{Bytes, Volume};
 
 /// An algorithm with everything but M put in.
 #[derive(Clone, Copy)]
@@ -74,6 +74,35 @@ pub fn rank(candidates: &[Candidate], size: Volume) -> Vec<Ranked> {
         .iter()
         .map(|c| Ranked { algorithm: c.algorithm, form: c.form, price: c.prepared.price(size) })
         .collect();
-    ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
+    sort(&mut ranked);
     ranked
+}
+
+/// The same where messages hold whole elements of `each` bytes; sizes that do not divide round up.
+///
+/// # Errors
+/// A size that is no whole number of elements.
+pub fn rank_elements(
+    candidates: &[Candidate],
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+    each: Bytes,
+) -> Result<Vec<Ranked>> {
+    if size.0 % each.0 != 0 {
+        return Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
+            .at(format!("elements of {} bytes", each.0))
+            .mend(format!("ask for a multiple of {} bytes", each.0)));
+    }
+    let mut ranked = Vec::with_capacity(candidates.len());
+    for c in candidates {
+        let price = price_elements(c.algorithm, shape, fabric, size.0 / each.0, each)?;
+        ranked.push(Ranked { algorithm: c.algorithm, form: c.form, price });
+    }
+    sort(&mut ranked);
+    Ok(ranked)
+}
+
+fn sort(ranked: &mut [Ranked]) {
+    ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
 }

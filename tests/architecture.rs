@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "rank",
         ],
     ),
-    ("render", &["collective", "profile", "quantity", "report"]),
+    ("render", &["algorithm", "collective", "profile", "quantity", "report"]),
     ("lib", &["collective", "error"]),
 ];
 

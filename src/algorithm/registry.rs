@@ -80,7 +80,7 @@ impl Registry {
                 collective.name(),
                 names.join(", ")
             ))
-            .mend(format!("known are {}", self.ids(collective).join(", ")));
+            .mend(self.known(collective));
         }
         let lower = name.to_ascii_lowercase();
         let names = self
@@ -90,12 +90,17 @@ impl Registry {
             &lower, names,
         ) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known are {}", self.ids(collective).join(", ")),
+            None => self.known(collective),
         })
     }
 
-    fn ids(&self, collective: Collective) -> Vec<&'static str> {
-        self.of(collective).map(|a| a.meta().id).collect()
+    /// The first of the collective's names; the main command lists them all.
+    fn known(&self, collective: Collective) -> String {
+        const SHOWN: usize = 8;
+        let ids: Vec<_> = self.of(collective).map(|a| a.meta().id).collect();
+        let rest = ids.len().saturating_sub(SHOWN);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!("known are {}{more}", ids[..ids.len() - rest].join(", "))
     }
 }
 

@@ -10,6 +10,7 @@ use collcost::error::Error;
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::render;
 use collcost::report;
+use collcost::size_is::SizeIs;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -19,6 +20,9 @@ pub(super) struct Args {
     /// The same as an option
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
     /// Only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
@@ -59,16 +63,25 @@ impl Args {
             (None, Collective::Barrier) => Bytes(0),
             (None, _) => {
                 return Err(Error::input("how many bytes?")
+                    .at(format!("collcost {}", collective.id()))
                     .mend("give --size, such as 16MiB")
                     .into());
             }
         };
         let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
+        let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
+        query.size = counts.total(collective, query.shape.ranks, size).map_err(|e| {
+            e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")))
+        })?;
         query.element = match &self.elements {
             Some(name) => Some(dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?),
             None => None,
         };
-        let report = report::cost(&Registry::builtin(), &query, self.algorithm.as_deref())?;
+        let name = self.algorithm.as_deref();
+        let report = report::cost(&Registry::builtin(), &query, name).map_err(|e| match name {
+            Some(name) => e.at(format!("--algorithm {name}, {} ranks", query.shape.ranks)),
+            None => e,
+        })?;
         match self.format {
             Format::Table => render::table::cost(out, &report, self.all)?,
             Format::Json => render::json(out, &report)?,

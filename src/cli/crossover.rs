@@ -7,6 +7,7 @@ use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
+use collcost::error::Error;
 use collcost::quantity::Bytes;
 use collcost::render;
 use collcost::report;
@@ -32,9 +33,13 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        let collective: Collective = self.collective.parse()?;
+        let collective: Collective = self
+            .collective
+            .parse()
+            .map_err(|e: Error| e.at(format!("crossover {}", self.collective)))?;
         let query = query(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
-        let report = report::crossover(&Registry::builtin(), &query, &self.a, &self.b)?;
+        let report = report::crossover(&Registry::builtin(), &query, &self.a, &self.b)
+            .map_err(|e| e.at(format!("crossover {} {} {}", self.collective, self.a, self.b)))?;
         match self.format {
             Format::Table => render::table::crossover(out, &report)?,
             Format::Json => render::json(out, &report)?,

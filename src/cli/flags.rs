@@ -8,11 +8,13 @@ use std::str::FromStr;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::formula::{Params, Relay, Tie};
+use collcost::presets;
 use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Ratio};
+use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::query::{Given, Layout, Machine, Query};
 
-/// The ranks and where they sit.
+// The ranks and where they sit. No doc comments on these structs: clap would show them as the
+// verb's own description.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Ranks")]
 pub(super) struct RankFlags {
@@ -33,7 +35,6 @@ pub(super) struct RankFlags {
     placement: Option<String>,
 }
 
-/// The machine.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Machine")]
 pub(super) struct MachineFlags {
@@ -55,7 +56,7 @@ pub(super) struct MachineFlags {
     /// Time to add one byte, such as 20ps/B, or the rate, 50GB/s
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     gamma: Option<String>,
-    /// Time through a switch that adds and multicasts
+    /// Time through a switch that adds and multicasts; or nvswitch, tomahawk-ultra, sharp
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     alpha_switch: Option<String>,
     /// What a call costs before its first message
@@ -70,12 +71,14 @@ pub(super) struct MachineFlags {
     /// Contention: the part of every rate that is left
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     eta_beta: Option<String>,
+    /// Both at once by fabric: crossbar, nvls, torus
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["eta_alpha", "eta_beta"])]
+    contention: Option<String>,
     /// NCCL's wire protocol: Simple, LL or LL128
     #[arg(long, value_name = "NAME")]
     protocol: Option<String>,
 }
 
-/// Parameters of single algorithms.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Parameters of single algorithms")]
 pub(super) struct ParamFlags {
@@ -113,7 +116,7 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     flag: &str,
     text: Option<&String>,
 ) -> Result<Option<T>> {
-    text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}")))).transpose()
+    text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
 /// A whole number above 0.
@@ -146,21 +149,38 @@ fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
     }
 }
 
+/// A time, or the middle of what texts give for a switch of that name.
+fn switch_hop(text: Option<&String>) -> Result<Option<Seconds>> {
+    let Some(text) = text else { return Ok(None) };
+    if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let hop = presets::find(presets::SWITCH_HOPS, text)
+            .map_err(|e| e.at(format!("--alpha-switch {text}")))?;
+        return Ok(Some(Seconds((hop.low.0 + hop.high.0) / 2.0)));
+    }
+    value("--alpha-switch", Some(text))
+}
+
 impl MachineFlags {
     fn given(&self, ranks: &RankFlags) -> Result<Given> {
+        let named = |name: &String| {
+            presets::contention(name).map_err(|e| e.at(format!("--contention {name}")))
+        };
+        let contention = self.contention.as_ref().map(named).transpose()?;
+        let eta_alpha = ratio("--eta-alpha", self.eta_alpha.as_ref())?;
+        let eta_beta = ratio("--eta-beta", self.eta_beta.as_ref())?;
         Ok(Given {
             alpha: value("--alpha", self.alpha.as_ref())?,
             bandwidth: value("--bw", self.bw.as_ref())?,
             alpha_inter: value("--alpha-inter", self.alpha_inter.as_ref())?,
             bandwidth_inter: value("--bw-inter", self.bw_inter.as_ref())?,
             gamma: value("--gamma", self.gamma.as_ref())?,
-            alpha_switch: value("--alpha-switch", self.alpha_switch.as_ref())?,
+            alpha_switch: switch_hop(self.alpha_switch.as_ref())?,
             launch: value("--launch", self.launch.as_ref())?,
             ports: value("--ports", self.ports.as_ref())?,
             nics: count("--nics-per-node", "NICs", ranks.nics_per_node.as_ref())?,
             placement: value("--placement", ranks.placement.as_ref())?.unwrap_or_default(),
-            eta_alpha: ratio("--eta-alpha", self.eta_alpha.as_ref())?,
-            eta_beta: ratio("--eta-beta", self.eta_beta.as_ref())?,
+            eta_alpha: contention.map(|c| c.alpha).or(eta_alpha),
+            eta_beta: contention.map(|c| c.beta).or(eta_beta),
             protocol: value("--protocol", self.protocol.as_ref())?.unwrap_or_default(),
         })
     }

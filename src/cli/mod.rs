@@ -101,10 +101,24 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(5)
         }
         Err(Stop::Refused(error)) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", advised(error));
             ExitCode::from(2)
         }
     }
+}
+
+/// The error with the flags that help, which the library does not know.
+fn advised(error: Error) -> Error {
+    if error.is_unknown() {
+        return error.or_mend(
+            "give it with --alpha, --bw, --alpha-inter, --bw-inter or --alpha-switch, \
+             or name another --profile",
+        );
+    }
+    if error.is_unsupported() {
+        return error.or_mend("leave out --algorithm and add --all: it lists what applies");
+    }
+    error
 }
 
 impl Verb {

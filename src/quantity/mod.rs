@@ -61,16 +61,9 @@ const SIZE_UNITS: &[Unit] = &[
     Unit::new("", 1.0),
 ];
 
-/// How many of each make a second: dividing by these rounds once, so that 5us is 5e-6 to the bit.
-const TIME_UNITS: &[Unit] = &[
-    Unit::new("s", 1.0),
-    Unit::new("ms", 1e3),
-    Unit::new("us", 1e6),
-    Unit::new("µs", 1e6),
-    Unit::new("μs", 1e6),
-    Unit::new("ns", 1e9),
-    Unit::new("ps", 1e12),
-];
+/// Powers of ten: a decimal number takes one exactly, so that 0.81us is 8.1e-7 to the bit.
+const TIME_UNITS: &[(&str, i32)] =
+    &[("s", 0), ("ms", -3), ("us", -6), ("µs", -6), ("μs", -6), ("ns", -9), ("ps", -12)];
 
 /// The amounts of data in the numerator of a rate; `/s` or `ps` follows.
 const RATE_UNITS: &[Unit] = &[
@@ -230,13 +223,14 @@ impl FromStr for Seconds {
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write a time with its unit: 5us, 200ns, 0.2ms or 1e-6s";
         let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
-        let number = number.value();
-        if number < 0.0 {
-            return Err(Error::input(format!("`{text}` is negative: a time is 0 or more")));
+        if number.value() < 0.0 {
+            return Err(
+                Error::input(format!("`{text}` is negative: a time is 0 or more")).mend(ACCEPTED)
+            );
         }
-        match (unit, Unit::find(TIME_UNITS, unit)) {
-            (_, Some(parts)) => Ok(Self(number / parts)),
-            ("", None) if number == 0.0 => Ok(Self(0.0)),
+        match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
+            (_, Some(&(_, exponent))) => Ok(Self(number.times_power_of_ten(exponent))),
+            ("", None) if number.value() == 0.0 => Ok(Self(0.0)),
             ("", None) => {
                 Err(Error::input(format!("`{text}` is a time without unit")).mend(ACCEPTED))
             }

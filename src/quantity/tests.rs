@@ -67,6 +67,8 @@ fn rates_know_bits_from_bytes() {
 fn times_have_units() {
     let time = |t: &str| t.parse::<Seconds>().unwrap().0;
     assert_eq!(time("5us"), 5e-6);
+    assert_eq!(time("0.81us"), 8.1e-7);
+    assert_eq!(time("1e3us"), 1e-3);
     assert_eq!(time("5µs"), 5e-6);
     assert_eq!(time("5 μs"), 5e-6);
     assert_eq!(time("0"), 0.0);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::algorithm::Library;
 use crate::collective::Collective;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::report::{Cost, Crossover, MachineView, Row, TierView};
@@ -21,23 +22,58 @@ pub fn cost(out: &mut impl Write, report: &Cost, all: bool) -> io::Result<()> {
     writeln!(out)?;
     let (applies, refused): (Vec<&Row>, Vec<&Row>) =
         report.algorithms.iter().partition(|r| r.applies);
-    let shown = if all { applies.len() } else { applies.len().min(SHOWN) };
-    writeln!(out, "{}", rows(report, &applies[..shown]).trim_fmt())?;
-    more(out, &applies[shown..], &refused, all)?;
+    let lines =
+        if all { applies.iter().map(|r| (*r, 0)).collect() } else { select(report, &applies) };
+    writeln!(out, "{}", rows(report, &lines).trim_fmt())?;
+    let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
+    more(out, applies.len() - shown, &refused, all)?;
     writeln!(out)?;
     verdict(out, report, &applies)
+}
+
+/// At most ten lines: what the machine's library ships, then the fastest; rows of equal cost share
+/// one, with the number of the others.
+fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
+    let mut lines: Vec<(&Row, usize)> = Vec::new();
+    for &row in rows {
+        match lines.last_mut() {
+            Some((first, alike)) if first.time_s == row.time_s && first.n_alpha == row.n_alpha => {
+                *alike += 1;
+                // What is shipped stands for those that are not.
+                if ships(report, row) && !ships(report, first) {
+                    *first = row;
+                }
+            }
+            _ => lines.push((row, 0)),
+        }
+    }
+    let shipped = lines.iter().filter(|(row, _)| ships(report, row)).count().min(SHOWN / 2);
+    let mut room = SHOWN - shipped;
+    let mut shipped = shipped;
+    lines.retain(|(row, _)| {
+        let left = if ships(report, row) && shipped > 0 { &mut shipped } else { &mut room };
+        let keep = *left > 0;
+        *left = left.saturating_sub(1);
+        keep
+    });
+    lines
+}
+
+/// Whether the machine's library ships it; any library where none is known.
+fn ships(report: &Cost, row: &Row) -> bool {
+    let library = report.machine.library.as_deref();
+    row.ships.iter().any(|s| library.is_none_or(|l| s.starts_with(l)))
 }
 
 fn heading(out: &mut impl Write, report: &Cost) -> io::Result<()> {
     let q = &report.question;
     let collective: Option<Collective> = q.collective.parse().ok();
-    let name = collective.map_or(q.collective, Collective::name);
-    write!(out, "{name}")?;
+    write!(out, "{}", collective.map_or(q.collective, Collective::name))?;
     if collective != Some(Collective::Barrier) {
         write!(out, " of {}", Bytes(q.size_bytes))?;
-        write!(out, " {}", q.size_means)?;
     }
-    write!(out, ", {} {}", q.ranks, plural(q.ranks, "rank"))?;
+    let means = collective.map_or("over", Collective::size_means);
+    write!(out, " {means} {} {}", q.ranks, plural(q.ranks, "rank"))?;
     if q.nodes > 1 {
         write!(out, " = {} nodes x {}", q.nodes, q.ranks_per_node)?;
     }
@@ -84,8 +120,8 @@ fn figures(tier: &TierView) -> String {
     format!("{alpha}, {rate}{nics}")
 }
 
-fn rows(report: &Cost, rows: &[&Row]) -> Table {
-    let tiered = rows.iter().any(|r| r.tiers.len() > 1);
+fn rows(report: &Cost, rows: &[(&Row, usize)]) -> Table {
+    let tiered = rows.iter().any(|(r, _)| r.tiers.len() > 1);
     let mut header = vec!["  algorithm", "steps"];
     if tiered {
         header.push("NIC MiB");
@@ -98,8 +134,8 @@ fn rows(report: &Cost, rows: &[&Row]) -> Table {
     units.extend(["µs", "µs", "µs", "", "GB/s"]);
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header).add_row(units);
-    for row in rows {
-        let mut cells = vec![title(report, row), row.n_alpha.map_or(String::new(), steps)];
+    for (row, alike) in rows {
+        let mut cells = vec![title(report, row, *alike), row.n_alpha.map_or(String::new(), steps)];
         if tiered {
             let outer = row.tiers.iter().skip(1).map(|t| t.port_bytes).fold(0.0, f64::max);
             cells.push(format!("{:.1}", outer / 1_048_576.0));
@@ -120,10 +156,8 @@ fn rows(report: &Cost, rows: &[&Row]) -> Table {
 }
 
 /// `* ring` where the machine's library ships it, `≤` where the figure is an upper bound.
-fn title(report: &Cost, row: &Row) -> String {
-    let library = report.machine.library.as_deref();
-    let own = |s: &String| library.is_none_or(|l| s.starts_with(l));
-    let star = if row.ships.iter().any(own) { "*" } else { " " };
+fn title(report: &Cost, row: &Row, alike: usize) -> String {
+    let star = if ships(report, row) { "*" } else { " " };
     let bound = match row.guarantee {
         Some("upper-bound") => "≤ ",
         Some("asymptotic") => "→ ",
@@ -133,7 +167,8 @@ fn title(report: &Cost, row: &Row) -> String {
         Some(p) if p > 1 => format!(", P = {p}"),
         _ => String::new(),
     };
-    format!("{star} {bound}{}{segments}", row.title)
+    let alike = if alike > 0 { format!(" (+{alike})") } else { String::new() };
+    format!("{star} {bound}{}{segments}{alike}", row.title)
 }
 
 fn steps(n_alpha: f64) -> String {
@@ -144,15 +179,16 @@ fn micro(seconds: Option<f64>) -> String {
     seconds.map_or("unknown".to_owned(), |s| format!("{:.1}", s * 1e6))
 }
 
-fn more(out: &mut impl Write, rest: &[&Row], refused: &[&Row], all: bool) -> io::Result<()> {
+/// What the table leaves out; with `all` why the rest does not apply.
+fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::Result<()> {
     if all {
         for row in refused {
-            writeln!(out, "  {:<30} {}", row.title, row.reason.as_deref().unwrap_or(""))?;
+            writeln!(out, "  {:<34} {}", row.title, row.reason.as_deref().unwrap_or(""))?;
         }
         return Ok(());
     }
-    if rest.len() + refused.len() > 0 {
-        writeln!(out, "  … {} more with --all; {} do not apply", rest.len(), refused.len())?;
+    if rest + refused.len() > 0 {
+        writeln!(out, "  … {rest} more with --all; {} do not apply", refused.len())?;
     }
     Ok(())
 }
@@ -160,7 +196,10 @@ fn more(out: &mut impl Write, rest: &[&Row], refused: &[&Row], all: bool) -> io:
 /// The lines below the table: take, paper, flips, trust.
 fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row]) -> io::Result<()> {
     let by = |id: Option<&str>| id.and_then(|id| rows.iter().find(|r| r.id == id));
-    let library = report.machine.library.as_deref().unwrap_or("any library");
+    let library = report.machine.library.as_deref();
+    let library = library.map_or("any library".to_owned(), |id| {
+        Library::named(id).map_or(id.to_owned(), |l| l.to_string())
+    });
     match by(report.take) {
         Some(take) => {
             let share = dominant(take);

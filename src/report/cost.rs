@@ -19,7 +19,7 @@ use crate::price::{Prepared, Use, uses};
 use crate::profile::How;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::{Machine, Query};
-use crate::rank::{Candidate, Ranked, Refused, candidates, rank};
+use crate::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 
 /// Every algorithm of a collective on a machine, the fastest first.
 #[derive(Debug, Serialize)]
@@ -57,8 +57,6 @@ pub struct QuestionView {
     pub ranks_per_node: u32,
     /// M.
     pub size_bytes: u64,
-    /// What M counts.
-    pub size_means: &'static str,
     /// Transfers a rank can make at once.
     pub ports: String,
     /// How ranks are laid over nodes.
@@ -196,13 +194,18 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Co
     if shape.ranks > 1 {
         bound = bound + fabric.launch;
     }
-    let ranked = rank(&ready, size);
+    let ranked = match query.element {
+        None => rank(&ready, size),
+        Some(each) => rank_elements(&ready, &shape, fabric, query.size, each)?,
+    };
     let mut algorithms = Vec::with_capacity(ranked.len() + refused.len());
     for one in &ranked {
         algorithms.push(row(one, query, bound)?);
     }
     algorithms.extend(
-        refused.iter().map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
+        refused
+            .iter()
+            .map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
     );
     let ships = |r: &&Ranked| r.algorithm.meta().ships(query.library(), shape.collective);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
@@ -297,7 +300,6 @@ fn question(query: &Query) -> QuestionView {
         nodes: query.nodes(),
         ranks_per_node: query.per_node,
         size_bytes: query.size.0,
-        size_means: query.shape.collective.size_means(),
         ports: query.shape.ports.to_string(),
         placement: query.machine.fabric.placement.to_string(),
     }

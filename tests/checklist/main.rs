@@ -22,8 +22,8 @@ use collcost::algorithm::{Algorithm, Named, Registry};
 use collcost::batch::Batch;
 use collcost::crossover::crossover;
 use collcost::fabric::{Fabric, Switch, Tier};
-use collcost::formula::{At, Form, Params, Phase, Ports, Shape};
-use collcost::price::{Prepared, Price, price_form};
+use collcost::formula::{At, Params, Phase, Ports, Shape};
+use collcost::price::{Prepared, Price};
 use collcost::quantity::{Bandwidth, Seconds, Volume};
 
 /// One algorithm for one shape, under the names of the checklist.
@@ -100,19 +100,13 @@ impl Ask {
 
     /// With the machine put in.
     fn on(&self, fabric: &Fabric) -> Prepared {
-        assert_eq!(self.named.form, Form::Exact);
-        Prepared::new(self.algorithm(), &self.shape, fabric).unwrap_or_else(|e| panic!("{e}"))
+        let stated = Prepared::stated(self.algorithm(), self.named.form, &self.shape, fabric);
+        stated.unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// What `size` bytes cost on `fabric`.
     fn price(&self, fabric: &Fabric, size: f64) -> Price {
-        match self.named.form {
-            Form::Exact => self.on(fabric).price(Volume(size)),
-            form => {
-                let stated = price_form(self.algorithm(), &self.shape, fabric, form, Volume(size));
-                stated.unwrap_or_else(|e| panic!("{e}")).1
-            }
-        }
+        self.on(fabric).price(Volume(size))
     }
 
     /// Seconds for `size` bytes on equal links.

@@ -1,0 +1,176 @@
+//! The command as a process: answers, errors, exit codes, pipes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+
+fn collcost(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn output(line: &str) -> Output {
+    collcost(line).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it writes UTF-8")
+}
+
+#[test]
+fn the_main_command_names_machine_take_and_paper() {
+    let answer = output("allreduce --n 64 --size 16MiB");
+    assert!(answer.status.success());
+    let table = text(&answer.stdout);
+    for part in [
+        "all-reduce of 16 MiB on each of 64 ranks = 8 nodes x 8",
+        "dgx-h100 (default)",
+        "take ",
+        "paper ",
+    ] {
+        assert!(table.contains(part), "{part}:\n{table}");
+    }
+    assert!(answer.stderr.is_empty());
+}
+
+#[test]
+fn a_collective_is_taken_as_people_type_it() {
+    let flags = "--n 8 --size 1MiB --alpha 1us --bw 100GB/s --format json";
+    let plain = output(&format!("allreduce {flags}")).stdout;
+    for name in ["all_reduce", "AllReduce", "ar", "MPI_Allreduce"] {
+        assert_eq!(output(&format!("{name} {flags}")).stdout, plain, "{name}");
+    }
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let answer = output("allreduce --n 16 --size 1MiB --format json --all");
+    let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(report["schema"], "collcost/cost/1");
+    for key in ["question", "machine", "bound_s", "algorithms", "take", "paper", "flips", "notes"] {
+        assert!(!report[key].is_null(), "{key}");
+    }
+    let rows = report["algorithms"].as_array().unwrap();
+    let keys = [
+        "id",
+        "applies",
+        "reason",
+        "n_alpha",
+        "n_beta",
+        "latency_s",
+        "bandwidth_s",
+        "compute_s",
+        "time_s",
+        "bound_ratio",
+        "algbw_Bps",
+        "busbw_Bps",
+        "ships",
+    ];
+    for row in rows {
+        for key in keys {
+            assert!(row.get(key).is_some(), "{key} of {row}");
+        }
+        assert_eq!(row["applies"].as_bool().unwrap(), row["reason"].is_null());
+    }
+}
+
+#[test]
+fn a_crossover_is_exact() {
+    let answer =
+        output("crossover allreduce tree ring --n 64 --alpha 1us --bw 100GB/s --format json");
+    let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert!((report["size_bytes"].as_f64().unwrap() - 1_136_448.598_130_84).abs() < 1e-3);
+    assert_eq!((&report["below"], &report["above"]), (&"tree".into(), &"ring".into()));
+}
+
+#[test]
+fn elements_round_the_largest_message_up() {
+    let time = |flags: &str| {
+        let line = format!(
+            "allreduce --n 3 --size 40 --alpha 0 --bw 1GB/s --algorithm ring --format json {flags}"
+        );
+        let report: serde_json::Value = serde_json::from_slice(&output(&line).stdout).unwrap();
+        report["algorithms"][0]["time_s"].as_f64().unwrap()
+    };
+    // 40 bytes over 3 ranks: 13.33 bytes a message, or 4 of 10 floats.
+    assert!((time("") - 4.0 * 40.0 / 3.0 * 1e-9).abs() < 1e-18);
+    assert!((time("--elements float") - 4.0 * 16.0 * 1e-9).abs() < 1e-18);
+}
+
+/// What is wrong, where, how to mend it: three lines and exit code 2.
+#[test]
+fn wrong_input_gets_three_lines() {
+    let cases = [
+        ("allreduce --n 8 --size 1MB --algorithm rabenseifer", "did you mean `rabenseifner`?"),
+        ("allreduce --n 8 --size 16parsecs", "unit `parsecs` is unknown"),
+        ("allreduce --n 8 --size 16Mb", "16 megabits, not bytes"),
+        ("allreduce --n -4 --size 1MB", "there cannot be fewer than none"),
+        ("allreduce --n 0 --size 1MB", "there must be at least one"),
+        ("allreduce --n 8 --size 1e30", "more than any memory"),
+        ("allreduce --n 8 --size NaN", "does not start with a number"),
+        ("allreduce --n 8 --size -1", "negative"),
+        ("allreduce --n 8 --size 1MB --bw 100", "without unit"),
+        ("allreduce --n 8 --size 1MB --alpha 5", "without unit"),
+        ("allgather --n 6 --size 1MB --algorithm recursive_doubling", "6 is none"),
+        ("allreduce --n 60 --nodes 8 --gpus-per-node 8 --size 1MB", "are 64, not 60"),
+        ("allreduce --n 64 --nodes 3 --size 1MB", "do not divide"),
+        ("allreduce --n 32 --gpus-per-node 16 --size 1MB", "do not fit"),
+        (
+            "allreduce --n 64 --gpus-per-node 8 --size 1MB --alpha 1us --bw 1GB/s --alpha-inter 5us",
+            "unknown",
+        ),
+        ("allreduce --n 8 --size 1MB --profile dgx-h10", "did you mean `dgx-h100`?"),
+        ("allreduce --n 8 --size 1MB --profile /nowhere.toml", "cannot be read"),
+        ("allreduce --n 8", "how many bytes?"),
+        ("crossover allreduce ring bruck --n 8", "it is all-to-all"),
+        ("torus --n 8", "unrecognized"),
+    ];
+    for (line, part) in cases {
+        let answer = output(line);
+        let message = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{line}: {message}");
+        assert!(message.starts_with("error: ") && message.contains(part), "{line}: {message}");
+        assert!(answer.stdout.is_empty(), "{line}");
+        if !message.contains("unrecognized") {
+            assert_eq!(message.lines().count(), 3, "{line}: {message}");
+        }
+    }
+}
+
+#[test]
+fn batch_answers_in_order_while_the_pipe_stays_open() {
+    let mut child = collcost("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut questions = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    for id in 0..3 {
+        let line = format!(
+            r#"{{"id":{id},"kind":"busbw","primitive":"allreduce","n":4,"algbw_Bps":1e9}}"#
+        );
+        writeln!(questions, "{line}").unwrap();
+        questions.flush().unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer, format!("{{\"id\":{id},\"busbw_Bps\":1500000000}}\n"));
+    }
+    writeln!(questions, "nonsense\n{{\"id\":\"x\",\"kind\":\"cots\"}}").unwrap();
+    drop(questions);
+    let mut rest = String::new();
+    answers.read_to_string(&mut rest).unwrap();
+    let lines: Vec<&str> = rest.lines().collect();
+    assert!(lines[0].starts_with("{\"id\":null,\"error\":"), "{rest}");
+    assert!(
+        lines[1].starts_with("{\"id\":\"x\",\"error\":") && lines[1].contains("`cost`"),
+        "{rest}"
+    );
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut child = collcost("allreduce --n 64 --size 16MiB --all --format json")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
