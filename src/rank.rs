@@ -89,7 +89,7 @@ pub fn rank_elements(
     size: Bytes,
     each: Bytes,
 ) -> Result<Vec<Ranked>> {
-    if size.0 % each.0 != 0 {
+    if !size.0.is_multiple_of(each.0) {
         return Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
             .at(format!("elements of {} bytes", each.0))
             .mend(format!("ask for a multiple of {} bytes", each.0)));
