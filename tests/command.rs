@@ -166,6 +166,21 @@ fn batch_answers_in_order_while_the_pipe_stays_open() {
 }
 
 #[test]
+fn the_batch_page_shows_what_batch_prints() {
+    let page = include_str!("../docs/BATCH.md");
+    let block = |fence: &str| {
+        let (_, rest) = page.split_once(fence).expect("the page has such a block");
+        rest.split_once("```").expect("the block ends").0.trim().to_owned()
+    };
+    let question = block("```sh");
+    let question = question.lines().find(|l| l.starts_with('{')).expect("a question");
+    let mut child = collcost("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{question}").unwrap();
+    let answer = child.wait_with_output().unwrap();
+    assert_eq!(text(&answer.stdout).trim(), block("```json"));
+}
+
+#[test]
 fn a_closed_pipe_is_success() {
     let mut child = collcost("allreduce --n 64 --size 16MiB --all --format json")
         .stdout(Stdio::piped())

@@ -246,10 +246,12 @@ pub(super) fn eta(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
 
 /// `,"name":value`, in the fewest digits that read back the same.
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: f64) {
-    let _ = if value == value.trunc() && value.abs() < 1e15 {
-        write!(out, ",\"{name}\":{}", value as i64)
-    } else {
-        write!(out, ",\"{name}\":{value:e}")
+    let _ = match value.abs() {
+        whole if whole == whole.trunc() && whole < 1e15 => {
+            write!(out, ",\"{name}\":{}", value as i64)
+        }
+        1e-3..1e15 => write!(out, ",\"{name}\":{value}"),
+        _ => write!(out, ",\"{name}\":{value:e}"),
     };
 }
 

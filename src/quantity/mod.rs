@@ -292,9 +292,18 @@ impl FromStr for SecondsPerByte {
 }
 
 impl fmt::Display for Bytes {
-    /// The largest binary unit that divides the size, else the nearest with three digits.
+    /// In the unit in which it is a short number: 16777216 is `16 MiB`, 1000000000 is `1 GB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Volume(self.0 as f64).fmt(f)
+        let bytes = self.0 as f64;
+        let short = |unit: &Unit| {
+            let thousandths = bytes / unit.scale() * 1e3;
+            thousandths == thousandths.round() && (1e3..1e6).contains(&thousandths)
+        };
+        let units = SIZE_UNITS.iter().filter(|u| u.name().len() > 1);
+        match units.clone().find(|u| short(u)) {
+            Some(unit) => write_short(f, bytes / unit.scale(), unit.name()),
+            None => Volume(bytes).fmt(f),
+        }
     }
 }
 

@@ -15,6 +15,14 @@ impl Unit {
         Self { name, scale }
     }
 
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn scale(&self) -> f64 {
+        self.scale
+    }
+
     pub(super) fn find(units: &[Self], name: &str) -> Option<f64> {
         units.iter().find(|u| u.name == name).map(|u| u.scale)
     }

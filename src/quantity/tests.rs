@@ -86,6 +86,11 @@ fn gamma_is_time_per_byte_or_its_inverse() {
 #[test]
 fn they_print_short() {
     assert_eq!(Bytes(16 << 20).to_string(), "16 MiB");
+    assert_eq!(Bytes(1_000_000_000).to_string(), "1 GB");
+    assert_eq!(Bytes(1 << 30).to_string(), "1 GiB");
+    assert_eq!(Bytes(12_345_678).to_string(), "11.77 MiB");
+    assert_eq!(Bytes(4096).to_string(), "4 KiB");
+    assert_eq!(Bytes(100).to_string(), "100 B");
     assert_eq!(Volume(1_136_448.6).to_string(), "1.084 MiB");
     assert_eq!(Seconds(20.3175e-3).to_string(), "20.32 ms");
     assert_eq!(Seconds(5e-6).to_string(), "5 µs");
