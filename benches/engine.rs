@@ -55,7 +55,7 @@ fn ranking(c: &mut Criterion) {
     let registry = Registry::builtin();
     let mut group = c.benchmark_group("rank all-reduce");
     let one_tier = flat();
-    let mut two_tiers = Profile::builtin("dgx-h100").unwrap().fabric();
+    let mut two_tiers = Profile::builtin("dgx-h100").unwrap().fabric(Collective::AllReduce);
     two_tiers.launch = Seconds(0.0);
     for (name, fabric) in [("one tier", &one_tier), ("two tiers", &two_tiers)] {
         let shape = Shape::new(Collective::AllReduce, 64);

@@ -41,45 +41,71 @@ fn bisect(difference: impl Fn(f64) -> f64) -> Option<Volume> {
 
 /// The fastest candidate as the size grows from `from` to `to`: each from its size on.
 ///
-/// The winners at every half power of two are compared, and each change between two of them is
-/// bisected to the last bit; a winner that holds for less than that between two others is missed.
+/// As [`envelope_in_steps`] with one step an octave, enough for a glance.
 #[must_use]
 pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volume, Candidate)> {
+    envelope_in_steps(candidates, from, to, 1)
+}
+
+/// The same with the winners compared `steps` times an octave, a power of two.
+///
+/// Each change between two of these points is bisected to the last bit; a winner that holds for
+/// less than a step between two others may be missed.
+#[must_use]
+pub fn envelope_in_steps(
+    candidates: &[Candidate],
+    from: Volume,
+    to: Volume,
+    steps: u32,
+) -> Vec<(Volume, Candidate)> {
+    // Square roots are an instruction; `powf` would load the C library's mathematics at start-up.
+    let factor = (0..steps.max(1).ilog2()).fold(2.0_f64, |factor, _| factor.sqrt());
+    let time = |i: usize, size: f64| candidates[i].prepared.time(Volume(size)).0;
     let winner = |size: f64| {
-        let time = |c: &Candidate| c.prepared.time(Volume(size)).0;
-        let all = candidates.iter().enumerate();
-        all.min_by(|a, b| time(a.1).total_cmp(&time(b.1))).map(|(i, _)| i)
+        let all = 0..candidates.len();
+        all.min_by(|&a, &b| time(a, size).total_cmp(&time(b, size)))
     };
     let Some(first) = winner(from.0) else { return Vec::new() };
     let mut found = vec![(from, candidates[first])];
     let mut last = (from.0, first);
     while last.0 < to.0 {
-        let next = (last.0 * std::f64::consts::SQRT_2).min(to.0);
+        let next = (last.0 * factor).min(to.0);
         // There is a winner at every size once there is one.
         let there = winner(next).unwrap_or(last.1);
         while last.1 != there {
-            let (at, who) = first_change(last, next, &winner);
-            found.push((Volume(at), candidates[who]));
-            last = (at, who);
+            last = first_change(last, (next, there), &time, &winner);
+            found.push((Volume(last.0), candidates[last.1]));
         }
         last.0 = next;
     }
     found
 }
 
-/// The first size after `start` at which somebody else wins, given that at `end` somebody does.
+/// The first size after `start` at which somebody else wins, and who, given who wins at `end`.
+///
+/// The crossing of these two is found; where a third is better there, it is the next to try.
 fn first_change(
     start: (f64, usize),
-    end: f64,
+    end: (f64, usize),
+    time: &impl Fn(usize, f64) -> f64,
     winner: &impl Fn(f64) -> Option<usize>,
 ) -> (f64, usize) {
-    let (mut low, mut high) = (start.0, end);
+    let mut end = end;
     loop {
-        let middle = low + (high - low) / 2.0;
-        if middle <= low || middle >= high {
-            return (high, winner(high).unwrap_or(start.1));
+        let (mut low, mut high) = (start.0, end.0);
+        loop {
+            let middle = low + (high - low) / 2.0;
+            if middle <= low || middle >= high {
+                break;
+            }
+            if time(start.1, middle) <= time(end.1, middle) { low = middle } else { high = middle }
         }
-        if winner(middle) == Some(start.1) { low = middle } else { high = middle }
+        match winner(high) {
+            Some(third) if third != end.1 && third != start.1 && high < end.0 => {
+                end = (high, third);
+            }
+            _ => return (high, end.1),
+        }
     }
 }
 

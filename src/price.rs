@@ -50,10 +50,10 @@ impl Price {
 
 /// Seconds, and seconds a byte, at one P.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Load {
-    latency: f64,
-    transfer: f64,
-    compute: f64,
+pub(crate) struct Load {
+    pub latency: f64,
+    pub transfer: f64,
+    pub compute: f64,
 }
 
 impl Load {
@@ -326,7 +326,7 @@ fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load>
 }
 
 /// The load of one message of a step.
-fn step_load(
+pub(crate) fn step_load(
     step: &crate::algorithm::Step,
     shape: &Shape,
     fabric: &Fabric,

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::profile::{How, Measured, Profile};
+use crate::what_if::Figure;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
 /// Figures that a person gives; they win over a profile's.
@@ -56,12 +57,14 @@ pub struct Layout {
 pub struct Machine {
     /// The name in reports.
     pub name: String,
-    /// Who chose it: `default`, `--profile`, `flags`.
+    /// Who chose it: `default`, `flags`, or what named the profile, such as `--profile`.
     pub chosen: &'static str,
     /// The communication library that people run on it.
     pub library: Option<String>,
     /// The rates.
     pub fabric: Fabric,
+    /// The tier whose domains are nodes; none on a network alone.
+    pub node: Option<usize>,
     /// For each tier, how α and the rate were obtained, and the efficiency put in.
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
@@ -97,22 +100,28 @@ pub struct Query {
 impl Machine {
     /// A machine from a profile, or of the given figures alone, with the figures put in.
     ///
-    /// Without a named profile α and BW together make a machine of their own; less than both
-    /// changes the default machine.
+    /// `named` is a profile and who named it. Without one α and BW together make a machine of their
+    /// own; less than both changes the default machine.
     ///
     /// # Errors
-    /// An unknown profile, or one that cannot be read.
-    pub fn new(profile: Option<Profile>, given: &Given) -> Result<Self> {
-        let mut machine = match (profile, given.alpha, given.bandwidth) {
-            (Some(profile), ..) => Self::of(&profile, "--profile"),
+    /// Figures between nodes for a machine that has no links there.
+    pub fn new(
+        named: Option<(Profile, &'static str)>,
+        given: &Given,
+        collective: Collective,
+    ) -> Result<Self> {
+        let mut machine = match (named, given.alpha, given.bandwidth) {
+            (Some((profile, by)), ..) => Self::of(&profile, by, collective),
             (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
-            (None, ..) => Self::of(&Profile::builtin(crate::profile::DEFAULT)?, "default"),
+            (None, ..) => {
+                Self::of(&Profile::builtin(crate::profile::DEFAULT)?, "default", collective)
+            }
         };
         machine.put_in(given)?;
         Ok(machine)
     }
 
-    fn of(profile: &Profile, chosen: &'static str) -> Self {
+    fn of(profile: &Profile, chosen: &'static str, collective: Collective) -> Self {
         let how = |m: &Option<Measured<Seconds>>| m.as_ref().map(|m| m.how);
         let origins = profile.tiers.iter().map(|tier| Origin {
             alpha: how(&tier.alpha),
@@ -128,8 +137,9 @@ impl Machine {
             chosen,
             library: profile.library.clone(),
             origins: origins.collect(),
-            launch: how(&profile.launch),
-            fabric: profile.fabric(),
+            launch: profile.launch_of(collective).map(|launch| launch.how),
+            fabric: profile.fabric(collective),
+            node: profile.node(),
         }
     }
 
@@ -154,6 +164,7 @@ impl Machine {
             library: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
+            node: (tiers.len() > 1).then_some(0),
             fabric: Fabric::new(tiers),
         }
     }
@@ -203,6 +214,20 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
     }
 }
 
+impl Machine {
+    /// Marks a figure as given: where it came from no longer says anything.
+    pub fn forget(&mut self, figure: Figure) {
+        match figure {
+            Figure::Alpha(tier) => self.origins[tier].alpha = None,
+            Figure::Bandwidth(tier) => {
+                (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
+            }
+            Figure::Launch => self.launch = None,
+            Figure::SwitchAlpha | Figure::Gamma => {}
+        }
+    }
+}
+
 impl Query {
     /// Places the ranks on the machine.
     ///
@@ -215,8 +240,8 @@ impl Query {
         layout: Layout,
         params: Params,
     ) -> Result<Self> {
-        let node = machine.fabric.group();
-        let open = machine.fabric.tiers.len() > 1 && node.is_none();
+        let node = machine.node.and_then(|i| machine.fabric.tiers[i].span);
+        let open = machine.node.is_some() && node.is_none();
         if open && layout.per_node.is_none() && layout.nodes.is_none() {
             return Err(Error::input("there are links between nodes: how many ranks has a node?")
                 .at(format!("machine {}", machine.name))
@@ -231,8 +256,10 @@ impl Query {
             .at(format!("{per_node} ranks a node"))
             .mend(format!("ask for at most {span}")));
         }
-        if machine.fabric.tiers.len() > 1 {
-            machine.fabric.tiers[0].span = NonZeroU32::new(per_node);
+        if let (Some(node), Some(ranks)) = (machine.node, NonZeroU32::new(per_node)) {
+            for tier in &mut machine.fabric.tiers[..=node] {
+                tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
+            }
         }
         machine.fabric.depth(ranks)?;
         let rails = machine.rails(ranks);
@@ -254,7 +281,8 @@ impl Machine {
     /// NICs over which a pattern can be laid at once; none inside one node.
     fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
         let outer = self.fabric.tiers.last()?;
-        let inside = self.fabric.group().is_none_or(|g| g.get() >= ranks);
+        let node = self.node.and_then(|i| self.fabric.tiers[i].span);
+        let inside = node.is_none_or(|g| g.get() >= ranks);
         if inside { None } else { outer.nics.or(self.fabric.group()) }
     }
 }

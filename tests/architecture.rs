@@ -24,8 +24,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("price", &["algorithm", "collective", "error", "fabric", "formula", "quantity"]),
     ("rank", &["algorithm", "error", "fabric", "formula", "price", "quantity"]),
     ("crossover", &["price", "quantity", "rank"]),
-    ("profile", &["error", "fabric", "formula", "quantity"]),
-    ("query", &["collective", "error", "fabric", "formula", "profile", "quantity"]),
+    ("what_if", &["error", "fabric", "quantity"]),
+    ("place", &["error"]),
+    ("config", &["error", "fabric", "formula", "place", "quantity"]),
+    ("notes", &["collective", "error"]),
+    ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
+    (
+        "query",
+        &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"],
+    ),
     ("batch", &["algorithm", "collective", "crossover", "error", "formula", "quantity"]),
     (
         "report",
@@ -41,9 +48,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "quantity",
             "query",
             "rank",
+            "fabric",
+            "notes",
+            "presets",
         ],
     ),
-    ("render", &["algorithm", "collective", "profile", "quantity", "report"]),
+    ("render", &["algorithm", "collective", "error", "profile", "quantity", "report"]),
     ("lib", &["collective", "error"]),
 ];
 

@@ -12,7 +12,7 @@
 //! More segments than N only add latency. On half-duplex ports neighbours take turns: ×2 for even
 //! N; for odd N the ring cannot be two-coloured and ×3 is an upper bound.
 
-use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Ports, Shape};
 use crate::schedule::{Schedule, ring};
@@ -92,7 +92,7 @@ impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "ring-rails",
-            title: "ring, all rails",
+            title: "ring over all rails",
             collectives: COLLECTIVES,
             aliases: &["multi-rail-ring"],
             known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
@@ -100,13 +100,6 @@ impl ClosedForm for Rails {
             source: "NCCL src/graph/rings.cc: a ring a channel, each leaving a node by its own NIC",
         };
         &META
-    }
-
-    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        match shape.rails() {
-            1 => Err(Reason::new("there is one rail: it is the plain ring")),
-            _ => Ok(()),
-        }
     }
 
     /// On equal links nothing is gained: the r messages of M/(rN) share one port.

@@ -1,23 +1,26 @@
-//! `collcost <collective>`: every algorithm, priced.
+//! `collcost <collective>`: every algorithm priced, over one size, all sizes or a range.
 
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
-use collcost::algorithm::Registry;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
+use super::terminal::look;
+use collcost::algorithm::{Library, Registry};
 use collcost::collective::Collective;
-use collcost::error::Error;
+use collcost::error::{Error, Result};
 use collcost::quantity::{Bytes, dtype_bytes};
-use collcost::render;
-use collcost::report;
+use collcost::query::Query;
+use collcost::render::{self, columns, table::View};
+use collcost::report::{self, Sweep};
 use collcost::size_is::SizeIs;
+use collcost::what_if::{Figure, Value};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Bytes as nccl-tests counts them: 16MiB, 16MB, 4096, 7B@bf16
     #[arg(value_name = "SIZE", conflicts_with = "size", allow_hyphen_values = true)]
     at: Option<String>,
-    /// The same as an option
+    /// The same as an option; without any size: which algorithm wins at which
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
@@ -26,15 +29,16 @@ pub(super) struct Args {
     /// Only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
+    /// Only what this library ships: nccl, openmpi, mpich or gloo
+    #[arg(long, value_name = "LIBRARY")]
+    ships: Option<String>,
     /// Count whole elements of this data type in messages that do not divide
     #[arg(long, value_name = "DTYPE")]
     elements: Option<String>,
-    /// All algorithms, and why the others do not apply
-    #[arg(long)]
-    all: bool,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: Format,
+    #[command(flatten)]
+    range: RangeFlags,
+    #[command(flatten)]
+    output: OutputFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -43,49 +47,246 @@ pub(super) struct Args {
     params: ParamFlags,
 }
 
+// A range of sizes or of one figure; --n takes a range of ranks.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Ranges")]
+struct RangeFlags {
+    /// The least size of a sweep
+    #[arg(short = 'b', long, value_name = "SIZE")]
+    minbytes: Option<String>,
+    /// The greatest size of a sweep
+    #[arg(short = 'e', long, value_name = "SIZE")]
+    maxbytes: Option<String>,
+    /// The factor between the sizes of a sweep
+    #[arg(short = 'f', long, value_name = "K", default_value = "2")]
+    stepfactor: String,
+    /// Another value for one figure, such as inter.bw=800Gb/s
+    #[arg(long, value_name = "FIGURE=VALUE")]
+    set: Vec<String>,
+    /// A range of one figure, such as inter.alpha=1us..20us, and what every figure weighs
+    #[arg(long, value_name = "FIGURE=FROM..TO")]
+    vary: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+struct OutputFlags {
+    /// All algorithms, and why the others do not apply
+    #[arg(long)]
+    all: bool,
+    /// Columns, separated by commas, such as steps,total,busbw,ships
+    #[arg(long, value_name = "NAMES")]
+    columns: Option<String>,
+    /// Sort by this column instead of by time
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+    /// table, markdown, csv, json or nccl-tests
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true, hide_default_value = true)]
+    format: Format,
+}
+
 /// How an answer is written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// For people.
     Table,
-    /// For programs.
+    Markdown,
+    Csv,
     Json,
+    NcclTests,
 }
 
 impl Args {
-    pub(super) fn run(self, collective: Collective, out: &mut impl Write) -> Result<(), Stop> {
-        let size = match (&self.size, &self.at) {
+    pub(super) fn run(self, collective: Collective, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let mut queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        for query in &mut queries {
+            self.fill(query)?;
+        }
+        let registry = Registry::builtin();
+        let only = self.algorithm.as_deref();
+        let first = queries.first().cloned().ok_or_else(|| Error::input("no ranks are asked"))?;
+        let place = |e: Error| match only {
+            Some(name) => e.at(format!("--algorithm {name}, {} ranks", first.shape.ranks)),
+            None => e,
+        };
+        let sized = self.size.is_some() || self.at.is_some() || collective == Collective::Barrier;
+        if let Some(sizes) = self.range.sizes()? {
+            let sweep = report::sizes(&registry, &first, &sizes, only).map_err(place)?;
+            return self.sweep(out, &sweep);
+        }
+        if let Some((figure, values)) = self.range.varied(&first)? {
+            self.need_size(sized, collective)?;
+            let sweep = report::vary(&registry, &first, figure, &values, only).map_err(place)?;
+            return self.sweep(out, &sweep);
+        }
+        if queries.len() > 1 {
+            self.need_size(sized, collective)?;
+            let sweep = report::ranks(&registry, &queries, only).map_err(place)?;
+            return self.sweep(out, &sweep);
+        }
+        if !sized {
+            if only.is_some() {
+                self.need_size(sized, collective)?;
+            }
+            let bands = report::bands(&registry, &first)?;
+            match self.output.format {
+                Format::Json => render::json(out, &bands)?,
+                Format::Table => render::sweep::bands(out, &bands)?,
+                _ => return Err(self.cannot("the winners over all sizes").into()),
+            }
+            return Ok(());
+        }
+        let detail = self.output.format == Format::Json || self.output.columns.is_some();
+        let mut report = report::cost(&registry, &first, only, detail).map_err(place)?;
+        if self.ships.is_some() {
+            report.keep_shipped();
+        }
+        if self.ranks.is_silent() {
+            let n = first.shape.ranks;
+            report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
+        }
+        self.one(out, &report)
+    }
+
+    /// The size and what goes with it.
+    fn fill(&self, query: &mut Query) -> Result<()> {
+        let size: Option<Bytes> = match (&self.size, &self.at) {
             (Some(size), _) => value("--size", Some(size))?,
             (None, at) => value("", at.as_ref())?,
         };
-        let size = match (size, collective) {
-            (Some(size), _) => size,
-            (None, Collective::Barrier) => Bytes(0),
-            (None, _) => {
-                return Err(Error::input("how many bytes?")
-                    .at(format!("collcost {}", collective.id()))
-                    .mend("give --size, such as 16MiB")
-                    .into());
-            }
-        };
-        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
         let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
-        query.size = counts.total(collective, query.shape.ranks, size).map_err(|e| {
-            e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")))
-        })?;
-        query.element = match &self.elements {
-            Some(name) => Some(dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?),
-            None => None,
-        };
-        let name = self.algorithm.as_deref();
-        let report = report::cost(&Registry::builtin(), &query, name).map_err(|e| match name {
-            Some(name) => e.at(format!("--algorithm {name}, {} ranks", query.shape.ranks)),
-            None => e,
-        })?;
-        match self.format {
-            Format::Table => render::table::cost(out, &report, self.all)?,
-            Format::Json => render::json(out, &report)?,
+        let place = |e: Error| e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")));
+        let collective = query.shape.collective;
+        let total = counts.total(collective, query.shape.ranks, size.unwrap_or_default());
+        query.size = total.map_err(place)?;
+        if let Some(name) = &self.elements {
+            let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
+            query.element = Some(each);
+        }
+        if let Some(name) = &self.ships {
+            let library = Library::named(name).ok_or_else(|| {
+                Error::input(format!("`{name}` is no library"))
+                    .at(format!("--ships {name}"))
+                    .mend("write nccl, openmpi, mpich or gloo")
+            })?;
+            query.machine.library = Some(library.id().to_owned());
+        }
+        for change in &self.range.set {
+            let place = |e: Error| e.at(format!("--set {change}"));
+            let (figure, text) = figure(change, query).map_err(place)?;
+            let value = figure.parse(text).map_err(place)?;
+            figure.set(&mut query.machine.fabric, value);
+            query.machine.forget(figure);
         }
         Ok(())
+    }
+
+    fn need_size(&self, sized: bool, collective: Collective) -> Result<()> {
+        if sized {
+            return Ok(());
+        }
+        Err(Error::input("how many bytes?")
+            .at(format!("collcost {}", collective.id()))
+            .mend("give --size, such as 16MiB"))
+    }
+
+    fn cannot(&self, what: &str) -> Error {
+        Error::input(format!("{what} cannot be written like this")).at("--format").mend("write table or json")
+    }
+
+    fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
+        match self.output.format {
+            Format::Table => render::sweep::sweep(out, sweep)?,
+            Format::Markdown => render::sweep::sheet(sweep).markdown(out)?,
+            Format::Csv => render::sweep::sheet(sweep).csv(out)?,
+            Format::Json => render::json(out, sweep)?,
+            Format::NcclTests if sweep.over == "size" => render::sweep::nccl_tests(out, sweep)?,
+            Format::NcclTests => return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into()),
+        }
+        Ok(())
+    }
+
+    fn one(&self, out: &mut impl Write, report: &report::Cost) -> std::result::Result<(), Stop> {
+        let asked = self.output.columns.as_deref().map(columns::parse).transpose();
+        let asked = asked.map_err(|e| e.at("--columns"))?;
+        if let Some(by) = &self.output.sort {
+            columns::parse(by).map_err(|e| e.at(format!("--sort {by}")))?;
+        }
+        let view = View {
+            all: self.output.all,
+            columns: asked.as_deref(),
+            sort: self.output.sort.as_deref(),
+            look: look(),
+        };
+        match self.output.format {
+            Format::Table => render::table::cost(out, report, &view)?,
+            Format::Markdown => render::table::cost_sheet(report, &view).markdown(out)?,
+            Format::Csv => render::table::cost_sheet(report, &view).csv(out)?,
+            Format::Json => render::json(out, report)?,
+            Format::NcclTests => return Err(self.cannot("one size is no sweep: -b and -e make one; this").into()),
+        }
+        Ok(())
+    }
+}
+
+/// Splits `inter.bw=800Gb/s` into the figure and the text of its value.
+fn figure<'a>(change: &'a str, query: &Query) -> Result<(Figure, &'a str)> {
+    let (name, value) = change
+        .split_once('=')
+        .ok_or_else(|| Error::input(format!("`{change}` sets nothing")).mend("write inter.bw=800Gb/s"))?;
+    Ok((Figure::named(name.trim(), &query.machine.fabric)?, value.trim()))
+}
+
+/// How often a range of a figure is halved: nine values.
+const HALVINGS: u32 = 3;
+
+/// The most points of a sweep; a factor close to 1 would go on for ever.
+const MOST_POINTS: usize = 10_000;
+
+impl RangeFlags {
+    /// The sizes of a sweep, if one is asked.
+    fn sizes(&self) -> Result<Option<Vec<Bytes>>> {
+        let least: Option<Bytes> = value("-b", self.minbytes.as_ref())?;
+        let most: Option<Bytes> = value("-e", self.maxbytes.as_ref())?;
+        let (Some(Bytes(least)), Some(Bytes(most))) = (least, most) else {
+            return match (least, most) {
+                (None, None) => Ok(None),
+                _ => Err(Error::input("a sweep needs both ends").at("-b, -e").mend("write -b 8 -e 8G -f 2")),
+            };
+        };
+        let refuse = |what: String| {
+            Err(Error::input(what).at(format!("-b {least} -e {most} -f {}", self.stepfactor)).mend("write -b 8 -e 8G -f 2"))
+        };
+        let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
+        if !(factor > 1.0 && factor.is_finite()) {
+            return refuse(format!("`{}` is no factor above 1", self.stepfactor));
+        }
+        if least == 0 || least > most {
+            return refuse("the sweep has no sizes".to_owned());
+        }
+        let mut sizes = vec![Bytes(least)];
+        let mut next = least as f64 * factor;
+        while next <= most as f64 * (1.0 + 1e-12) {
+            if sizes.len() == MOST_POINTS {
+                return refuse(format!("the sweep has more than {MOST_POINTS} sizes"));
+            }
+            let whole = Bytes(next.round() as u64);
+            if sizes.last() != Some(&whole) {
+                sizes.push(whole);
+            }
+            next *= factor;
+        }
+        Ok(Some(sizes))
+    }
+
+    /// The figure that is varied and its values, if one is.
+    fn varied(&self, query: &Query) -> Result<Option<(Figure, Vec<Value>)>> {
+        let Some(text) = &self.vary else { return Ok(None) };
+        let place = |e: Error| e.at(format!("--vary {text}"));
+        let (figure, range) = figure(text, query).map_err(place)?;
+        let (first, last) = range.split_once("..").ok_or_else(|| {
+            place(Error::input(format!("`{range}` is no range")).mend("write inter.alpha=1us..20us"))
+        })?;
+        let (first, last) = (figure.parse(first).map_err(place)?, figure.parse(last).map_err(place)?);
+        Ok(Some((figure, first.up_to(last, HALVINGS))))
     }
 }

@@ -1,27 +1,30 @@
-//! `collcost crossover`: where the better of two algorithms changes.
+//! `collcost crossover`: where the best algorithm changes.
 
 use std::io::Write;
 
 use super::Stop;
 use super::cost::Format;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::Error;
 use collcost::quantity::Bytes;
+use collcost::query::Query;
 use collcost::render;
 use collcost::report;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The collective, such as allreduce
+    #[arg(default_value = "allreduce")]
     collective: String,
-    /// One algorithm
-    a: String,
-    /// The other
-    b: String,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    /// Two algorithms, or several; without any all of them
+    algorithms: Vec<String>,
+    /// The size, where ranks vary: --n 2..1024
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// table, markdown, csv or json
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true, hide_default_value = true)]
     format: Format,
     #[command(flatten)]
     ranks: RankFlags,
@@ -33,16 +36,43 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        let collective: Collective = self
-            .collective
-            .parse()
-            .map_err(|e: Error| e.at(format!("crossover {}", self.collective)))?;
-        let query = query(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
-        let report = report::crossover(&Registry::builtin(), &query, &self.a, &self.b)
-            .map_err(|e| e.at(format!("crossover {} {} {}", self.collective, self.a, self.b)))?;
+        let place = |e: Error| {
+            e.at(format!("crossover {} {}", self.collective, self.algorithms.join(" ")).trim_end())
+        };
+        let collective: Collective = self.collective.parse().map_err(place)?;
+        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        let mut queries = queries(collective, size.unwrap_or_default(), &self.ranks, &self.machine, &self.params)?;
+        let registry = Registry::builtin();
+        let names: Vec<&str> = self.algorithms.iter().map(String::as_str).collect();
+        if queries.len() > 1 {
+            if size.is_none() {
+                return Err(Error::input("how many bytes, while the ranks vary?")
+                    .at("crossover over ranks")
+                    .mend("give --size, such as 16MiB")
+                    .into());
+            }
+            let report = report::over_ranks(&registry, &queries, &names).map_err(place)?;
+            return self.intervals(out, &report);
+        }
+        let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
+        if let [a, b] = names[..] {
+            let report = report::crossover(&registry, &query, a, b).map_err(place)?;
+            match self.format {
+                Format::Json => render::json(out, &report)?,
+                _ => render::crossover::pair(out, &report)?,
+            }
+            return Ok(());
+        }
+        let report = report::over_sizes(&registry, &query, &names).map_err(place)?;
+        self.intervals(out, &report)
+    }
+
+    fn intervals(&self, out: &mut impl Write, report: &report::Intervals) -> Result<(), Stop> {
         match self.format {
-            Format::Table => render::table::crossover(out, &report)?,
-            Format::Json => render::json(out, &report)?,
+            Format::Json => render::json(out, report)?,
+            Format::Markdown => render::crossover::sheet(report).markdown(out)?,
+            Format::Csv => render::crossover::sheet(report).csv(out)?,
+            Format::Table | Format::NcclTests => render::crossover::intervals(out, report)?,
         }
         Ok(())
     }

@@ -5,20 +5,23 @@
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use super::config::settings;
+use super::profiles::find;
 use collcost::collective::Collective;
+use collcost::config::{Setting, Settings};
 use collcost::error::{Error, Result};
 use collcost::formula::{Params, Relay, Tie};
 use collcost::presets;
 use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use collcost::query::{Given, Layout, Machine, Query};
 
 // The ranks and where they sit. No doc comments on these structs: clap would show them as the
 // verb's own description.
-#[derive(clap::Args)]
+#[derive(Clone, Default, clap::Args)]
 #[command(next_help_heading = "Ranks")]
 pub(super) struct RankFlags {
-    /// Ranks in all
+    /// Ranks in all; a sweep as 2..1024 (doubling) or 2,4,8
     #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
     /// Nodes
@@ -35,7 +38,7 @@ pub(super) struct RankFlags {
     placement: Option<String>,
 }
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Machine")]
 pub(super) struct MachineFlags {
     /// A built-in machine, or a profile's file
@@ -47,6 +50,9 @@ pub(super) struct MachineFlags {
     /// Rate of one port one way, such as 50GB/s or 400Gb/s
     #[arg(long, visible_alias = "bandwidth", value_name = "RATE", allow_hyphen_values = true)]
     bw: Option<String>,
+    /// Time a byte, such as 10ps/B, instead of --bw
+    #[arg(long, value_name = "TIME/B", allow_hyphen_values = true, conflicts_with = "bw")]
+    beta: Option<String>,
     /// The same between nodes
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     alpha_inter: Option<String>,
@@ -120,7 +126,7 @@ pub(super) fn value<T: FromStr<Err = Error>>(
 }
 
 /// A whole number above 0.
-fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Option<NonZeroU32>> {
+pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Option<NonZeroU32>> {
     let Some(text) = text else { return Ok(None) };
     let refuse = |why: &str| {
         Err(Error::input(format!("`{text}` {what}: {why}"))
@@ -160,6 +166,56 @@ fn switch_hop(text: Option<&String>) -> Result<Option<Seconds>> {
     value("--alpha-switch", Some(text))
 }
 
+/// The rate of which a time a byte is the inverse.
+fn inverse(text: Option<&String>) -> Result<Option<Bandwidth>> {
+    let Some(beta) = value::<SecondsPerByte>("--beta", text)? else { return Ok(None) };
+    if beta.0 > 0.0 {
+        return Ok(Some(Bandwidth(1.0 / beta.0)));
+    }
+    Err(Error::input("no time a byte is an endless rate")
+        .at(format!("--beta {}", text.map_or("", String::as_str)))
+        .mend("write a time above 0, such as 10ps/B"))
+}
+
+impl RankFlags {
+    /// Whether nothing says how many ranks there are.
+    pub(super) fn is_silent(&self) -> bool {
+        let said = |key| settings().is_ok_and(|s| s.get(key).is_some());
+        self.n.is_none()
+            && self.nodes.is_none()
+            && self.gpus_per_node.is_none()
+            && !["n", "nodes", "gpus_per_node"].into_iter().any(said)
+    }
+
+    /// The same with the settings where nothing was typed.
+    fn settled(&self, machine: &MachineFlags, settings: &Settings) -> Self {
+        let mut flags = self.clone();
+        // N and the nodes are two answers to one question, and both together a third.
+        if self.n.is_none() && self.nodes.is_none() {
+            fill(&mut flags.n, settings, "n");
+            fill(&mut flags.nodes, settings, "nodes");
+        }
+        if self.n.is_none() || self.nodes.is_none() {
+            fill(&mut flags.gpus_per_node, settings, "gpus_per_node");
+        }
+        fill(&mut flags.placement, settings, "placement");
+        if !machine.names_another() {
+            fill(&mut flags.nics_per_node, settings, "nics");
+        }
+        flags
+    }
+
+    /// N where it is given.
+    pub(super) fn count(&self) -> Result<Option<NonZeroU32>> {
+        count("--n", "ranks", self.n.as_ref())
+    }
+
+    /// The same over that many nodes.
+    pub(super) fn with_nodes(self, nodes: u32) -> Self {
+        Self { nodes: Some(nodes.to_string()), ..self }
+    }
+}
+
 impl MachineFlags {
     fn given(&self, ranks: &RankFlags) -> Result<Given> {
         let named = |name: &String| {
@@ -170,7 +226,7 @@ impl MachineFlags {
         let eta_beta = ratio("--eta-beta", self.eta_beta.as_ref())?;
         Ok(Given {
             alpha: value("--alpha", self.alpha.as_ref())?,
-            bandwidth: value("--bw", self.bw.as_ref())?,
+            bandwidth: value("--bw", self.bw.as_ref())?.or(inverse(self.beta.as_ref())?),
             alpha_inter: value("--alpha-inter", self.alpha_inter.as_ref())?,
             bandwidth_inter: value("--bw-inter", self.bw_inter.as_ref())?,
             gamma: value("--gamma", self.gamma.as_ref())?,
@@ -185,19 +241,46 @@ impl MachineFlags {
         })
     }
 
-    /// A built-in machine by its name; anything that looks like a path is read.
-    fn read_profile(&self) -> Result<Option<Profile>> {
-        let Some(name) = &self.profile else { return Ok(None) };
-        let flag = || format!("--profile {name}");
-        if !name.contains('/') && !name.ends_with(".toml") {
-            return Profile::builtin(name).map(Some).map_err(|e| e.at(flag()));
+    /// Whether the flags name a machine of their own, so that no settled figure is of it.
+    fn names_another(&self) -> bool {
+        let rate = self.bw.is_some() || self.beta.is_some();
+        self.profile.is_some() || self.alpha.is_some() && rate
+    }
+
+    /// The same with the settings where nothing was typed.
+    fn settled(&self, settings: &Settings) -> Self {
+        let mut flags = self.clone();
+        fill(&mut flags.ports, settings, "ports");
+        if !self.names_another() {
+            fill(&mut flags.alpha, settings, "alpha");
+            if self.beta.is_none() {
+                fill(&mut flags.bw, settings, "bw");
+            }
+            fill(&mut flags.alpha_inter, settings, "alpha_inter");
+            fill(&mut flags.bw_inter, settings, "bw_inter");
+            fill(&mut flags.gamma, settings, "gamma");
+            fill(&mut flags.launch, settings, "launch");
         }
-        let text = std::fs::read_to_string(name).map_err(|e| {
-            Error::profile(format!("the profile cannot be read: {e}"))
-                .at(flag())
-                .mend("name a TOML file, or a machine such as dgx-h100")
-        })?;
-        Profile::parse(&text, name).map(Some)
+        flags
+    }
+
+    /// The machine that is named, and by whom; none where figures make one or nobody names any.
+    fn read_profile(&self, settings: &Settings) -> Result<Option<(Profile, &'static str)>> {
+        if let Some(name) = &self.profile {
+            let found = find(name).map_err(|e| e.at(format!("--profile {name}")))?;
+            return Ok(Some((found, "--profile")));
+        }
+        let settled = settings.get("profile").filter(|_| !self.names_another());
+        let Some(Setting { value, from, .. }) = settled else { return Ok(None) };
+        let found = find(value).map_err(|e| e.at(format!("{from}: {value}")))?;
+        Ok(Some((found, from.short())))
+    }
+}
+
+/// Puts in what is settled where nothing was typed.
+fn fill(flag: &mut Option<String>, settings: &Settings, key: &str) {
+    if flag.is_none() {
+        *flag = settings.get(key).map(|s| s.value.clone());
     }
 }
 
@@ -225,7 +308,7 @@ impl ParamFlags {
     }
 }
 
-/// The query that all these flags make.
+/// The one query that all these flags make.
 pub(super) fn query(
     collective: Collective,
     size: Bytes,
@@ -233,12 +316,67 @@ pub(super) fn query(
     machine: &MachineFlags,
     params: &ParamFlags,
 ) -> Result<Query> {
-    let given = machine.given(ranks)?;
+    let settled = ranks.settled(machine, settings()?);
+    let n = count("--n", "ranks", settled.n.as_ref())?;
+    placed(collective, size, n, ranks, machine, params)
+}
+
+/// A query for every number of ranks that --n names.
+pub(super) fn queries(
+    collective: Collective,
+    size: Bytes,
+    ranks: &RankFlags,
+    machine: &MachineFlags,
+    params: &ParamFlags,
+) -> Result<Vec<Query>> {
+    let settled = ranks.settled(machine, settings()?);
+    let counts = rank_counts(settled.n.as_ref())?;
+    counts.into_iter().map(|n| placed(collective, size, n, ranks, machine, params)).collect()
+}
+
+/// The most rank counts of a sweep.
+const MOST_COUNTS: usize = 1000;
+
+/// One count, `2..1024` doubling, or `2,4,8`.
+fn rank_counts(text: Option<&String>) -> Result<Vec<Option<NonZeroU32>>> {
+    let Some(text) = text else { return Ok(vec![None]) };
+    let one = |part: &str| count("--n", "ranks", Some(&part.trim().to_owned()));
+    let Some((first, last)) = text.split_once("..") else {
+        let parts: Vec<&str> = text.split(',').collect();
+        if parts.len() > MOST_COUNTS {
+            return Err(Error::input(format!("more than {MOST_COUNTS} rank counts")).at("--n"));
+        }
+        return parts.into_iter().map(one).collect();
+    };
+    let (Some(first), Some(last)) = (one(first)?, one(last.trim_start_matches('='))?) else {
+        return Ok(vec![None]);
+    };
+    if first > last {
+        return Err(Error::input(format!("`{text}` has no ranks"))
+            .at(format!("--n {text}"))
+            .mend("write the smaller number first, as 2..1024"));
+    }
+    let doubled = std::iter::successors(Some(first.get()), |n| n.checked_mul(2));
+    Ok(doubled.take_while(|n| *n <= last.get()).map(NonZeroU32::new).collect())
+}
+
+fn placed(
+    collective: Collective,
+    size: Bytes,
+    n: Option<NonZeroU32>,
+    ranks: &RankFlags,
+    machine: &MachineFlags,
+    params: &ParamFlags,
+) -> Result<Query> {
+    let settings = settings()?;
+    let ranks = &ranks.settled(machine, settings);
+    let named = machine.read_profile(settings)?;
+    let given = machine.settled(settings).given(ranks)?;
     let layout = Layout {
-        ranks: count("--n", "ranks", ranks.n.as_ref())?,
+        ranks: n,
         nodes: count("--nodes", "nodes", ranks.nodes.as_ref())?,
         per_node: count("--gpus-per-node", "ranks a node", ranks.gpus_per_node.as_ref())?,
     };
-    let machine = Machine::new(machine.read_profile()?, &given)?;
+    let machine = Machine::new(named, &given, collective)?;
     Query::new(machine, collective, size, layout, params.params()?)
 }

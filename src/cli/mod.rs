@@ -1,9 +1,14 @@
 //! The command line: what was typed becomes a query, the engine answers, a renderer prints.
 
 mod batch;
+mod convert;
+mod config;
 mod cost;
 mod crossover;
+mod explain;
 mod flags;
+mod profiles;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -55,6 +60,14 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
+    /// Why: an algorithm derived, a collective with its algorithms, a topic
+    Explain(explain::Args),
+    /// The machines that are known, one of them, or what is wrong with a description
+    Profiles(profiles::Args),
+    /// What is settled without flags, and who said so
+    Config(config::Args),
+    /// Time, algbw, busbw, and sizes as tools count them, into each other
+    Convert(convert::Args),
     /// Questions as JSON Lines on standard input, answers on standard output
     Batch(batch::Args),
 }
@@ -65,6 +78,8 @@ enum Stop {
     Refused(Error),
     /// Standard output or input failed.
     Io(io::Error),
+    /// A check failed; its findings are written.
+    Failed,
 }
 
 impl From<Error> for Stop {
@@ -79,7 +94,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Runs the command: 0 answered, 2 bad usage or input, 5 the output was lost.
+/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 5 the output was lost.
 ///
 /// A reader that closes the pipe has seen enough: that is success.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -91,10 +106,15 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let done = cli.verb.run(&mut out).and_then(|()| out.flush().map_err(Stop::Io));
-    match done {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let done = if terminal::is_ascii_only() {
+        cli.verb.run(&mut terminal::Ascii::new(&mut out))
+    } else {
+        cli.verb.run(&mut out)
+    };
+    match done.and_then(|()| out.flush().map_err(Stop::Io)) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Failed) => ExitCode::from(1),
         Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");
@@ -136,6 +156,10 @@ impl Verb {
             Self::Sendrecv(args) => args.run(C::SendRecv, out),
             Self::Barrier(args) => args.run(C::Barrier, out),
             Self::Crossover(args) => args.run(out),
+            Self::Explain(args) => args.run(out),
+            Self::Profiles(args) => args.run(out),
+            Self::Config(args) => args.run(out),
+            Self::Convert(args) => args.run(out),
             Self::Batch(args) => args.run(out),
         }
     }

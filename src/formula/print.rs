@@ -258,8 +258,15 @@ fn six_digits(quantity: &impl Display) -> String {
     let exact = format!("{quantity:.15}");
     let Some((number, unit)) = exact.split_once(' ') else { return exact };
     let Ok(value) = number.parse::<f64>() else { return exact };
-    let digits_before = value.abs().max(1e-15).log10().floor() as i32 + 1;
-    let decimals = (6 - digits_before).max(0) as usize;
+    // Decimals until six digits stand behind the leading zeros.
+    let mut decimals = 5;
+    let mut scale = value.abs();
+    while scale >= 10.0 && decimals > 0 {
+        (scale, decimals) = (scale / 10.0, decimals - 1);
+    }
+    while scale < 1.0 && scale > 0.0 && decimals < 20 {
+        (scale, decimals) = (scale * 10.0, decimals + 1);
+    }
     let number = format!("{value:.decimals$}");
     let number = if number.contains('.') {
         number.trim_end_matches('0').trim_end_matches('.')

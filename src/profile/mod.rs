@@ -2,32 +2,34 @@
 //!
 //! A profile is a TOML file. A figure that is not there is unknown; it is never zero.
 
+mod builtin;
+mod check;
+mod figure;
 mod measured;
 
-pub use measured::{How, Measured};
+pub use check::{Asked, Finding, Kind, Need, Severity, check};
+pub use figure::{Amount, Figure};
+pub use measured::{Date, How, Measured};
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroU32;
 
-use serde::Deserialize;
+use serde::de::{self, Deserialize, Deserializer};
 
+use crate::collective::Collective;
 use crate::error::{Error, Result, nearest};
 use crate::fabric::{Fabric, Switch, Tier};
 use crate::formula::Ports;
+use crate::place::{Document, Refused};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use builtin::{BUILTIN, Builtin};
 
 /// The machine that is asked when none is named.
 pub const DEFAULT: &str = "dgx-h100";
 
-/// The built-in machines: names under which each is found, the first its own, and its text.
-///
-/// Names stand here beside the text so that one answer parses one profile.
-static BUILTIN: &[(&[&str], &str)] = &[(
-    &["dgx-h100", "h100", "h100-ndr", "hgx-h100"],
-    include_str!("../../profiles/dgx-h100.toml"),
-)];
-
 /// A machine.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The version of this format: 1.
@@ -36,22 +38,80 @@ pub struct Profile {
     pub name: String,
     /// One line about it.
     pub title: String,
+    /// Other names of a built-in machine.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The communication library that people run on it.
     #[serde(default)]
     pub library: Option<String>,
+    /// A drawing of who is joined to whom.
+    #[serde(default)]
+    pub picture: Option<String>,
+    /// What to know before its figures are used.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Its links, from the innermost out.
     #[serde(rename = "tier")]
     pub tiers: Vec<Links>,
     /// What a call costs before its first message.
     #[serde(default)]
-    pub launch: Option<Measured<Seconds>>,
+    pub launch: BTreeMap<Call, Measured<Seconds>>,
     /// γ: the time to reduce one byte.
     #[serde(default)]
     pub gamma: Option<Measured<SecondsPerByte>>,
 }
 
+/// The calls whose launch a figure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// Those that have no figure of their own.
+    Any,
+    /// Those of one collective.
+    Of(Collective),
+}
+
+impl Call {
+    /// The key in a file: `any`, `allreduce`.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Of(collective) => collective.id(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Call {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        let every = || [Self::Any].into_iter().chain(Collective::ALL.iter().map(|&c| Self::Of(c)));
+        every().find(|call| call.id() == text).ok_or_else(|| {
+            let known: Vec<String> = every().map(|call| format!("`{}`", call.id())).collect();
+            let known = known.join(", ");
+            de::Error::custom(format!("unknown field `{text}`, expected one of {known}"))
+        })
+    }
+}
+
+/// How transfers that meet at a port share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Discipline {
+    /// One after the other.
+    #[default]
+    Serial,
+    /// All at once, each with its share of the rate.
+    Fair,
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Serial { "serial" } else { "fair" })
+    }
+}
+
 /// Links of one kind.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
     /// The name in reports.
@@ -65,6 +125,9 @@ pub struct Links {
     /// Transfers a rank can make at once; absent: one each way.
     #[serde(default)]
     pub ports: Option<Ports>,
+    /// How transfers share a port; prices do not use it.
+    #[serde(default)]
+    pub discipline: Discipline,
     /// α.
     #[serde(default)]
     pub alpha: Option<Measured<Seconds>>,
@@ -74,13 +137,16 @@ pub struct Links {
     /// The part of that rate which transfers reach; absent: the rate is what they reach.
     #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
+    /// The rate of an exchange over the rate one way; absent: 1 is assumed. Prices do not use it.
+    #[serde(default)]
+    pub duplex_factor: Option<Measured<Ratio>>,
     /// A switch that computes or multicasts.
     #[serde(default)]
     pub switch: Option<SwitchLinks>,
 }
 
 /// What the switch of a tier can do.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchLinks {
     /// It can send one message on to many.
@@ -96,25 +162,29 @@ pub struct SwitchLinks {
 }
 
 impl Profile {
-    /// The built-in machine called `name`.
+    /// The built-in machine called `name`: case and `-`, `_`, `.` do not matter.
     ///
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn builtin(name: &str) -> Result<Self> {
-        let found = BUILTIN.iter().find(|(names, _)| names.contains(&name));
-        let (names, text) = found.ok_or_else(|| {
-            let near = nearest(name, BUILTIN.iter().flat_map(|(names, _)| names.iter().copied()));
-            Error::input(format!("`{name}` is no machine")).mend(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", Self::names().collect::<Vec<_>>().join(", ")),
-            })
-        })?;
-        Self::parse(text, names[0])
+        let found = find(name).ok_or_else(|| unknown(name, std::iter::empty()))?;
+        Self::parse(found.text, found.names[0])
     }
 
-    /// The names of the built-in machines.
+    /// The file of the built-in machine called `name`.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        find(name).map(|found| found.text)
+    }
+
+    /// The names of the built-in machines, in alphabetical order.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        BUILTIN.iter().map(|(names, _)| names[0])
+        BUILTIN.iter().map(|b| b.names[0])
+    }
+
+    /// The names and aliases of all built-in machines.
+    pub fn all_names() -> impl Iterator<Item = &'static [&'static str]> {
+        BUILTIN.iter().map(|b| b.names)
     }
 
     /// Reads a profile; `origin` is the file name that errors repeat.
@@ -122,33 +192,68 @@ impl Profile {
     /// # Errors
     /// No TOML, an unknown key, a figure without unit, no tier: with file, line and column.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
-        let profile: Self = toml::from_str(text).map_err(|e| located(&e, text, origin))?;
-        profile.checked(origin)
+        let profile = Self::read(text).map_err(|refused| refused.error(origin))?;
+        match profile.contradiction() {
+            None => Ok(profile),
+            Some((path, what)) => {
+                let place = Document::parse(text).ok().map(|d| d.value(&path));
+                Err(Refused { what, place, mend: None }.error(origin))
+            }
+        }
     }
 
-    fn checked(self, origin: &str) -> Result<Self> {
-        let refuse = |what: String| Err(Error::profile(what).at(origin.to_owned()));
+    /// Reads the text alone, without looking at what it says.
+    fn read(text: &str) -> std::result::Result<Self, Refused> {
+        toml::from_str(text).map_err(|e| Refused::new(&e, text))
+    }
+
+    /// The first thing, with its path, that no machine can be.
+    fn contradiction(&self) -> Option<(String, String)> {
         if self.schema != 1 {
-            return refuse(format!("schema {} is not known, 1 is", self.schema));
+            return Some(("schema".into(), format!("schema {} is not known, 1 is", self.schema)));
         }
-        let Some((_, inner)) = self.tiers.split_last() else {
-            return refuse("the profile has no tier".to_owned());
-        };
-        if let Some(open) = inner.iter().find(|t| t.span.is_none()) {
-            return refuse(format!("`{}` has no span, and another tier lies outside", open.name));
+        if self.tiers.is_empty() {
+            return Some(("tier".into(), "the profile has no tier".into()));
         }
-        if self.tiers.windows(2).any(|w| w[1].span.is_some_and(|s| Some(s) <= w[0].span)) {
-            return refuse("a tier does not span more ranks than the one inside it".to_owned());
-        }
-        Ok(self)
+        self.tiers.windows(2).enumerate().find_map(|(i, pair)| {
+            let (inner, outer) = (&pair[0], &pair[1]);
+            if inner.span.is_none() {
+                let what =
+                    format!("`{}` has no span, and `{}` lies outside", inner.name, outer.name);
+                return Some((format!("tier.{i}.name"), what));
+            }
+            outer.span.filter(|&span| Some(span) <= inner.span).map(|span| {
+                let (a, b) = (&outer.name, &inner.name);
+                let what = format!("`{a}` spans {span} ranks, no more than `{b}` inside it");
+                (format!("tier.{}.span", i + 1), what)
+            })
+        })
     }
 
-    /// The machine as the engine sees it.
+    /// What a call of a collective costs before its first message.
     #[must_use]
-    pub fn fabric(&self) -> Fabric {
+    pub fn launch_of(&self, collective: Collective) -> Option<&Measured<Seconds>> {
+        self.launch.get(&Call::Of(collective)).or_else(|| self.launch.get(&Call::Any))
+    }
+
+    /// The tier whose domains are nodes: the one below the first that shares NICs where a network
+    /// without end lies outside, else the largest with an end. None on a network alone.
+    #[must_use]
+    pub fn node(&self) -> Option<usize> {
+        let (outermost, inner) = self.tiers.split_last()?;
+        let shared = || self.tiers.iter().skip(1).position(|t| t.nics.is_some());
+        match outermost.span {
+            Some(_) => Some(inner.len()),
+            None => shared().or(inner.len().checked_sub(1)),
+        }
+    }
+
+    /// The machine as the engine sees it for one collective.
+    #[must_use]
+    pub fn fabric(&self, collective: Collective) -> Fabric {
         let mut fabric = Fabric::new(self.tiers.iter().map(Links::tier).collect());
         fabric.gamma = self.gamma.as_ref().map(|g| g.value);
-        fabric.launch = self.launch.as_ref().map_or(Seconds(0.0), |o| o.value);
+        fabric.launch = self.launch_of(collective).map_or(Seconds(0.0), |o| o.value);
         fabric
     }
 }
@@ -178,15 +283,31 @@ impl Links {
     }
 }
 
-/// A TOML error with file, line, column and the line itself.
-fn located(error: &toml::de::Error, text: &str, origin: &str) -> Error {
-    let what = error.message().lines().next().unwrap_or("cannot be read").to_owned();
-    let Some(span) = error.span() else { return Error::profile(what).at(origin.to_owned()) };
-    let before = &text[..span.start.min(text.len())];
-    let line = before.matches('\n').count();
-    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-    let shown = text.lines().nth(line).unwrap_or("").trim();
-    Error::profile(what).at(format!("{origin}:{}:{column}: {shown}", line + 1))
+/// The built-in machine of that name.
+fn find(name: &str) -> Option<&'static Builtin> {
+    BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)))
+}
+
+/// Whether two names mean the same machine: letters and digits count, in either case.
+#[must_use]
+pub fn same(a: &str, b: &str) -> bool {
+    letters(a).eq(letters(b))
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase())
+}
+
+/// The error about a name that neither a built-in machine nor one of `others` has.
+pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Error {
+    let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    Error::input(format!("`{name}` is no machine")).mend(
+        match nearest(&lower, others.chain(known)) {
+            Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
+            None => "`collcost profiles` lists those that are known".to_owned(),
+        },
+    )
 }
 
 #[cfg(test)]
@@ -194,31 +315,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_machine_parses_under_all_its_names() {
-        for (names, _) in BUILTIN {
+    fn every_built_in_machine_is_found_under_the_names_in_its_file() {
+        for Builtin { names, text } in BUILTIN {
+            let profile = Profile::parse(text, names[0]).unwrap();
+            assert_eq!(profile.name, names[0]);
+            assert_eq!(profile.aliases, names[1..], "{}", names[0]);
             for name in *names {
                 assert_eq!(Profile::builtin(name).unwrap().name, names[0]);
+                let typed = name.to_uppercase().replace('-', "_");
+                assert_eq!(Profile::builtin(&typed).unwrap().name, names[0]);
             }
         }
         assert!(Profile::builtin("dgx-h1000").unwrap_err().to_string().contains("`dgx-h100`"));
+        assert!(Profile::names().is_sorted());
     }
 
     #[test]
-    fn every_figure_has_a_source() {
-        for name in Profile::names() {
-            let profile = Profile::builtin(name).unwrap();
-            let sources = profile.tiers.iter().flat_map(|t| {
-                [
-                    t.alpha.as_ref().map(|m| &m.source),
-                    t.bandwidth.as_ref().map(|m| &m.source),
-                    t.efficiency.as_ref().map(|m| &m.source),
-                    t.switch.as_ref().and_then(|s| s.alpha.as_ref()).map(|m| &m.source),
-                    t.switch.as_ref().and_then(|s| s.efficiency.as_ref()).map(|m| &m.source),
-                ]
-            });
-            let own = [profile.launch.as_ref().map(|m| &m.source)];
-            for source in sources.chain(own).flatten() {
-                assert!(source.len() > 10, "{name}: {source}");
+    fn a_name_means_one_machine() {
+        for (i, one) in BUILTIN.iter().enumerate() {
+            for other in &BUILTIN[i + 1..] {
+                for name in one.names {
+                    assert!(!other.names.iter().any(|n| same(n, name)), "{name}");
+                }
             }
         }
     }
@@ -231,5 +349,27 @@ mod tests {
         assert!(e.is_profile());
         assert!(e.to_string().contains("x.toml:7:9: value = \"5\""), "{e}");
         assert!(e.to_string().contains("without unit"), "{e}");
+        assert!(e.to_string().contains("write a time with its unit"), "{e}");
+    }
+
+    #[test]
+    fn a_launch_is_of_its_collective_or_of_any() {
+        let h100 = Profile::builtin("dgx-h100").unwrap();
+        let launch = |collective| h100.launch_of(collective).unwrap().value;
+        assert_eq!(launch(Collective::ReduceScatter), Seconds(4.6e-6));
+        assert_eq!(launch(Collective::Broadcast), Seconds(4.3e-6));
+        assert_eq!(h100.fabric(Collective::ReduceScatter).launch, Seconds(4.6e-6));
+    }
+
+    #[test]
+    fn a_node_is_what_a_network_joins() {
+        let node = |name: &str| {
+            let profile = Profile::builtin(name).unwrap();
+            profile.node().and_then(|i| profile.tiers[i].span).map(NonZeroU32::get)
+        };
+        assert_eq!(node("dgx-h100"), Some(8));
+        assert_eq!(node("l40s-pcie"), Some(8));
+        assert_eq!(node("tpu-v5p"), Some(8960));
+        assert_eq!(node("ib-hdr"), None);
     }
 }

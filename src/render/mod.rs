@@ -1,10 +1,71 @@
 //! Reports as text and JSON.
 
+pub mod columns;
+pub mod convert;
+pub mod document;
+pub mod explain;
+pub mod crossover;
+pub mod profiles;
+pub mod sheet;
+pub mod sweep;
 pub mod table;
 
 use std::io::{self, Write};
 
+use owo_colors::OwoColorize;
 use serde::Serialize;
+
+/// How wide a text may be, and whether in colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the terminal; absent: no limit.
+    pub width: Option<usize>,
+    /// Whether words are coloured.
+    pub color: bool,
+}
+
+impl Look {
+    /// A word that a reader looks for.
+    pub(crate) fn strong(self, word: &str) -> String {
+        if self.color { word.bold().to_string() } else { word.to_owned() }
+    }
+
+    /// What one should take.
+    pub(crate) fn good(self, word: &str) -> String {
+        if self.color { word.green().to_string() } else { word.to_owned() }
+    }
+
+    /// What one should know.
+    pub(crate) fn quiet(self, word: &str) -> String {
+        if self.color { word.dimmed().to_string() } else { word.to_owned() }
+    }
+
+    /// Writes `text` behind `label`, broken at blanks where it is too wide.
+    pub(crate) fn line(self, out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
+        let indent = label.chars().count();
+        let room = self.width.unwrap_or(usize::MAX).saturating_sub(indent).max(20);
+        let mut used = 0;
+        let shown = match label.trim_end() {
+            "take" => self.good(label),
+            "note" => self.quiet(label),
+            _ => self.strong(label),
+        };
+        write!(out, "{shown}")?;
+        for (i, word) in text.split(' ').enumerate() {
+            let length = word.chars().count();
+            if i > 0 && used + 1 + length > room {
+                write!(out, "\n{:indent$}", "")?;
+                used = 0;
+            } else if i > 0 {
+                write!(out, " ")?;
+                used += 1;
+            }
+            write!(out, "{word}")?;
+            used += length;
+        }
+        writeln!(out)
+    }
+}
 
 /// Writes a report as one indented JSON document.
 ///

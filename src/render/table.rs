@@ -2,33 +2,89 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table, presets};
-
 use crate::algorithm::Library;
 use crate::collective::Collective;
-use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
-use crate::report::{Cost, Crossover, MachineView, Row, TierView};
+use super::Look;
+use super::columns;
+use super::sheet::{Cell, Sheet};
+use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::report::{Cost, Flip, MachineView, QuestionView, Row, TierView};
 
 /// Rows shown unless all are asked for.
 const SHOWN: usize = 10;
+
+/// What of the main table is shown, and in which order.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct View<'a> {
+    /// All rows, and why the others do not apply.
+    pub all: bool,
+    /// The columns; absent: the usual ones.
+    pub columns: Option<&'a [&'static str]>,
+    /// Sorted by this column instead of by time.
+    pub sort: Option<&'a str>,
+    /// The reader's terminal.
+    pub look: Look,
+}
 
 /// The main screen.
 ///
 /// # Errors
 /// The writer's.
-pub fn cost(out: &mut impl Write, report: &Cost, all: bool) -> io::Result<()> {
-    heading(out, report)?;
+pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<()> {
+    heading(out, &report.question)?;
     machine(out, &report.machine, report.question.nodes)?;
     writeln!(out)?;
-    let (applies, refused): (Vec<&Row>, Vec<&Row>) =
-        report.algorithms.iter().partition(|r| r.applies);
-    let lines =
-        if all { applies.iter().map(|r| (*r, 0)).collect() } else { select(report, &applies) };
-    writeln!(out, "{}", rows(report, &lines).trim_fmt())?;
+    let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
+    let refused: Vec<&Row> = report.algorithms.iter().filter(|r| !r.applies).collect();
+    let lines = lines(report, &applies, view);
+    let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
+    let titles = lines.iter().map(|(row, alike)| Cell::same(title(report, row, *alike))).collect();
+    let mut sheet = columns::sheet(report, &rows, titles, view.columns);
+    if view.columns.is_none() {
+        narrow(&mut sheet, view.look.width);
+    }
+    sheet.text(out)?;
     let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
-    more(out, applies.len() - shown, &refused, all)?;
+    more(out, applies.len() - shown, &refused, view.all)?;
     writeln!(out)?;
-    verdict(out, report, &applies)
+    verdict(out, report, &applies, view.look)
+}
+
+/// Columns that a narrow terminal can do without, the first to go first.
+const SPARE: &[&str] = &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s"];
+
+/// Leaves out columns until the table fits.
+fn narrow(sheet: &mut Sheet, width: Option<usize>) {
+    let Some(width) = width else { return };
+    for key in SPARE {
+        if sheet.width() <= width {
+            return;
+        }
+        sheet.drop_column(key);
+    }
+}
+
+/// The main table alone, every applicable algorithm in it, for documents and programs.
+#[must_use]
+pub fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
+    let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
+    let lines = lines(report, &applies, &View { all: true, ..*view });
+    let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
+    let titles = rows.iter().map(|r| Cell::named(&title(report, r, 0), r.title));
+    columns::sheet(report, &rows, titles.collect(), view.columns)
+}
+
+fn lines<'a>(report: &Cost, applies: &[&'a Row], view: &View<'_>) -> Vec<(&'a Row, usize)> {
+    let mut rows = applies.to_vec();
+    // The name of the column was checked when it was read.
+    let sorted = view.sort.is_some_and(|by| columns::sort(&mut rows, by).is_ok());
+    if view.all {
+        return rows.into_iter().map(|r| (r, 0)).collect();
+    }
+    if sorted {
+        return rows.into_iter().take(SHOWN).map(|r| (r, 0)).collect();
+    }
+    select(report, &rows)
 }
 
 /// At most ten lines: what the machine's library ships, then the fastest; rows of equal cost share
@@ -61,12 +117,11 @@ fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
 
 /// Whether the machine's library ships it; any library where none is known.
 fn ships(report: &Cost, row: &Row) -> bool {
-    let library = report.machine.library.as_deref();
-    row.ships.iter().any(|s| library.is_none_or(|l| s.starts_with(l)))
+    let known = report.machine.library.as_deref().filter(|l| Library::named(l).is_some());
+    row.ships.iter().any(|s| known.is_none_or(|l| s.starts_with(l)))
 }
 
-fn heading(out: &mut impl Write, report: &Cost) -> io::Result<()> {
-    let q = &report.question;
+pub(super) fn heading(out: &mut impl Write, q: &QuestionView) -> io::Result<()> {
     let collective: Option<Collective> = q.collective.parse().ok();
     write!(out, "{}", collective.map_or(q.collective, Collective::name))?;
     if collective != Some(Collective::Barrier) {
@@ -85,7 +140,7 @@ fn plural(n: u32, word: &str) -> String {
 }
 
 /// One line a tier, each figure with how it was obtained.
-fn machine(out: &mut impl Write, machine: &MachineView, nodes: u32) -> io::Result<()> {
+pub(super) fn machine(out: &mut impl Write, machine: &MachineView, nodes: u32) -> io::Result<()> {
     writeln!(out, "machine {} ({})", machine.name, machine.chosen)?;
     // What lies between nodes does not matter inside one.
     let used = if nodes > 1 { machine.tiers.len() } else { 1 };
@@ -120,41 +175,6 @@ fn figures(tier: &TierView) -> String {
     format!("{alpha}, {rate}{nics}")
 }
 
-fn rows(report: &Cost, rows: &[(&Row, usize)]) -> Table {
-    let tiered = rows.iter().any(|(r, _)| r.tiers.len() > 1);
-    let mut header = vec!["  algorithm", "steps"];
-    if tiered {
-        header.push("NIC MiB");
-    }
-    header.extend(["latency", "bandwidth", "total", "x bound", "busbw"]);
-    let mut units = vec!["", ""];
-    if tiered {
-        units.push("a port");
-    }
-    units.extend(["µs", "µs", "µs", "", "GB/s"]);
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header).add_row(units);
-    for (row, alike) in rows {
-        let mut cells = vec![title(report, row, *alike), row.n_alpha.map_or(String::new(), steps)];
-        if tiered {
-            let outer = row.tiers.iter().skip(1).map(|t| t.port_bytes).fold(0.0, f64::max);
-            cells.push(format!("{:.1}", outer / 1_048_576.0));
-        }
-        cells.extend([
-            micro(row.latency_s),
-            micro(row.bandwidth_s),
-            micro(row.time_s),
-            row.bound_ratio.map_or(String::new(), |r| format!("{:.1}", Ratio(r))),
-            row.busbw.map_or(String::new(), |b| format!("{:.1}", b / 1e9)),
-        ]);
-        table.add_row(cells);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 /// `* ring` where the machine's library ships it, `≤` where the figure is an upper bound.
 fn title(report: &Cost, row: &Row, alike: usize) -> String {
     let star = if ships(report, row) { "*" } else { " " };
@@ -171,14 +191,6 @@ fn title(report: &Cost, row: &Row, alike: usize) -> String {
     format!("{star} {bound}{}{segments}{alike}", row.title)
 }
 
-fn steps(n_alpha: f64) -> String {
-    if n_alpha.fract() == 0.0 { format!("{n_alpha:.0}") } else { format!("{n_alpha:.1}") }
-}
-
-fn micro(seconds: Option<f64>) -> String {
-    seconds.map_or("unknown".to_owned(), |s| format!("{:.1}", s * 1e6))
-}
-
 /// What the table leaves out; with `all` why the rest does not apply.
 fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::Result<()> {
     if all {
@@ -193,42 +205,50 @@ fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::R
     Ok(())
 }
 
-/// The lines below the table: take, paper, flips, trust.
-fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row]) -> io::Result<()> {
+/// The lines below the table: take, paper, flips, notes.
+fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io::Result<()> {
     let by = |id: Option<&str>| id.and_then(|id| rows.iter().find(|r| r.id == id));
-    let library = report.machine.library.as_deref();
-    let library = library.map_or("any library".to_owned(), |id| {
-        Library::named(id).map_or(id.to_owned(), |l| l.to_string())
-    });
-    match by(report.take) {
-        Some(take) => {
-            let share = dominant(take);
-            writeln!(out, "take   {}: the fastest that {library} ships (*){share}", take.title)?;
-        }
-        None => writeln!(out, "take   nothing here is shipped by {library}")?,
-    }
+    let library = library(&report.machine);
+    let take = match by(report.take) {
+        Some(take) => format!("{}: the fastest that {library} ships (*){}", take.title, dominant(take)),
+        None => format!("nothing here is shipped by {library}"),
+    };
+    look.line(out, "take   ", &take)?;
     if let (Some(paper), Some(take)) = (by(report.paper), by(report.take))
         && paper.id != take.id
     {
         let gain = take.time_s.unwrap_or(0.0) / paper.time_s.unwrap_or(1.0);
-        writeln!(out, "paper  {} would be {gain:.2} times faster{}", paper.title, dominant(paper))?;
+        let text = format!("{} would be {gain:.2} times faster{}", paper.title, dominant(paper));
+        look.line(out, "paper  ", &text)?;
     }
     if report.flips.len() > 1 {
-        let flips: Vec<String> = report
-            .flips
-            .iter()
-            .enumerate()
-            .map(|(i, f)| match i {
-                0 => f.title.to_owned(),
-                _ => format!("from {} {}", Volume(f.from_bytes), f.title),
-            })
-            .collect();
-        writeln!(out, "flips  {}", flips.join(", "))?;
+        let flip = |(i, f): (usize, &Flip)| match i {
+            0 => f.title.to_owned(),
+            _ => format!("from {} {}", Volume(f.from_bytes), f.title),
+        };
+        let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
+        look.line(out, "flips  ", &flips.join("; "))?;
     }
     for note in &report.notes {
-        writeln!(out, "note   {note}")?;
+        look.line(out, "note   ", note)?;
+    }
+    let next = format!(
+        "collcost explain {c} {} | crossover {c} | profiles show {}",
+        report.take.or(report.paper).unwrap_or("ring"),
+        report.machine.name,
+        c = report.question.collective,
+    );
+    if report.machine.chosen != "flags" {
+        look.line(out, "next   ", &next)?;
     }
     Ok(())
+}
+
+/// The name of the machine's library in a sentence.
+pub(super) fn library(machine: &MachineView) -> String {
+    machine.library.as_deref().map_or("any library".to_owned(), |id| {
+        Library::named(id).map_or(id.to_owned(), |l| l.to_string())
+    })
 }
 
 /// Which term decides, and how much of the time it is.
@@ -240,27 +260,5 @@ fn dominant(row: &Row) -> String {
     match known.max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((name, t)) if total > 0.0 => format!("; {:.0} % of it is {name}", 100.0 * t / total),
         _ => String::new(),
-    }
-}
-
-/// One crossover.
-///
-/// # Errors
-/// The writer's.
-pub fn crossover(out: &mut impl Write, report: &Crossover) -> io::Result<()> {
-    let Crossover { below, above, ranks, machine, .. } = report;
-    match (report.size_bytes, report.time_s) {
-        (Some(size), Some(time)) => writeln!(
-            out,
-            "{below} wins below {} ({size:.1} bytes), {above} above; both take {} there\n\
-             {ranks} ranks, machine {machine}",
-            Volume(size),
-            Seconds(time),
-        ),
-        _ => writeln!(
-            out,
-            "no crossover: {} is never slower\n{ranks} ranks, machine {machine}",
-            report.always.unwrap_or(below)
-        ),
     }
 }

@@ -178,11 +178,34 @@ pub struct Flip {
     pub title: &'static str,
 }
 
-/// Prices every algorithm of the question.
+impl Cost {
+    /// Leaves out what the machine's library does not ship.
+    pub fn keep_shipped(&mut self) {
+        let library = self.machine.library.clone().unwrap_or_default();
+        self.algorithms.retain(|row| row.ships.iter().any(|s| s.starts_with(&library)));
+        self.paper = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
+        self.flips.clear();
+    }
+}
+
+impl Flip {
+    pub(super) fn new((from, candidate): &(Volume, Candidate)) -> Self {
+        let meta = candidate.algorithm.meta();
+        Self { from_bytes: from.0, id: meta.id, title: meta.title }
+    }
+}
+
+/// Prices every algorithm of the question; in `detail` with what takes longer to say than to
+/// price: their closed forms written out, and the bytes of the busiest rank.
 ///
 /// # Errors
 /// A figure that the question needs is unknown, or the named algorithm does not apply.
-pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Cost> {
+pub fn cost(
+    registry: &Registry,
+    query: &Query,
+    only: Option<&str>,
+    detail: bool,
+) -> Result<Cost> {
     let shape = query.shape;
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);
@@ -200,7 +223,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Co
     };
     let mut algorithms = Vec::with_capacity(ranked.len() + refused.len());
     for one in &ranked {
-        algorithms.push(row(one, query, bound)?);
+        algorithms.push(row(one, query, bound, detail)?);
     }
     algorithms.extend(
         refused
@@ -216,13 +239,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Co
         bound_s: bound.0,
         take: ranked.iter().find(ships).map(|r| r.algorithm.meta().id),
         paper: ranked.first().map(|r| r.algorithm.meta().id),
-        flips: flips
-            .map(|(from, c)| Flip {
-                from_bytes: from.0,
-                id: c.algorithm.meta().id,
-                title: c.algorithm.meta().title,
-            })
-            .collect(),
+        flips: flips.map(|flip| Flip::new(&flip)).collect(),
         notes: notes(query, &algorithms),
         algorithms,
     };
@@ -251,13 +268,14 @@ fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
     }
 }
 
-fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
+fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<Row> {
     let (algorithm, price) = (ranked.algorithm, &ranked.price);
     let shape = query.shape_of(price.segments);
     let size = Volume::from(query.size);
     // It was priced before, so it has this form.
     let phase = algorithm.price_form(&At::numbers(shape), ranked.form).map(|cost| cost.total());
-    let printed = algorithm.print_form(&At::symbols(shape), ranked.form);
+    let printed =
+        if detail { algorithm.print_form(&At::symbols(shape), ranked.form) } else { None };
     let fabric = &query.machine.fabric;
     let total = price.total();
     let tiers = uses(algorithm, &shape, fabric)?;
@@ -275,7 +293,7 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds) -> Result<Row> {
         bound_ratio: (bound.0 > 0.0).then_some(total.0 / bound.0),
         algbw: rate(price.algbw(size)),
         busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
-        bytes_sent: Some(algorithm.sent(&At::numbers(shape)) * size.0),
+        bytes_sent: detail.then(|| algorithm.sent(&At::numbers(shape)) * size.0),
         tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
         guarantee: Some(match (ranked.form, algorithm.guarantee(&shape)) {
             (Form::Paper, _) => "as-printed",
@@ -293,7 +311,7 @@ fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
     TierUse { name, messages: one.messages.0, port_bytes: one.share.0 * size.0 }
 }
 
-fn question(query: &Query) -> QuestionView {
+pub(super) fn question(query: &Query) -> QuestionView {
     QuestionView {
         collective: query.shape.collective.id(),
         ranks: query.shape.ranks,
@@ -305,7 +323,7 @@ fn question(query: &Query) -> QuestionView {
     }
 }
 
-fn machine(machine: &Machine) -> MachineView {
+pub(super) fn machine(machine: &Machine) -> MachineView {
     let tiers = machine.fabric.tiers.iter().zip(&machine.origins).map(|(tier, origin)| TierView {
         name: tier.name.clone(),
         span: tier.span.map(Into::into),
@@ -361,7 +379,7 @@ impl Query {
     }
 
     /// The library that people run on the machine, where one is known.
-    fn library(&self) -> Option<Library> {
+    pub(super) fn library(&self) -> Option<Library> {
         self.machine.library.as_deref().and_then(Library::named)
     }
 }

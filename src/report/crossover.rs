@@ -1,13 +1,15 @@
-//! The size at which one algorithm overtakes another.
+//! Where the best algorithm changes: over sizes or over rank counts, for a pair or for all.
 
 use serde::Serialize;
 
 use crate::algorithm::{Named, Registry};
-use crate::crossover;
-use crate::error::Result;
+use crate::crossover::{crossover as crossing, envelope_in_steps};
+use crate::error::{Error, Result};
+use crate::formula::ceil_lg;
 use crate::price::Prepared;
-use crate::quantity::Volume;
+use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::Query;
+use crate::rank::{Candidate, candidates, rank};
 
 /// Two algorithms and the size where the better of them changes.
 #[derive(Debug, Serialize)]
@@ -30,6 +32,44 @@ pub struct Crossover {
     pub time_s: Option<f64>,
     /// The one that is never slower, where there is no crossover.
     pub always: Option<&'static str>,
+    /// A text's shortcut for tree against ring, α·BW·N/(⌈lg N⌉ − 1), where it speaks of this pair.
+    pub shortcut_bytes: Option<f64>,
+    /// How far the shortcut is off, as a fraction of the exact size.
+    pub shortcut_error: Option<f64>,
+}
+
+/// An interval in which one algorithm is the best.
+#[derive(Debug, Clone, Serialize)]
+pub struct Interval {
+    /// From here on: bytes, or ranks.
+    pub from: f64,
+    /// Up to here; absent: to the end of the range.
+    pub to: Option<f64>,
+    /// The best there.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Its time at the start.
+    pub time_s: f64,
+}
+
+/// The best algorithms over a range, as intervals.
+#[derive(Debug, Serialize)]
+pub struct Intervals {
+    /// `collcost/intervals/1`.
+    pub schema: &'static str,
+    /// The collective's id.
+    pub collective: &'static str,
+    /// The machine's name.
+    pub machine: String,
+    /// `size` or `ranks`.
+    pub over: &'static str,
+    /// N, where sizes vary.
+    pub ranks: Option<u32>,
+    /// M, where ranks vary.
+    pub size_bytes: Option<u64>,
+    /// The intervals in order.
+    pub intervals: Vec<Interval>,
 }
 
 /// Compares two algorithms of the question's collective; the sizes decide which wins below.
@@ -37,30 +77,135 @@ pub struct Crossover {
 /// # Errors
 /// An unknown name, an algorithm that does not apply, an unknown figure.
 pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
-    let prepare = |name: &str| {
-        let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
-        let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
-        Ok((algorithm.meta().id, prepared))
-    };
-    let (a, b) = (prepare(a)?, prepare(b)?);
-    let there = crossover::crossover(&a.1, &b.1).map(|size| (a, b, size));
-    let back = || crossover::crossover(&b.1, &a.1).map(|size| (b, a, size));
+    let a = one(registry, query, a)?;
+    let b = one(registry, query, b)?;
+    let there = crossing(&a.prepared, &b.prepared).map(|size| (a, b, size));
+    let back = || crossing(&b.prepared, &a.prepared).map(|size| (b, a, size));
     let found = there.or_else(back);
     let (below, above) = found.map_or((a, b), |(below, above, _)| (below, above));
     let size = found.map(|(.., size)| size);
-    let faster = if a.1.time(MIDDLE).0 <= b.1.time(MIDDLE).0 { a.0 } else { b.0 };
+    let faster = if a.prepared.time(MIDDLE).0 <= b.prepared.time(MIDDLE).0 { a } else { b };
+    let id = |c: Candidate| c.algorithm.meta().id;
+    let shortcut = shortcut(query, id(below), id(above)).filter(|_| size.is_some());
     Ok(Crossover {
         schema: "collcost/crossover/1",
         collective: query.shape.collective.id(),
         ranks: query.shape.ranks,
         machine: query.machine.name.clone(),
-        below: below.0,
-        above: above.0,
+        below: id(below),
+        above: id(above),
         size_bytes: size.map(|s| s.0),
-        time_s: size.map(|s| above.1.time(s).0),
-        always: size.is_none().then_some(faster),
+        time_s: size.map(|s| above.prepared.time(s).0),
+        always: size.is_none().then_some(id(faster)),
+        shortcut_bytes: shortcut.map(|s| s.0),
+        shortcut_error: shortcut.zip(size).map(|(s, exact)| s.0 / exact.0 - 1.0),
     })
 }
 
 /// Without a crossover the order is the same at every size; this one is as good as any.
 const MIDDLE: Volume = Volume(1_048_576.0);
+
+/// The ring and tree chapter's approximation for many ranks, on one tier (K19: it overstates).
+fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
+    let n = query.shape.ranks;
+    let tier = query.machine.fabric.tiers.first()?;
+    let flat = query.machine.fabric.depth(n).ok()? == 1;
+    if !flat || n < 3 || (below, above) != ("tree", "ring") {
+        return None;
+    }
+    let (Seconds(alpha), Bandwidth(rate)) = (tier.alpha?, tier.bandwidth?);
+    Some(Volume(alpha * rate * f64::from(n) / f64::from(ceil_lg(n) - 1)))
+}
+
+/// The best of all algorithms, or of the named ones, as the size grows.
+///
+/// # Errors
+/// As [`crossover`].
+pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
+    let ready = chosen(registry, query, names)?;
+    // Many steps: a winner that holds for less than a sixteenth of an octave is of no use.
+    let winners = envelope_in_steps(&ready, Volume(1.0), Volume(1_099_511_627_776.0), 16);
+    let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
+    let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
+    Ok(Intervals {
+        schema: "collcost/intervals/1",
+        collective: query.shape.collective.id(),
+        machine: query.machine.name.clone(),
+        over: "size",
+        ranks: Some(query.shape.ranks),
+        size_bytes: None,
+        intervals: join(&starts, time),
+    })
+}
+
+/// The best of all algorithms, or of the named ones, for each of `queries`, which differ in their
+/// ranks; neighbours with the same best make one interval.
+///
+/// # Errors
+/// As [`crossover`]; no query at all.
+pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
+    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let mut intervals: Vec<Interval> = Vec::new();
+    for query in queries {
+        let ready = chosen(registry, query, names)?;
+        let ranked = rank(&ready, Volume::from(query.size));
+        let Some(best) = ranked.first() else { continue };
+        let meta = best.algorithm.meta();
+        let n = f64::from(query.shape.ranks);
+        match intervals.last_mut() {
+            Some(last) if last.id == meta.id => last.to = Some(n),
+            _ => intervals.push(Interval {
+                from: n,
+                to: Some(n),
+                id: meta.id,
+                title: meta.title,
+                time_s: best.price.total().0,
+            }),
+        }
+    }
+    Ok(Intervals {
+        schema: "collcost/intervals/1",
+        collective: first.shape.collective.id(),
+        machine: first.machine.name.clone(),
+        over: "ranks",
+        ranks: None,
+        size_bytes: Some(first.size.0),
+        intervals,
+    })
+}
+
+fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
+    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
+    let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
+    Ok(Candidate { algorithm, form, prepared })
+}
+
+/// The named candidates as far as they apply to these ranks; all where none is named.
+fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
+    if names.is_empty() {
+        return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
+    }
+    let mut ready = Vec::new();
+    for name in names {
+        // An unknown name is an error for any ranks; that one does not apply to some is not.
+        registry.find(query.shape.collective, name)?;
+        match one(registry, query, name) {
+            Ok(candidate) => ready.push(candidate),
+            Err(e) if e.is_unsupported() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(ready)
+}
+
+fn join(starts: &[(f64, Candidate)], time: impl Fn(f64, &Candidate) -> f64) -> Vec<Interval> {
+    let next = starts.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
+    let interval = |((from, c), to): (&(f64, Candidate), Option<f64>)| Interval {
+        from: *from,
+        to,
+        id: c.algorithm.meta().id,
+        title: c.algorithm.meta().title,
+        time_s: time(*from, c),
+    };
+    starts.iter().zip(next).map(interval).collect()
+}

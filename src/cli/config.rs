@@ -1,0 +1,125 @@
+//! `collcost config`, and where settings are looked for.
+//!
+//! The nearest wins: flags, `COLLCOST_PROFILE`, `collcost.toml` in this folder or above, the user's
+//! `config.toml`. Only the command looks there; the library reads no file and no environment.
+
+use std::env;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::Stop;
+use super::terminal::look;
+use collcost::config::{Layer, Settings};
+use collcost::error::{Error, Result};
+use collcost::{render, report};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// table or json
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+}
+
+/// How a report is written that is no sheet.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    Table,
+    Json,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let found = find()?;
+        let report = report::config(&found.settings, found.files);
+        match self.format.unwrap_or(Format::Table) {
+            Format::Table => render::profiles::config(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        Ok(())
+    }
+}
+
+/// The machine that the environment names.
+const VARIABLE: &str = "COLLCOST_PROFILE";
+
+/// The file of a project.
+const PROJECT: &str = "collcost.toml";
+
+/// Folders above this one that are looked at.
+const MOST_FOLDERS: usize = 32;
+
+struct Found {
+    settings: Settings,
+    /// The files that may speak, with whether they are there.
+    files: Vec<(String, bool)>,
+}
+
+/// What is settled beside the flags; looked for once.
+///
+/// # Errors
+/// A file that cannot be read, with its line.
+pub(super) fn settings() -> Result<&'static Settings> {
+    static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
+    let found = SETTINGS.get_or_init(|| find().map(|found| found.settings));
+    found.as_ref().map_err(Clone::clone)
+}
+
+fn find() -> Result<Found> {
+    let mut layers = Vec::new();
+    if let Some(name) = env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
+        layers.push(Layer::environment(VARIABLE, &name.to_string_lossy()));
+    }
+    let mut files = Vec::new();
+    // Without a working folder there is no project.
+    let here = env::current_dir().ok();
+    let project = here.map(|here| project(&here)).transpose()?.flatten();
+    let name = project.as_ref().map_or(PROJECT, |(name, _)| name);
+    files.push((name.to_owned(), project.is_some()));
+    if let Some((name, text)) = project {
+        layers.push(Layer::parse(&text, &name)?);
+    }
+    if let Some(path) = folder().map(|folder| folder.join("config.toml")) {
+        let name = path.to_string_lossy().into_owned();
+        let text = read(&path, &name)?;
+        files.push((name.clone(), text.is_some()));
+        if let Some(text) = text {
+            layers.push(Layer::parse(&text, &name)?);
+        }
+    }
+    Ok(Found { settings: Settings::new(layers), files })
+}
+
+/// The nearest `collcost.toml`, up to a folder with `.git` or the home folder.
+fn project(here: &Path) -> Result<Option<(String, String)>> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    for folder in here.ancestors().take(MOST_FOLDERS) {
+        let path = folder.join(PROJECT);
+        let name = if folder == here { PROJECT.into() } else { path.to_string_lossy().into_owned() };
+        if let Some(text) = read(&path, &name)? {
+            return Ok(Some((name, text)));
+        }
+        if home.as_deref() == Some(folder) || folder.join(".git").exists() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// The user's own folder of settings and machines.
+pub(super) fn folder() -> Option<PathBuf> {
+    let variable = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let base = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
+    base.map(|base| base.join("collcost"))
+}
+
+/// A file's text; none where there is no such file.
+fn read(path: &Path, name: &str) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(Error::input(format!("the settings cannot be read: {e}"))
+            .at(name.to_owned())
+            .mend("make it readable, or remove it")),
+    }
+}

@@ -1,0 +1,163 @@
+//! `collcost convert`: time, algbw, busbw, and sizes as tools count them.
+
+use std::io::Write;
+
+use super::Stop;
+use super::flags::{count, value};
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::render::{self, explain::Notation};
+use collcost::report::convert::{Amount, Conversion, Kind, convert};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost convert 120GB/s algbw busbw reducescatter -n 16
+  collcost convert 5ms time busbw allreduce -n 64 --size 1GiB
+  collcost convert 64MiB osu nccl-tests allgather -n 16
+  collcost convert 391GB/s busbw alltoall -n 16 -g 8 --nics-per-node 4")]
+pub(super) struct Args {
+    /// A number with unit, what it is, what is wanted, a collective
+    ///
+    /// Names: time, algbw, busbw, deepspeed, old-nccl-tests; for sizes nccl-tests, nccl, torch,
+    /// mpi, osu, imb, oneccl, mpich, openmpi. `algbw:busbw` is both in one word, and so is
+    /// 'algbw->busbw', in quotes: without them the shell writes to a file.
+    #[arg(value_name = "WORD", required = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+    /// Ranks
+    #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", allow_hyphen_values = true)]
+    n: Option<String>,
+    /// Ranks on each node, to see what a NIC carries
+    #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
+    gpus_per_node: Option<String>,
+    /// NICs that the ranks of a node share; without it each has its own
+    #[arg(long, value_name = "K", allow_hyphen_values = true)]
+    nics_per_node: Option<String>,
+    /// M as nccl-tests counts it, between a rate and a time
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// The rate of a port, to compare busbw with
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    peak: Option<String>,
+    /// text, markdown, latex or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true, hide_default_value = true)]
+    format: Format,
+}
+
+/// How a conversion is written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    #[value(alias = "table")]
+    Text,
+    Markdown,
+    Latex,
+    Json,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let place = format!("convert {}", self.words.join(" "));
+        let report = self
+            .conversion()
+            .and_then(|asked| convert(&Registry::builtin(), &asked))
+            .map_err(|e| e.at(place))?;
+        let notation = match self.format {
+            Format::Text => Notation::Text,
+            Format::Markdown => Notation::Markdown,
+            Format::Latex => Notation::Latex,
+            Format::Json => return Ok(render::json(out, &report)?),
+        };
+        Ok(render::convert::converted(out, &report, notation)?)
+    }
+
+    fn conversion(&self) -> Result<Conversion> {
+        let words = sorted(&self.words)?;
+        let ranks = count("--n", "ranks", self.n.as_ref())?;
+        let ranks = ranks
+            .ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
+        let mut kinds = words.kinds.into_iter();
+        let from = match (kinds.next(), words.amount) {
+            (Some(from), _) => from,
+            (None, Amount::Time(_)) => Kind::Time,
+            (None, Amount::Size(_)) => Kind::Size(collcost::report::convert::Tool::NcclTests),
+            (None, Amount::Rate(rate)) => {
+                return Err(Error::input(format!("{rate}: algbw or busbw?"))
+                    .mend("say what it is: 120GB/s algbw"));
+            }
+        };
+        let to = kinds.next();
+        if let Some(more) = kinds.next() {
+            return Err(Error::input(format!("`{}` is one too many", more.id()))
+                .mend("say what the number is, and what is wanted"));
+        }
+        Ok(Conversion {
+            collective: words.collective.unwrap_or(Collective::AllReduce),
+            ranks,
+            per_node: count("--gpus-per-node", "ranks a node", self.gpus_per_node.as_ref())?,
+            nics: count("--nics-per-node", "NICs", self.nics_per_node.as_ref())?,
+            amount: words.amount,
+            from,
+            to,
+            size: value("--size", self.size.as_ref())?,
+            peak: value("--peak", self.peak.as_ref())?,
+        })
+    }
+}
+
+/// The words by what they are; their order says only which kind is given and which is wanted.
+struct Sorted {
+    amount: Amount,
+    kinds: Vec<Kind>,
+    collective: Option<Collective>,
+}
+
+fn sorted(words: &[String]) -> Result<Sorted> {
+    let (mut amount, mut kinds, mut collective) = (None, Vec::new(), None);
+    for word in words {
+        if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            if amount.replace(read(word)?).is_some() {
+                return Err(Error::input(format!("`{word}` is a second number"))
+                    .mend("give a size beside it with --size"));
+            }
+            continue;
+        }
+        if let Some(kind) = word.strip_suffix('-').and_then(|w| w.parse::<Kind>().ok()) {
+            let kind = kind.id();
+            return Err(Error::input(format!("the shell took what follows `{word}` for a file"))
+                .mend(format!("write {kind}:busbw, or quote '{kind}->busbw'")));
+        }
+        for part in word.split([':', '→']).flat_map(|p| p.split("->")) {
+            match (part, part.parse::<Kind>(), part.parse::<Collective>()) {
+                ("to" | "in" | "from" | "as" | "", ..) => {}
+                (_, Ok(kind), _) => kinds.push(kind),
+                (_, _, Ok(found)) if collective.is_none() => collective = Some(found),
+                (_, _, Ok(_)) => {
+                    return Err(Error::input(format!("`{part}` is a second collective"))
+                        .mend("name one"));
+                }
+                (_, Err(error), _) => return Err(error),
+            }
+        }
+    }
+    let amount = amount.ok_or_else(|| {
+        Error::input("there is no number to convert").mend("begin with one: 120GB/s, 5ms or 1GiB")
+    })?;
+    Ok(Sorted { amount, kinds, collective })
+}
+
+/// A rate, a time or a size, by its unit.
+fn read(word: &str) -> Result<Amount> {
+    if let Ok(rate) = word.parse::<Bandwidth>() {
+        return Ok(Amount::Rate(rate));
+    }
+    if let Ok(size) = word.parse::<Bytes>() {
+        return Ok(Amount::Size(size));
+    }
+    if let Ok(time) = word.parse::<Seconds>() {
+        return Ok(Amount::Time(time));
+    }
+    Err(Error::input(format!("`{word}` is no rate, no time and no size"))
+        .mend("write 120GB/s, 960Gb/s, 5ms or 1GiB"))
+}

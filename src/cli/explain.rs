@@ -1,0 +1,136 @@
+//! `collcost explain`: an algorithm derived, a collective with its algorithms, or a topic.
+
+use std::io::Write;
+
+use super::Stop;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::notes;
+use collcost::quantity::Bytes;
+use collcost::query::Query;
+use collcost::render::{self, explain::Notation};
+use collcost::report::explain::{self, Explanation};
+use collcost::size_is::SizeIs;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A collective, a topic such as busbw or map, or a contradiction such as K4
+    what: String,
+    /// An algorithm of the collective, and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The algorithm as an option
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// The size as an option; 16MiB stands for it where none is given
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// text, markdown, latex or json
+    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true, hide_default_value = true)]
+    format: Format,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+/// How an explanation is written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    #[value(alias = "table")]
+    Text,
+    Markdown,
+    Latex,
+    Json,
+}
+
+/// The size where none is given.
+const SIZE: Bytes = Bytes(16 << 20);
+
+/// Nodes where one is not enough for the algorithm and none were asked.
+const NODES: u32 = 8;
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let format = self.format;
+        let report = self.explanation()?;
+        let notation = match format {
+            Format::Text => Notation::Text,
+            Format::Markdown => Notation::Markdown,
+            Format::Latex => Notation::Latex,
+            Format::Json => return Ok(render::json(out, &report)?),
+        };
+        Ok(render::explain::explanation(out, &report, notation)?)
+    }
+
+    fn explanation(mut self) -> Result<Explanation> {
+        let place = format!("explain {}", self.what);
+        if let Some(contradiction) = notes::contradiction(&self.what) {
+            return Ok(explain::contradiction(contradiction));
+        }
+        let Ok(collective) = self.what.parse::<Collective>() else {
+            let ranks = self.ranks.count()?;
+            let algorithm = self.algorithm.as_ref().or(self.words.first());
+            return explain::topic(&self.what, ranks, algorithm.map(String::as_str))
+                .map_err(|e| e.at(place));
+        };
+        let registry = Registry::builtin();
+        self.sort_words(&registry, collective)?;
+        let sized = self.size.is_some();
+        let Some(name) = self.algorithm.take() else {
+            let query = self.query(collective)?;
+            return explain::collective(&registry, &query, sized).map_err(|e| e.at(place));
+        };
+        let place = |e: Error| e.at(format!("explain {} {name}", self.what));
+        let query = self.query(collective)?;
+        let report = explain::algorithm(&registry, &query, &name);
+        // Nobody said how many nodes, and one is not enough for it.
+        let retry = matches!(&report, Err(e) if e.is_unsupported()) && self.ranks.is_silent();
+        if retry {
+            self.ranks = std::mem::take(&mut self.ranks).with_nodes(NODES);
+            let several = self.query(collective);
+            if let Ok(report) = several.and_then(|q| explain::algorithm(&registry, &q, &name)) {
+                return Ok(report);
+            }
+        }
+        report.map_err(place)
+    }
+
+    /// Tells sizes from algorithms among the words: `allreduce 1G`, `allreduce ring 1G`.
+    fn sort_words(&mut self, registry: &Registry, collective: Collective) -> Result<()> {
+        for word in std::mem::take(&mut self.words) {
+            let known = registry.find(collective, &word).is_ok();
+            let slot = if !known && word.parse::<Bytes>().is_ok() {
+                &mut self.size
+            } else {
+                &mut self.algorithm
+            };
+            if let Some(other) = slot.replace(word) {
+                return Err(Error::input(format!("`{other}` is one too many"))
+                    .at(format!("explain {}", self.what))
+                    .mend("give one algorithm and one size"));
+            }
+        }
+        Ok(())
+    }
+
+    fn query(&self, collective: Collective) -> Result<Query> {
+        let size = match collective {
+            Collective::Barrier => Bytes(0),
+            _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
+        };
+        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
+        let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
+        query.size = counts.total(collective, query.shape.ranks, size).map_err(|e| {
+            e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")))
+        })?;
+        Ok(query)
+    }
+}

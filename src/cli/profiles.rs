@@ -1,0 +1,205 @@
+//! `collcost profiles`: the machines that are known, one of them, and what is wrong with a file.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Stop;
+use super::config::{Format, folder};
+use super::terminal::look;
+use collcost::config::is_file;
+use collcost::error::{Error, Result};
+use collcost::profile::{self, Asked, Date, Need, Profile, same};
+use collcost::report::{self, Entry};
+use collcost::{profile::check, render};
+
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// table, markdown, csv or json
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    format: ListFormat,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// One machine: every figure with how it was obtained, from where, and what is unknown
+    Show(Show),
+    /// What is missing, contradictory, suspicious or unsourced in a description
+    Check(Check),
+}
+
+#[derive(clap::Args)]
+struct Show {
+    /// A machine, or a profile's file
+    #[arg(value_name = "NAME|FILE")]
+    name: String,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+struct Check {
+    /// Profiles to check: files, or machines that are known
+    #[arg(value_name = "FILE", required_unless_present = "builtin")]
+    files: Vec<String>,
+    /// All built-in machines
+    #[arg(long)]
+    builtin: bool,
+    /// Figures that must be there: alpha, efficiency, launch, gamma
+    #[arg(long, value_name = "FIGURES", value_delimiter = ',')]
+    need: Vec<String>,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ListFormat {
+    Table,
+    Markdown,
+    Csv,
+    Json,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        match self.what {
+            Some(What::Show(show)) => show.run(out),
+            Some(What::Check(check)) => check.run(out),
+            None => list(self.format, out),
+        }
+    }
+}
+
+fn list(format: ListFormat, out: &mut impl Write) -> std::result::Result<(), Stop> {
+    let mut entries = Vec::new();
+    for name in Profile::names() {
+        entries.push(Entry::new(&Profile::builtin(name)?, BUILT_IN));
+    }
+    for (name, path) in own() {
+        let file = path.to_string_lossy();
+        match find(&file) {
+            Ok(profile) => entries.push(Entry { name, ..Entry::new(&profile, &file) }),
+            Err(why) => entries.push(Entry {
+                name,
+                title: format!("unreadable: {}", why.what()),
+                aliases: Vec::new(),
+                library: None,
+                tiers: Vec::new(),
+                origin: file.into_owned(),
+            }),
+        }
+    }
+    let report = report::profiles(entries);
+    match format {
+        ListFormat::Table => render::profiles::list(&report, look().width).text(out)?,
+        ListFormat::Markdown => render::profiles::list(&report, None).markdown(out)?,
+        ListFormat::Csv => render::profiles::list(&report, None).csv(out)?,
+        ListFormat::Json => render::json(out, &report)?,
+    }
+    Ok(())
+}
+
+impl Show {
+    fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let place = || format!("profiles show {}", self.name);
+        let (origin, text) = text_of(&self.name).map_err(|e| e.at(place()))?;
+        let report = report::profile(&Profile::parse(&text, &origin)?, &shown(&origin));
+        match self.format {
+            Format::Table => render::profiles::show(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        Ok(())
+    }
+}
+
+impl Check {
+    fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let need = |n: &String| n.parse().map_err(|e: Error| e.at(format!("--need {n}")));
+        let need = self.need.iter().map(need).collect::<Result<Vec<Need>>>()?;
+        let asked = Asked { today: today(), need: &need };
+        let builtin = Profile::names().filter(|_| self.builtin).map(str::to_owned);
+        let mut files = Vec::new();
+        for name in self.files.iter().cloned().chain(builtin) {
+            let place = || format!("profiles check {name}");
+            let (origin, text) = text_of(&name).map_err(|e| e.at(place()))?;
+            let figures = Profile::parse(&text, &origin).map_or(0, |p| p.figures().count());
+            files.push((origin, figures, check(&text, &asked)));
+        }
+        let report = report::profiles_check(files);
+        match self.format {
+            Format::Table => render::profiles::check(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        out.flush()?;
+        if report.errors > 0 { Err(Stop::Failed) } else { Ok(()) }
+    }
+}
+
+/// The day by this computer's clock; none where it stands before 1970.
+fn today() -> Option<Date> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch)
+}
+
+const BUILT_IN: &str = "built in";
+
+/// `built in`, or the file.
+fn shown(origin: &str) -> String {
+    if is_file(origin) { origin.to_owned() } else { BUILT_IN.to_owned() }
+}
+
+/// The machine of that name or in that file.
+///
+/// # Errors
+/// None such, with the nearest name; or a description that is refused, with its line.
+pub(super) fn find(name: &str) -> Result<Profile> {
+    let (origin, text) = text_of(name)?;
+    Profile::parse(&text, &origin)
+}
+
+/// The name that errors repeat and the text of a machine: a file, one of the user's own, or built in.
+fn text_of(name: &str) -> Result<(String, Cow<'static, str>)> {
+    if is_file(name) {
+        return read(name);
+    }
+    // Only one file is looked for; the folder is listed when nothing else has the name.
+    if let Some(path) = folder().map(|f| f.join(format!("profiles/{name}.toml")))
+        && path.is_file()
+    {
+        return read(&path.to_string_lossy());
+    }
+    if let Some(text) = Profile::builtin_text(name) {
+        return Ok((name.to_owned(), Cow::Borrowed(text)));
+    }
+    let own = own();
+    if let Some((_, path)) = own.iter().find(|(known, _)| same(known, name)) {
+        return read(&path.to_string_lossy());
+    }
+    Err(profile::unknown(name, own.iter().map(|(known, _)| known.as_str())))
+}
+
+fn read(file: &str) -> Result<(String, Cow<'static, str>)> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Error::profile(format!("the profile cannot be read: {e}"))
+            .mend("name a TOML file, or a machine such as dgx-h100")
+    })?;
+    Ok((file.to_owned(), Cow::Owned(text)))
+}
+
+/// The user's own machines: names and files, in alphabetical order.
+fn own() -> Vec<(String, PathBuf)> {
+    let Some(folder) = folder().map(|f| f.join("profiles")) else { return Vec::new() };
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|f| f.path());
+    let toml = files.filter(|path| path.extension().is_some_and(|e| e == "toml"));
+    let mut own: Vec<(String, PathBuf)> = toml
+        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path.clone())))
+        .collect();
+    own.sort();
+    own
+}

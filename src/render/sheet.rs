@@ -1,0 +1,206 @@
+//! A table with a heading and units, as text for a terminal, Markdown or CSV.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// One column: its heading, its unit for people, its key for programs.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// The heading.
+    pub heading: String,
+    /// The unit under it.
+    pub unit: String,
+    /// The name in CSV, with its unit.
+    pub key: String,
+    /// Whether it holds words, which stand left; numbers stand right.
+    pub words: bool,
+}
+
+impl Column {
+    /// A column of numbers.
+    #[must_use]
+    pub fn numbers(heading: &str, unit: &str, key: &str) -> Self {
+        let [heading, unit, key] = [heading, unit, key].map(str::to_owned);
+        Self { heading, unit, key, words: false }
+    }
+
+    /// A column of words.
+    #[must_use]
+    pub fn words(heading: &str, key: &str) -> Self {
+        Self { words: true, ..Self::numbers(heading, "", key) }
+    }
+}
+
+/// One cell: for people, and for programs in base units.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub raw: Raw,
+}
+
+/// What a program reads in a cell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Raw {
+    /// The same text as people.
+    #[default]
+    Same,
+    /// Another text.
+    Text(String),
+    /// A number.
+    Number(f64),
+    /// Nothing: it is unknown.
+    Unknown,
+}
+
+impl Cell {
+    /// The same for both.
+    #[must_use]
+    pub fn same(text: impl Into<String>) -> Self {
+        Self { text: text.into(), raw: Raw::Same }
+    }
+
+    /// `text` for people, `raw` for programs.
+    #[must_use]
+    pub fn named(text: &str, raw: &str) -> Self {
+        Self { text: text.to_owned(), raw: Raw::Text(raw.to_owned()) }
+    }
+
+    /// A number, shown as `text`; nothing where it is unknown.
+    #[must_use]
+    pub fn number(value: Option<f64>, text: impl FnOnce(f64) -> String) -> Self {
+        match value {
+            Some(value) => Self { text: text(value), raw: Raw::Number(value) },
+            None => Self { text: "–".to_owned(), raw: Raw::Unknown },
+        }
+    }
+}
+
+impl Cell {
+    /// What a program reads.
+    fn program(&self) -> String {
+        match &self.raw {
+            Raw::Same => self.text.clone(),
+            Raw::Text(text) => text.clone(),
+            Raw::Number(value) => value.to_string(),
+            Raw::Unknown => String::new(),
+        }
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, Default)]
+pub struct Sheet {
+    /// Headings and units.
+    pub columns: Vec<Column>,
+    /// The rows, a cell a column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Sheet {
+    /// For a terminal.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        table.set_header(self.columns.iter().map(|c| &c.heading));
+        if self.columns.iter().any(|c| !c.unit.is_empty()) {
+            table.add_row(self.columns.iter().map(|c| &c.unit));
+        }
+        for row in &self.rows {
+            table.add_row(row.iter().map(|c| &c.text));
+        }
+        for (i, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((u16::from(i > 0), u16::from(i > 0)));
+            if !self.columns[i].words {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        writeln!(out, "{}", table.trim_fmt())
+    }
+
+    /// Columns of a terminal that [`Self::text`] takes.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        let widest = |i: usize| {
+            let cells = self.rows.iter().filter_map(|r| r.get(i)).map(|c| c.text.chars().count());
+            let own = [&self.columns[i].heading, &self.columns[i].unit];
+            cells.chain(own.map(|t| t.chars().count())).max().unwrap_or(0)
+        };
+        let gaps = 2 * self.columns.len().saturating_sub(1);
+        (0..self.columns.len()).map(widest).sum::<usize>() + gaps
+    }
+
+    /// Leaves out the column of that key.
+    pub fn drop_column(&mut self, key: &str) {
+        if let Some(i) = self.columns.iter().position(|c| c.key == key) {
+            self.columns.remove(i);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(i)));
+        }
+    }
+
+    /// As a Markdown table.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        let line = |out: &mut dyn Write, cells: &mut dyn Iterator<Item = String>| {
+            let cells: Vec<String> = cells.map(|c| c.trim().replace('|', "\\|")).collect();
+            writeln!(out, "| {} |", cells.join(" | "))
+        };
+        let heading = |c: &Column| match c.unit.as_str() {
+            "" => c.heading.clone(),
+            unit => format!("{} ({unit})", c.heading.trim()),
+        };
+        line(out, &mut self.columns.iter().map(heading))?;
+        let rule = |c: &Column| if c.words { "---" } else { "---:" }.to_owned();
+        line(out, &mut self.columns.iter().map(rule))?;
+        for row in &self.rows {
+            line(out, &mut row.iter().map(|c| c.text.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// As CSV in base units.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn csv(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(self.columns.iter().map(|c| &c.key))?;
+        for row in &self.rows {
+            writer.write_record(row.iter().map(Cell::program))?;
+        }
+        writer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet() -> Sheet {
+        let cells = vec![Cell::same("a, b"), Cell::number(Some(1.5e-6), |s| format!("{:.1}", s * 1e6))];
+        Sheet { columns: vec![Column::words("name", "name"), Column::numbers("time", "µs", "time_s")], rows: vec![cells] }
+    }
+
+    fn written(write: impl Fn(&Sheet, &mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&sheet(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_table_in_three_notations() {
+        assert_eq!(written(|s, out| s.csv(out)), "name,time_s\n\"a, b\",0.0000015\n");
+        assert_eq!(
+            written(|s, out| s.markdown(out)),
+            "| name | time (µs) |\n| --- | ---: |\n| a, b | 1.5 |\n"
+        );
+        assert_eq!(written(|s, out| s.text(out)), "name  time\n        µs\na, b   1.5\n");
+    }
+}
