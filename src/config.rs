@@ -11,8 +11,8 @@
 //! alpha_inter = "2.4us"
 //! ```
 //!
-//! What lies nearer wins. `[machine]` changes the machine that its own file or one further out
-//! names; under a nearer file's machine it is left out.
+//! What lies nearer wins. `[machine]` and `gpus_per_node` are of the machine that their own file or
+//! one further out names; under a nearer file's machine they are left out.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -21,7 +21,7 @@ use std::str::FromStr;
 
 use toml::de::DeValue;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nearest};
 use crate::fabric::Placement;
 use crate::formula::Ports;
 use crate::place::{Document, Place, advice};
@@ -193,8 +193,11 @@ impl Layer {
 
 /// The section in which the key would be known, or the nearest key of this one.
 fn elsewhere(section: &str, typed: &str, known: &[&str]) -> String {
-    match KEYS.iter().find(|k| k.name == typed && k.section != section) {
-        Some(key) => format!("`{typed}` belongs to [{}]", key.section),
+    let others = KEYS.iter().filter(|k| k.section != section);
+    let near = nearest(typed, others.clone().map(|k| k.name));
+    let key = near.and_then(|near| others.clone().find(|k| k.name == near));
+    match key.filter(|_| nearest(typed, known.iter().copied()).is_none()) {
+        Some(key) => format!("`{}` belongs to [{}]", key.name, key.section),
         None => advice(typed, known),
     }
 }
@@ -241,7 +244,7 @@ impl Settings {
         match key {
             // N and the nodes are two answers to one question.
             "n" | "nodes" => first(&["n", "nodes"]),
-            key if is_figure(key) => first(&["profile"]),
+            key if is_of_machine(key) => first(&["profile"]),
             _ => self.layers.len(),
         }
     }
@@ -256,7 +259,7 @@ impl Settings {
         let all = self.layers.iter().flat_map(|layer| &layer.settings);
         all.filter(|s| self.get(s.key) != Some(s)).map(|s| {
             let instead = self.get(s.key);
-            (s, instead.or_else(|| is_figure(s.key).then(|| self.get("profile")).flatten()))
+            (s, instead.or_else(|| is_of_machine(s.key).then(|| self.get("profile")).flatten()))
         })
     }
 
@@ -266,9 +269,9 @@ impl Settings {
     }
 }
 
-/// Whether a key is a figure of the machine.
-fn is_figure(key: &str) -> bool {
-    KEYS.iter().any(|k| k.name == key && k.section == MACHINE)
+/// Whether a key describes the machine, so that it says nothing about another one.
+fn is_of_machine(key: &str) -> bool {
+    key == "gpus_per_node" || KEYS.iter().any(|k| k.name == key && k.section == MACHINE)
 }
 
 #[cfg(test)]
@@ -316,6 +319,7 @@ mod tests {
             ("[default]\n", "c.toml:1:2", "did you mean `defaults`?"),
             ("profile = \"x\"\n", "c.toml:1:1", "known are defaults, machine"),
             ("[machine]\nprofile = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
+            ("[machine]\nprofil = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
             ("[machine]\nalpha = \"5\"\n", "c.toml:2:9", "without unit"),
             ("[machine]\nalpha = 5.0\n", "c.toml:2:9", "write it in quotes"),
             ("[defaults]\nn = 0\n", "c.toml:2:5", "whole number from 1"),

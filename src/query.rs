@@ -65,6 +65,8 @@ pub struct Machine {
     pub fabric: Fabric,
     /// The tier whose domains are nodes; none on a network alone.
     pub node: Option<usize>,
+    /// Whether a person said how many NICs are in use.
+    pub nics_given: bool,
     /// For each tier, how α and the rate were obtained, and the efficiency put in.
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
@@ -140,6 +142,7 @@ impl Machine {
             launch: profile.launch_of(collective).map(|launch| launch.how),
             fabric: profile.fabric(collective),
             node: profile.node(),
+            nics_given: false,
         }
     }
 
@@ -165,6 +168,7 @@ impl Machine {
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             node: (tiers.len() > 1).then_some(0),
+            nics_given: false,
             fabric: Fabric::new(tiers),
         }
     }
@@ -183,6 +187,7 @@ impl Machine {
         set(&mut fabric.tiers[last], &mut self.origins[last], inter.0, inter.1);
         if given.nics.is_some() {
             fabric.tiers[last].nics = given.nics;
+            self.nics_given = true;
         }
         for tier in &mut fabric.tiers {
             tier.ports = given.ports.unwrap_or(tier.ports);
@@ -256,6 +261,7 @@ impl Query {
             .at(format!("{per_node} ranks a node"))
             .mend(format!("ask for at most {span}")));
         }
+        machine.leave_nics_idle(node, per_node);
         if let (Some(node), Some(ranks)) = (machine.node, NonZeroU32::new(per_node)) {
             for tier in &mut machine.fabric.tiers[..=node] {
                 tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
@@ -278,6 +284,15 @@ impl Query {
 }
 
 impl Machine {
+    /// A rank drives the NICs beside it: fewer ranks a node than it has leave the others' idle.
+    fn leave_nics_idle(&mut self, span: Option<NonZeroU32>, per_node: u32) {
+        let (Some(span), Some(node), false) = (span, self.node, self.nics_given) else { return };
+        if let Some(outer) = self.fabric.tiers.get_mut(node + 1) {
+            let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
+            outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
+        }
+    }
+
     /// NICs over which a pattern can be laid at once; none inside one node.
     fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
         let outer = self.fabric.tiers.last()?;

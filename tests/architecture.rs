@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "report",
         &[
             "algorithm",
+            "batch",
             "bound",
             "collective",
             "crossover",
@@ -51,6 +52,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fabric",
             "notes",
             "presets",
+            "config",
+            "place",
         ],
     ),
     ("render", &["algorithm", "collective", "error", "profile", "quantity", "report"]),

@@ -1,10 +1,25 @@
-//! A machine's description is read or refused with the name of its file.
+//! A machine's description, and a file of settings, is read or refused with the name of its file.
 #![no_main]
 
-use collcost::profile::Profile;
+use collcost::Collective;
+use collcost::config::Layer;
+use collcost::profile::{Asked, Profile, Severity, check};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &str| match Profile::parse(text, "x.toml") {
-    Ok(profile) => assert!(!profile.fabric(collcost::Collective::AllReduce).tiers.is_empty()),
-    Err(why) => assert!(why.to_string().contains("x.toml"), "{why}"),
+fuzz_target!(|text: &str| {
+    let found = check(text, &Asked::default());
+    match Profile::parse(text, "x.toml") {
+        Ok(profile) => assert!(!profile.fabric(Collective::AllReduce).tiers.is_empty()),
+        Err(why) => {
+            assert!(why.to_string().contains("x.toml"), "{why}");
+            // What is refused is never found faultless.
+            assert!(found.iter().any(|f| f.severity == Severity::Error), "{why}");
+        }
+    }
+    for finding in found {
+        assert!(finding.place.line <= text.lines().count().max(1), "{finding:?}");
+    }
+    if let Err(why) = Layer::parse(text, "x.toml") {
+        assert!(why.to_string().contains("x.toml"), "{why}");
+    }
 });

@@ -8,7 +8,7 @@
 //!
 //! ⌈lg N⌉ rounds with the whole vector, at any N, on one full- or half-duplex port. Pipelining
 //! does not help there: P segments take P·⌈lg N⌉ rounds, since the root sends each of them
-//! ⌈lg N⌉ times. With unbounded ports segments overlap in ⌊lg N⌋ + P − 1 rounds (K8 of the notes
+//! ⌈lg N⌉ times. With ⌈lg N⌉ ports or more segments overlap in ⌊lg N⌋ + P − 1 rounds (K8 of the notes
 //! on the textbooks; the textbook prints ⌈lg N⌉ + P − 1 for any fabric, which other schedules
 //! reach: see `circulant`). Scatter and gather halve the blocks: (N − 1)/N·M/BW.
 //!
@@ -45,9 +45,10 @@ impl ClosedForm for Tree {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let slots = match v.shape.ports {
-            Ports::Unbounded => v.floor_lg() + v.p.clone() - F::int(1),
-            _ => v.p.clone() * v.ceil_lg(),
+        let slots = if serves_all(&v.shape) {
+            v.floor_lg() + v.p.clone() - F::int(1)
+        } else {
+            v.p.clone() * v.ceil_lg()
         };
         let volume = slots.clone() / v.p.clone();
         let gamma = if v.shape.collective.reduces() { volume.clone() } else { F::int(0) };
@@ -57,7 +58,7 @@ impl ClosedForm for Tree {
     /// Further ports let a rank serve several children at once, which the form does not count.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         match shape.ports {
-            Ports::Unbounded => Guarantee::Equal,
+            _ if serves_all(shape) => Guarantee::Equal,
             Ports::Full(k) if k.get() == 1 => Guarantee::Equal,
             Ports::Half(k) if k.get() == 1 && shape.segments() == 1 => Guarantee::Equal,
             _ => Guarantee::UpperBound,
@@ -74,9 +75,10 @@ impl ClosedForm for Tree {
             let step = Step::new(count, Share::new(1_u32, p), route);
             emit(if shape.collective.reduces() { step.reducing() } else { step });
         };
-        match shape.ports {
-            Ports::Unbounded => step(floor_lg(shape.ranks) + p - 1, all_edges(shape)),
-            _ => (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k))),
+        if serves_all(shape) {
+            step(floor_lg(shape.ranks) + p - 1, all_edges(shape));
+        } else {
+            (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k)));
         }
     }
 
@@ -170,16 +172,9 @@ impl ClosedForm for Both {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        match v.shape.ports {
-            Ports::Unbounded => {
-                let slots = F::int(2) * v.floor_lg();
-                Cost::new(slots.clone(), slots).reducing(v.floor_lg())
-            }
-            _ => {
-                let slots = F::int(2) * v.ceil_lg();
-                Cost::new(slots.clone(), slots).reducing(v.ceil_lg())
-            }
-        }
+        let rounds = if serves_all(&v.shape) { v.floor_lg() } else { v.ceil_lg() };
+        let slots = F::int(2) * rounds.clone();
+        Cost::new(slots.clone(), slots).reducing(rounds)
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -196,9 +191,10 @@ impl ClosedForm for Both {
             emit(step.reducing());
             emit(step);
         };
-        match shape.ports {
-            Ports::Unbounded => both(floor_lg(shape.ranks), all_edges(shape)),
-            _ => (0..ceil_lg(shape.ranks)).for_each(|k| both(1, Route::Grow(1 << k))),
+        if serves_all(shape) {
+            both(floor_lg(shape.ranks), all_edges(shape));
+        } else {
+            (0..ceil_lg(shape.ranks)).for_each(|k| both(1, Route::Grow(1 << k)));
         }
     }
 
@@ -207,7 +203,17 @@ impl ClosedForm for Both {
     }
 }
 
-/// With unbounded ports a rank serves all its children at once, near and far.
+/// Whether the root, which has ⌈lg N⌉ children, can serve them all at once.
+fn serves_all(shape: &Shape) -> bool {
+    let children = ceil_lg(shape.ranks);
+    match shape.ports {
+        Ports::Unbounded => true,
+        Ports::Full(k) => k.get() > 1 && k.get() >= children,
+        Ports::Half(_) => false,
+    }
+}
+
+/// Then a rank serves all its children at once, near and far.
 fn all_edges(shape: &Shape) -> Route {
     Route::Offsets { first: 1, last: 1 << (ceil_lg(shape.ranks) - 1) }
 }

@@ -20,7 +20,7 @@ impl Batch {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
-        let named = self.find(collective, needed(q.algorithm.as_ref(), "algorithm")?)?;
+        let named = self.find(collective, &q.algorithm()?)?;
         let form = match form {
             _ if q.is_asymptotic() => Form::Asymptotic,
             Some(form) if named.form == Form::Exact => form,
@@ -93,7 +93,7 @@ impl Batch {
     /// Kind `bytes`: what the busiest rank sends, and the rounds on one full-duplex port.
     pub(super) fn bytes(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
-        let named = self.find(collective, needed(q.algorithm.as_ref(), "algorithm")?)?;
+        let named = self.find(collective, &q.algorithm()?)?;
         let shape = q.shape(collective)?.with_ports(Ports::ONE);
         applies(named, &shape)?;
         let sent = named.algorithm.sent(&At::numbers(shape));

@@ -24,6 +24,8 @@ use crate::collective::Collective;
 use crate::error::Result;
 use question::Question;
 
+pub use question::KINDS;
+
 /// Answers questions; keeps what it has looked up.
 #[derive(Default)]
 pub struct Batch {

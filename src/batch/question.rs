@@ -11,7 +11,8 @@ use crate::error::{Error, Result, nearest};
 use crate::formula::{Params, Ports, Relay, Shape, Tie};
 use crate::quantity::{Bandwidth, Ratio, Seconds, Volume};
 
-pub(super) const KINDS: &[&str] = &[
+/// The kinds of questions.
+pub const KINDS: &[&str] = &[
     "cost",
     "paper",
     "pipeline",
@@ -58,6 +59,10 @@ pub(super) struct Question<'a> {
     style: Option<Cow<'a, str>>,
     #[serde(borrow)]
     tie: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    fold: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    ag: Option<Cow<'a, str>>,
     #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -235,6 +240,20 @@ impl Question<'_> {
                 .at(format!("\"duplex\": \"{other}\""))
                 .mend("write full, half or unbounded")),
         }
+    }
+
+    /// The algorithm's name, with the variants that tables write as parameters.
+    pub fn algorithm(&self) -> Result<Cow<'_, str>> {
+        let name = needed(self.algorithm.as_ref(), "algorithm")?;
+        Ok(match (name, self.fold.as_deref(), self.ag.as_deref()) {
+            ("rabenseifner" | "rabenseifner_ar", Some("half"), _)
+                if !self.ranks()?.is_power_of_two() =>
+            {
+                "rabenseifner-half-fold".into()
+            }
+            ("scatter_allgather_bcast", _, Some("ring")) => "scatter-ring".into(),
+            _ => name.into(),
+        })
     }
 
     /// The shape that the question asks about.

@@ -65,6 +65,15 @@ pub(super) fn settings() -> Result<&'static Settings> {
     found.as_ref().map_err(Clone::clone)
 }
 
+/// The way to write an answer: what was typed, else what is settled and this verb has, else `usual`.
+pub(super) fn format<F: clap::ValueEnum>(typed: Option<F>, usual: F) -> Result<F> {
+    if let Some(typed) = typed {
+        return Ok(typed);
+    }
+    let settled = settings()?.get("format").and_then(|s| F::from_str(&s.value, false).ok());
+    Ok(settled.unwrap_or(usual))
+}
+
 fn find() -> Result<Found> {
     let mut layers = Vec::new();
     if let Some(name) = env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
@@ -95,7 +104,8 @@ fn project(here: &Path) -> Result<Option<(String, String)>> {
     let home = env::var_os("HOME").map(PathBuf::from);
     for folder in here.ancestors().take(MOST_FOLDERS) {
         let path = folder.join(PROJECT);
-        let name = if folder == here { PROJECT.into() } else { path.to_string_lossy().into_owned() };
+        let name =
+            if folder == here { PROJECT.into() } else { path.to_string_lossy().into_owned() };
         if let Some(text) = read(&path, &name)? {
             return Ok(Some((name, text)));
         }

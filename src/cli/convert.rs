@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Names: time, algbw, busbw, deepspeed, old-nccl-tests; for sizes nccl-tests, nccl, torch,
     /// mpi, osu, imb, oneccl, mpich, openmpi. `algbw:busbw` is both in one word, and so is
     /// 'algbw->busbw', in quotes: without them the shell writes to a file.
-    #[arg(value_name = "WORD", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "WORD", required = true)]
     words: Vec<String>,
     /// Ranks
     #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", allow_hyphen_values = true)]
@@ -74,10 +74,12 @@ impl Args {
 
     fn conversion(&self) -> Result<Conversion> {
         let words = sorted(&self.words)?;
-        let ranks = count("--n", "ranks", self.n.as_ref())?;
-        let ranks = ranks
-            .ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
-        let mut kinds = words.kinds.into_iter();
+        let mut kinds = words.kinds;
+        // A time can be nothing else: what is named first is what is wanted.
+        if matches!(words.amount, Amount::Time(_)) && kinds.first() != Some(&Kind::Time) {
+            kinds.insert(0, Kind::Time);
+        }
+        let mut kinds = kinds.into_iter();
         let from = match (kinds.next(), words.amount) {
             (Some(from), _) => from,
             (None, Amount::Time(_)) => Kind::Time,
@@ -92,6 +94,9 @@ impl Args {
             return Err(Error::input(format!("`{}` is one too many", more.id()))
                 .mend("say what the number is, and what is wanted"));
         }
+        let ranks = count("--n", "ranks", self.n.as_ref())?;
+        let ranks = ranks
+            .ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
         Ok(Conversion {
             collective: words.collective.unwrap_or(Collective::AllReduce),
             ranks,

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
+use super::config::format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
 use super::terminal::look;
 use collcost::algorithm::{Library, Registry};
@@ -81,8 +82,8 @@ struct OutputFlags {
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
     /// table, markdown, csv, json or nccl-tests
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true, hide_default_value = true)]
-    format: Format,
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
 }
 
 /// How an answer is written.
@@ -96,6 +97,11 @@ pub(super) enum Format {
 }
 
 impl Args {
+    /// What was typed or settled, else a table.
+    fn format(&self) -> Result<Format> {
+        format(self.output.format, Format::Table)
+    }
+
     pub(super) fn run(self, collective: Collective, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let mut queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
         for query in &mut queries {
@@ -128,14 +134,14 @@ impl Args {
                 self.need_size(sized, collective)?;
             }
             let bands = report::bands(&registry, &first)?;
-            match self.output.format {
+            match self.format()? {
                 Format::Json => render::json(out, &bands)?,
                 Format::Table => render::sweep::bands(out, &bands)?,
                 _ => return Err(self.cannot("the winners over all sizes").into()),
             }
             return Ok(());
         }
-        let detail = self.output.format == Format::Json || self.output.columns.is_some();
+        let detail = self.format()? == Format::Json || self.output.columns.is_some();
         let mut report = report::cost(&registry, &first, only, detail).map_err(place)?;
         if self.ships.is_some() {
             report.keep_shipped();
@@ -194,7 +200,7 @@ impl Args {
     }
 
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
-        match self.output.format {
+        match self.format()? {
             Format::Table => render::sweep::sweep(out, sweep)?,
             Format::Markdown => render::sweep::sheet(sweep).markdown(out)?,
             Format::Csv => render::sweep::sheet(sweep).csv(out)?,
@@ -217,7 +223,7 @@ impl Args {
             sort: self.output.sort.as_deref(),
             look: look(),
         };
-        match self.output.format {
+        match self.format()? {
             Format::Table => render::table::cost(out, report, &view)?,
             Format::Markdown => render::table::cost_sheet(report, &view).markdown(out)?,
             Format::Csv => render::table::cost_sheet(report, &view).csv(out)?,

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
+use super::config::format as settled;
 use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
 use collcost::algorithm::Registry;
@@ -24,8 +25,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     /// table, markdown, csv or json
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_possible_values = true, hide_default_value = true)]
-    format: Format,
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -57,7 +58,7 @@ impl Args {
         let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
         if let [a, b] = names[..] {
             let report = report::crossover(&registry, &query, a, b).map_err(place)?;
-            match self.format {
+            match settled(self.format, Format::Table)? {
                 Format::Json => render::json(out, &report)?,
                 _ => render::crossover::pair(out, &report)?,
             }
@@ -68,7 +69,7 @@ impl Args {
     }
 
     fn intervals(&self, out: &mut impl Write, report: &report::Intervals) -> Result<(), Stop> {
-        match self.format {
+        match settled(self.format, Format::Table)? {
             Format::Json => render::json(out, report)?,
             Format::Markdown => render::crossover::sheet(report).markdown(out)?,
             Format::Csv => render::crossover::sheet(report).csv(out)?,

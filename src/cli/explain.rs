@@ -107,7 +107,9 @@ impl Args {
     fn sort_words(&mut self, registry: &Registry, collective: Collective) -> Result<()> {
         for word in std::mem::take(&mut self.words) {
             let known = registry.find(collective, &word).is_ok();
-            let slot = if !known && word.parse::<Bytes>().is_ok() {
+            // A name such as 2d-ring begins with a digit too.
+            let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
+            let slot = if !known && number {
                 &mut self.size
             } else {
                 &mut self.algorithm

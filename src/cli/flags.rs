@@ -195,11 +195,11 @@ impl RankFlags {
             fill(&mut flags.n, settings, "n");
             fill(&mut flags.nodes, settings, "nodes");
         }
-        if self.n.is_none() || self.nodes.is_none() {
-            fill(&mut flags.gpus_per_node, settings, "gpus_per_node");
-        }
         fill(&mut flags.placement, settings, "placement");
         if !machine.names_another() {
+            if self.n.is_none() || self.nodes.is_none() {
+                fill(&mut flags.gpus_per_node, settings, "gpus_per_node");
+            }
             fill(&mut flags.nics_per_node, settings, "nics");
         }
         flags
@@ -377,6 +377,10 @@ fn placed(
         nodes: count("--nodes", "nodes", ranks.nodes.as_ref())?,
         per_node: count("--gpus-per-node", "ranks a node", ranks.gpus_per_node.as_ref())?,
     };
-    let machine = Machine::new(named, &given, collective)?;
+    let own = named.is_none() && !machine.names_another();
+    let mut machine = Machine::new(named, &given, collective)?;
+    if let Some(settled) = settings.get("alpha").filter(|_| own && machine.chosen == "flags") {
+        machine.chosen = settled.from.short();
+    }
     Query::new(machine, collective, size, layout, params.params()?)
 }

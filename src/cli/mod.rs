@@ -1,12 +1,16 @@
 //! The command line: what was typed becomes a query, the engine answers, a renderer prints.
 
 mod batch;
-mod convert;
+mod completions;
 mod config;
+mod convert;
 mod cost;
 mod crossover;
 mod explain;
 mod flags;
+mod help;
+mod list;
+mod man;
 mod profiles;
 mod terminal;
 
@@ -28,10 +32,11 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  collcost allreduce --n 64 --size 16MiB
-  collcost allreduce --n 64 --size 16MiB --alpha 5us --bw 100GB/s
-  collcost broadcast --n 72 --size 1GiB --algorithm chain --format json
-  collcost crossover allreduce tree ring --n 64 --alpha 1us --bw 100GB/s
+  collcost allreduce 16MiB -n 64
+  collcost allreduce 16MiB -n 64 --alpha 5us --bw 100GB/s
+  collcost broadcast 1GiB -n 72 --algorithm chain --format json
+  collcost explain allreduce ring 16MiB -n 64
+  collcost crossover allreduce tree ring -n 64
   collcost batch < questions.jsonl";
 
 // Deferred: only the named verb's flags are built, which halves the start-up time.
@@ -60,16 +65,22 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
-    /// Why: an algorithm derived, a collective with its algorithms, a topic
+    /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
-    /// The machines that are known, one of them, or what is wrong with a description
+    /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
-    /// Time, algbw, busbw, and sizes as tools count them, into each other
+    /// Time, algbw, busbw and tools' sizes into each other
     Convert(convert::Args),
-    /// Questions as JSON Lines on standard input, answers on standard output
+    /// Questions as JSON Lines in, answers out, in order
     Batch(batch::Args),
+    /// Collectives, algorithms, libraries, topics by their names
+    List(list::Args),
+    /// A script that completes verbs and flags in a shell
+    Completions(completions::Args),
+    /// The manual page of the command, or of one verb
+    Man(man::Args),
 }
 
 /// Why a run ended early.
@@ -98,7 +109,11 @@ impl From<io::Error> for Stop {
 ///
 /// A reader that closes the pipe has seen enough: that is success.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(plain_names(arguments)) {
+    let arguments = plain_names(arguments);
+    if let Some(done) = screen(&arguments) {
+        return done;
+    }
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // Clap writes help to standard output and errors to standard error.
@@ -125,6 +140,19 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The first screen, or the help of the whole command, if one of them was asked.
+fn screen(arguments: &[OsString]) -> Option<ExitCode> {
+    let written = match arguments {
+        [] | [_] => help::first(&mut io::stdout().lock()),
+        [_, only] if only == "-h" || only == "--help" || only == "help" => help::grouped(),
+        _ => return None,
+    };
+    Some(match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(5),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 /// The error with the flags that help, which the library does not know.
@@ -161,6 +189,9 @@ impl Verb {
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Batch(args) => args.run(out),
+            Self::List(args) => args.run(out),
+            Self::Completions(args) => args.run(out),
+            Self::Man(args) => args.run(out),
         }
     }
 }

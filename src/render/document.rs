@@ -17,8 +17,10 @@ const LEAST: usize = 14;
 pub fn text(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
     for (i, block) in blocks.iter().enumerate() {
         // A heading stands right above what it heads.
-        let headed = i > 0 && matches!(blocks[i - 1], Block::Heading(_));
-        if i > 0 && !(headed && i > 1) {
+        let headed = i > 1 && matches!(blocks[i - 1], Block::Heading(_));
+        let goes_on = i > 0
+            && matches!((&blocks[i - 1], block), (Block::Formula { .. }, Block::Lines(_)));
+        if i > 0 && !headed && !goes_on {
             writeln!(out)?;
         }
         match block {
@@ -35,7 +37,7 @@ pub fn text(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
                 }
             }
             Block::Lines(lines) => {
-                for line in lines {
+                for line in lines.iter().flat_map(|l| broken(l, WIDTH - 2)) {
                     writeln!(out, "  {line}")?;
                 }
             }
@@ -53,11 +55,16 @@ fn table(out: &mut impl Write, header: &[String], rows: &[Vec<String>]) -> io::R
     let mut widths: Vec<usize> = (0..columns)
         .map(|i| rows.iter().map(|r| cell(r, i)).chain([cell(header, i)]).max().unwrap_or(0))
         .collect();
-    // The widest column gives way until the table fits.
+    // The widest column gives way until the table fits, as far as its longest word lets it.
+    let word = |text: &String| wrapped(text, 1).iter().map(|w| w.chars().count()).max();
+    let least: Vec<usize> = (0..columns)
+        .map(|i| rows.iter().filter_map(|r| word(r.get(i)?)).max().unwrap_or(0).max(LEAST))
+        .collect();
     while widths.iter().map(|w| w + 2).sum::<usize>() > WIDTH {
-        match widths.iter_mut().max_by_key(|w| **w) {
-            Some(widest) if *widest > LEAST => *widest -= 1,
-            _ => break,
+        let can = widths.iter_mut().zip(&least).filter(|(width, least)| **width > **least);
+        match can.max_by_key(|(width, _)| **width) {
+            Some((widest, _)) => *widest -= 1,
+            None => break,
         }
     }
     let right: Vec<bool> = (0..columns).map(|i| i > 0 && numeric(rows, i)).collect();
@@ -257,6 +264,12 @@ const SIGNS: &[(char, &str)] = &[
     ('₂', "$_2$"),
     ('–', "--"),
     ('…', "\\dots{}"),
+    ('§', "\\S{}"),
+    ('²', "$^2$"),
+    ('◄', "$\\leftarrow$"),
+    ('ö', "\\\"o"),
+    ('ü', "\\\"u"),
+    ('é', "\\'e"),
     ('ä', "\\\"a"),
 ];
 

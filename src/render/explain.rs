@@ -143,7 +143,7 @@ fn algorithm(view: &AlgorithmView) -> Vec<Block> {
             text: format!("T = {}", view.formula),
             latex: format!("T = {}", view.formula_latex),
         },
-        Block::Lines(vec![format!("= {}", view.numbers)]),
+        Block::Lines(vec![format!("  = {}", view.numbers)]),
     ];
     if let Some(p) = &view.pipeline {
         blocks.push(Block::Text(format!("P = {} segments.", p.segments)));
@@ -291,7 +291,7 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
 fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
     let b = &view.bound;
     let mut text = format!(
-        "No algorithm takes fewer than {} messages one after another, or sends less than {} M from \
+        "No algorithm takes fewer than {} messages between ranks one after another, or sends less than {} M from \
          the busiest rank{}: {} at least.",
         b.messages,
         short(b.share),
@@ -419,6 +419,7 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     ));
     blocks.push(heading("Against the least"));
     blocks.push(Block::Text(asked(&view.question, &view.machine, view.sized)));
+    blocks.push(links(&view.machine, view.question.nodes));
     blocks.push(against(view, &applies));
     blocks.push(Block::Text(
         "x α and x M: messages and bytes over the least possible; `least` is optimal. Pipelined \
@@ -431,8 +432,15 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     }
     if !refused.is_empty() {
         blocks.push(heading("Do not apply here"));
-        let rows = refused.iter().map(|r| vec![r.id.to_owned(), r.reason.clone().unwrap_or_default()]);
-        blocks.push(Block::table(&["", ""], rows));
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for row in refused {
+            let reason = row.reason.clone().unwrap_or_default();
+            match rows.iter_mut().find(|r| r[0] == reason) {
+                Some(same) => same[1] = format!("{}, {}", same[1], row.id),
+                None => rows.push(vec![reason, row.id.to_owned()]),
+            }
+        }
+        blocks.push(Block::table(&["because", "algorithms"], rows));
     }
     if !view.contradictions.is_empty() {
         blocks.push(heading("Where texts print something else"));
@@ -490,7 +498,7 @@ fn against(view: &CollectiveView, rows: &[&AlgorithmRow]) -> Block {
     let cells = rows.iter().map(|r| {
         let mut cells = vec![
             format!("{}{}", r.id, if r.pipelined { " (P)" } else { "" }),
-            short(r.n_alpha),
+            r.n_alpha.map_or("–".to_owned(), short),
             ratio(r.latency_ratio),
             ratio(r.bandwidth_ratio),
             format!("{}{}", r.ports_needed, if r.fits { "*" } else { "" }),

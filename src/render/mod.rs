@@ -4,6 +4,7 @@ pub mod columns;
 pub mod convert;
 pub mod document;
 pub mod explain;
+pub mod list;
 pub mod crossover;
 pub mod profiles;
 pub mod sheet;

@@ -49,7 +49,7 @@ pub fn list(report: &Profiles, width: Option<usize>) -> Sheet {
 pub fn show(out: &mut impl Write, report: &ProfileView, look: Look) -> io::Result<()> {
     let look = Look { width: Some(look.width.unwrap_or(WIDTH)), ..look };
     let entry = &report.entry;
-    writeln!(out, "{}  {}", look.strong(&entry.name), entry.title)?;
+    look.line(out, &format!("{}  ", entry.name), &entry.title)?;
     let library = entry.library.as_deref().map_or(String::new(), |l| format!("; library {l}"));
     let also = match entry.aliases.as_slice() {
         [] => String::new(),
@@ -85,10 +85,9 @@ fn tier(out: &mut impl Write, links: &LinksView, look: Look) -> io::Result<()> {
         None => "joins any number of ranks".to_owned(),
     };
     match links.nics {
-        Some(1) => about += ", 1 port shared by a domain of the tier inside",
-        Some(nics) => about += &format!(", {nics} ports for a domain of the tier inside"),
-        None if links.ports == "1" => about += ", 1 port a rank",
-        None => about += &format!(", {} ports a rank", links.ports),
+        Some(1) => about += ", 1 port for each domain inside",
+        Some(nics) => about += &format!(", {nics} ports for each domain inside"),
+        None => about += &format!(", a rank has {}", links.ports),
     }
     if links.discipline != crate::profile::Discipline::Serial {
         about += ", transfers at one port share its rate";
@@ -106,13 +105,15 @@ fn tier(out: &mut impl Write, links: &LinksView, look: Look) -> io::Result<()> {
     if links.rates.is_empty() {
         return Ok(());
     }
-    let mut sheet = Sheet { columns: vec![Column::words("  GB/s", "counted")], rows: Vec::new() };
+    let mut sheet =
+        Sheet { columns: vec![Column::words("  GB/s (1 is 8 Gb/s)", "counted")], rows: Vec::new() };
     sheet.columns.extend(["a port", "a rank", "a node"].map(|of| Column::numbers(of, "", of)));
     let number = |rate: Option<f64>| {
         Cell::number(rate, |r| Bandwidth(r).to_string().trim_end_matches(" GB/s").to_owned())
     };
     for RateView { counted, port, rank, node } in &links.rates {
-        let cells = [Cell::same(format!("  {counted}")), number(*port), number(*rank), number(*node)];
+        let cells =
+            [Cell::same(format!("  {counted}")), number(*port), number(*rank), number(*node)];
         sheet.rows.push(cells.to_vec());
     }
     sheet.text(out)

@@ -115,7 +115,7 @@ impl Sheet {
             table.add_row(row.iter().map(|c| &c.text));
         }
         for (i, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((u16::from(i > 0), u16::from(i > 0)));
+            column.set_padding((u16::from(i > 0), 1));
             if !self.columns[i].words {
                 column.set_cell_alignment(CellAlignment::Right);
             }

@@ -14,9 +14,16 @@ use crate::report::{Bands, Flip, Pick, Point, Sweep};
 /// # Errors
 /// The writer's.
 pub fn sweep(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
-    heading(out, &report.question)?;
-    machine(out, &report.machine, report.question.nodes)?;
-    writeln!(out, "over {}\n", report.over)?;
+    let q = &report.question;
+    let collective: Option<Collective> = q.collective.parse().ok();
+    let name = collective.map_or(q.collective, Collective::name);
+    match report.over.as_str() {
+        "size" => writeln!(out, "{name} over {} ranks", q.ranks)?,
+        "ranks" => writeln!(out, "{name} of {}", Bytes(q.size_bytes))?,
+        _ => heading(out, q)?,
+    }
+    machine(out, &report.machine, q.nodes)?;
+    writeln!(out)?;
     sheet(report).text(out)?;
     if !report.weights.is_empty() {
         writeln!(out, "\n1 % more of a figure changes the time of what one takes by")?;

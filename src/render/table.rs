@@ -142,8 +142,10 @@ fn plural(n: u32, word: &str) -> String {
 /// One line a tier, each figure with how it was obtained.
 pub(super) fn machine(out: &mut impl Write, machine: &MachineView, nodes: u32) -> io::Result<()> {
     writeln!(out, "machine {} ({})", machine.name, machine.chosen)?;
-    // What lies between nodes does not matter inside one.
-    let used = if nodes > 1 { machine.tiers.len() } else { 1 };
+    // What lies between nodes does not matter inside one, which may have several tiers itself.
+    let largest = machine.tiers.iter().filter_map(|t| t.span).max();
+    let node = machine.tiers.iter().position(|t| t.span == largest).unwrap_or(0) + 1;
+    let used = if nodes > 1 { machine.tiers.len() } else { node };
     let width = machine.tiers.iter().map(|t| t.name.chars().count()).max().unwrap_or(0);
     for tier in &machine.tiers[..used] {
         writeln!(out, "  {:width$}  {}", tier.name, figures(tier))?;
@@ -199,10 +201,13 @@ fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::R
         }
         return Ok(());
     }
-    if rest + refused.len() > 0 {
-        writeln!(out, "  … {rest} more with --all; {} do not apply", refused.len())?;
+    let apply = if refused.len() == 1 { "does" } else { "do" };
+    match (rest, refused.len()) {
+        (0, 0) => Ok(()),
+        (0, n) => writeln!(out, "  … {n} {apply} not apply: --all says why"),
+        (rest, 0) => writeln!(out, "  … {rest} more with --all"),
+        (rest, n) => writeln!(out, "  … {rest} more with --all; {n} {apply} not apply"),
     }
-    Ok(())
 }
 
 /// The lines below the table: take, paper, flips, notes.
@@ -210,7 +215,11 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
     let by = |id: Option<&str>| id.and_then(|id| rows.iter().find(|r| r.id == id));
     let library = library(&report.machine);
     let take = match by(report.take) {
-        Some(take) => format!("{}: the fastest that {library} ships (*){}", take.title, dominant(take)),
+        Some(take) => {
+            let time = Seconds(take.time_s.unwrap_or(0.0));
+            let share = dominant(take);
+            format!("{}, {time}: the fastest that {library} ships (*){share}", take.title)
+        }
         None => format!("nothing here is shipped by {library}"),
     };
     look.line(out, "take   ", &take)?;
@@ -254,8 +263,15 @@ pub(super) fn library(machine: &MachineView) -> String {
 /// Which term decides, and how much of the time it is.
 fn dominant(row: &Row) -> String {
     let total = row.time_s.unwrap_or(0.0);
-    let terms =
-        [("latency", row.latency_s), ("bandwidth", row.bandwidth_s), ("compute", row.compute_s)];
+    let of_messages = [row.latency_s, row.bandwidth_s, row.compute_s];
+    let launch = total - of_messages.iter().flatten().sum::<f64>();
+    let [latency, bandwidth, compute] = of_messages;
+    let terms = [
+        ("latency", latency),
+        ("bandwidth", bandwidth),
+        ("compute", compute),
+        ("the launch", Some(launch)),
+    ];
     let known = terms.iter().filter_map(|(name, t)| t.map(|t| (*name, t)));
     match known.max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((name, t)) if total > 0.0 => format!("; {:.0} % of it is {name}", 100.0 * t / total),

@@ -465,7 +465,14 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
             nic: algbw.zip(nic).map(|(a, share)| a * share),
         })
     };
-    SHOWN.iter().filter_map(row).collect()
+    // A name may be an alias of one that is shown already.
+    let mut rows: Vec<WireRow> = Vec::new();
+    for row in SHOWN.iter().filter_map(row) {
+        if rows.iter().all(|r| r.algorithm != row.algorithm) {
+            rows.push(row);
+        }
+    }
+    rows
 }
 
 /// Links of rate 1: shares alone are asked of it.
@@ -530,6 +537,9 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
                     c.busbw_factor,
                     rate(algbw)
                 ),
+                Kind::DeepSpeed | Kind::OldNcclTests => {
+                    format!("algbw = M/t = {}, as nccl-tests prints it", rate(algbw))
+                }
                 _ => format!("algbw = M/t = {}", rate(algbw)),
             })
         }

@@ -156,6 +156,38 @@ pub struct Row {
     pub formula: Option<String>,
 }
 
+/// What the asker of a known library stumbles over.
+fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
+    use crate::collective::Collective::{AllReduce, AllToAll};
+    let mut notes = Vec::new();
+    if query.library() != Some(Library::Nccl) {
+        return notes;
+    }
+    let (shape, nodes) = (&query.shape, query.nodes());
+    let first = rows.iter().find(|r| r.applies && r.ships.iter().any(|s| s.starts_with("nccl")));
+    if let Some(row) = first.filter(|r| r.id == "inc" && shape.collective == AllReduce) {
+        let wire = row.algbw.map_or(0.0, |b| b / 1e9);
+        notes.push(format!(
+            "busbw counts 2(N − 1)/N·M, the switch moves M: {wire:.0} GB/s on the wire"
+        ));
+    }
+    if shape.collective == AllReduce && matches!(nodes, 2 | 3) {
+        let factor = if nodes == 2 { "2" } else { "4/3" };
+        notes.push(format!(
+            "NCCL's tree over {nodes} nodes sends M over the NICs, not 2(N − 1)/N·M: \
+             its busbw is up to {factor} times the ring's"
+        ));
+    }
+    if shape.collective == AllToAll && nodes > 1 {
+        let (n, g) = (shape.ranks, query.per_node);
+        notes.push(format!(
+            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs, near ones beside them",
+            n - g
+        ));
+    }
+    notes
+}
+
 /// What an algorithm asks of one tier.
 #[derive(Debug, Serialize)]
 pub struct TierUse {
@@ -360,6 +392,7 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
         notes.push("γ is unknown: the time to add is not in it".to_owned());
     }
+    notes.extend(library_notes(query, rows));
     let bounded = |r: &Row| r.guarantee == Some("upper-bound");
     if rows.iter().any(bounded) {
         notes.push("≤ marks an upper bound of what the schedule takes".to_owned());

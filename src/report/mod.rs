@@ -7,6 +7,7 @@ mod cost;
 mod crossover;
 pub mod convert;
 pub mod explain;
+pub mod list;
 mod profiles;
 mod sweep;
 

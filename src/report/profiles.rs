@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::formula::Ports;
 use crate::place::Place;
 use crate::profile::{Call, Discipline, Figure, Finding, How, Kind, Links, Profile, Severity};
 use crate::quantity::{Bandwidth, Ratio};
@@ -141,13 +142,14 @@ pub struct RateView {
 #[must_use]
 pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     let figures: Vec<Figure<'_>> = profile.figures().collect();
-    let of = |tier: Option<usize>| figures.iter().filter(move |f| f.tier == tier).map(view).collect();
+    let of =
+        |tier: Option<usize>| figures.iter().filter(move |f| f.tier == tier).map(view).collect();
     let node = profile.node().and_then(|i| profile.tiers[i].span).map(|n| n.get());
     let links = profile.tiers.iter().enumerate().map(|(i, tier)| LinksView {
         name: tier.name.clone(),
         span: tier.span.map(|n| n.get()),
         nics: tier.nics.map(|n| n.get()),
-        ports: tier.ports.map_or("1".to_owned(), |p| p.to_string()),
+        ports: tier.ports.unwrap_or(Ports::ONE).to_string(),
         discipline: tier.discipline,
         switch: tier.switch.as_ref().and_then(|s| match (s.multicast, s.alu) {
             (true, true) => Some("adds and multicasts"),
@@ -211,7 +213,10 @@ fn unknown(tier: &Links) -> Vec<String> {
     gap(tier.alpha.is_none(), "alpha: no message over it is priced until it is given");
     gap(tier.bandwidth.is_none(), "bandwidth: no data over it is priced until it is given");
     gap(is_raw(tier) && tier.efficiency.is_none(), "efficiency: all of the raw rate is assumed");
-    gap(tier.duplex_factor.is_none(), "duplex_factor: both ways at once are taken as twice one way");
+    gap(
+        tier.duplex_factor.is_none(),
+        "duplex_factor: both ways at once are taken as twice one way",
+    );
     let hop = tier.switch.as_ref().is_some_and(|s| s.alpha.is_none());
     gap(hop, "switch.alpha: collectives in the switch are not priced until it is given");
     gaps
@@ -236,7 +241,7 @@ fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
     };
     let duplex = tier.duplex_factor.as_ref().map(|d| Ratio(2.0 * d.value.0));
     let both = payload.zip(duplex).map(|(rate, both)| rate * both);
-    let ports = tier.ports.map_or(1, |p| p.sends(u32::MAX));
+    let ports = tier.ports.unwrap_or(Ports::ONE).sends(u32::MAX);
     let line = |counted: &'static str, rate: Option<Bandwidth>| {
         let rate = rate.map(|r| r.0);
         let (rank, whole) = match (tier.nics, node) {

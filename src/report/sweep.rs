@@ -73,7 +73,7 @@ pub struct Weight {
 pub struct Sweep {
     /// `collcost/sweep/1`.
     pub schema: &'static str,
-    /// The question at the first point.
+    /// The question, at the first size or the largest number of ranks.
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
@@ -118,13 +118,15 @@ pub fn sizes(registry: &Registry, query: &Query, sizes: &[Bytes], only: Option<&
 /// # Errors
 /// As the main report; no query at all.
 pub fn ranks(registry: &Registry, queries: &[Query], only: Option<&str>) -> Result<Sweep> {
-    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    // The largest question spans the most tiers.
+    let largest = queries.iter().max_by_key(|q| q.shape.ranks);
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
     let mut points = Vec::with_capacity(queries.len());
     for query in queries {
         let ready = all(registry, query, only)?;
         points.push(point(&ready, query, only)?);
     }
-    Ok(sweep(first, "ranks".to_owned(), points, Vec::new()))
+    Ok(sweep(largest, "ranks".to_owned(), points, Vec::new()))
 }
 
 /// The best algorithms for each of `values` of one figure, and what every figure weighs.

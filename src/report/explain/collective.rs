@@ -80,8 +80,8 @@ pub struct AlgorithmRow {
     pub latency: String,
     /// The bandwidth term.
     pub bandwidth: String,
-    /// Messages one after another.
-    pub n_alpha: f64,
+    /// Messages one after another; absent where the number of segments follows an open size.
+    pub n_alpha: Option<f64>,
     /// Vectors through the busiest port; in the limit of many segments where it is pipelined.
     pub n_beta: f64,
     /// Messages over the least possible.
@@ -166,7 +166,8 @@ fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
     let phase = algorithm.price(&At::numbers(at)).total();
     let n_beta = if named.pipelined { limit(algorithm, &shape) } else { phase.beta };
     let needed = if shape.ranks > 1 { algorithm.ports_needed(&shape) } else { 0 };
-    let n_alpha = phase.alpha + phase.switch;
+    let open = named.pipelined && !sized && query.shape.params.segments.is_none();
+    let n_alpha = (!open).then_some(phase.alpha + phase.switch);
     let least = f64::from(least_messages(collective, shape.ranks, shape.ports));
     let switched = phase.switch > 0.0;
     let sends = f64::from(shape.ports.sends(shape.ranks.saturating_sub(1)).max(1));
@@ -183,7 +184,7 @@ fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
         n_alpha,
         n_beta,
         // A hop through a switch is no message between ranks.
-        latency_ratio: if switched { None } else { ratio(n_alpha, least) },
+        latency_ratio: n_alpha.filter(|_| !switched).and_then(|n| ratio(n, least)),
         bandwidth_ratio: ratio(n_beta, share),
         ports_needed: needed,
         fits: shape.ports.sends(needed) >= needed,
