@@ -75,7 +75,7 @@ fn every_schedule_verifies_with_any_root() {
 ///
 /// Binomial trees alone so far. On one port the pipelined root sends its P·⌈lg N⌉ messages back to
 /// back; the barrier adds the rounds after its last, in which rank 2^d − 1 has the most children
-/// of depth d. On unbounded ports the root of an unsegmented tree sends to all its children at
+/// of depth d. With a port for each of its children the root of an unsegmented tree sends to all its children at
 /// once; with the barrier it takes ⌈lg N⌉ rounds, not ⌊lg N⌋.
 fn waits(algorithm: &dyn Algorithm, shape: &Shape) -> u32 {
     let n = shape.ranks;
@@ -85,9 +85,10 @@ fn waits(algorithm: &dyn Algorithm, shape: &Shape) -> u32 {
         _ => return 0,
     };
     let children = |d: u32| (d..32).take_while(|k| (1 << d) - 1 + (1_u64 << k) < n.into()).count();
-    match (shape.ports, shape.segments()) {
-        (Ports::Unbounded, 1) => passes * (ceil_lg(n) - floor_lg(n)),
-        (Ports::Unbounded, _) | (_, 1) => 0,
+    let all_at_once = shape.ports.sends(ceil_lg(n)) >= ceil_lg(n);
+    match (all_at_once, shape.segments()) {
+        (true, 1) => passes * (ceil_lg(n) - floor_lg(n)),
+        (true, _) | (_, 1) => 0,
         _ => (1..floor_lg(n)).map(|d| children(d) as u32).sum(),
     }
 }

@@ -5,25 +5,47 @@
 
 use trycmd::TestCases;
 
-/// A terminal that shows all characters, has no width and no colour, and a user without files.
+/// A terminal that shows all characters, has no width and no colour, and a user without settings.
 fn plain() -> TestCases {
     let cases = TestCases::new();
-    let unset = ["COLUMNS", "LC_CTYPE", "LANG", "CLICOLOR_FORCE", "COLLCOST_PROFILE"];
-    unset.into_iter().for_each(|name| _ = cases.env(name, ""));
-    cases.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
-    cases.env("HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
+    let unset =
+        ["COLUMNS", "LC_CTYPE", "LANG", "CLICOLOR_FORCE", "COLLCOST_PROFILE", "XDG_CONFIG_HOME"];
+    for name in unset {
+        cases.env(name, "");
+    }
+    cases.env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8").env("HOME", "/home/you");
     cases
 }
 
 #[test]
 fn documents_show_what_the_command_prints() {
-    plain().case("README.md").case("docs/*.md");
+    plain().case("README.md").case("docs/*.md").case("tests/cmd/pages/*.md");
 }
 
 /// Questions that people asked in public, one file each; `docs/QUESTIONS.md` lists them.
 #[test]
 fn questions_are_answered() {
     plain().case("tests/cmd/questions/*.md");
+}
+
+/// The list has all of them, and each names its transcript or what is missing.
+#[test]
+fn the_list_of_questions_is_complete() {
+    let list = include_str!("../docs/QUESTIONS.md");
+    let rows: Vec<&str> =
+        list.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| |")).collect();
+    assert_eq!(rows.len(), 31);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/questions");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
+    let files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    for (number, row) in (1..).zip(rows) {
+        assert!(row.starts_with(&format!("| {number} | ")), "{row}");
+        let own = files.iter().find(|name| name.starts_with(&format!("{number:02}-")));
+        match own {
+            Some(name) => assert!(row.contains(&format!("`{name}`")), "{row}"),
+            None => assert!(row.contains("| excepted | needs "), "{row}"),
+        }
+    }
 }
 
 /// The screens at 80 and 120 columns, in colour and without, in Unicode and ASCII. Each file sets

@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
         }
     }
     for finding in found {
-        assert!(finding.place.line <= text.lines().count().max(1), "{finding:?}");
+        assert!(finding.place.line <= text.matches('\n').count() + 1, "{finding:?}");
     }
     if let Err(why) = Layer::parse(text, "x.toml") {
         assert!(why.to_string().contains("x.toml"), "{why}");

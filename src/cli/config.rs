@@ -17,7 +17,7 @@ use collcost::{render, report};
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// table or json
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
 }
 

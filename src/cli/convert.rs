@@ -42,7 +42,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     peak: Option<String>,
     /// text, markdown, latex or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     format: Format,
 }
 
@@ -95,8 +101,8 @@ impl Args {
                 .mend("say what the number is, and what is wanted"));
         }
         let ranks = count("--n", "ranks", self.n.as_ref())?;
-        let ranks = ranks
-            .ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
+        let ranks =
+            ranks.ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
         Ok(Conversion {
             collective: words.collective.unwrap_or(Collective::AllReduce),
             ranks,
@@ -139,8 +145,9 @@ fn sorted(words: &[String]) -> Result<Sorted> {
                 (_, Ok(kind), _) => kinds.push(kind),
                 (_, _, Ok(found)) if collective.is_none() => collective = Some(found),
                 (_, _, Ok(_)) => {
-                    return Err(Error::input(format!("`{part}` is a second collective"))
-                        .mend("name one"));
+                    return Err(
+                        Error::input(format!("`{part}` is a second collective")).mend("name one")
+                    );
                 }
                 (_, Err(error), _) => return Err(error),
             }

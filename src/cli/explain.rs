@@ -31,7 +31,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "WHAT")]
     size_is: Option<String>,
     /// text, markdown, latex or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     format: Format,
     #[command(flatten)]
     ranks: RankFlags,
@@ -100,7 +106,13 @@ impl Args {
                 return Ok(report);
             }
         }
-        report.map_err(place)
+        report.map_err(|error| match error.is_unsupported() {
+            true => place(error).or_mend(format!(
+                "ask for other ranks with -n; collcost explain {} lists what applies",
+                collective.id()
+            )),
+            false => place(error),
+        })
     }
 
     /// Tells sizes from algorithms among the words: `allreduce 1G`, `allreduce ring 1G`.
@@ -109,11 +121,7 @@ impl Args {
             let known = registry.find(collective, &word).is_ok();
             // A name such as 2d-ring begins with a digit too.
             let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
-            let slot = if !known && number {
-                &mut self.size
-            } else {
-                &mut self.algorithm
-            };
+            let slot = if !known && number { &mut self.size } else { &mut self.algorithm };
             if let Some(other) = slot.replace(word) {
                 return Err(Error::input(format!("`{other}` is one too many"))
                     .at(format!("explain {}", self.what))

@@ -12,7 +12,7 @@ use super::Cli;
 const FIRST: &str = "\
 collcost: what a collective operation costs, which algorithm to use, and why
 
-  collcost allreduce 16MiB -n 64                 every algorithm, on 8 x DGX H100
+  collcost allreduce 16MiB -n 64                 all algorithms, 8 x DGX H100
   collcost allreduce -n 64 --on p5.48xlarge      the best at every size, on AWS
   collcost explain allreduce ring 16MiB -n 64    why: formula, numbers, bound
   collcost crossover allreduce tree ring -n 64   where the better one changes
@@ -83,7 +83,8 @@ fn text(command: &clap::Command) -> StyledStr {
     }
     let _ = write!(text, "\n{header}Options:{header:#}");
     let _ = write!(text, "\n  {literal}-h{literal:#}, {literal}--help{literal:#}     Print help");
-    let _ = writeln!(text, "\n  {literal}-V{literal:#}, {literal}--version{literal:#}  Print version");
+    let _ =
+        writeln!(text, "\n  {literal}-V{literal:#}, {literal}--version{literal:#}  Print version");
     let _ = write!(text, "\n{}", super::EXAMPLES);
     StyledStr::from(text)
 }
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn every_verb_stands_in_one_group() {
         let command = Cli::command();
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         let mut known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         known.push("help");
         grouped.sort_unstable();

@@ -12,7 +12,13 @@ pub(super) struct Args {
     /// collectives, algorithms, libraries, topics, contradictions or batch; all without it
     what: Option<String>,
     /// text, markdown or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     format: Format,
 }
 
@@ -28,9 +34,8 @@ enum Format {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let only = self.what.as_deref();
-        let report = list(&Registry::builtin(), only).map_err(|e| {
-            e.at(format!("list {}", only.unwrap_or(PARTS[0])))
-        })?;
+        let report = list(&Registry::builtin(), only)
+            .map_err(|e| e.at(format!("list {}", only.unwrap_or(PARTS[0]))))?;
         match self.format {
             Format::Text => render::list::list(out, &report, Notation::Text)?,
             Format::Markdown => render::list::list(out, &report, Notation::Markdown)?,

@@ -24,8 +24,10 @@ impl Args {
         let page = match &self.verb {
             None => command,
             Some(verb) => {
-                let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-                let near = nearest(verb, names.iter().copied()).map(|n| format!("did you mean `{n}`?"));
+                let names: Vec<&str> =
+                    command.get_subcommands().map(clap::Command::get_name).collect();
+                let near =
+                    nearest(verb, names.iter().copied()).map(|n| format!("did you mean `{n}`?"));
                 let Some(found) = command.find_subcommand(verb) else {
                     return Err(Error::input(format!("`{verb}` is no verb"))
                         .at(format!("man {verb}"))

@@ -15,12 +15,18 @@ use collcost::report::{self, Entry};
 use collcost::{profile::check, render};
 
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Args {
     #[command(subcommand)]
     what: Option<What>,
     /// table, markdown, csv or json
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     format: ListFormat,
 }
 
@@ -38,7 +44,13 @@ struct Show {
     #[arg(value_name = "NAME|FILE")]
     name: String,
     /// table or json
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     format: Format,
 }
 
@@ -54,7 +66,13 @@ struct Check {
     #[arg(long, value_name = "FIGURES", value_delimiter = ',')]
     need: Vec<String>,
     /// table or json
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
     format: Format,
 }
 

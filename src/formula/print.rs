@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use super::expr::{Expr, Function, Links, Node, Symbol};
 use super::{Cost, Field, Level};
-use crate::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+use crate::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
 
 /// How a formula is written.
 #[derive(Debug, Clone, Copy)]
@@ -242,6 +242,10 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
         Symbol::N => push(out, format_args!("{}", values.ranks)),
         Symbol::P => push(out, format_args!("{}", values.segments)),
         Symbol::G => push(out, format_args!("{}", values.group)),
+        // Whole bytes in the unit that they were meant in.
+        Symbol::M if values.size.0.fract() == 0.0 => {
+            out.push_str(&six_digits(&Bytes(values.size.0 as u64)));
+        }
         Symbol::M => out.push_str(&six_digits(&values.size)),
         Symbol::Alpha(Links::Outer) => out.push_str(&six_digits(&values.alpha_outer)),
         Symbol::Alpha(_) => out.push_str(&six_digits(&values.alpha)),

@@ -40,7 +40,8 @@ pub fn topic(name: &str) -> Result<&'static Topic> {
     let plain = name.to_ascii_lowercase().replace('_', "-");
     let called = |t: &&Topic| t.id == plain || t.aliases.contains(&plain.as_str());
     TOPICS.iter().find(called).ok_or_else(|| {
-        let topics = TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
+        let topics =
+            TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
         let collectives = Collective::ALL.iter().map(|c| c.id());
         Error::input(format!("`{name}` is no collective and no topic")).mend(
             match nearest(&plain, collectives.chain(topics)) {

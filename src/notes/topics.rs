@@ -94,11 +94,19 @@ pub static TOPICS: &[Topic] = &[
                 &["α_sw", "time of one hop through a switch that adds or multicasts"],
                 &["P", "segments of a pipeline"],
                 &["G", "ranks in a node; α₁, BW₁ inside it, α₂, BW₂ between nodes"],
-                &["n_α, n_β, n_γ", "messages one after another, vectors through the busiest port, vectors reduced"],
+                &[
+                    "n_α, n_β, n_γ",
+                    "messages one after another, vectors through the busiest port, vectors reduced",
+                ],
                 &["lg", "logarithm to base 2; ⌈x⌉ and ⌊x⌋ round up and down"],
-                &["S(N), U(N) …", "whole numbers that an algorithm's page defines; with numbers put in, their value"],
+                &[
+                    "S(N), U(N) …",
+                    "whole numbers that an algorithm's page defines; with numbers put in, their value",
+                ],
             ]),
-            Text("Every time is launch + n_α·α + n_β·M/BW + n_γ·M·γ, over one tier of links or more."),
+            Text(
+                "Every time is launch + n_α·α + n_β·M/BW + n_γ·M·γ, over one tier of links or more.",
+            ),
         ],
         next: &["collcost explain allreduce ring"],
     },
@@ -210,8 +218,14 @@ pub static TOPICS: &[Topic] = &[
             Text("Four questions stand behind most \"half of what was promised\":"),
             Table(&[
                 &["question", "example"],
-                &["one way or both?", "NVLink4's 900 GB/s adds both directions: 450 GB/s one way; A100's 600 are 300"],
-                &["raw or payload?", "of 450 GB/s an application gets about 370, 0.80 to 0.82 of it"],
+                &[
+                    "one way or both?",
+                    "NVLink4's 900 GB/s adds both directions: 450 GB/s one way; A100's 600 are 300",
+                ],
+                &[
+                    "raw or payload?",
+                    "of 450 GB/s an application gets about 370, 0.80 to 0.82 of it",
+                ],
                 &["a GPU or a node?", "8 NICs of 400 Gb/s are 50 GB/s a GPU and 400 GB/s a node"],
                 &["ring or switch?", "NVLS raises busbw by about 30 %, to 480 GB/s at 8 H100"],
             ]),
@@ -223,9 +237,15 @@ pub static TOPICS: &[Topic] = &[
                  ring reaches 230 to 240 of 300 GB/s (NVIDIA/nccl-tests 149).",
             ),
             Known(Figures::Rates),
-            Text("Inside a node and between nodes differ by 900 to 50 GB/s, 18 times, as texts quote them, or 450 to 50, 9 times, one way."),
+            Text(
+                "Inside a node and between nodes differ by 900 to 50 GB/s, 18 times, as texts quote them, or 450 to 50, 9 times, one way.",
+            ),
         ],
-        next: &["collcost explain allreduce 8G -n 8", "collcost explain nvls", "collcost explain nics"],
+        next: &[
+            "collcost explain allreduce 8G -n 8",
+            "collcost explain nvls",
+            "collcost explain nics",
+        ],
     },
     Topic {
         id: "nvls",
@@ -267,7 +287,12 @@ pub static TOPICS: &[Topic] = &[
                  tree sends less where there are few nodes:",
             ),
             Table(&[
-                &["nodes", "tree: a node's NICs send", "ring: they send", "busbw over link rate, up to"],
+                &[
+                    "nodes",
+                    "tree: a node's NICs send",
+                    "ring: they send",
+                    "busbw over link rate, up to",
+                ],
                 &["2", "M", "2(N − 1)/N·M", "2"],
                 &["3", "1.5 M", "2(N − 1)/N·M", "4/3"],
                 &["4 and more", "2 M", "2(N − 1)/N·M", "1"],
@@ -325,7 +350,10 @@ pub static TOPICS: &[Topic] = &[
                  of high latency is the same sentence.",
             ),
         ],
-        next: &["collcost explain allreduce ring 64KiB -n 64", "collcost crossover allreduce tree ring --n 64"],
+        next: &[
+            "collcost explain allreduce ring 64KiB -n 64",
+            "collcost crossover allreduce tree ring --n 64",
+        ],
     },
     Topic {
         id: "latency",
@@ -353,7 +381,11 @@ pub static TOPICS: &[Topic] = &[
             Table(&[
                 &["collective", "messages at least", "busiest rank sends at least"],
                 &["all-reduce", "⌈lg N⌉", "2(N − 1)/N·M; M where a switch adds"],
-                &["all-gather, reduce-scatter, all-to-all, scatter, gather", "⌈lg N⌉", "(N − 1)/N·M"],
+                &[
+                    "all-gather, reduce-scatter, all-to-all, scatter, gather",
+                    "⌈lg N⌉",
+                    "(N − 1)/N·M",
+                ],
                 &["broadcast, reduce", "⌈lg N⌉", "M"],
             ]),
             Text(
@@ -405,7 +437,10 @@ pub static TOPICS: &[Topic] = &[
                  of each algorithm under the ports asked is on its own page, with a table over P.",
             ),
         ],
-        next: &["collcost explain broadcast chain 16MiB -n 8 --alpha 1us --bw 100GB/s", "collcost explain ports"],
+        next: &[
+            "collcost explain broadcast chain 16MiB -n 8 --alpha 1us --bw 100GB/s",
+            "collcost explain ports",
+        ],
     },
     Topic {
         id: "map",
@@ -414,13 +449,48 @@ pub static TOPICS: &[Topic] = &[
         pieces: &[
             Table(&[
                 &["parallelism", "collective", "when", "why"],
-                &["data (DDP, DP)", "all-reduce", "once a step, on gradients", "every replica needs the sum of all gradients"],
-                &["sharded data (FSDP, ZeRO-3)", "all-gather + reduce-scatter", "every layer", "parameters are gathered when used, gradients kept as shards; ZeRO-1 stops after the reduce-scatter"],
-                &["tensor (TP)", "all-reduce", "twice a layer, each way", "partial products of a split matrix must be added"],
-                &["sequence (SP)", "all-gather, reduce-scatter", "around a layer", "the halves of TP's all-reduce, with activations split between"],
-                &["expert (EP, MoE)", "all-to-all", "dispatch and combine", "tokens go to the ranks of their experts and back"],
-                &["pipeline (PP)", "send/recv", "every stage boundary", "activations go to the next stage alone: stages − 1 hops"],
-                &["context (CP)", "send/recv or all-gather", "every attention", "keys and values pass round the ranks"],
+                &[
+                    "data (DDP, DP)",
+                    "all-reduce",
+                    "once a step, on gradients",
+                    "every replica needs the sum of all gradients",
+                ],
+                &[
+                    "sharded data (FSDP, ZeRO-3)",
+                    "all-gather + reduce-scatter",
+                    "every layer",
+                    "parameters are gathered when used, gradients kept as shards; ZeRO-1 stops after the reduce-scatter",
+                ],
+                &[
+                    "tensor (TP)",
+                    "all-reduce",
+                    "twice a layer, each way",
+                    "partial products of a split matrix must be added",
+                ],
+                &[
+                    "sequence (SP)",
+                    "all-gather, reduce-scatter",
+                    "around a layer",
+                    "the halves of TP's all-reduce, with activations split between",
+                ],
+                &[
+                    "expert (EP, MoE)",
+                    "all-to-all",
+                    "dispatch and combine",
+                    "tokens go to the ranks of their experts and back",
+                ],
+                &[
+                    "pipeline (PP)",
+                    "send/recv",
+                    "every stage boundary",
+                    "activations go to the next stage alone: stages − 1 hops",
+                ],
+                &[
+                    "context (CP)",
+                    "send/recv or all-gather",
+                    "every attention",
+                    "keys and values pass round the ranks",
+                ],
             ]),
             Text(
                 "Data parallelism all-reduces in training only; inference has no gradients. A \
@@ -433,7 +503,11 @@ pub static TOPICS: &[Topic] = &[
                  3(N − 1)/N·M against 2(N − 1)/N·M.",
             ),
         ],
-        next: &["collcost explain collectives", "collcost explain pytorch", "collcost allreduce 7B@bf16 -n 64"],
+        next: &[
+            "collcost explain collectives",
+            "collcost explain pytorch",
+            "collcost allreduce 7B@bf16 -n 64",
+        ],
     },
     Topic {
         id: "pytorch",
@@ -442,12 +516,24 @@ pub static TOPICS: &[Topic] = &[
         pieces: &[
             Table(&[
                 &["call", "question"],
-                &["dist.all_reduce(t, op=SUM); t /= world", "collcost allreduce --size <bytes of t> -n <world>"],
-                &["dist.all_gather_into_tensor(out, in)", "collcost allgather --size <bytes of out>"],
-                &["dist.reduce_scatter_tensor(out, in)", "collcost reducescatter --size <bytes of in>"],
+                &[
+                    "dist.all_reduce(t, op=SUM); t /= world",
+                    "collcost allreduce --size <bytes of t> -n <world>",
+                ],
+                &[
+                    "dist.all_gather_into_tensor(out, in)",
+                    "collcost allgather --size <bytes of out>",
+                ],
+                &[
+                    "dist.reduce_scatter_tensor(out, in)",
+                    "collcost reducescatter --size <bytes of in>",
+                ],
                 &["dist.all_to_all_single(out, in)", "collcost alltoall --size <bytes of in>"],
                 &["dist.broadcast(t, src)", "collcost broadcast --size <bytes of t>"],
-                &["ncclAllGather(…, sendcount, …)", "collcost allgather --size-is per-rank --size <sendcount · dtype>"],
+                &[
+                    "ncclAllGather(…, sendcount, …)",
+                    "collcost allgather --size-is per-rank --size <sendcount · dtype>",
+                ],
                 &["MPI_Allreduce(…, count, dtype, …)", "collcost allreduce --size <count · dtype>"],
             ]),
             Text(
@@ -483,17 +569,39 @@ pub static TOPICS: &[Topic] = &[
         aliases: &["recursive-halving-naming", "rhd", "halving"],
         title: "One name, several algorithms",
         pieces: &[
+            Text(
+                "Texts and libraries use the same words for different schedules. The left column is \
+                 what is written there, the right one what it is here.",
+            ),
             Table(&[
                 &["name", "means"],
-                &["recursive halving (ring and tree chapter)", "the binomial reduce: the active ranks halve, whole vectors travel; `tree` here"],
-                &["recursive halving (MPI literature)", "the vector halves; `reducescatter recursive-halving`"],
-                &["halving-doubling, RHD, Rabenseifner", "recursive halving, then recursive doubling; `rabenseifner`, and `rabenseifner-far` with the longest distances first"],
-                &["recursive doubling", "whole vectors with partners at doubling distances; as all-gather, all that one has"],
+                &[
+                    "recursive halving (ring and tree chapter)",
+                    "the binomial reduce: the active ranks halve, whole vectors travel; `tree` here",
+                ],
+                &[
+                    "recursive halving (MPI literature)",
+                    "the vector halves; `reducescatter recursive-halving`",
+                ],
+                &[
+                    "halving-doubling, RHD, Rabenseifner",
+                    "recursive halving, then recursive doubling; `rabenseifner`, and `rabenseifner-far` with the longest distances first",
+                ],
+                &[
+                    "recursive doubling",
+                    "whole vectors with partners at doubling distances; as all-gather, all that one has",
+                ],
                 &["tree (NCCL)", "the double binary tree, pipelined; `double-binary-tree`"],
                 &["tree (texts)", "the binomial reduce and broadcast; `tree`"],
-                &["binary tree", "two children; not the binomial tree, and slower on one port (K5)"],
+                &[
+                    "binary tree",
+                    "two children; not the binomial tree, and slower on one port (K5)",
+                ],
                 &["ring (broadcast)", "a chain of segments; `chain`"],
-                &["2D ring, hierarchical", "reduce-scatter inside, all-reduce of shards between, all-gather inside; `2d-ring`. With leaders: `leader`"],
+                &[
+                    "2D ring, hierarchical",
+                    "reduce-scatter inside, all-reduce of shards between, all-gather inside; `2d-ring`. With leaders: `leader`",
+                ],
             ]),
         ],
         next: &["collcost list algorithms", "collcost explain K24"],
@@ -510,11 +618,31 @@ pub static TOPICS: &[Topic] = &[
             ),
             Table(&[
                 &["to gain", "do", "ask"],
-                &["less over slow links", "hierarchies: shards across, not the whole vector", "collcost explain allreduce 2d-ring -n 64"],
-                &["half of the bytes", "sums in the switch: a vector crosses once, not twice", "collcost explain nvls"],
-                &["fewer bytes an element", "fp8 instead of bf16: half of M, more to add up", "collcost allreduce 7B@fp8 -n 64"],
-                &["fewer messages", "buckets: latency is paid once each", "collcost explain latency"],
-                &["fewer all-reduces", "local steps between them divide the cost by their number", "collcost explain map"],
+                &[
+                    "less over slow links",
+                    "hierarchies: shards across, not the whole vector",
+                    "collcost explain allreduce 2d-ring -n 64",
+                ],
+                &[
+                    "half of the bytes",
+                    "sums in the switch: a vector crosses once, not twice",
+                    "collcost explain nvls",
+                ],
+                &[
+                    "fewer bytes an element",
+                    "fp8 instead of bf16: half of M, more to add up",
+                    "collcost allreduce 7B@fp8 -n 64",
+                ],
+                &[
+                    "fewer messages",
+                    "buckets: latency is paid once each",
+                    "collcost explain latency",
+                ],
+                &[
+                    "fewer all-reduces",
+                    "local steps between them divide the cost by their number",
+                    "collcost explain map",
+                ],
             ]),
         ],
         next: &["collcost allreduce 16MiB -n 64", "collcost explain names"],

@@ -182,11 +182,6 @@ impl Profile {
         BUILTIN.iter().map(|b| b.names[0])
     }
 
-    /// The names and aliases of all built-in machines.
-    pub fn all_names() -> impl Iterator<Item = &'static [&'static str]> {
-        BUILTIN.iter().map(|b| b.names)
-    }
-
     /// Reads a profile; `origin` is the file name that errors repeat.
     ///
     /// # Errors

@@ -21,7 +21,12 @@ pub fn converted(out: &mut impl Write, report: &Converted, notation: Notation) -
     blocks.push(measurement(report));
     if !report.rates.is_empty() {
         let rows = report.rates.iter().map(|r| {
-            vec![r.tool.to_owned(), giga(r.algbw), giga(r.busbw), format!("{} ({})", r.why, r.basis)]
+            vec![
+                r.tool.to_owned(),
+                giga(r.algbw),
+                giga(r.busbw),
+                format!("{} ({})", r.why, r.basis),
+            ]
         });
         blocks.push(Block::table(&["prints", "algbw GB/s", "busbw GB/s", "because"], rows));
     }

@@ -18,8 +18,8 @@ pub fn text(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
     for (i, block) in blocks.iter().enumerate() {
         // A heading stands right above what it heads.
         let headed = i > 1 && matches!(blocks[i - 1], Block::Heading(_));
-        let goes_on = i > 0
-            && matches!((&blocks[i - 1], block), (Block::Formula { .. }, Block::Lines(_)));
+        let goes_on =
+            i > 0 && matches!((&blocks[i - 1], block), (Block::Formula { .. }, Block::Lines(_)));
         if i > 0 && !headed && !goes_on {
             writeln!(out)?;
         }
@@ -134,9 +134,9 @@ fn broken(text: &str, width: usize) -> Vec<String> {
     while !rest.is_empty() {
         let next = [" + ", " = "].iter().filter_map(|s| rest[1..].find(s).map(|i| i + 1)).min();
         let (part, after) = rest.split_at(next.unwrap_or(rest.len()));
-        let full = lines.last().is_some_and(|l| {
-            !l.is_empty() && l.chars().count() + part.chars().count() > width
-        });
+        let full = lines
+            .last()
+            .is_some_and(|l| !l.is_empty() && l.chars().count() + part.chars().count() > width);
         if full {
             lines.push("   ".to_owned());
         }
@@ -222,7 +222,9 @@ pub fn latex(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
                 }
                 writeln!(out, "\\end{{quote}}")?;
             }
-            Block::Command(line) => writeln!(out, "\\begin{{quote}}\\texttt{{{}}}\\end{{quote}}", tex(line))?,
+            Block::Command(line) => {
+                writeln!(out, "\\begin{{quote}}\\texttt{{{}}}\\end{{quote}}", tex(line))?
+            }
         }
     }
     Ok(())
@@ -305,14 +307,17 @@ mod tests {
 
     #[test]
     fn text_wraps_and_aligns() {
-        let text = written(|o, b| text(o, b));
+        let text = written(text);
         assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
-        assert!(text.contains("  name  number\n  α        1.5\n  b      10.25\n\n  2·α\n"), "{text}");
+        assert!(
+            text.contains("  name  number\n  α        1.5\n  b      10.25\n\n  2·α\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn latex_is_escaped() {
-        let text = written(|o, b| latex(o, b));
+        let text = written(latex);
         assert!(text.starts_with("\\section{One \\& two}\n"), "{text}");
         assert!(text.contains("$\\alpha$ & 1.5 \\\\") && text.contains("\\[ 2 \\cdot \\alpha \\]"));
         assert!(text.is_ascii(), "{text}");
@@ -320,7 +325,7 @@ mod tests {
 
     #[test]
     fn markdown_has_tables() {
-        let text = written(|o, b| markdown(o, b));
+        let text = written(markdown);
         assert!(text.contains("| name | number |\n| --- | ---: |\n"), "{text}");
     }
 }

@@ -26,7 +26,11 @@ pub enum Notation {
 ///
 /// # Errors
 /// The writer's.
-pub fn explanation(out: &mut impl Write, report: &Explanation, notation: Notation) -> io::Result<()> {
+pub fn explanation(
+    out: &mut impl Write,
+    report: &Explanation,
+    notation: Notation,
+) -> io::Result<()> {
     let blocks = match &report.subject {
         Subject::Algorithm(view) => algorithm(view),
         Subject::Collective(view) => collective(view),
@@ -69,6 +73,11 @@ fn micro(seconds: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
+}
+
+/// A size; whole bytes in the unit that they were meant in.
+fn bytes(size: f64) -> String {
+    if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
 }
 
 /// A coefficient with as many decimals as it has, at most four.
@@ -183,7 +192,7 @@ fn steps(view: &AlgorithmView) -> Block {
         vec![
             s.count.to_string(),
             format!("{plural} of {}", s.share),
-            Volume(s.message_bytes).to_string(),
+            bytes(s.message_bytes),
             format!("{}{adds}{load}", s.over),
             micro(s.latency_s + s.bandwidth_s),
         ]
@@ -238,7 +247,9 @@ fn verdict(view: &AlgorithmView, sized: bool) -> String {
 
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or(String::new(), |c| c.to_uppercase().collect::<String>() + letters.as_str())
+    letters
+        .next()
+        .map_or(String::new(), |c| c.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 fn segments(pipeline: &Pipeline) -> Vec<Block> {
@@ -275,7 +286,11 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
     };
     let fits = if ports.fits { "it fits" } else { "steps wait for a port" };
     let budgets = ports.budgets.iter().map(|b| {
-        let range = if b.least == b.most { b.least.to_string() } else { format!("{}–{}", b.least, b.most) };
+        let range = if b.least == b.most {
+            b.least.to_string()
+        } else {
+            format!("{}–{}", b.least, b.most)
+        };
         format!("{} ({range}) {}", b.fabric, b.fits)
     });
     vec![
@@ -290,12 +305,18 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
 
 fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
     let b = &view.bound;
+    let least = match (b.share, b.switch_adds) {
+        (0.0, _) => String::new(),
+        (share, false) => format!(", or sends less than {} M from the busiest rank", short(share)),
+        (share, true) => format!(
+            ", or sends less than {} M from the busiest rank, since a switch adds",
+            short(share)
+        ),
+    };
     let mut text = format!(
-        "No algorithm takes fewer than {} messages between ranks one after another, or sends less than {} M from \
-         the busiest rank{}: {} at least.",
+        "No algorithm takes fewer than {} messages between ranks one after another{least}: {} at \
+         least.",
         b.messages,
-        short(b.share),
-        if b.switch_adds { " (a switch adds)" } else { "" },
         Seconds(b.time_s),
     );
     if let Some(ratio) = b.ratio {
@@ -308,8 +329,16 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
             &["rate", "GB/s", "what"],
             [
                 ["algbw", &giga(r.algbw), "M over the time"].map(str::to_owned).to_vec(),
-                vec!["busbw".to_owned(), giga(r.busbw), format!("algbw x {}, by the collective", short(r.busbw_factor))],
-                vec!["sent".to_owned(), giga(r.sent), format!("the busiest rank really sends {} M", short(r.sent_share))],
+                vec![
+                    "busbw".to_owned(),
+                    giga(r.busbw),
+                    format!("algbw x {}, by the collective", short(r.busbw_factor)),
+                ],
+                vec![
+                    "sent".to_owned(),
+                    giga(r.sent),
+                    format!("the busiest rank really sends {} M", short(r.sent_share)),
+                ],
             ],
         ));
     }
@@ -348,7 +377,11 @@ fn forms(view: &AlgorithmView) -> Vec<Block> {
     blocks.push(Block::table(&["form", "n_α", "n_β", "µs", "x exact"], rows));
     for form in &view.forms[1..] {
         blocks.push(Block::Formula {
-            text: format!("{}: {}", if form.form == "paper" { "printed" } else { "limit" }, form.formula),
+            text: format!(
+                "{}: {}",
+                if form.form == "paper" { "printed" } else { "limit" },
+                form.formula
+            ),
             latex: form.formula_latex.clone(),
         });
     }
@@ -392,7 +425,8 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     ];
     let mut rows: Vec<Vec<String>> = rows.iter().map(|r| r.map(str::to_owned).to_vec()).collect();
     let n = view.question.ranks;
-    let factor = format!("algbw x {} = {} at {n} ranks", view.busbw_factor, short(view.busbw_factor_here));
+    let factor =
+        format!("algbw x {} = {} at {n} ranks", view.busbw_factor, short(view.busbw_factor_here));
     rows.push(vec!["busbw".to_owned(), factor]);
     let least = format!(
         "{} messages one after another; the busiest rank sends {} M",
@@ -413,10 +447,7 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     let (applies, refused): (Vec<&AlgorithmRow>, Vec<&AlgorithmRow>) =
         view.algorithms.iter().partition(|r| r.applies);
     blocks.push(heading("Cost of its algorithms"));
-    blocks.push(Block::table(
-        &["algorithm", "latency term", "bandwidth term"],
-        alike(&applies),
-    ));
+    blocks.push(Block::table(&["algorithm", "latency term", "bandwidth term"], alike(&applies)));
     blocks.push(heading("Against the least"));
     blocks.push(Block::Text(asked(&view.question, &view.machine, view.sized)));
     blocks.push(links(&view.machine, view.question.nodes));
@@ -444,7 +475,10 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     }
     if !view.contradictions.is_empty() {
         blocks.push(heading("Where texts print something else"));
-        let rows = view.contradictions.iter().map(|n| vec![n.id.to_owned(), n.title.to_owned(), n.texts.join(", ")]);
+        let rows = view
+            .contradictions
+            .iter()
+            .map(|n| vec![n.id.to_owned(), n.title.to_owned(), n.texts.join(", ")]);
         blocks.push(Block::table(&["", "", ""], rows));
     }
     blocks.push(heading("Next"));

@@ -241,11 +241,14 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
     for note in &report.notes {
         look.line(out, "note   ", note)?;
     }
+    let q = &report.question;
     let next = format!(
-        "collcost explain {c} {} | crossover {c} | profiles show {}",
+        "collcost explain {c} {} -n {n} --size {} | crossover {c} -n {n} | profiles show {}",
         report.take.or(report.paper).unwrap_or("ring"),
+        Bytes(q.size_bytes).to_string().replace(' ', ""),
         report.machine.name,
-        c = report.question.collective,
+        c = q.collective,
+        n = q.ranks,
     );
     if report.machine.chosen != "flags" {
         look.line(out, "next   ", &next)?;

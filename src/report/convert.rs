@@ -189,7 +189,7 @@ pub struct SizeRow {
     pub counts: &'static str,
     /// The size there.
     pub size_bytes: f64,
-    /// How that is known: `source`, `logs`, or `unverified`.
+    /// How that is known: `source`, `documentation`, `logs`, or `unverified`.
     pub basis: &'static str,
 }
 
@@ -356,7 +356,9 @@ fn counts(tool: Tool, collective: Collective) -> Option<(&'static str, bool, &'s
         (Tool::Torch, C::AllGather) => ("the output tensor", false, "source"),
         (Tool::Torch, C::ReduceScatter | C::AllToAll) => ("the input tensor", false, "source"),
         (Tool::Torch, _) => return None,
-        (Tool::Mpi, C::AllGather | C::AllToAll) => ("sendcount x data type, one block", true, "unverified"),
+        (Tool::Mpi, C::AllGather | C::AllToAll) => {
+            ("sendcount x data type, one block", true, "unverified")
+        }
         (Tool::Mpi, C::ReduceScatter) => ("the whole vector", false, "unverified"),
         (Tool::Mpi, _) => ("one rank's block", true, "unverified"),
         (Tool::Osu, C::ReduceScatter) => ("the whole vector", false, "unverified"),
@@ -370,7 +372,9 @@ fn counts(tool: Tool, collective: Collective) -> Option<(&'static str, bool, &'s
         (Tool::Mpich, C::AllGather | C::ReduceScatter) => ("the total over ranks", false, "source"),
         (Tool::Mpich, C::AllToAll) => ("one block", true, "source"),
         (Tool::Mpich, _) => return None,
-        (Tool::OpenMpi, C::ReduceScatter) => ("the whole vector (reduce_scatter_block: a block)", false, "source"),
+        (Tool::OpenMpi, C::ReduceScatter) => {
+            ("the whole vector (reduce_scatter_block: a block)", false, "source")
+        }
         (Tool::OpenMpi, _) => ("one block", true, "source"),
     };
     Some(in_blocks)
@@ -429,8 +433,18 @@ fn rates(collective: Collective, algbw: f64, factor: f64) -> Vec<RateRow> {
 }
 
 /// Algorithms whose traffic is worth seeing beside busbw.
-const SHOWN: &[&str] =
-    &["ring", "ring-rails", "chain", "pairwise", "binomial", "tree", "double-binary-tree", "2d-ring", "inc", "p2p"];
+const SHOWN: &[&str] = &[
+    "ring",
+    "ring-rails",
+    "chain",
+    "pairwise",
+    "binomial",
+    "tree",
+    "double-binary-tree",
+    "2d-ring",
+    "inc",
+    "p2p",
+];
 
 /// Segments at which a pipeline's traffic is near its limit.
 const MANY: u32 = 4096;
@@ -441,7 +455,10 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
     let group = asked.per_node.filter(|g| g.get() < n);
     let shape = Shape { group, ..Shape::new(asked.collective, n) };
     let shape = Shape {
-        params: crate::formula::Params { rails: group.map(|g| asked.nics.unwrap_or(g)), ..shape.params },
+        params: crate::formula::Params {
+            rails: group.map(|g| asked.nics.unwrap_or(g)),
+            ..shape.params
+        },
         ..shape
     };
     let row = |name: &&str| {
@@ -453,7 +470,10 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
         }
         let at = if algorithm.is_pipelined() { shape.with_segments(MANY) } else { shape };
         let sent = algorithm.sent(&At::numbers(shape));
-        let nic = group.and_then(|_| {
+        let nic = group.and_then(|group| {
+            if asked.collective == Collective::AllToAll {
+                return Some(leaving(n, group.get(), asked.nics));
+            }
             let used = uses(algorithm, &at, &fabric).ok()?;
             used.iter().skip(1).map(|u| u.share.0).reduce(f64::max)
         });
@@ -473,6 +493,14 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
         }
     }
     rows
+}
+
+/// What a NIC carries of an all-to-all: every rank sends (N − G)/N of its buffer out of the node.
+///
+/// Steps that use few NICs and steps that use all even out over the whole call.
+fn leaving(ranks: u32, per_node: u32, nics: Option<NonZeroU32>) -> f64 {
+    let (n, g) = (f64::from(ranks), f64::from(per_node));
+    g * (n - g) / n / nics.map_or(g, |k| f64::from(k.get()))
 }
 
 /// Links of rate 1: shares alone are asked of it.
@@ -524,7 +552,8 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
     let rate = |r: f64| Bandwidth(r).to_string();
     match to {
         Kind::Time => {
-            let (time, size) = (c.time_s.ok_or_else(missing)?, c.size_bytes.ok_or_else(needs_size)?);
+            let (time, size) =
+                (c.time_s.ok_or_else(missing)?, c.size_bytes.ok_or_else(needs_size)?);
             let algbw = c.algbw.ok_or_else(needs_rate)?;
             Ok(format!("time = M/algbw = {} / {} = {}", Volume(size), rate(algbw), Seconds(time)))
         }
@@ -559,15 +588,26 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
                 Some(_) => Error::input(format!("{} prints nothing else for it", to.id())),
             })?;
             let bits = row.algbw * 8.0 / 1e9;
-            Ok(format!("{} prints algbw {} = {bits:.1} Gb/s: {}", row.tool, rate(row.algbw), row.why))
+            Ok(format!(
+                "{} prints algbw {} = {bits:.1} Gb/s: {}",
+                row.tool,
+                rate(row.algbw),
+                row.why
+            ))
         }
         Kind::Size(_) => {
             let row = c.sizes.iter().find(|r| r.tool == to.id());
             let row = row.ok_or_else(|| match c.size_bytes {
                 None => needs_size(),
-                Some(_) => Error::input(format!("{} has no size for {}", to.id(), asked.collective.name())),
+                Some(_) => {
+                    Error::input(format!("{} has no size for {}", to.id(), asked.collective.name()))
+                }
             })?;
-            let exact = if row.size_bytes.fract() == 0.0 { format!(" = {} bytes", row.size_bytes) } else { String::new() };
+            let exact = if row.size_bytes.fract() == 0.0 {
+                format!(" = {} bytes", row.size_bytes)
+            } else {
+                String::new()
+            };
             Ok(format!("{} counts {}: {}{exact}", row.tool, row.counts, Volume(row.size_bytes)))
         }
     }

@@ -86,7 +86,11 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     });
     let libraries = Library::ALL.iter().map(|&l| {
         let shipped = registry.iter().filter(|a| a.meta().known_as.iter().any(|k| k.0 == l));
-        Named { id: l.id(), aliases: vec![], title: format!("{l}: {} of the algorithms", shipped.count()) }
+        Named {
+            id: l.id(),
+            aliases: vec![],
+            title: format!("{l}: {} of the algorithms", shipped.count()),
+        }
     });
     let topics = TOPICS.iter().map(|t| Named {
         id: t.id,

@@ -238,3 +238,17 @@ fn the_table_and_the_tests_name_each_other() {
         }
     }
 }
+
+/// A transcript that the table names is there, and each that is there is named.
+#[test]
+fn the_table_and_the_transcripts_name_each_other() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/pages");
+    let files: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let covered = listed().into_iter().flat_map(|[_, _, covered]| covered.split("`pages/").skip(1));
+    let table: BTreeSet<String> =
+        covered.map(|rest| rest.split_once('`').unwrap().0.to_owned()).collect();
+    assert_eq!(table, files);
+}

@@ -5,13 +5,14 @@ use serde::Serialize;
 use super::{Explanation, NoteView, Subject};
 use crate::algorithm::{Algorithm, Guarantee, Named, Registry, Route, Step};
 use crate::bound::{bound, least_messages, least_share};
+use crate::collective::Collective;
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 use crate::notes;
 use crate::presets::PORT_BUDGETS;
 use crate::price::{Prepared, Price, on, step_load};
-use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::query::Query;
 use crate::report::cost::{MachineView, QuestionView, machine, question};
 
@@ -355,7 +356,12 @@ struct TierSum {
 }
 
 impl Sum {
-    fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric, size: Volume) -> Result<Self> {
+    fn new(
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        fabric: &Fabric,
+        size: Volume,
+    ) -> Result<Self> {
         let tiers = fabric.tiers.iter().map(|t| TierSum {
             name: t.name.clone(),
             alpha: t.alpha.map_or(0.0, |a| a.0),
@@ -453,7 +459,13 @@ impl Sum {
         let mut terms = Vec::new();
         let mut add = |term, over: Option<&str>, numbers: String, time: f64| {
             if time > 0.0 {
-                terms.push(Term { term, over: over.map(str::to_owned), numbers, time_s: time, share: 0.0 });
+                terms.push(Term {
+                    term,
+                    over: over.map(str::to_owned),
+                    numbers,
+                    time_s: time,
+                    share: 0.0,
+                });
             }
         };
         add("launch", None, "once a call".to_owned(), price.launch.0);
@@ -467,7 +479,7 @@ impl Sum {
             add("latency", Some(&tier.name), numbers, tier.latency);
         }
         for tier in &self.tiers {
-            let numbers = format!("{} at {}", Volume(tier.bytes), Bandwidth(tier.rate));
+            let numbers = format!("{} at {}", bytes(tier.bytes), Bandwidth(tier.rate));
             add("bandwidth", Some(&tier.name), numbers, tier.bandwidth);
         }
         if let Some(compute) = price.compute {
@@ -477,17 +489,22 @@ impl Sum {
     }
 
     /// The numbers behind the letters, unless one letter would stand for several.
-    fn values(&self, cost: &Cost<Expr>, shape: &Shape, fabric: &Fabric, size: Volume) -> Option<Values> {
+    fn values(
+        &self,
+        cost: &Cost<Expr>,
+        shape: &Shape,
+        fabric: &Fabric,
+        size: Volume,
+    ) -> Option<Values> {
         let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
         let switched = self.hops > 0;
         let moves = |g: &&Group| g.step.share.chunks > 0;
         // What a letter stands for has to be one thing: the tier and load of all its steps.
         let one = |level: Level| -> Option<Option<(usize, f64)>> {
-            let mut all = self
-                .groups
-                .iter()
-                .filter(|g| g.tier.is_some() && g.step.level == level)
-                .map(|g| (g.tier.unwrap_or(0), if moves(&g) { Some(g.view.load) } else { None }));
+            let mut all =
+                self.groups.iter().filter(|g| g.tier.is_some() && g.step.level == level).map(|g| {
+                    (g.tier.unwrap_or(0), if moves(&g) { Some(g.view.load) } else { None })
+                });
             let Some((tier, first)) = all.next() else { return Some(None) };
             let mut load = first;
             for (t, l) in all {
@@ -574,6 +591,11 @@ fn shared(mut terms: Vec<Term>, total: Seconds) -> Vec<Term> {
     terms
 }
 
+/// A size; whole bytes in the unit that they were meant in.
+fn bytes(size: f64) -> String {
+    if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
+}
+
 /// `126 x 3.3 µs + 31.5 MiB at 48 GB/s`.
 fn written(terms: &[Term]) -> String {
     let parts = terms.iter().filter(|t| t.term != "launch");
@@ -620,7 +642,8 @@ fn pipeline(
     size: Volume,
     price: &Price,
 ) -> Result<Option<Pipeline>> {
-    let at = |p: u32| Prepared::new(algorithm, &free.with_segments(p), fabric).map(|f| f.price(size));
+    let at =
+        |p: u32| Prepared::new(algorithm, &free.with_segments(p), fabric).map(|f| f.price(size));
     let (two, three) = (at(2)?, at(3)?);
     let split = |p: &Price| p.bandwidth.0 + p.compute.unwrap_or_default().0;
     // Latency a + b·P, data c + d/P, from P = 2 on.
@@ -693,7 +716,7 @@ fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     Ok(BoundView {
         messages: least_messages(shape.collective, shape.ranks, shape.ports),
         share: least_share(shape.collective, shape.ranks, switch).0,
-        switch_adds: switch,
+        switch_adds: switch && shape.collective == Collective::AllReduce,
         latency_s: least.latency.0,
         bandwidth_s: least.bandwidth.0,
         time_s: time.0,

@@ -244,9 +244,10 @@ impl Terms {
     }
 
     fn written(self) -> String {
-        let sum = self.0.into_iter().fold(Expr::int(0), |sum, (term, times)| {
-            sum + Expr::int(times) * term
-        });
+        let sum = self
+            .0
+            .into_iter()
+            .fold(Expr::int(0), |sum, (term, times)| sum + Expr::int(times) * term);
         sum.write(Notation::Text)
     }
 }
@@ -323,7 +324,9 @@ fn identities(collective: Collective) -> &'static [&'static str] {
             "all-reduce = reduce-scatter + all-gather, in what it does and in what the ring costs",
             "all-reduce = reduce + broadcast, which moves the whole vector twice",
         ],
-        C::AllGather => &["reduce-scatter + all-gather = all-reduce", "gather + broadcast = all-gather"],
+        C::AllGather => {
+            &["reduce-scatter + all-gather = all-reduce", "gather + broadcast = all-gather"]
+        }
         C::ReduceScatter => {
             &["reduce-scatter + all-gather = all-reduce", "reduce + scatter = reduce-scatter"]
         }
@@ -344,9 +347,15 @@ fn identities(collective: Collective) -> &'static [&'static str] {
 fn used_by(collective: Collective) -> &'static str {
     use Collective as C;
     match collective {
-        C::AllReduce => "data parallelism (DDP) on gradients; tensor parallelism on partial products",
-        C::AllGather => "FSDP and ZeRO-3 on parameters; sequence parallelism; half of an all-reduce",
-        C::ReduceScatter => "FSDP and ZeRO on gradients; sequence parallelism; half of an all-reduce",
+        C::AllReduce => {
+            "data parallelism (DDP) on gradients; tensor parallelism on partial products"
+        }
+        C::AllGather => {
+            "FSDP and ZeRO-3 on parameters; sequence parallelism; half of an all-reduce"
+        }
+        C::ReduceScatter => {
+            "FSDP and ZeRO on gradients; sequence parallelism; half of an all-reduce"
+        }
         C::AllToAll => "expert parallelism: dispatch and combine; transposes",
         C::Broadcast => "initial parameters; weights to inference workers",
         C::Reduce => "metrics; gradients to a parameter server",

@@ -90,9 +90,7 @@ pub fn topic(
         blocks.push(match piece {
             Piece::Text(text) => Block::Text((*text).to_owned()),
             Piece::Command(line) => Block::Command((*line).to_owned()),
-            Piece::Table(rows) => {
-                Block::table(rows[0], rows[1..].iter().map(|row| row.to_vec()))
-            }
+            Piece::Table(rows) => Block::table(rows[0], rows[1..].iter().map(|row| row.to_vec())),
             Piece::Figures(figures) => known(*figures, ranks),
         });
     }
@@ -111,16 +109,10 @@ pub fn topic(
 #[must_use]
 pub fn contradiction(c: &'static Contradiction) -> Explanation {
     let texts: Vec<&str> = c.texts.iter().map(|t| t.name()).collect();
-    let mut blocks = vec![
-        Block::table(
-            &["", ""],
-            [
-                vec!["printed in", &texts.join(", ")],
-                vec!["printed", c.printed],
-                vec!["holds", c.holds],
-            ],
-        ),
-    ];
+    let mut blocks = vec![Block::table(
+        &["", ""],
+        [vec!["printed in", &texts.join(", ")], vec!["printed", c.printed], vec!["holds", c.holds]],
+    )];
     if !c.about.is_empty() {
         let about = c.about.iter().map(|(collective, ids)| {
             let ids = if ids.is_empty() { "all algorithms".to_owned() } else { ids.join(", ") };
@@ -193,7 +185,13 @@ fn busbw(ranks: u32) -> Block {
         &["collective", "busbw / algbw", &here, "N = 2", "N = 1024"],
         Collective::ALL.iter().filter(|c| **c != Collective::Barrier).map(|&c| {
             let factor = |n: u32| format!("{:.4}", c.busbw_factor(n).0);
-            vec![c.name().to_owned(), busbw_formula(c).to_owned(), factor(ranks), factor(2), factor(1024)]
+            vec![
+                c.name().to_owned(),
+                busbw_formula(c).to_owned(),
+                factor(ranks),
+                factor(2),
+                factor(1024),
+            ]
         }),
     )
 }
