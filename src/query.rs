@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::profile::{How, Measured, Profile};
-use crate::what_if::Figure;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::what_if::Figure;
 
 /// Figures that a person gives; they win over a profile's.
 #[derive(Debug, Clone, Copy, Default)]

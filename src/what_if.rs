@@ -43,7 +43,7 @@ impl Figure {
     pub fn named(name: &str, fabric: &Fabric) -> Result<Self> {
         let all = Self::all(fabric);
         let lower = name.to_ascii_lowercase();
-        let found = all.iter().find(|f| f.names(fabric).iter().any(|n| *n == lower));
+        let found = all.iter().find(|f| f.names(fabric).contains(&lower));
         found.copied().ok_or_else(|| {
             let names: Vec<String> = all.iter().flat_map(|f| f.names(fabric)).collect();
             let near = nearest(&lower, names.iter().map(String::as_str));
@@ -166,10 +166,12 @@ impl Value {
         let mut values = vec![self.number().0, last.number().0];
         let steps = values[0] <= 0.0;
         for _ in 0..halvings {
-            let mean = |w: &[f64]| if steps { f64::midpoint(w[0], w[1]) } else { (w[0] * w[1]).sqrt() };
+            let mean =
+                |w: &[f64]| if steps { f64::midpoint(w[0], w[1]) } else { (w[0] * w[1]).sqrt() };
             let means: Vec<f64> = values.windows(2).map(mean).collect();
             let between = means.into_iter().map(Some).chain([None]);
-            values = values.iter().zip(between).flat_map(|(v, m)| [Some(*v), m]).flatten().collect();
+            values =
+                values.iter().zip(between).flat_map(|(v, m)| [Some(*v), m]).flatten().collect();
         }
         values.into_iter().map(|value| self.with(value)).collect()
     }
@@ -217,7 +219,10 @@ mod tests {
         }
         let wrong = Figure::named("inter.bq", &fabric).unwrap_err();
         assert!(wrong.to_string().contains("`inter.bw`"), "{wrong}");
-        assert_eq!(Figure::named("bw", &Fabric::flat(Seconds(0.0), Bandwidth(1.0))).unwrap(), Figure::Bandwidth(0));
+        assert_eq!(
+            Figure::named("bw", &Fabric::flat(Seconds(0.0), Bandwidth(1.0))).unwrap(),
+            Figure::Bandwidth(0)
+        );
     }
 
     #[test]

@@ -29,10 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
-    (
-        "query",
-        &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"],
-    ),
+    ("query", &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"]),
     ("batch", &["algorithm", "collective", "crossover", "error", "formula", "quantity"]),
     (
         "report",

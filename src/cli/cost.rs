@@ -102,7 +102,11 @@ impl Args {
         format(self.output.format, Format::Table)
     }
 
-    pub(super) fn run(self, collective: Collective, out: &mut impl Write) -> std::result::Result<(), Stop> {
+    pub(super) fn run(
+        self,
+        collective: Collective,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
         let mut queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
         for query in &mut queries {
             self.fill(query)?;
@@ -160,7 +164,8 @@ impl Args {
             (None, at) => value("", at.as_ref())?,
         };
         let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
-        let place = |e: Error| e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")));
+        let place =
+            |e: Error| e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")));
         let collective = query.shape.collective;
         let total = counts.total(collective, query.shape.ranks, size.unwrap_or_default());
         query.size = total.map_err(place)?;
@@ -196,7 +201,9 @@ impl Args {
     }
 
     fn cannot(&self, what: &str) -> Error {
-        Error::input(format!("{what} cannot be written like this")).at("--format").mend("write table or json")
+        Error::input(format!("{what} cannot be written like this"))
+            .at("--format")
+            .mend("write table or json")
     }
 
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
@@ -206,7 +213,9 @@ impl Args {
             Format::Csv => render::sweep::sheet(sweep).csv(out)?,
             Format::Json => render::json(out, sweep)?,
             Format::NcclTests if sweep.over == "size" => render::sweep::nccl_tests(out, sweep)?,
-            Format::NcclTests => return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into()),
+            Format::NcclTests => {
+                return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
+            }
         }
         Ok(())
     }
@@ -228,7 +237,9 @@ impl Args {
             Format::Markdown => render::table::cost_sheet(report, &view).markdown(out)?,
             Format::Csv => render::table::cost_sheet(report, &view).csv(out)?,
             Format::Json => render::json(out, report)?,
-            Format::NcclTests => return Err(self.cannot("one size is no sweep: -b and -e make one; this").into()),
+            Format::NcclTests => {
+                return Err(self.cannot("one size is no sweep: -b and -e make one; this").into());
+            }
         }
         Ok(())
     }
@@ -236,9 +247,9 @@ impl Args {
 
 /// Splits `inter.bw=800Gb/s` into the figure and the text of its value.
 fn figure<'a>(change: &'a str, query: &Query) -> Result<(Figure, &'a str)> {
-    let (name, value) = change
-        .split_once('=')
-        .ok_or_else(|| Error::input(format!("`{change}` sets nothing")).mend("write inter.bw=800Gb/s"))?;
+    let (name, value) = change.split_once('=').ok_or_else(|| {
+        Error::input(format!("`{change}` sets nothing")).mend("write inter.bw=800Gb/s")
+    })?;
     Ok((Figure::named(name.trim(), &query.machine.fabric)?, value.trim()))
 }
 
@@ -256,11 +267,15 @@ impl RangeFlags {
         let (Some(Bytes(least)), Some(Bytes(most))) = (least, most) else {
             return match (least, most) {
                 (None, None) => Ok(None),
-                _ => Err(Error::input("a sweep needs both ends").at("-b, -e").mend("write -b 8 -e 8G -f 2")),
+                _ => Err(Error::input("a sweep needs both ends")
+                    .at("-b, -e")
+                    .mend("write -b 8 -e 8G -f 2")),
             };
         };
         let refuse = |what: String| {
-            Err(Error::input(what).at(format!("-b {least} -e {most} -f {}", self.stepfactor)).mend("write -b 8 -e 8G -f 2"))
+            Err(Error::input(what)
+                .at(format!("-b {least} -e {most} -f {}", self.stepfactor))
+                .mend("write -b 8 -e 8G -f 2"))
         };
         let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
         if !(factor > 1.0 && factor.is_finite()) {
@@ -290,9 +305,12 @@ impl RangeFlags {
         let place = |e: Error| e.at(format!("--vary {text}"));
         let (figure, range) = figure(text, query).map_err(place)?;
         let (first, last) = range.split_once("..").ok_or_else(|| {
-            place(Error::input(format!("`{range}` is no range")).mend("write inter.alpha=1us..20us"))
+            place(
+                Error::input(format!("`{range}` is no range")).mend("write inter.alpha=1us..20us"),
+            )
         })?;
-        let (first, last) = (figure.parse(first).map_err(place)?, figure.parse(last).map_err(place)?);
+        let (first, last) =
+            (figure.parse(first).map_err(place)?, figure.parse(last).map_err(place)?);
         Ok(Some((figure, first.up_to(last, HALVINGS))))
     }
 }

@@ -42,7 +42,13 @@ impl Args {
         };
         let collective: Collective = self.collective.parse().map_err(place)?;
         let size: Option<Bytes> = value("--size", self.size.as_ref())?;
-        let mut queries = queries(collective, size.unwrap_or_default(), &self.ranks, &self.machine, &self.params)?;
+        let mut queries = queries(
+            collective,
+            size.unwrap_or_default(),
+            &self.ranks,
+            &self.machine,
+            &self.params,
+        )?;
         let registry = Registry::builtin();
         let names: Vec<&str> = self.algorithms.iter().map(String::as_str).collect();
         if queries.len() > 1 {

@@ -72,7 +72,8 @@ fn spelled(c: char) -> &'static str {
 
 impl<W: Write> Write for Ascii<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let document = *self.document.get_or_insert_with(|| matches!(bytes.first(), Some(b'{' | b'[')));
+        let document =
+            *self.document.get_or_insert_with(|| matches!(bytes.first(), Some(b'{' | b'[')));
         if document {
             return self.inner.write(bytes);
         }

@@ -15,34 +15,106 @@ struct Kind {
 
 /// Every column, in the order in which they are listed.
 static KINDS: &[Kind] = &[
-    Kind { name: "steps", heading: "steps", unit: "", key: "n_alpha", cell: |r| {
-        Cell::number(r.n_alpha, |n| if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.1}") })
-    } },
-    Kind { name: "volume", heading: "volume", unit: "of M", key: "n_beta", cell: |r| {
-        Cell::number(r.n_beta, |n| format!("{n:.3}"))
-    } },
-    Kind { name: "sent", heading: "sent", unit: "MiB", key: "bytes_sent", cell: |r| mebi(r.bytes_sent) },
-    Kind { name: "nic", heading: "NIC MiB", unit: "a port", key: "nic_port_bytes", cell: |r| {
-        let outer = r.tiers.iter().skip(1).map(|t| t.port_bytes);
-        mebi(outer.reduce(f64::max))
-    } },
-    Kind { name: "latency", heading: "latency", unit: "µs", key: "latency_s", cell: |r| micro(r.latency_s) },
-    Kind { name: "bandwidth", heading: "bandwidth", unit: "µs", key: "bandwidth_s", cell: |r| micro(r.bandwidth_s) },
-    Kind { name: "compute", heading: "compute", unit: "µs", key: "compute_s", cell: |r| micro(r.compute_s) },
+    Kind {
+        name: "steps",
+        heading: "steps",
+        unit: "",
+        key: "n_alpha",
+        cell: |r| {
+            Cell::number(r.n_alpha, |n| {
+                if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.1}") }
+            })
+        },
+    },
+    Kind {
+        name: "volume",
+        heading: "volume",
+        unit: "of M",
+        key: "n_beta",
+        cell: |r| Cell::number(r.n_beta, |n| format!("{n:.3}")),
+    },
+    Kind {
+        name: "sent",
+        heading: "sent",
+        unit: "MiB",
+        key: "bytes_sent",
+        cell: |r| mebi(r.bytes_sent),
+    },
+    Kind {
+        name: "nic",
+        heading: "NIC MiB",
+        unit: "a port",
+        key: "nic_port_bytes",
+        cell: |r| {
+            let outer = r.tiers.iter().skip(1).map(|t| t.port_bytes);
+            mebi(outer.reduce(f64::max))
+        },
+    },
+    Kind {
+        name: "latency",
+        heading: "latency",
+        unit: "µs",
+        key: "latency_s",
+        cell: |r| micro(r.latency_s),
+    },
+    Kind {
+        name: "bandwidth",
+        heading: "bandwidth",
+        unit: "µs",
+        key: "bandwidth_s",
+        cell: |r| micro(r.bandwidth_s),
+    },
+    Kind {
+        name: "compute",
+        heading: "compute",
+        unit: "µs",
+        key: "compute_s",
+        cell: |r| micro(r.compute_s),
+    },
     Kind { name: "total", heading: "total", unit: "µs", key: "time_s", cell: |r| micro(r.time_s) },
-    Kind { name: "bound", heading: "x bound", unit: "", key: "bound_ratio", cell: |r| {
-        Cell::number(r.bound_ratio, |x| format!("{x:.1}"))
-    } },
-    Kind { name: "algbw", heading: "algbw", unit: "GB/s", key: "algbw_Bps", cell: |r| giga(r.algbw) },
-    Kind { name: "busbw", heading: "busbw", unit: "GB/s", key: "busbw_Bps", cell: |r| giga(r.busbw) },
-    Kind { name: "segments", heading: "P", unit: "", key: "segments", cell: |r| {
-        Cell::number(r.segments.map(f64::from), |p| format!("{p:.0}"))
-    } },
+    Kind {
+        name: "bound",
+        heading: "x bound",
+        unit: "",
+        key: "bound_ratio",
+        cell: |r| Cell::number(r.bound_ratio, |x| format!("{x:.1}")),
+    },
+    Kind {
+        name: "algbw",
+        heading: "algbw",
+        unit: "GB/s",
+        key: "algbw_Bps",
+        cell: |r| giga(r.algbw),
+    },
+    Kind {
+        name: "busbw",
+        heading: "busbw",
+        unit: "GB/s",
+        key: "busbw_Bps",
+        cell: |r| giga(r.busbw),
+    },
+    Kind {
+        name: "segments",
+        heading: "P",
+        unit: "",
+        key: "segments",
+        cell: |r| Cell::number(r.segments.map(f64::from), |p| format!("{p:.0}")),
+    },
     Kind { name: "id", heading: "id", unit: "", key: "id", cell: |r| Cell::same(r.id) },
-    Kind { name: "guarantee", heading: "the form is", unit: "", key: "guarantee", cell: |r| {
-        Cell::same(r.guarantee.unwrap_or(""))
-    } },
-    Kind { name: "ships", heading: "shipped as", unit: "", key: "ships", cell: |r| Cell::same(r.ships.join("; ")) },
+    Kind {
+        name: "guarantee",
+        heading: "the form is",
+        unit: "",
+        key: "guarantee",
+        cell: |r| Cell::same(r.guarantee.unwrap_or("")),
+    },
+    Kind {
+        name: "ships",
+        heading: "shipped as",
+        unit: "",
+        key: "ships",
+        cell: |r| Cell::same(r.ships.join("; ")),
+    },
 ];
 
 /// The columns of the main table where none are asked for; `nic` only over several tiers.
@@ -69,7 +141,12 @@ pub fn parse(asked: &str) -> Result<Vec<&'static str>> {
 }
 
 /// The main table: `titles` beside the asked columns of `rows`.
-pub(super) fn sheet(report: &Cost, rows: &[&Row], titles: Vec<Cell>, asked: Option<&[&str]>) -> Sheet {
+pub(super) fn sheet(
+    report: &Cost,
+    rows: &[&Row],
+    titles: Vec<Cell>,
+    asked: Option<&[&str]>,
+) -> Sheet {
     let tiered = report.question.nodes > 1;
     let priced = rows.iter().any(|r| r.compute_s.is_some_and(|c| c > 0.0));
     let mut names: Vec<&str> = asked.unwrap_or(USUAL).to_vec();

@@ -17,12 +17,20 @@ pub fn pair(out: &mut impl Write, report: &Crossover) -> io::Result<()> {
         (Some(size), Some(time)) => {
             let (size, time) = (Volume(size), Seconds(time));
             let exact = size.0;
-            writeln!(out, "{below} wins below {size} ({exact:.1} bytes), {above} above; both take {time} there")?;
+            writeln!(
+                out,
+                "{below} wins below {size} ({exact:.1} bytes), {above} above; both take {time} there"
+            )?;
         }
         _ => writeln!(out, "none: {} is never slower", report.always.unwrap_or(below))?,
     }
     if let (Some(bytes), Some(error)) = (report.shortcut_bytes, report.shortcut_error) {
-        writeln!(out, "the shortcut α·BW·N/(⌈lg N⌉ − 1) gives {}, {:+.2} %", Volume(bytes), error * 100.0)?;
+        writeln!(
+            out,
+            "the shortcut α·BW·N/(⌈lg N⌉ − 1) gives {}, {:+.2} %",
+            Volume(bytes),
+            error * 100.0
+        )?;
     }
     writeln!(out, "{ranks} ranks, machine {machine}")
 }
@@ -37,7 +45,11 @@ pub fn intervals(out: &mut impl Write, report: &Intervals) -> io::Result<()> {
         (_, Some(size)) => Bytes(size).to_string(),
         _ => String::new(),
     };
-    writeln!(out, "{} over {}, {at}, machine {}\n", report.collective, report.over, report.machine)?;
+    writeln!(
+        out,
+        "{} over {}, {at}, machine {}\n",
+        report.collective, report.over, report.machine
+    )?;
     if report.intervals.is_empty() {
         return writeln!(out, "nothing applies");
     }

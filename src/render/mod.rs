@@ -2,10 +2,10 @@
 
 pub mod columns;
 pub mod convert;
+pub mod crossover;
 pub mod document;
 pub mod explain;
 pub mod list;
-pub mod crossover;
 pub mod profiles;
 pub mod sheet;
 pub mod sweep;

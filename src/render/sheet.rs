@@ -184,8 +184,12 @@ mod tests {
     use super::*;
 
     fn sheet() -> Sheet {
-        let cells = vec![Cell::same("a, b"), Cell::number(Some(1.5e-6), |s| format!("{:.1}", s * 1e6))];
-        Sheet { columns: vec![Column::words("name", "name"), Column::numbers("time", "µs", "time_s")], rows: vec![cells] }
+        let cells =
+            vec![Cell::same("a, b"), Cell::number(Some(1.5e-6), |s| format!("{:.1}", s * 1e6))];
+        Sheet {
+            columns: vec![Column::words("name", "name"), Column::numbers("time", "µs", "time_s")],
+            rows: vec![cells],
+        }
     }
 
     fn written(write: impl Fn(&Sheet, &mut Vec<u8>) -> io::Result<()>) -> String {

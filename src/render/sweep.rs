@@ -101,7 +101,10 @@ pub fn bands(out: &mut impl Write, report: &Bands) -> io::Result<()> {
     writeln!(out, "{name} of any size over {} ranks", report.question.ranks)?;
     machine(out, &report.machine, report.question.nodes)?;
     let library = library(&report.machine);
-    for (title, flips) in [(format!("take, from what {library} ships"), &report.take), ("fastest of all".to_owned(), &report.paper)] {
+    for (title, flips) in [
+        (format!("take, from what {library} ships"), &report.take),
+        ("fastest of all".to_owned(), &report.paper),
+    ] {
         writeln!(out, "\n{title}")?;
         for (i, flip) in flips.iter().enumerate() {
             writeln!(out, "  {:<16} {:<14} {}", from(flip, i), until(flips, i), flip.title)?;
@@ -129,26 +132,53 @@ fn until(flips: &[Flip], i: usize) -> String {
 /// The writer's.
 pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     let q = &report.question;
-    writeln!(out, "# predicted by collcost, not measured: {} over {} ranks, machine {}", q.collective, q.ranks, report.machine.name)?;
+    writeln!(
+        out,
+        "# predicted by collcost, not measured: {} over {} ranks, machine {}",
+        q.collective, q.ranks, report.machine.name
+    )?;
     writeln!(out, "#")?;
     writeln!(out, "#{:>60}   {:^33}   {:^33}", "", "out-of-place", "in-place")?;
     let half = format!("{:>7} {:>6} {:>6} {:>6}", "time", "algbw", "busbw", "#wrong");
-    writeln!(out, "#{:>11} {:>12} {:>8} {:>6} {:>6}  {half}  {half}", "size", "count", "type", "redop", "root")?;
+    writeln!(
+        out,
+        "#{:>11} {:>12} {:>8} {:>6} {:>6}  {half}  {half}",
+        "size", "count", "type", "redop", "root"
+    )?;
     let units = format!("{:>7} {:>6} {:>6} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
-    writeln!(out, "#{:>11} {:>12} {:>8} {:>6} {:>6}  {units}  {units}", "(B)", "(elements)", "", "", "")?;
-    let redop = if matches!(q.collective, "allreduce" | "reduce" | "reducescatter") { "sum" } else { "none" };
-    let root = if matches!(q.collective, "broadcast" | "reduce" | "scatter" | "gather") { "0" } else { "-1" };
+    writeln!(
+        out,
+        "#{:>11} {:>12} {:>8} {:>6} {:>6}  {units}  {units}",
+        "(B)", "(elements)", "", "", ""
+    )?;
+    let redop = if matches!(q.collective, "allreduce" | "reduce" | "reducescatter") {
+        "sum"
+    } else {
+        "none"
+    };
+    let root = if matches!(q.collective, "broadcast" | "reduce" | "scatter" | "gather") {
+        "0"
+    } else {
+        "-1"
+    };
     let mut sum = 0.0;
     for point in &report.points {
         let Some(pick) = &point.take else { continue };
         let cells = format!(
             "{:>7.2} {:>6.2} {:>6.2} {:>6}",
-            pick.time_s * 1e6, pick.algbw / 1e9, pick.busbw / 1e9, 0
+            pick.time_s * 1e6,
+            pick.algbw / 1e9,
+            pick.busbw / 1e9,
+            0
         );
         writeln!(
             out,
             "{:>12} {:>12} {:>8} {:>6} {:>6}  {cells}  {cells}",
-            point.size_bytes, point.size_bytes / 4, "float", redop, root
+            point.size_bytes,
+            point.size_bytes / 4,
+            "float",
+            redop,
+            root
         )?;
         sum += pick.busbw / 1e9;
     }

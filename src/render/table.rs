@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use crate::algorithm::Library;
-use crate::collective::Collective;
 use super::Look;
 use super::columns;
 use super::sheet::{Cell, Sheet};
+use crate::algorithm::Library;
+use crate::collective::Collective;
 use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::report::{Cost, Flip, MachineView, QuestionView, Row, TierView};
 

@@ -232,12 +232,7 @@ impl Flip {
 ///
 /// # Errors
 /// A figure that the question needs is unknown, or the named algorithm does not apply.
-pub fn cost(
-    registry: &Registry,
-    query: &Query,
-    only: Option<&str>,
-    detail: bool,
-) -> Result<Cost> {
+pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool) -> Result<Cost> {
     let shape = query.shape;
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);

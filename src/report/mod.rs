@@ -3,9 +3,9 @@
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
 mod config;
+pub mod convert;
 mod cost;
 mod crossover;
-pub mod convert;
 pub mod explain;
 pub mod list;
 mod profiles;
@@ -13,9 +13,9 @@ mod sweep;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
+pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
 pub use profiles::{
-    Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck, RateView, profile,
-    profiles, profiles_check,
+    Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck, RateView,
+    profile, profiles, profiles_check,
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
-pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};

@@ -104,7 +104,12 @@ pub struct Bands {
 ///
 /// # Errors
 /// As the main report.
-pub fn sizes(registry: &Registry, query: &Query, sizes: &[Bytes], only: Option<&str>) -> Result<Sweep> {
+pub fn sizes(
+    registry: &Registry,
+    query: &Query,
+    sizes: &[Bytes],
+    only: Option<&str>,
+) -> Result<Sweep> {
     let ready = all(registry, query, only)?;
     let mut points = Vec::with_capacity(sizes.len());
     for &size in sizes {
@@ -146,11 +151,7 @@ pub fn vary(
         figure.set(&mut query.machine.fabric, value);
         let ready = all(registry, &query, only)?;
         let one = point(&ready, &query, only)?;
-        points.push(Point {
-            value: Some(value.number().0),
-            shown: Some(value.to_string()),
-            ..one
-        });
+        points.push(Point { value: Some(value.number().0), shown: Some(value.to_string()), ..one });
     }
     let weights = weights(registry, query, only)?;
     Ok(sweep(query, figure.name(&query.machine.fabric), points, weights))
