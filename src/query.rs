@@ -71,6 +71,19 @@ pub struct Machine {
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
     pub launch: Option<How>,
+    /// Between what single figures lie; those that a person gave are taken as exact.
+    pub spreads: Vec<Spread>,
+}
+
+/// Between what a figure lies, as factors of its value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    /// The figure.
+    pub figure: Figure,
+    /// The least that is likely, over the value.
+    pub low: Ratio,
+    /// The most that is likely, over the value.
+    pub high: Ratio,
 }
 
 /// How the figures of one tier were obtained; absent where a person gave them.
@@ -140,6 +153,7 @@ impl Machine {
             library: profile.library.clone(),
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
+            spreads: spreads(profile, collective),
             fabric: profile.fabric(collective),
             node: profile.node(),
             nics_given: false,
@@ -168,6 +182,7 @@ impl Machine {
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             node: (tiers.len() > 1).then_some(0),
+            spreads: Vec::new(),
             nics_given: false,
             fabric: Fabric::new(tiers),
         }
@@ -199,6 +214,16 @@ impl Machine {
             (fabric.launch, self.launch) = (launch, None);
         }
         fabric.gamma = given.gamma.or(fabric.gamma);
+        let exact = [
+            given.alpha.map(|_| Figure::Alpha(0)),
+            given.bandwidth.map(|_| Figure::Bandwidth(0)),
+            given.alpha_inter.map(|_| Figure::Alpha(last)),
+            given.bandwidth_inter.map(|_| Figure::Bandwidth(last)),
+            given.alpha_switch.map(|_| Figure::SwitchAlpha),
+            given.launch.map(|_| Figure::Launch),
+            given.gamma.map(|_| Figure::Gamma),
+        ];
+        self.spreads.retain(|s| !exact.contains(&Some(s.figure)));
         fabric.placement = given.placement;
         let (alpha, beta) = given.protocol.factors();
         let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
@@ -222,6 +247,7 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
 impl Machine {
     /// Marks a figure as given: where it came from no longer says anything.
     pub fn forget(&mut self, figure: Figure) {
+        self.spreads.retain(|s| s.figure != figure);
         match figure {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
@@ -231,6 +257,70 @@ impl Machine {
             Figure::SwitchAlpha | Figure::Gamma => {}
         }
     }
+}
+
+impl Machine {
+    /// The machine with every figure at the end of its range that makes calls fast, and slow.
+    ///
+    /// Absent where no figure has a range.
+    #[must_use]
+    pub fn extremes(&self) -> Option<(Fabric, Fabric)> {
+        if self.spreads.is_empty() {
+            return None;
+        }
+        let (mut fast, mut slow) = (self.fabric.clone(), self.fabric.clone());
+        for Spread { figure, low, high } in &self.spreads {
+            // A rate is good when it is high, everything else when it is low.
+            let rate = matches!(figure, Figure::Bandwidth(_));
+            let (good, bad) = if rate { (high, low) } else { (low, high) };
+            for (fabric, factor) in [(&mut fast, good), (&mut slow, bad)] {
+                if let Some(value) = figure.get(fabric) {
+                    figure.set(fabric, value.scaled(*factor));
+                }
+            }
+        }
+        Some((fast, slow))
+    }
+}
+
+/// The ranges of a profile's figures; a rate's range holds that of its efficiency.
+fn spreads(profile: &Profile, collective: Collective) -> Vec<Spread> {
+    let mut spreads = Vec::new();
+    let mut add = |figure: Figure, low: f64, high: f64| {
+        if (low, high) != (1.0, 1.0) {
+            spreads.push(Spread { figure, low: Ratio(low), high: Ratio(high) });
+        }
+    };
+    for (i, tier) in profile.tiers.iter().enumerate() {
+        if let Some(alpha) = &tier.alpha {
+            let (low, high) = range(alpha, |a| a.0);
+            add(Figure::Alpha(i), low, high);
+        }
+        let rate = tier.bandwidth.as_ref().map_or((1.0, 1.0), |b| range(b, |b| b.0));
+        let part = tier.efficiency.as_ref().map_or((1.0, 1.0), |e| range(e, |e| e.0));
+        add(Figure::Bandwidth(i), rate.0 * part.0, rate.1 * part.1);
+    }
+    let hop = profile.tiers[0].switch.as_ref().and_then(|s| s.alpha.as_ref());
+    if let Some(hop) = hop {
+        let (low, high) = range(hop, |a| a.0);
+        add(Figure::SwitchAlpha, low, high);
+    }
+    if let Some(launch) = profile.launch_of(collective) {
+        let (low, high) = range(launch, |o| o.0);
+        add(Figure::Launch, low, high);
+    }
+    if let Some(gamma) = &profile.gamma {
+        let (low, high) = range(gamma, |g| g.0);
+        add(Figure::Gamma, low, high);
+    }
+    spreads
+}
+
+/// Low and high over the value; 1 where they are not known.
+fn range<T>(figure: &Measured<T>, number: impl Fn(&T) -> f64) -> (f64, f64) {
+    let value = number(&figure.value);
+    let over = |end: &Option<T>| end.as_ref().map_or(1.0, |e| number(e) / value);
+    if value > 0.0 { (over(&figure.low), over(&figure.high)) } else { (1.0, 1.0) }
 }
 
 impl Query {

@@ -54,3 +54,30 @@ fn the_list_of_questions_is_complete() {
 fn screens_fit_the_terminal() {
     TestCases::new().case("tests/cmd/screens/*.toml");
 }
+
+/// No line of a screen is longer than its file's name says. Colour takes no room; what ASCII spells
+/// out may take more.
+#[test]
+fn no_line_passes_the_width() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/screens");
+    for file in std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        assert!(file.with_extension("stdout").exists(), "{name} checks nothing");
+        let width = match name.rsplit_once('-') {
+            Some((_, "ascii")) => continue,
+            _ if name.contains("-80") => 80,
+            _ => 120,
+        };
+        for line in std::fs::read_to_string(file.with_extension("stdout")).unwrap().lines() {
+            let shown: usize = line
+                .split('\x1b')
+                .enumerate()
+                .map(|(i, part)| match i {
+                    0 => part.chars().count(),
+                    _ => part.split_once('m').map_or(0, |(_, rest)| rest.chars().count()),
+                })
+                .sum();
+            assert!(shown <= width, "{name}: {shown} characters: {line}");
+        }
+    }
+}

@@ -297,7 +297,8 @@ fn fills_domains(shape: &Shape) -> Result<(), Reason> {
 /// Pairwise all-to-all that serves the own domain first: G − 1 sends inside, N − G between.
 ///
 /// An all-to-all does not decompose: every pair has its own data. It can only keep the near sends
-/// off the far links (spiceMonkey/collective-comm 03 §2.2).
+/// off the far links (spiceMonkey/collective-comm 03 §2.2). NCCL's all-to-all is a send and a
+/// receive with every peer, near and far ones beside each other: it takes at most this.
 struct TieredPairwise;
 
 impl ClosedForm for TieredPairwise {
@@ -307,7 +308,7 @@ impl ClosedForm for TieredPairwise {
             title: "pairwise, near ones first",
             collectives: &[AllToAll],
             aliases: &["hierarchical-pairwise"],
-            known_as: &[],
+            known_as: &[(Library::Nccl, &[AllToAll], "send/recv")],
             summary: "pairwise exchanges inside the domain, then with every rank of the others",
             source: "spiceMonkey/collective-comm 03 §2.2",
         };

@@ -78,13 +78,6 @@ impl Meta {
         known.find(|(l, c, _)| *l == library && c.contains(&collective)).map(|&(_, _, name)| name)
     }
 
-    /// Whether `library`, or any library where none is named, ships it for `collective`.
-    #[must_use]
-    pub fn ships(&self, library: Option<Library>, collective: Collective) -> bool {
-        let is = |l: Library| library.is_none_or(|asked| asked == l);
-        self.known_as.iter().any(|(l, c, _)| is(*l) && c.contains(&collective))
-    }
-
     /// Whether `name` is its id or an alias.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {

@@ -134,6 +134,11 @@ pub trait ClosedForm: Sync {
         false
     }
 
+    /// Whether a library that ships it never runs it for such a shape.
+    fn is_withheld(&self, _library: Library, _shape: &Shape) -> bool {
+        false
+    }
+
     /// Partners that a rank talks to at once where no step is to wait for a port.
     fn ports_needed(&self, _shape: &Shape) -> u32 {
         1
@@ -178,6 +183,10 @@ pub trait Algorithm: Sync {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
     /// Whether P is a parameter of it.
     fn is_pipelined(&self) -> bool;
+    /// Libraries that run it for such a shape, with its name there.
+    fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)>;
+    /// Whether `library`, or any where none is named, runs it for such a shape.
+    fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool;
     /// Partners at once.
     fn ports_needed(&self, shape: &Shape) -> u32;
     /// The schedule that the closed form prices.
@@ -242,6 +251,20 @@ impl<T: ClosedForm> Algorithm for T {
 
     fn is_pipelined(&self) -> bool {
         ClosedForm::is_pipelined(self)
+    }
+
+    fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)> {
+        let known = ClosedForm::meta(self).known_as.iter();
+        let here =
+            known.filter(|(l, c, _)| c.contains(&shape.collective) && !self.is_withheld(*l, shape));
+        here.map(|&(library, _, name)| (library, name)).collect()
+    }
+
+    fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool {
+        let known = ClosedForm::meta(self).known_as.iter();
+        let mut here =
+            known.filter(|(l, c, _)| c.contains(&shape.collective) && !self.is_withheld(*l, shape));
+        here.any(|(l, ..)| library.is_none_or(|asked| asked == *l))
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {

@@ -61,6 +61,12 @@ impl ClosedForm for Pat {
         gather_sent(v)
     }
 
+    /// NCCL runs it between nodes with one rank each only (K14).
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        let alone = shape.group.is_some_and(|g| g.get() == 1);
+        library == Library::Nccl && !alone
+    }
+
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let n = shape.ranks;
         let most = shape.params.aggregation.map_or(n, |a| a.get().min(n));

@@ -62,10 +62,10 @@ struct RangeFlags {
     #[arg(short = 'f', long, value_name = "K", default_value = "2")]
     stepfactor: String,
     /// Another value for one figure, such as inter.bw=800Gb/s
-    #[arg(long, value_name = "FIGURE=VALUE")]
+    #[arg(long, value_name = "FIGURE=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     set: Vec<String>,
     /// A range of one figure, such as inter.alpha=1us..20us, and what every figure weighs
-    #[arg(long, value_name = "FIGURE=FROM..TO")]
+    #[arg(long, value_name = "FIGURE=FROM..TO", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     vary: Option<String>,
 }
 
@@ -208,7 +208,7 @@ impl Args {
 
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
         match self.format()? {
-            Format::Table => render::sweep::sweep(out, sweep)?,
+            Format::Table => render::sweep::sweep(out, sweep, look())?,
             Format::Markdown => render::sweep::sheet(sweep).markdown(out)?,
             Format::Csv => render::sweep::sheet(sweep).csv(out)?,
             Format::Json => render::json(out, sweep)?,

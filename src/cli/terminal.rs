@@ -47,7 +47,8 @@ impl<W: Write> Ascii<W> {
 /// What stands for a character; one for one in tables, so that columns stay in line.
 fn spelled(c: char) -> &'static str {
     match c {
-        'α' | 'Σ' => "a",
+        'α' | 'ä' => "a",
+        'Σ' => "S",
         'β' => "b",
         'γ' => "g",
         'η' => "n",
@@ -64,6 +65,8 @@ fn spelled(c: char) -> &'static str {
         '⌊' => "floor(",
         '⌉' | '⌋' => ")",
         '√' => "sqrt",
+        '½' => "1/2",
+        '§' => "section ",
         '×' => "x",
         '±' => "~",
         _ => "?",

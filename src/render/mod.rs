@@ -61,7 +61,8 @@ impl Look {
                 write!(out, " ")?;
                 used += 1;
             }
-            write!(out, "{word}")?;
+            // A blank that must not break was written as one that cannot.
+            write!(out, "{}", word.replace('\u{a0}', " "))?;
             used += length;
         }
         writeln!(out)

@@ -143,6 +143,17 @@ impl Sheet {
         }
     }
 
+    /// Leaves out columns of `spare`, in this order, until the table fits.
+    pub fn narrow(&mut self, width: Option<usize>, spare: &[&str]) {
+        let Some(width) = width else { return };
+        for key in spare {
+            if self.width() <= width {
+                return;
+            }
+            self.drop_column(key);
+        }
+    }
+
     /// As a Markdown table.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::Look;
 use super::columns::{giga, micro};
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine};
@@ -13,7 +14,7 @@ use crate::report::{Bands, Flip, Pick, Point, Sweep};
 ///
 /// # Errors
 /// The writer's.
-pub fn sweep(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
+pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()> {
     let q = &report.question;
     let collective: Option<Collective> = q.collective.parse().ok();
     let name = collective.map_or(q.collective, Collective::name);
@@ -24,13 +25,23 @@ pub fn sweep(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     }
     machine(out, &report.machine, q.nodes)?;
     writeln!(out)?;
-    sheet(report).text(out)?;
+    let mut sheet = sheet(report);
+    let id = |pick: &Option<Pick>| pick.as_ref().map(|p| p.id);
+    if report.points.iter().all(|p| id(&p.take) == id(&p.paper)) {
+        sheet.drop_column("paper");
+        sheet.drop_column("paper_time_s");
+    }
+    sheet.narrow(look.width, SPARE);
+    sheet.text(out)?;
     if !report.weights.is_empty() {
         writeln!(out, "\n1 % more of a figure changes the time of what one takes by")?;
         for weight in &report.weights {
-            let slope = match weight.figure.ends_with("bw") {
-                true => format!("{:+.3} µs per GB/s", weight.derivative * 1e15),
-                false => format!("{:+.3} µs per µs", weight.derivative),
+            let slope = match weight.figure.as_str() {
+                "gamma" => format!("{:+.3} µs per ps/B", weight.derivative * 1e-6),
+                name if name.ends_with("bw") => {
+                    format!("{:+.3} µs per GB/s", weight.derivative * 1e15)
+                }
+                _ => format!("{:+.3} µs per µs", weight.derivative),
             };
             writeln!(
                 out,
@@ -41,6 +52,9 @@ pub fn sweep(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Columns that a narrow terminal can do without, the first to go first.
+const SPARE: &[&str] = &["bound_s", "paper_time_s", "paper", "take_algbw_Bps"];
 
 /// The points of a sweep as a table.
 #[must_use]
@@ -161,6 +175,10 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     } else {
         "-1"
     };
+    // nccl-tests counts what one rank contributes, or keeps, or has for one peer.
+    let parts =
+        matches!(q.collective, "allgather" | "reducescatter" | "alltoall" | "scatter" | "gather");
+    let per_rank = if parts { u64::from(q.ranks.max(1)) } else { 1 };
     let mut sum = 0.0;
     for point in &report.points {
         let Some(pick) = &point.take else { continue };
@@ -175,7 +193,7 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
             out,
             "{:>12} {:>12} {:>8} {:>6} {:>6}  {cells}  {cells}",
             point.size_bytes,
-            point.size_bytes / 4,
+            point.size_bytes / 4 / per_rank,
             "float",
             redop,
             root

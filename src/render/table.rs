@@ -41,7 +41,7 @@ pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<
     let titles = lines.iter().map(|(row, alike)| Cell::same(title(report, row, *alike))).collect();
     let mut sheet = columns::sheet(report, &rows, titles, view.columns);
     if view.columns.is_none() {
-        narrow(&mut sheet, view.look.width);
+        sheet.narrow(view.look.width, SPARE);
     }
     sheet.text(out)?;
     let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
@@ -52,17 +52,6 @@ pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<
 
 /// Columns that a narrow terminal can do without, the first to go first.
 const SPARE: &[&str] = &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s"];
-
-/// Leaves out columns until the table fits.
-fn narrow(sheet: &mut Sheet, width: Option<usize>) {
-    let Some(width) = width else { return };
-    for key in SPARE {
-        if sheet.width() <= width {
-            return;
-        }
-        sheet.drop_column(key);
-    }
-}
 
 /// The main table alone, every applicable algorithm in it, for documents and programs.
 #[must_use]
@@ -218,7 +207,13 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
         Some(take) => {
             let time = Seconds(take.time_s.unwrap_or(0.0));
             let share = dominant(take);
-            format!("{}, {time}: the fastest that {library} ships (*){share}", take.title)
+            let range = match (report.take_low_s, report.take_high_s) {
+                (Some(low), Some(high)) => {
+                    format!(" ({} to {} by the figures' ranges)", Seconds(low), Seconds(high))
+                }
+                _ => String::new(),
+            };
+            format!("{}, {time}{range}: the fastest that {library} ships (*){share}", take.title)
         }
         None => format!("nothing here is shipped by {library}"),
     };
@@ -251,7 +246,8 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
         n = q.ranks,
     );
     if report.machine.chosen != "flags" {
-        look.line(out, "next   ", &next)?;
+        let unbroken = next.replace(' ', "\u{a0}").replace("\u{a0}|\u{a0}", " | ");
+        look.line(out, "next   ", &unbroken)?;
     }
     Ok(())
 }

@@ -36,6 +36,10 @@ pub struct Cost {
     pub algorithms: Vec<Row>,
     /// The fastest algorithm that the machine's own library ships.
     pub take: Option<&'static str>,
+    /// Its time with every figure of the machine at the good end of its range, where ranges are known.
+    pub take_low_s: Option<f64>,
+    /// The same at the bad end.
+    pub take_high_s: Option<f64>,
     /// The fastest of all.
     pub paper: Option<&'static str>,
     /// The fastest of all as the size grows: each from its size up to the next one's.
@@ -165,7 +169,10 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     }
     let (shape, nodes) = (&query.shape, query.nodes());
     let first = rows.iter().find(|r| r.applies && r.ships.iter().any(|s| s.starts_with("nccl")));
-    if let Some(row) = first.filter(|r| r.id == "inc" && shape.collective == AllReduce) {
+    let bound_by_data =
+        |r: &&Row| r.bandwidth_s > r.latency_s.map(|l| l + query.machine.fabric.launch.0);
+    let switch = first.filter(|r| r.id == "inc" && shape.collective == AllReduce);
+    if let Some(row) = switch.filter(bound_by_data) {
         let wire = row.algbw.map_or(0.0, |b| b / 1e9);
         notes.push(format!(
             "busbw counts 2(N − 1)/N·M, the switch moves M: {wire:.0} GB/s on the wire"
@@ -257,14 +264,18 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .iter()
             .map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
     );
-    let ships = |r: &&Ranked| r.algorithm.meta().ships(query.library(), shape.collective);
+    let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
+    let take = ranked.iter().find(ships);
+    let (take_low, take_high) = take.map_or((None, None), |take| ends(take, query, size));
     let report = Cost {
         schema: "collcost/cost/1",
         question: question(query),
         machine: machine(&query.machine),
         bound_s: bound.0,
-        take: ranked.iter().find(ships).map(|r| r.algorithm.meta().id),
+        take: take.map(|r| r.algorithm.meta().id),
+        take_low_s: take_low,
+        take_high_s: take_high,
         paper: ranked.first().map(|r| r.algorithm.meta().id),
         flips: flips.map(|flip| Flip::new(&flip)).collect(),
         notes: notes(query, &algorithms),
@@ -284,13 +295,23 @@ fn one(registry: &Registry, query: &Query, name: &str) -> Result<(Vec<Candidate>
     Ok((vec![Candidate { algorithm, form, prepared }], Vec::new()))
 }
 
+/// The time at both ends of the figures' ranges.
+fn ends(one: &Ranked, query: &Query, size: Volume) -> (Option<f64>, Option<f64>) {
+    let Some((fast, slow)) = query.machine.extremes() else { return (None, None) };
+    let time = |fabric| {
+        let prepared = Prepared::stated(one.algorithm, one.form, &query.shape, fabric);
+        prepared.ok().map(|p| p.time(size).0)
+    };
+    (time(&fast), time(&slow))
+}
+
 fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
     let meta = algorithm.meta();
-    let ships = meta.known_as.iter().filter(|(_, c, _)| c.contains(&query.shape.collective));
+    let ships = algorithm.shipped(&query.shape).into_iter();
     Row {
         id: meta.id,
         title: meta.title,
-        ships: ships.map(|(library, _, name)| format!("{}:{name}", library.id())).collect(),
+        ships: ships.map(|(library, name)| format!("{}:{name}", library.id())).collect(),
         ..Row::default()
     }
 }

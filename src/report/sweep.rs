@@ -189,7 +189,7 @@ fn all(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec<Can
 /// The candidates that the machine's own library ships.
 fn shipped(ready: &[Candidate], query: &Query) -> Vec<Candidate> {
     let library = query.library();
-    let ships = |c: &&Candidate| c.algorithm.meta().ships(library, query.shape.collective);
+    let ships = |c: &&Candidate| c.algorithm.is_shipped(library, &query.shape);
     ready.iter().filter(ships).copied().collect()
 }
 
