@@ -208,7 +208,8 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
             let time = Seconds(take.time_s.unwrap_or(0.0));
             let share = dominant(take);
             let range = match (report.take_low_s, report.take_high_s) {
-                (Some(low), Some(high)) => {
+                // A range that rounding hides says nothing.
+                (Some(low), Some(high)) if high > 1.005 * low => {
                     format!(" ({} to {} by the figures' ranges)", Seconds(low), Seconds(high))
                 }
                 _ => String::new(),
