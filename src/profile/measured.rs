@@ -11,6 +11,7 @@ use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 
 /// How a figure was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum How {
     /// Timed on such a machine.

@@ -95,6 +95,7 @@ impl<'de> Deserialize<'de> for Call {
 
 /// How transfers that meet at a port share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Discipline {
     /// One after the other.

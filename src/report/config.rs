@@ -7,6 +7,7 @@ use crate::profile::DEFAULT;
 
 /// Every setting with its origin.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// `collcost/config/1`.
     pub schema: &'static str,
@@ -22,6 +23,7 @@ pub struct Config {
 
 /// One setting.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettingView {
     /// The key.
     pub key: &'static str,
@@ -37,6 +39,7 @@ pub struct SettingView {
 
 /// One setting that does not hold.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// What was said.
     #[serde(flatten)]
@@ -47,6 +50,7 @@ pub struct LeftOut {
 
 /// A file that may speak.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileView {
     /// Its name.
     pub path: String,

@@ -140,6 +140,7 @@ pub struct Conversion {
 
 /// The answer.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Converted {
     /// `collcost/convert/1`.
     pub schema: &'static str,
@@ -182,6 +183,7 @@ pub struct Converted {
 
 /// A size as one tool counts it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeRow {
     /// The tool.
     pub tool: &'static str,
@@ -195,6 +197,7 @@ pub struct SizeRow {
 
 /// A rate as one tool prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateRow {
     /// The tool.
     pub tool: &'static str,
@@ -212,6 +215,7 @@ pub struct RateRow {
 
 /// What an algorithm puts on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WireRow {
     /// The algorithm.
     pub algorithm: &'static str,

@@ -23,6 +23,7 @@ use crate::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 
 /// Every algorithm of a collective on a machine, the fastest first.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// `collcost/cost/1`.
     pub schema: &'static str,
@@ -50,6 +51,7 @@ pub struct Cost {
 
 /// The question with what was filled in.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionView {
     /// The collective's id.
     pub collective: &'static str,
@@ -69,6 +71,7 @@ pub struct QuestionView {
 
 /// The machine with where its figures come from.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineView {
     /// Its name.
     pub name: String,
@@ -88,6 +91,7 @@ pub struct MachineView {
 
 /// One tier.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierView {
     /// Its name.
     pub name: String,
@@ -115,6 +119,7 @@ pub struct TierView {
 
 /// One algorithm.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Its id.
     pub id: &'static str,
@@ -197,6 +202,7 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
 
 /// What an algorithm asks of one tier.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierUse {
     /// The tier's name.
     pub name: String,
@@ -208,6 +214,7 @@ pub struct TierUse {
 
 /// Where the fastest algorithm changes.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flip {
     /// From this size on.
     pub from_bytes: f64,

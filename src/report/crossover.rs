@@ -13,6 +13,7 @@ use crate::rank::{Candidate, candidates, rank};
 
 /// Two algorithms and the size where the better of them changes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Crossover {
     /// `collcost/crossover/1`.
     pub schema: &'static str,
@@ -40,6 +41,7 @@ pub struct Crossover {
 
 /// An interval in which one algorithm is the best.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// From here on: bytes, or ranks.
     pub from: f64,
@@ -55,6 +57,7 @@ pub struct Interval {
 
 /// The best algorithms over a range, as intervals.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intervals {
     /// `collcost/intervals/1`.
     pub schema: &'static str,

@@ -25,6 +25,7 @@ use crate::notes::Contradiction;
 
 /// An answer to "why".
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// `collcost/explain/1`.
     pub schema: &'static str,
@@ -35,6 +36,7 @@ pub struct Explanation {
 
 /// What is explained.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Subject {
     /// One algorithm of a collective on a machine.
@@ -53,6 +55,7 @@ impl Explanation {
 
 /// A place where a text prints something else than what holds.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteView {
     /// `K1` … `K26`.
     pub id: &'static str,

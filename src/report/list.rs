@@ -10,6 +10,7 @@ use crate::notes::{CONTRADICTIONS, TOPICS};
 
 /// Everything that has a name.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct List {
     /// `collcost/list/1`.
     pub schema: &'static str,
@@ -35,6 +36,7 @@ pub struct List {
 
 /// A name, its other spellings, what it is.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Named {
     /// The name on the command line.
     pub id: &'static str,
@@ -46,6 +48,7 @@ pub struct Named {
 
 /// An algorithm.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlgorithmEntry {
     /// The name on the command line.
     pub id: &'static str,

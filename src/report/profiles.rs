@@ -9,6 +9,7 @@ use crate::quantity::{Bandwidth, Ratio};
 
 /// The machines that are known.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profiles {
     /// `collcost/profiles/1`.
     pub schema: &'static str,
@@ -18,6 +19,7 @@ pub struct Profiles {
 
 /// One machine in short.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     /// The name under which it is found.
     pub name: String,
@@ -56,6 +58,7 @@ pub fn profiles(profiles: Vec<Entry>) -> Profiles {
 
 /// One machine with every figure.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileView {
     /// `collcost/profile/1`.
     pub schema: &'static str,
@@ -76,6 +79,7 @@ pub struct ProfileView {
 
 /// Links of one kind.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinksView {
     /// Their name.
     pub name: String,
@@ -99,6 +103,7 @@ pub struct LinksView {
 
 /// One figure with where it comes from.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureView {
     /// Its key in the file.
     pub key: String,
@@ -124,6 +129,7 @@ pub struct FigureView {
 
 /// One way to count the rate of a tier.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateView {
     /// `raw, one way`, `raw, both ways`, `payload, one way`, `payload, both ways`.
     pub counted: &'static str,
@@ -267,6 +273,7 @@ fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
 
 /// What is wrong with some descriptions.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilesCheck {
     /// `collcost/profiles-check/1`.
     pub schema: &'static str,
@@ -284,6 +291,7 @@ pub struct ProfilesCheck {
 
 /// One finding.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingView {
     /// How bad.
     pub severity: Severity,

@@ -15,6 +15,7 @@ use crate::what_if::{Figure, Value};
 
 /// One algorithm at one point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pick {
     /// Its id.
     pub id: &'static str,
@@ -38,6 +39,7 @@ pub struct Pick {
 
 /// The answer at one point of a range.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Point {
     /// M.
     pub size_bytes: u64,
@@ -57,6 +59,7 @@ pub struct Point {
 
 /// What a figure weighs at the question's own point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Weight {
     /// The figure's name.
     pub figure: String,
@@ -70,6 +73,7 @@ pub struct Weight {
 
 /// The best algorithms over a range.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sweep {
     /// `collcost/sweep/1`.
     pub schema: &'static str,
@@ -87,6 +91,7 @@ pub struct Sweep {
 
 /// The winners over all sizes.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bands {
     /// `collcost/bands/1`.
     pub schema: &'static str,

@@ -18,6 +18,7 @@ use crate::report::cost::{MachineView, QuestionView, machine, question};
 
 /// One algorithm on a machine.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlgorithmView {
     /// Its id.
     pub id: &'static str,
@@ -85,6 +86,7 @@ pub struct AlgorithmView {
 
 /// Equal messages one after another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepView {
     /// How many.
     pub count: u64,
@@ -106,6 +108,7 @@ pub struct StepView {
 
 /// A term of the sum.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Term {
     /// `launch`, `latency`, `bandwidth`, `compute`.
     pub term: &'static str,
@@ -121,6 +124,7 @@ pub struct Term {
 
 /// The segments of a pipeline.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pipeline {
     /// P*, where the time is least if P need not be whole.
     pub best_real: f64,
@@ -136,6 +140,7 @@ pub struct Pipeline {
 
 /// One number of segments.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PipelineRow {
     /// P.
     pub segments: u32,
@@ -153,6 +158,7 @@ pub struct PipelineRow {
 
 /// The port model.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortsView {
     /// What the ranks have.
     pub have: String,
@@ -168,6 +174,7 @@ pub struct PortsView {
 
 /// Ports of a fabric.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The fabric.
     pub fabric: &'static str,
@@ -181,6 +188,7 @@ pub struct Budget {
 
 /// What no algorithm beats.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
     /// Messages one after another, at least.
     pub messages: u32,
@@ -200,6 +208,7 @@ pub struct BoundView {
 
 /// Rates that the time means.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RatesView {
     /// M over the time.
     #[serde(rename = "algbw_Bps")]
@@ -218,6 +227,7 @@ pub struct RatesView {
 
 /// A stated cost.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormView {
     /// `exact`, `paper` or `asymptotic`.
     pub form: &'static str,

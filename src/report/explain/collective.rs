@@ -17,6 +17,7 @@ use crate::report::cost::{MachineView, QuestionView, machine, question};
 
 /// A collective with its algorithms.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectiveView {
     /// Its id.
     pub id: &'static str,
@@ -56,6 +57,7 @@ pub struct CollectiveView {
 
 /// What the ranks have before and after.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
     /// What it does, in one sentence.
     pub what: &'static str,
@@ -67,6 +69,7 @@ pub struct State {
 
 /// One algorithm among the others.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlgorithmRow {
     /// Its id.
     pub id: &'static str,

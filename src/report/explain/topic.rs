@@ -18,6 +18,7 @@ use crate::quantity::{Bandwidth, Seconds, Volume};
 
 /// A page.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopicView {
     /// The name on the command line.
     pub id: String,
@@ -31,6 +32,7 @@ pub struct TopicView {
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Block {
     /// A heading.

@@ -1,0 +1,78 @@
+//! `docs/schema/` holds a JSON Schema of every report, and what the command prints keeps to them.
+//!
+//! `TRYCMD=overwrite cargo test --test schemas` writes the present schemas.
+
+#[path = "support/shown.rs"]
+mod shown;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use collcost::report::{self, convert, explain, list};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+/// The schema of one report as it is printed, named as its `schema` key names it.
+fn schema<Report: JsonSchema>(name: &str) -> (String, Value) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<Report>().to_value();
+    schema["title"] = json!(name);
+    schema["properties"]["schema"]["const"] = json!(name);
+    (name.to_owned(), schema)
+}
+
+fn schemas() -> BTreeMap<String, Value> {
+    BTreeMap::from([
+        schema::<report::Bands>("collcost/bands/1"),
+        schema::<report::Config>("collcost/config/1"),
+        schema::<convert::Converted>("collcost/convert/1"),
+        schema::<report::Cost>("collcost/cost/1"),
+        schema::<report::Crossover>("collcost/crossover/1"),
+        schema::<explain::Explanation>("collcost/explain/1"),
+        schema::<report::Intervals>("collcost/intervals/1"),
+        schema::<list::List>("collcost/list/1"),
+        schema::<report::ProfileView>("collcost/profile/1"),
+        schema::<report::Profiles>("collcost/profiles/1"),
+        schema::<report::ProfilesCheck>("collcost/profiles-check/1"),
+        schema::<report::Sweep>("collcost/sweep/1"),
+    ])
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_reports() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema");
+    let overwrite = std::env::var_os("TRYCMD").is_some_and(|value| value == "overwrite");
+    for (name, schema) in schemas() {
+        let file = name.replace("collcost/", "").replace('/', ".") + ".json";
+        let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+        if overwrite {
+            std::fs::write(folder.join(&file), &text).expect("the folder is there");
+        }
+        let published = std::fs::read_to_string(folder.join(&file)).unwrap_or_default();
+        assert!(published == text, "docs/schema/{file} is not the schema of {name}");
+    }
+    assert_eq!(folder.read_dir().expect("it is there").count(), schemas().len());
+}
+
+#[test]
+fn every_json_report_keeps_to_its_schema() {
+    let compiled: BTreeMap<String, jsonschema::Validator> = schemas()
+        .into_iter()
+        .map(|(name, schema)| (name, jsonschema::validator_for(&schema).expect("a schema")))
+        .collect();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let lists = [vec!["list".to_owned()], vec!["profiles".to_owned()]];
+    for words in shown::commands().into_iter().chain(lists) {
+        let output = shown::run(&words, &["--format", "json"]);
+        let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else { continue };
+        let Some(name) = report["schema"].as_str() else { continue };
+        let validator = compiled.get(name).unwrap_or_else(|| panic!("{name} is not published"));
+        let errors: Vec<String> =
+            validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{words:?}: {errors:#?}");
+        *seen.entry(name.to_owned()).or_default() += 1;
+    }
+    let missing: Vec<_> = compiled.keys().filter(|name| !seen.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "no command printed {missing:?}");
+}
