@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use collcost::Collective;
 use collcost::algorithm::{Algorithm, Registry};
-use collcost::batch::Batch;
+use collcost::batch::{Batch, KINDS};
 use collcost::bound::bound;
 use collcost::fabric::{Fabric, Placement, Switch, Tier};
 use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Protocol, Relay, Shape, Tie};
@@ -168,20 +168,7 @@ fn questions() -> impl Strategy<Value = String> {
         "[a-z_()]{0,12}".prop_map(|word| format!("\"{word}\"")),
     ];
     let fields = prop::collection::btree_map(names(), values, 0..16);
-    let kinds = prop::sample::select(vec![
-        "cost",
-        "paper",
-        "pipeline",
-        "pipeline_table",
-        "crossover",
-        "crossover_approx",
-        "select",
-        "hierarchical",
-        "busbw",
-        "bytes",
-        "threshold",
-        "eta",
-    ]);
+    let kinds = prop::sample::select(KINDS);
     let known: Vec<_> = Registry::builtin().iter().map(|a| a.meta().id).collect();
     let algorithm = prop::sample::select(known);
     let collective = prop::sample::select(Collective::ALL.to_vec());

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use super::Stop;
+use super::explain::Format;
 use super::flags::{count, value};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::render::{self, explain::Notation};
+use collcost::render;
 use collcost::report::convert::{Amount, Conversion, Kind, convert};
 
 #[derive(clap::Args)]
@@ -52,16 +53,6 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// How a conversion is written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    #[value(alias = "table")]
-    Text,
-    Markdown,
-    Latex,
-    Json,
-}
-
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let place = format!("convert {}", self.words.join(" "));
@@ -69,11 +60,8 @@ impl Args {
             .conversion()
             .and_then(|asked| convert(&Registry::builtin(), &asked))
             .map_err(|e| e.at(place))?;
-        let notation = match self.format {
-            Format::Text => Notation::Text,
-            Format::Markdown => Notation::Markdown,
-            Format::Latex => Notation::Latex,
-            Format::Json => return Ok(render::json(out, &report)?),
+        let Some(notation) = self.format.notation() else {
+            return Ok(render::json(out, &report)?);
         };
         Ok(render::convert::converted(out, &report, notation)?)
     }

@@ -47,14 +47,26 @@ pub(super) struct Args {
     params: ParamFlags,
 }
 
-/// How an explanation is written.
+/// How an explanation or a conversion is written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+pub(super) enum Format {
     #[value(alias = "table")]
     Text,
     Markdown,
     Latex,
     Json,
+}
+
+impl Format {
+    /// How its formulas are written; none in JSON.
+    pub(super) fn notation(self) -> Option<Notation> {
+        match self {
+            Self::Text => Some(Notation::Text),
+            Self::Markdown => Some(Notation::Markdown),
+            Self::Latex => Some(Notation::Latex),
+            Self::Json => None,
+        }
+    }
 }
 
 /// The size where none is given.
@@ -67,11 +79,8 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let format = self.format;
         let report = self.explanation()?;
-        let notation = match format {
-            Format::Text => Notation::Text,
-            Format::Markdown => Notation::Markdown,
-            Format::Latex => Notation::Latex,
-            Format::Json => return Ok(render::json(out, &report)?),
+        let Some(notation) = format.notation() else {
+            return Ok(render::json(out, &report)?);
         };
         Ok(render::explain::explanation(out, &report, notation)?)
     }
