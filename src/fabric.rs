@@ -102,6 +102,15 @@ impl Tier {
         }
     }
 
+    /// Replaces the rate of a port; a rate that the switch has of its own moves with it, since both
+    /// are parts of one link's.
+    pub fn set_bandwidth(&mut self, rate: Bandwidth) {
+        if let (Some(old), Some(switch)) = (self.bandwidth, &mut self.switch) {
+            switch.bandwidth = switch.bandwidth.map(|own| own * Ratio(rate.0 / old.0));
+        }
+        self.bandwidth = Some(rate);
+    }
+
     pub(crate) fn alpha(&self) -> Result<f64> {
         let unknown = || {
             Error::unknown("a figure is unknown, and messages need it")
@@ -186,7 +195,9 @@ impl Fabric {
     pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
         for tier in &mut self.tiers {
             tier.alpha = tier.alpha.map(|a| a * alpha);
-            tier.bandwidth = tier.bandwidth.map(|b| b * beta);
+            if let Some(rate) = tier.bandwidth {
+                tier.set_bandwidth(rate * beta);
+            }
         }
         self
     }

@@ -239,8 +239,9 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
     if alpha.is_some() {
         (tier.alpha, origin.alpha) = (alpha, None);
     }
-    if rate.is_some() {
-        (tier.bandwidth, origin.bandwidth, origin.efficiency) = (rate, None, None);
+    if let Some(rate) = rate {
+        tier.set_bandwidth(rate);
+        (origin.bandwidth, origin.efficiency) = (None, None);
     }
 }
 
@@ -254,7 +255,7 @@ impl Machine {
                 (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
             }
             Figure::Launch => self.launch = None,
-            Figure::SwitchAlpha | Figure::Gamma => {}
+            Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}
         }
     }
 }
@@ -271,10 +272,11 @@ impl Machine {
         let (mut fast, mut slow) = (self.fabric.clone(), self.fabric.clone());
         for Spread { figure, low, high } in &self.spreads {
             // A rate is good when it is high, everything else when it is low.
-            let rate = matches!(figure, Figure::Bandwidth(_));
+            let rate = matches!(figure, Figure::Bandwidth(_) | Figure::SwitchBandwidth);
             let (good, bad) = if rate { (high, low) } else { (low, high) };
             for (fabric, factor) in [(&mut fast, good), (&mut slow, bad)] {
-                if let Some(value) = figure.get(fabric) {
+                // Of the machine's own figure: a switch has followed its links by now.
+                if let Some(value) = figure.get(&self.fabric) {
                     figure.set(fabric, value.scaled(*factor));
                 }
             }
@@ -287,7 +289,8 @@ impl Machine {
 fn spreads(profile: &Profile, collective: Collective) -> Vec<Spread> {
     let mut spreads = Vec::new();
     let mut add = |figure: Figure, low: f64, high: f64| {
-        if (low, high) != (1.0, 1.0) {
+        // A switch's is said even where it is a point: the range of the links is not the switch's.
+        if (low, high) != (1.0, 1.0) || figure == Figure::SwitchBandwidth {
             spreads.push(Spread { figure, low: Ratio(low), high: Ratio(high) });
         }
     };
@@ -300,10 +303,15 @@ fn spreads(profile: &Profile, collective: Collective) -> Vec<Spread> {
         let part = tier.efficiency.as_ref().map_or((1.0, 1.0), |e| range(e, |e| e.0));
         add(Figure::Bandwidth(i), rate.0 * part.0, rate.1 * part.1);
     }
-    let hop = profile.tiers[0].switch.as_ref().and_then(|s| s.alpha.as_ref());
-    if let Some(hop) = hop {
-        let (low, high) = range(hop, |a| a.0);
-        add(Figure::SwitchAlpha, low, high);
+    if let Some(switch) = &profile.tiers[0].switch {
+        if let Some(hop) = &switch.alpha {
+            let (low, high) = range(hop, |a| a.0);
+            add(Figure::SwitchAlpha, low, high);
+        }
+        if let Some(part) = &switch.efficiency {
+            let (low, high) = range(part, |e| e.0);
+            add(Figure::SwitchBandwidth, low, high);
+        }
     }
     if let Some(launch) = profile.launch_of(collective) {
         let (low, high) = range(launch, |o| o.0);

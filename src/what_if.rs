@@ -1,7 +1,8 @@
 //! Single figures of a machine by name: to set them, to vary them, to see what they weigh.
 //!
 //! `intra.alpha` is α inside a node, `inter.bw` the rate of one port between nodes; a tier's own
-//! name works too, `NVLink4.bw`. `switch.alpha`, `launch` and `gamma` stand alone.
+//! name works too, `NVLink4.bw`. `switch.alpha`, `switch.bw`, `launch` and `gamma` stand alone; a rate
+//! that the switch has of its own follows that of its links, and can be set after it.
 
 use std::fmt;
 
@@ -18,6 +19,8 @@ pub enum Figure {
     Bandwidth(usize),
     /// α_sw of the innermost tier's switch.
     SwitchAlpha,
+    /// The rate of a port through the innermost tier's switch, where it is not the tier's.
+    SwitchBandwidth,
     /// What a call costs before its first message.
     Launch,
     /// γ.
@@ -59,8 +62,9 @@ impl Figure {
     pub fn all(fabric: &Fabric) -> Vec<Self> {
         let tiers = 0..fabric.tiers.len();
         let mut all: Vec<Self> = tiers.flat_map(|t| [Self::Alpha(t), Self::Bandwidth(t)]).collect();
-        if fabric.tiers[0].switch.is_some() {
+        if let Some(switch) = fabric.tiers[0].switch {
             all.push(Self::SwitchAlpha);
+            all.extend(switch.bandwidth.map(|_| Self::SwitchBandwidth));
         }
         all.extend([Self::Launch, Self::Gamma]);
         all
@@ -89,6 +93,7 @@ impl Figure {
             Self::Alpha(t) => of_tier(t, "alpha"),
             Self::Bandwidth(t) => of_tier(t, "bw"),
             Self::SwitchAlpha => vec!["switch.alpha".to_owned()],
+            Self::SwitchBandwidth => vec!["switch.bw".to_owned()],
             Self::Launch => vec!["launch".to_owned()],
             Self::Gamma => vec!["gamma".to_owned()],
         }
@@ -108,6 +113,7 @@ impl Figure {
             Self::Alpha(t) => tier(t).alpha.map(Value::Time),
             Self::Bandwidth(t) => tier(t).bandwidth.map(Value::Rate),
             Self::SwitchAlpha => tier(0).switch.and_then(|s| s.alpha).map(Value::Time),
+            Self::SwitchBandwidth => tier(0).switch.and_then(|s| s.bandwidth).map(Value::Rate),
             Self::Launch => Some(Value::Time(fabric.launch)),
             Self::Gamma => fabric.gamma.map(Value::Inverse),
         }
@@ -119,7 +125,7 @@ impl Figure {
     /// A value without meaning or of another kind.
     pub fn parse(self, text: &str) -> Result<Value> {
         match self {
-            Self::Bandwidth(_) => text.parse().map(Value::Rate),
+            Self::Bandwidth(_) | Self::SwitchBandwidth => text.parse().map(Value::Rate),
             Self::Gamma => text.parse().map(Value::Inverse),
             _ => text.parse().map(Value::Time),
         }
@@ -129,10 +135,15 @@ impl Figure {
     pub fn set(self, fabric: &mut Fabric, value: Value) {
         match (self, value) {
             (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].alpha = Some(v),
-            (Self::Bandwidth(t), Value::Rate(v)) => fabric.tiers[t].bandwidth = Some(v),
+            (Self::Bandwidth(t), Value::Rate(v)) => fabric.tiers[t].set_bandwidth(v),
             (Self::SwitchAlpha, Value::Time(v)) => {
                 if let Some(switch) = &mut fabric.tiers[0].switch {
                     switch.alpha = Some(v);
+                }
+            }
+            (Self::SwitchBandwidth, Value::Rate(v)) => {
+                if let Some(switch) = &mut fabric.tiers[0].switch {
+                    switch.bandwidth = Some(v);
                 }
             }
             (Self::Launch, Value::Time(v)) => fabric.launch = v,
@@ -199,6 +210,7 @@ impl fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fabric::Switch;
 
     fn two_tiers() -> Fabric {
         let mut inner = Tier::new("NVLink4", Seconds(1e-6), Bandwidth(4e11));
@@ -228,9 +240,15 @@ mod tests {
     #[test]
     fn what_is_set_is_got() {
         let mut fabric = two_tiers();
+        fabric.tiers[0].switch = Some(Switch {
+            alpha: None,
+            bandwidth: Some(Bandwidth(3e11)),
+            multicast: true,
+            alu: true,
+        });
         for figure in Figure::all(&fabric) {
             let text = match figure {
-                Figure::Bandwidth(_) => "100Gb/s",
+                Figure::Bandwidth(_) | Figure::SwitchBandwidth => "100Gb/s",
                 Figure::Gamma => "20ps/B",
                 _ => "7us",
             };
@@ -238,6 +256,17 @@ mod tests {
             figure.set(&mut fabric, value);
             assert_eq!(figure.get(&fabric), Some(value), "{figure:?}");
         }
+    }
+
+    #[test]
+    fn a_switch_follows_its_links() {
+        let mut fabric = two_tiers();
+        let own = Some(Bandwidth(3e11));
+        fabric.tiers[0].switch =
+            Some(Switch { alpha: None, bandwidth: own, multicast: true, alu: true });
+        Figure::Bandwidth(0).set(&mut fabric, Value::Rate(Bandwidth(8e11)));
+        assert_eq!(Figure::SwitchBandwidth.get(&fabric), Some(Value::Rate(Bandwidth(6e11))));
+        assert_eq!(Figure::named("switch.bw", &fabric).unwrap(), Figure::SwitchBandwidth);
     }
 
     #[test]

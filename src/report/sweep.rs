@@ -253,7 +253,8 @@ fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec
     let fabric = &query.machine.fabric;
     let here = time(fabric)?.0;
     let mut weights = Vec::new();
-    for figure in Figure::all(fabric) {
+    // A switch's own rate follows its links': it is in their weight already.
+    for figure in Figure::all(fabric).into_iter().filter(|f| *f != Figure::SwitchBandwidth) {
         let Some(value) = figure.get(fabric).filter(|v| v.number().0 > 0.0) else { continue };
         let moved = |by: f64| {
             let mut fabric = fabric.clone();
