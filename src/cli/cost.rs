@@ -272,9 +272,11 @@ impl RangeFlags {
                     .mend("write -b 8 -e 8G -f 2")),
             };
         };
+        let typed = |flag: &Option<String>| flag.clone().unwrap_or_default();
         let refuse = |what: String| {
+            let (b, e) = (typed(&self.minbytes), typed(&self.maxbytes));
             Err(Error::input(what)
-                .at(format!("-b {least} -e {most} -f {}", self.stepfactor))
+                .at(format!("-b {b} -e {e} -f {}", self.stepfactor))
                 .mend("write -b 8 -e 8G -f 2"))
         };
         let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
@@ -282,7 +284,8 @@ impl RangeFlags {
             return refuse(format!("`{}` is no factor above 1", self.stepfactor));
         }
         if least == 0 || least > most {
-            return refuse("the sweep has no sizes".to_owned());
+            let end = if least == 0 { "0 times a factor stays 0" } else { "-e is below -b" };
+            return refuse(format!("the sweep has no sizes: {end}"));
         }
         let mut sizes = vec![Bytes(least)];
         let mut next = least as f64 * factor;

@@ -285,9 +285,11 @@ impl FromStr for SecondsPerByte {
         if text.trim() == "0" {
             return Ok(Self(0.0));
         }
-        Bandwidth::from_str(text)
-            .map(|rate| Self(1.0 / rate.0))
-            .map_err(|e| e.mend("write seconds per byte as 20ps/B, or the rate as 50GB/s"))
+        let mend = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
+        if text.trim().parse::<f64>().is_ok() {
+            return Err(Error::input(format!("`{text}` has no unit")).mend(mend));
+        }
+        Bandwidth::from_str(text).map(|rate| Self(1.0 / rate.0)).map_err(|e| e.mend(mend))
     }
 }
 
