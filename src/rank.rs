@@ -1,6 +1,6 @@
 //! All algorithms of a collective, from the fastest on.
 
-use crate::algorithm::{Algorithm, Reason, Registry};
+use crate::algorithm::{Algorithm, Named, Reason, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Form, Shape};
@@ -65,6 +65,18 @@ pub fn candidates(
         }
     }
     Ok((ready, refused))
+}
+
+impl Candidate {
+    /// The one algorithm of that name, in the form that the name asks for.
+    ///
+    /// # Errors
+    /// An unknown name, an algorithm that does not apply, an unknown figure.
+    pub fn named(registry: &Registry, name: &str, shape: &Shape, fabric: &Fabric) -> Result<Self> {
+        let Named { algorithm, form } = registry.find(shape.collective, name)?;
+        let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
+        Ok(Self { algorithm, form, prepared })
+    }
 }
 
 /// Prices the candidates for `size` bytes, the fastest first; ties keep the registry's order.

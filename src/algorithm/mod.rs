@@ -193,6 +193,14 @@ pub trait Algorithm: Sync {
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>>;
 }
 
+/// The libraries that run `form` for such a shape, with the name that it has there.
+fn shipped(form: &impl ClosedForm, shape: &Shape) -> impl Iterator<Item = (Library, &'static str)> {
+    let known = form.meta().known_as.iter();
+    let here =
+        known.filter(|(l, c, _)| c.contains(&shape.collective) && !form.is_withheld(*l, shape));
+    here.map(|&(library, _, name)| (library, name))
+}
+
 impl<T: ClosedForm> Algorithm for T {
     fn meta(&self) -> &Meta {
         ClosedForm::meta(self)
@@ -254,17 +262,11 @@ impl<T: ClosedForm> Algorithm for T {
     }
 
     fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)> {
-        let known = ClosedForm::meta(self).known_as.iter();
-        let here =
-            known.filter(|(l, c, _)| c.contains(&shape.collective) && !self.is_withheld(*l, shape));
-        here.map(|&(library, _, name)| (library, name)).collect()
+        shipped(self, shape).collect()
     }
 
     fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool {
-        let known = ClosedForm::meta(self).known_as.iter();
-        let mut here =
-            known.filter(|(l, c, _)| c.contains(&shape.collective) && !self.is_withheld(*l, shape));
-        here.any(|(l, ..)| library.is_none_or(|asked| asked == *l))
+        shipped(self, shape).any(|(l, _)| library.is_none_or(|asked| asked == l))
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {

@@ -10,7 +10,7 @@
 
 use serde::Serialize;
 
-use crate::algorithm::{Algorithm, Guarantee, Library, Named, Registry};
+use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::price::{Prepared, Use, uses};
 use crate::profile::How;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::{Machine, Query};
-use crate::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
+use crate::rank::{Candidate, Ranked, candidates, rank, rank_elements};
 
 /// Every algorithm of a collective on a machine, the fastest first.
 #[derive(Debug, Serialize)]
@@ -252,12 +252,10 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let size = Volume::from(query.size);
     let (ready, refused) = match only {
         None => candidates(registry, &shape, fabric)?,
-        Some(name) => one(registry, query, name)?,
+        // That the one that was named does not apply is an error.
+        Some(name) => (vec![Candidate::named(registry, name, &shape, fabric)?], Vec::new()),
     };
-    let mut bound = bound(shape.collective, shape.ranks, size, fabric)?.time();
-    if shape.ranks > 1 {
-        bound = bound + fabric.launch;
-    }
+    let bound = with_launch(bound(shape.collective, shape.ranks, size, fabric)?.time(), query);
     let ranked = match query.element {
         None => rank(&ready, size),
         Some(each) => rank_elements(&ready, &shape, fabric, query.size, each)?,
@@ -292,14 +290,12 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
 }
 
 /// The sizes between which flips are looked for: one byte and one tebibyte.
-const SMALLEST: Volume = Volume(1.0);
-const LARGEST: Volume = Volume(1_099_511_627_776.0);
+pub(super) const SMALLEST: Volume = Volume(1.0);
+pub(super) const LARGEST: Volume = Volume(1_099_511_627_776.0);
 
-/// The one algorithm that was named; that it does not apply is then an error.
-fn one(registry: &Registry, query: &Query, name: &str) -> Result<(Vec<Candidate>, Vec<Refused>)> {
-    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
-    let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
-    Ok((vec![Candidate { algorithm, form, prepared }], Vec::new()))
+/// A bound with what a call costs before its first message; one rank may do without the call.
+pub(super) fn with_launch(least: Seconds, query: &Query) -> Seconds {
+    if query.shape.ranks > 1 { least + query.machine.fabric.launch } else { least }
 }
 
 /// The time at both ends of the figures' ranges.
@@ -312,15 +308,15 @@ fn ends(one: &Ranked, query: &Query, size: Volume) -> (Option<f64>, Option<f64>)
     (time(&fast), time(&slow))
 }
 
+/// `nccl:Tree`, `mpich:ring`.
+pub(super) fn ships(algorithm: &dyn Algorithm, query: &Query) -> Vec<String> {
+    let here = algorithm.shipped(&query.shape).into_iter();
+    here.map(|(library, name)| format!("{}:{name}", library.id())).collect()
+}
+
 fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
     let meta = algorithm.meta();
-    let ships = algorithm.shipped(&query.shape).into_iter();
-    Row {
-        id: meta.id,
-        title: meta.title,
-        ships: ships.map(|(library, name)| format!("{}:{name}", library.id())).collect(),
-        ..Row::default()
-    }
+    Row { id: meta.id, title: meta.title, ships: ships(algorithm, query), ..Row::default() }
 }
 
 fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<Row> {

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::algorithm::{Named, Registry};
+use super::cost::{LARGEST, SMALLEST};
+use crate::algorithm::Registry;
 use crate::crossover::{crossover as crossing, envelope_in_steps};
 use crate::error::{Error, Result};
 use crate::formula::ceil_lg;
-use crate::price::Prepared;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::Query;
 use crate::rank::{Candidate, candidates, rank};
@@ -127,7 +127,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
 pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
     let ready = chosen(registry, query, names)?;
     // Many steps: a winner that holds for less than a sixteenth of an octave is of no use.
-    let winners = envelope_in_steps(&ready, Volume(1.0), Volume(1_099_511_627_776.0), 16);
+    let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
     let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
     let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
     Ok(Intervals {
@@ -178,9 +178,7 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
 }
 
 fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
-    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
-    let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
-    Ok(Candidate { algorithm, form, prepared })
+    Candidate::named(registry, name, &query.shape, &query.machine.fabric)
 }
 
 /// The named candidates as far as they apply to these ranks; all where none is named.

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::cost::{Flip, MachineView, QuestionView, machine, question};
-use crate::algorithm::{Named, Registry};
+use super::cost::{
+    Flip, LARGEST, MachineView, QuestionView, SMALLEST, machine, question, with_launch,
+};
+use crate::algorithm::Registry;
 use crate::bound::bound;
 use crate::crossover::envelope;
 use crate::error::{Error, Result};
@@ -170,7 +172,7 @@ pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
     let ready = all(registry, query, None)?;
     let own = shipped(&ready, query);
     let over = |ready: &[Candidate]| -> Vec<Flip> {
-        let winners = envelope(ready, Volume(1.0), Volume(1_099_511_627_776.0));
+        let winners = envelope(ready, SMALLEST, LARGEST);
         winners.iter().map(Flip::new).collect()
     };
     Ok(Bands {
@@ -183,12 +185,11 @@ pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
 }
 
 fn all(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec<Candidate>> {
-    let Some(name) = only else {
-        return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
-    };
-    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
-    let prepared = Prepared::stated(algorithm, form, &query.shape, &query.machine.fabric)?;
-    Ok(vec![Candidate { algorithm, form, prepared }])
+    let (shape, fabric) = (&query.shape, &query.machine.fabric);
+    match only {
+        None => Ok(candidates(registry, shape, fabric)?.0),
+        Some(name) => Ok(vec![Candidate::named(registry, name, shape, fabric)?]),
+    }
 }
 
 /// The candidates that the machine's own library ships.
@@ -212,7 +213,7 @@ fn point(ready: &[Candidate], query: &Query, only: Option<&str>) -> Result<Point
         ranks: query.shape.ranks,
         value: None,
         shown: None,
-        bound_s: (least + fabric.launch).0,
+        bound_s: with_launch(least, query).0,
         take: best(&own),
         paper: best(ready),
     })

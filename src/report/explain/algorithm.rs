@@ -14,7 +14,7 @@ use crate::presets::PORT_BUDGETS;
 use crate::price::{Prepared, Price, on, step_load};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::query::Query;
-use crate::report::cost::{MachineView, QuestionView, machine, question};
+use crate::report::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
 
 /// One algorithm on a machine.
 #[derive(Debug, Serialize)]
@@ -314,13 +314,6 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
         steps: sum.groups.into_iter().map(|g| g.view).take(MOST_STEPS).collect(),
     };
     Ok(Explanation::of(Subject::Algorithm(Box::new(view))))
-}
-
-/// `nccl:Tree`, `mpich:ring`.
-pub(super) fn ships(algorithm: &dyn Algorithm, query: &Query) -> Vec<String> {
-    let known = algorithm.meta().known_as.iter();
-    let here = known.filter(|(_, of, _)| of.contains(&query.shape.collective));
-    here.map(|(library, _, name)| format!("{}:{name}", library.id())).collect()
 }
 
 fn form_name(form: Form) -> &'static str {
@@ -721,8 +714,7 @@ fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     let least = bound(shape.collective, shape.ranks, Volume::from(query.size), fabric)?;
     let switch = fabric.tiers[0].switch.is_some_and(|s| s.alu && s.multicast);
-    let launch = if shape.ranks > 1 { fabric.launch } else { Seconds(0.0) };
-    let time = least.time() + launch;
+    let time = with_launch(least.time(), query);
     Ok(BoundView {
         messages: least_messages(shape.collective, shape.ranks, shape.ports),
         share: least_share(shape.collective, shape.ranks, switch).0,

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::algorithm::ships;
 use super::{Explanation, NoteView, Subject};
 use crate::algorithm::{Algorithm, Registry};
 use crate::bound::{least_messages, least_share};
@@ -13,7 +12,7 @@ use crate::notes;
 use crate::price::{Prepared, on, uses};
 use crate::quantity::Volume;
 use crate::query::Query;
-use crate::report::cost::{MachineView, QuestionView, machine, question};
+use crate::report::cost::{MachineView, QuestionView, machine, question, ships};
 
 /// A collective with its algorithms.
 #[derive(Debug, Serialize)]
