@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::Stop;
 use super::config::format;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
 use super::terminal::look;
 use collcost::algorithm::{Library, Registry};
 use collcost::collective::Collective;
@@ -13,7 +13,6 @@ use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render::{self, columns, table::View};
 use collcost::report::{self, Sweep};
-use collcost::size_is::SizeIs;
 use collcost::what_if::{Figure, Value};
 
 #[derive(clap::Args)]
@@ -53,10 +52,10 @@ pub(super) struct Args {
 #[command(next_help_heading = "Ranges")]
 struct RangeFlags {
     /// The least size of a sweep
-    #[arg(short = 'b', long, value_name = "SIZE")]
+    #[arg(short = 'b', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     minbytes: Option<String>,
     /// The greatest size of a sweep
-    #[arg(short = 'e', long, value_name = "SIZE")]
+    #[arg(short = 'e', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     maxbytes: Option<String>,
     /// The factor between the sizes of a sweep
     #[arg(short = 'f', long, value_name = "K", default_value = "2")]
@@ -118,6 +117,7 @@ impl Args {
             Some(name) => e.at(format!("--algorithm {name}, {} ranks", first.shape.ranks)),
             None => e,
         };
+        self.one_range(queries.len())?;
         let sized = self.size.is_some() || self.at.is_some() || collective == Collective::Barrier;
         if let Some(sizes) = self.range.sizes()? {
             let sweep = report::sizes(&registry, &first, &sizes, only).map_err(place)?;
@@ -163,12 +163,7 @@ impl Args {
             (Some(size), _) => value("--size", Some(size))?,
             (None, at) => value("", at.as_ref())?,
         };
-        let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
-        let place =
-            |e: Error| e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")));
-        let collective = query.shape.collective;
-        let total = counts.total(collective, query.shape.ranks, size.unwrap_or_default());
-        query.size = total.map_err(place)?;
+        query.size = counted(query, size.unwrap_or_default(), self.size_is.as_ref())?;
         if let Some(name) = &self.elements {
             let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
             query.element = Some(each);
@@ -189,6 +184,24 @@ impl Args {
             query.machine.forget(figure);
         }
         Ok(())
+    }
+
+    /// Two ranges at once would be a plane, which no table here shows.
+    fn one_range(&self, ranks: usize) -> Result<()> {
+        let sizes = self.range.minbytes.is_some() || self.range.maxbytes.is_some();
+        let asked = [(sizes, "-b -e"), (ranks > 1, "--n"), (self.range.vary.is_some(), "--vary")];
+        let asked: Vec<&str> = asked.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
+        if asked.len() > 1 {
+            return Err(Error::input("one range at a time: of sizes, of ranks or of a figure")
+                .at(asked.join(" and "))
+                .mend("give one value to the others"));
+        }
+        if asked.is_empty() || self.output.columns.is_none() && self.output.sort.is_none() {
+            return Ok(());
+        }
+        Err(Error::input("a sweep has its own columns and order")
+            .at("--columns, --sort")
+            .mend("ask for one size, or write --format csv"))
     }
 
     fn need_size(&self, sized: bool, collective: Collective) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
@@ -12,7 +12,6 @@ use collcost::quantity::Bytes;
 use collcost::query::Query;
 use collcost::render::{self, explain::Notation};
 use collcost::report::explain::{self, Explanation};
-use collcost::size_is::SizeIs;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -146,10 +145,7 @@ impl Args {
             _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
         };
         let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
-        let counts: SizeIs = value("--size-is", self.size_is.as_ref())?.unwrap_or_default();
-        query.size = counts.total(collective, query.shape.ranks, size).map_err(|e| {
-            e.at(format!("--size-is {}", self.size_is.as_deref().unwrap_or("total")))
-        })?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
         Ok(query)
     }
 }

@@ -15,6 +15,7 @@ use collcost::presets;
 use collcost::profile::Profile;
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use collcost::query::{Given, Layout, Machine, Query};
+use collcost::size_is::SizeIs;
 
 // The ranks and where they sit. No doc comments on these structs: clap would show them as the
 // verb's own description.
@@ -123,6 +124,14 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text: Option<&String>,
 ) -> Result<Option<T>> {
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
+}
+
+/// The bytes that `size` means where --size-is says what it counts.
+pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> Result<Bytes> {
+    let counts: SizeIs = value("--size-is", size_is)?.unwrap_or_default();
+    let typed = size_is.map_or("total", String::as_str);
+    let total = counts.total(query.shape.collective, query.shape.ranks, size);
+    total.map_err(|e| e.at(format!("--size-is {typed}")))
 }
 
 /// A whole number above 0.
