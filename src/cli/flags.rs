@@ -325,9 +325,10 @@ pub(super) fn query(
     machine: &MachineFlags,
     params: &ParamFlags,
 ) -> Result<Query> {
-    let settled = ranks.settled(machine, settings()?);
-    let n = count("--n", "ranks", settled.n.as_ref())?;
-    placed(collective, size, n, ranks, machine, params)
+    let ranks = ranks.settled(machine, settings()?);
+    let n = count("--n", "ranks", ranks.n.as_ref())?;
+    let (machine, layout) = placed(collective, &ranks, machine)?;
+    Query::new(machine, collective, size, Layout { ranks: n, ..layout }, params.params()?)
 }
 
 /// A query for every number of ranks that --n names.
@@ -338,9 +339,13 @@ pub(super) fn queries(
     machine: &MachineFlags,
     params: &ParamFlags,
 ) -> Result<Vec<Query>> {
-    let settled = ranks.settled(machine, settings()?);
-    let counts = rank_counts(settled.n.as_ref())?;
-    counts.into_iter().map(|n| placed(collective, size, n, ranks, machine, params)).collect()
+    let ranks = ranks.settled(machine, settings()?);
+    let counts = rank_counts(ranks.n.as_ref())?;
+    let (machine, layout) = placed(collective, &ranks, machine)?;
+    let params = params.params()?;
+    let query =
+        |n| Query::new(machine.clone(), collective, size, Layout { ranks: n, ..layout }, params);
+    counts.into_iter().map(query).collect()
 }
 
 /// The most rank counts of a sweep.
@@ -369,20 +374,17 @@ fn rank_counts(text: Option<&String>) -> Result<Vec<Option<NonZeroU32>>> {
     Ok(doubled.take_while(|n| *n <= last.get()).map(NonZeroU32::new).collect())
 }
 
+/// The machine, and how ranks lie on it but for their number; `ranks` are settled already.
 fn placed(
     collective: Collective,
-    size: Bytes,
-    n: Option<NonZeroU32>,
     ranks: &RankFlags,
     machine: &MachineFlags,
-    params: &ParamFlags,
-) -> Result<Query> {
+) -> Result<(Machine, Layout)> {
     let settings = settings()?;
-    let ranks = &ranks.settled(machine, settings);
     let named = machine.read_profile(settings)?;
     let given = machine.settled(settings).given(ranks)?;
     let layout = Layout {
-        ranks: n,
+        ranks: None,
         nodes: count("--nodes", "nodes", ranks.nodes.as_ref())?,
         per_node: count("--gpus-per-node", "ranks a node", ranks.gpus_per_node.as_ref())?,
     };
@@ -391,5 +393,5 @@ fn placed(
     if let Some(settled) = settings.get("alpha").filter(|_| own && machine.chosen == "flags") {
         machine.chosen = settled.from.short();
     }
-    Query::new(machine, collective, size, layout, params.params()?)
+    Ok((machine, layout))
 }

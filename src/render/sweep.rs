@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use super::Look;
 use super::columns::{giga, micro};
 use super::sheet::{Cell, Column, Raw, Sheet};
-use super::table::{heading, library, machine};
-use crate::collective::Collective;
+use super::table::{heading, library, machine, name};
 use crate::quantity::{Bytes, Volume};
 use crate::report::{Bands, Flip, Pick, Point, Sweep};
 
@@ -16,8 +15,7 @@ use crate::report::{Bands, Flip, Pick, Point, Sweep};
 /// The writer's.
 pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()> {
     let q = &report.question;
-    let collective: Option<Collective> = q.collective.parse().ok();
-    let name = collective.map_or(q.collective, Collective::name);
+    let name = name(q);
     match report.over.as_str() {
         "size" => writeln!(out, "{name} over {} ranks", q.ranks)?,
         "ranks" => writeln!(out, "{name} of {}", Bytes(q.size_bytes))?,
@@ -110,8 +108,7 @@ fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
 /// The writer's.
 pub fn bands(out: &mut impl Write, report: &Bands) -> io::Result<()> {
     // Without a size the heading speaks of every size.
-    let collective: Option<Collective> = report.question.collective.parse().ok();
-    let name = collective.map_or(report.question.collective, Collective::name);
+    let name = name(&report.question);
     writeln!(out, "{name} of any size over {} ranks", report.question.ranks)?;
     machine(out, &report.machine, report.question.nodes)?;
     let library = library(&report.machine);

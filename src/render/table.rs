@@ -106,13 +106,17 @@ fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
 
 /// Whether the machine's library ships it; any library where none is known.
 fn ships(report: &Cost, row: &Row) -> bool {
-    let known = report.machine.library.as_deref().filter(|l| Library::named(l).is_some());
-    row.ships.iter().any(|s| known.is_none_or(|l| s.starts_with(l)))
+    row.is_shipped(report.machine.library.as_deref().and_then(Library::named))
+}
+
+/// The collective in a sentence.
+pub(super) fn name(q: &QuestionView) -> &'static str {
+    q.collective.parse().map_or(q.collective, Collective::name)
 }
 
 pub(super) fn heading(out: &mut impl Write, q: &QuestionView) -> io::Result<()> {
     let collective: Option<Collective> = q.collective.parse().ok();
-    write!(out, "{}", collective.map_or(q.collective, Collective::name))?;
+    write!(out, "{}", name(q))?;
     if collective != Some(Collective::Barrier) {
         write!(out, " of {}", Bytes(q.size_bytes))?;
     }

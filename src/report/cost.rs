@@ -173,7 +173,7 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
         return notes;
     }
     let (shape, nodes) = (&query.shape, query.nodes());
-    let first = rows.iter().find(|r| r.applies && r.ships.iter().any(|s| s.starts_with("nccl")));
+    let first = rows.iter().find(|r| r.applies && r.is_shipped(query.library()));
     let bound_by_data =
         |r: &&Row| r.bandwidth_s > r.latency_s.map(|l| l + query.machine.fabric.launch.0);
     let switch = first.filter(|r| r.id == "inc" && shape.collective == AllReduce);
@@ -227,10 +227,20 @@ pub struct Flip {
 impl Cost {
     /// Leaves out what the machine's library does not ship.
     pub fn keep_shipped(&mut self) {
-        let library = self.machine.library.clone().unwrap_or_default();
-        self.algorithms.retain(|row| row.ships.iter().any(|s| s.starts_with(&library)));
+        let library = self.machine.library.as_deref().and_then(Library::named);
+        self.algorithms.retain(|row| row.is_shipped(library));
         self.paper = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
         self.flips.clear();
+    }
+}
+
+impl Row {
+    /// Whether `library` ships it; any one where none is named.
+    #[must_use]
+    pub fn is_shipped(&self, library: Option<Library>) -> bool {
+        let by =
+            |library: Library| self.ships.iter().any(|s| s.split(':').next() == Some(library.id()));
+        library.map_or(!self.ships.is_empty(), by)
     }
 }
 
