@@ -8,9 +8,8 @@ use collcost::Collective::{Reduce, ReduceScatter, Scatter, SendRecv};
 use collcost::algorithm::{Algorithm, Guarantee, Registry};
 use collcost::formula::{At, Ports, Rational, Shape, ceil_lg, floor_lg};
 use collcost::schedule::chain::Chain;
-use collcost::schedule::{
-    Endpoint, Op, Relabel, Run, Schedule, Sends, count, holds, verify, wants,
-};
+use collcost::schedule::combine::Relabel;
+use collcost::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, count, holds, verify, wants};
 
 const SEGMENTS: [u32; 4] = [1, 2, 3, 7];
 
@@ -158,29 +157,14 @@ const MUTATIONS: [Mutation; 6] = [
 ];
 
 impl Schedule for Mutated<'_> {
-    fn collective(&self) -> Collective {
-        self.inner.collective()
-    }
-
-    fn ranks(&self) -> u32 {
-        self.inner.ranks()
-    }
-
-    fn root(&self) -> u32 {
-        self.inner.root()
-    }
-
-    fn parts(&self) -> u32 {
-        self.inner.parts()
+    /// One round more, for a message that comes after all others.
+    fn frame(&self) -> Frame {
+        let inner = self.inner.frame();
+        Frame { rounds: inner.rounds + 1, turns: false, ..inner }
     }
 
     fn owner(&self, chunk: u32) -> u32 {
         self.inner.owner(chunk)
-    }
-
-    /// One more, for a message that comes after all others.
-    fn rounds(&self) -> u64 {
-        self.inner.rounds() + 1
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
@@ -333,24 +317,10 @@ impl Listed {
 }
 
 impl Schedule for Listed {
-    fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn switches(&self) -> u32 {
-        self.switches
-    }
-
-    fn parts(&self) -> u32 {
-        self.parts
-    }
-
-    fn rounds(&self) -> u64 {
-        self.messages.iter().map(|m| m.0 + 1).max().unwrap_or(0)
+    fn frame(&self) -> Frame {
+        let rounds = self.messages.iter().map(|m| m.0 + 1).max().unwrap_or(0);
+        let frame = Frame::new(self.collective, self.ranks, self.parts, rounds);
+        Frame { switches: self.switches, ..frame }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -103,7 +103,7 @@ impl Batch {
     }
 }
 
-fn applies(named: Named, shape: &Shape) -> Result<()> {
+pub(super) fn applies(named: Named, shape: &Shape) -> Result<()> {
     let id = named.algorithm.meta().id;
     named
         .algorithm

@@ -16,6 +16,7 @@
 mod answer;
 mod hierarchy;
 mod question;
+mod simulate;
 
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::collective::Collective;
 use crate::error::{Error, Result, nearest};
-use crate::formula::{Params, Ports, Relay, Shape, Tie};
+use crate::formula::{Params, Ports, Relay, Shape, Tie, Trees};
 use crate::quantity::{Bandwidth, Ratio, Seconds, Volume};
 
 /// The kinds of questions.
@@ -63,6 +63,12 @@ pub(super) struct Question<'a> {
     fold: Option<Cow<'a, str>>,
     #[serde(borrow)]
     ag: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tree: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    first: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<Cow<'a, str>>,
     #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -181,7 +187,36 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl Question<'_> {
+impl<'a> Question<'a> {
+    /// The same with what `params` holds, such as `P=4;tree=heap`, as fields of their own.
+    pub fn unfolded(mut self) -> Result<Self> {
+        let Some(params) = self.params.take() else { return Ok(self) };
+        for pair in params.split(';').filter(|pair| !pair.is_empty()) {
+            let unknown = || {
+                Error::input(format!("`{pair}` is no parameter"))
+                    .at(format!("\"params\": \"{params}\""))
+                    .mend("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
+            };
+            let (name, value) = pair.split_once('=').ok_or_else(unknown)?;
+            let text = Some(Cow::Owned(value.to_owned()));
+            let number = Some(Value::Text(Cow::Owned(value.to_owned())));
+            match name {
+                "P" => self.segments = number,
+                "K" | "B" => self.radix = number,
+                "G" => self.gpus_per_node = number,
+                "agg" => self.agg = number,
+                "fold" => self.fold = text,
+                "first" => self.first = text,
+                "ag" => self.ag = text,
+                "style" => self.style = text,
+                "tie" => self.tie = text,
+                "tree" => self.tree = text,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(self)
+    }
+
     pub fn kind(&self) -> Result<&str> {
         needed(self.kind.as_ref(), "kind")
     }
@@ -245,6 +280,9 @@ impl Question<'_> {
     /// The algorithm's name, with the variants that tables write as parameters.
     pub fn algorithm(&self) -> Result<Cow<'_, str>> {
         let name = needed(self.algorithm.as_ref(), "algorithm")?;
+        if name == "rabenseifner_ar" && self.first.as_deref() == Some("far") {
+            return Ok("rabenseifner-far".into());
+        }
         Ok(match (name, self.fold.as_deref(), self.ag.as_deref()) {
             ("rabenseifner" | "rabenseifner_ar", Some("half"), _)
                 if !self.ranks()?.is_power_of_two() =>
@@ -274,9 +312,17 @@ impl Question<'_> {
                 Some("split") => Tie::Split,
                 _ => Tie::Right,
             },
+            trees: match (self.tree.as_deref(), self.algorithm.as_deref()) {
+                (Some("heap"), _) => Trees::Heap,
+                (_, Some("dbt_ar")) => Trees::Levels,
+                _ => Trees::Coloured,
+            },
             ..Params::default()
         };
-        let shape = Shape { params, ports: self.ports()?, ..Shape::new(collective, self.ranks()?) };
+        let group = self.gpus_per_node.as_ref().map(|g| g.whole("gpus_per_node", 1)).transpose()?;
+        let group = group.and_then(std::num::NonZeroU32::new);
+        let shape =
+            Shape { params, group, ports: self.ports()?, ..Shape::new(collective, self.ranks()?) };
         Ok(shape.with_segments(if self.is_asymptotic() { 1 } else { self.segments()? }))
     }
 }

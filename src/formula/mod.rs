@@ -17,7 +17,7 @@ use num_rational::Ratio as Fraction;
 pub use expr::{Expr, Function, Links, Rule, Symbol};
 pub use print::{Notation, Values};
 pub use protocol::Protocol;
-pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie};
+pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie, Trees};
 
 use crate::algorithm::Algorithm;
 use crate::quantity::Ratio;

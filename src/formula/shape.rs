@@ -120,6 +120,18 @@ pub enum Tie {
     Split,
 }
 
+/// How the double binary tree is laid out in rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Trees {
+    /// Edge-coloured: nobody sends or receives twice in a round on one port.
+    #[default]
+    Coloured,
+    /// One round a level of the trees, whatever the ports.
+    Levels,
+    /// The same with a heap-shaped tree and its mirror instead of NCCL's.
+    Heap,
+}
+
 /// The side lengths of a torus or mesh, up to four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Dims([u32; 4]);
@@ -181,6 +193,8 @@ pub struct Params {
     pub relay: Relay,
     /// Where ring-relay and bidirectional ring ties go.
     pub tie: Tie,
+    /// How the double binary tree is laid out.
+    pub trees: Trees,
     /// The sides of a torus or mesh.
     pub dims: Option<Dims>,
     /// How much faster the root's port is than the others', for root-bound algorithms.

@@ -12,7 +12,7 @@
 //! r below r without its *lowest* bit instead: its blocks are then consecutive.
 
 use super::chain::segment;
-use super::{Endpoint, Op, Run, Schedule, Sends};
+use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
 use crate::collective::Collective;
 use crate::formula::{ceil_lg, floor_lg};
 
@@ -49,24 +49,13 @@ impl Tree {
 }
 
 impl Schedule for Tree {
-    fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn parts(&self) -> u32 {
-        self.segments
-    }
-
-    fn rounds(&self) -> u64 {
-        match (self.ranks, self.segments) {
+    fn frame(&self) -> Frame {
+        let rounds = match (self.ranks, self.segments) {
             (0 | 1, _) => 0,
             (n, 1) => ceil_lg(n).into(),
             (n, p) => u64::from(floor_lg(n)) + u64::from(p) - 1,
-        }
+        };
+        Frame::new(self.collective, self.ranks, self.segments, rounds)
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
@@ -109,20 +98,8 @@ impl Both {
 }
 
 impl Schedule for Both {
-    fn collective(&self) -> Collective {
-        Collective::AllReduce
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn parts(&self) -> u32 {
-        1
-    }
-
-    fn rounds(&self) -> u64 {
-        2 * self.depth()
+    fn frame(&self) -> Frame {
+        Frame::new(Collective::AllReduce, self.ranks, 1, 2 * self.depth())
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
@@ -150,20 +127,8 @@ impl Halving {
 }
 
 impl Schedule for Halving {
-    fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn parts(&self) -> u32 {
-        self.ranks
-    }
-
-    fn rounds(&self) -> u64 {
-        ceil_lg(self.ranks).into()
+    fn frame(&self) -> Frame {
+        Frame::new(self.collective, self.ranks, self.ranks, ceil_lg(self.ranks).into())
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -9,7 +9,7 @@
 //! Segment s leaves the rank at place i in round s + i. Places count from the root in a broadcast
 //! and from the far end in a reduce.
 
-use super::{Endpoint, Op, Run, Schedule, Sends};
+use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
 use crate::collective::Collective;
 
 /// Ranks 0, 1, …, N − 1 in a row, rank 0 the root.
@@ -30,20 +30,14 @@ impl Chain {
 }
 
 impl Schedule for Chain {
-    fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn parts(&self) -> u32 {
-        self.segments
-    }
-
-    fn rounds(&self) -> u64 {
-        if self.ranks < 2 { 0 } else { u64::from(self.ranks) + u64::from(self.segments) - 2 }
+    fn frame(&self) -> Frame {
+        let rounds = match self.ranks {
+            0 | 1 => 0,
+            n => u64::from(n) + u64::from(self.segments) - 2,
+        };
+        let frame = Frame::new(self.collective, self.ranks, self.segments, rounds).in_rank_order();
+        // The earlier segment, farther down the chain, goes first.
+        Frame { last_first: self.collective == Collective::Broadcast, ..frame }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -1,6 +1,6 @@
 //! What a schedule costs when every round ends with a barrier, counted message by message.
 
-use super::{Endpoint, Op, Schedule, Sends, Transfer, endpoints};
+use super::{Endpoint, Op, Schedule, Sends, Transfer, senders};
 use crate::collective::Collective::Barrier;
 use crate::formula::Rational;
 
@@ -43,7 +43,7 @@ pub fn count(schedule: &dyn Schedule, ports: u32) -> Count {
     let mut tally = Tally::new(schedule, ports);
     let mut sends = Sends::default();
     for round in 0..schedule.rounds() {
-        for from in endpoints(schedule) {
+        for from in senders(schedule) {
             sends.clear();
             schedule.sends(round, from, &mut sends);
             tally.add_sender(from, &sends);

@@ -12,7 +12,7 @@
 //! One rule makes all three: in round t rank i sends chunk i − t to i + 1. The first N − 1 rounds
 //! are the reduce-scatter, after which rank i owns chunk i + 1; the next N − 1 the all-gather.
 
-use super::{Endpoint, Op, Run, Schedule, Sends, modulo};
+use super::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 use crate::collective::Collective;
 
 /// A ring of N ranks, each passing one chunk of M/N to the right in every round.
@@ -36,28 +36,15 @@ impl Ring {
 }
 
 impl Schedule for Ring {
-    fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
-    fn parts(&self) -> u32 {
-        self.ranks
+    fn frame(&self) -> Frame {
+        let passes = if self.collective == Collective::AllReduce { 2 } else { 1 };
+        let rounds = passes * self.others();
+        Frame::new(self.collective, self.ranks, self.ranks, rounds).turning()
     }
 
     /// Rank i starts the all-gather with the chunk with which it ends the reduce-scatter, i + 1.
     fn owner(&self, chunk: u32) -> u32 {
         modulo(u64::from(chunk) + self.others(), self.ranks)
-    }
-
-    fn rounds(&self) -> u64 {
-        match self.collective {
-            Collective::AllReduce => 2 * self.others(),
-            _ => self.others(),
-        }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -11,10 +11,12 @@
 
 use std::fmt;
 
-use super::{Endpoint, Op, Run, Schedule, Sends, Transfer, block_of, endpoints, modulo};
+use super::{
+    Endpoint, Frame, Layout, Op, Run, Schedule, Sends, Transfer, block_of, modulo, senders,
+};
 use crate::collective::Collective::{
-    self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter,
-    Scatter, SendRecv,
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
+    SendRecv,
 };
 
 /// The most memory that [`verify`] takes, in bytes.
@@ -36,7 +38,7 @@ pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
     let mut state = State::at_start(schedule)?;
     let mut sends = Sends::default();
     for round in 0..schedule.rounds() {
-        for from in endpoints(schedule) {
+        for from in senders(schedule) {
             sends.clear();
             schedule.sends(round, from, &mut sends);
             for transfer in sends.iter() {
@@ -50,11 +52,7 @@ pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
 
 /// Whether `rank` has `chunk` when the collective starts.
 pub fn holds(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
-    match schedule.collective() {
-        AllReduce | Reduce | ReduceScatter | Barrier => true,
-        AllGather | Gather | AllToAll => rank == schedule.owner(chunk),
-        Broadcast | Scatter | SendRecv => rank == schedule.root(),
-    }
+    if mixes(&schedule.frame()) { true } else { rank == source(schedule, chunk) }
 }
 
 /// Whether `rank` must have `chunk`, with everybody's contribution, when the collective ends.
@@ -74,15 +72,18 @@ fn target(schedule: &dyn Schedule, chunk: u32) -> u32 {
 }
 
 /// Whether contributions of several ranks meet in a chunk; elsewhere it has one source.
-fn mixes(collective: Collective) -> bool {
-    collective.reduces() || collective == Barrier
+fn mixes(frame: &Frame) -> bool {
+    let mixing = frame.collective.reduces() || frame.collective == Barrier;
+    mixing && frame.layout == Layout::Shared
 }
 
-/// The one rank that has `chunk` at the start of a collective that does not mix.
+/// The one rank that has `chunk` at the start where contributions do not mix.
 fn source(schedule: &dyn Schedule, chunk: u32) -> u32 {
-    match schedule.collective() {
-        AllGather | Gather | AllToAll => schedule.owner(chunk),
-        _ => schedule.root(),
+    let frame = schedule.frame();
+    match (frame.layout, frame.collective) {
+        (Layout::Owned, _) => chunk / frame.parts,
+        (_, AllGather | Gather | AllToAll) => schedule.owner(chunk),
+        _ => frame.root,
     }
 }
 
@@ -119,7 +120,7 @@ struct State<'a> {
 impl<'a> State<'a> {
     fn at_start(schedule: &'a dyn Schedule) -> Result<Self, Fault> {
         let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
-        let contributors = if mixes(schedule.collective()) { ranks as usize } else { 1 };
+        let contributors = if mixes(&schedule.frame()) { ranks as usize } else { 1 };
         let words = contributors.div_ceil(u64::BITS as usize);
         let places = (u128::from(ranks) + u128::from(schedule.switches())) * u128::from(chunks);
         // Two sets, a mark and an entry in the list of touched places.
@@ -251,7 +252,7 @@ impl<'a> State<'a> {
 
     /// The rank that `contributor` stands for in the set at `place`.
     fn name(&self, contributor: u32, place: usize) -> u32 {
-        if mixes(self.schedule.collective()) {
+        if mixes(&self.schedule.frame()) {
             contributor
         } else {
             source(self.schedule, (place % self.chunks) as u32)

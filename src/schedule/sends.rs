@@ -1,0 +1,119 @@
+//! What one sender sends in one round.
+
+use super::Endpoint;
+
+/// What the receiver does with what arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Stores it.
+    Copy,
+    /// Adds it to what is there; a contribution may be added only once.
+    Reduce,
+    /// Joins it with what is there: the notifications of a barrier.
+    Or,
+}
+
+/// Chunks `start … start + len − 1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// The first chunk.
+    pub start: u32,
+    /// How many.
+    pub len: u32,
+}
+
+impl Run {
+    /// One chunk.
+    #[must_use]
+    pub fn one(chunk: u32) -> Self {
+        Self { start: chunk, len: 1 }
+    }
+
+    /// Chunks `start … start + len − 1` modulo `of`, as one run or two; `len` ≤ `of`, `of` ≥ 1.
+    pub fn around(start: u32, len: u32, of: u32) -> impl Iterator<Item = Self> {
+        debug_assert!(len <= of);
+        let start = start % of;
+        let head = len.min(of - start);
+        [Self { start, len: head }, Self { start: 0, len: len - head }]
+            .into_iter()
+            .filter(|run| run.len > 0)
+    }
+
+    /// The chunks.
+    #[must_use]
+    pub fn chunks(self) -> std::ops::Range<u32> {
+        self.start..self.start.saturating_add(self.len)
+    }
+}
+
+/// One message of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer<'a> {
+    /// The receiver.
+    pub to: Endpoint,
+    /// What it does with the data.
+    pub op: Op,
+    /// The chunks in it.
+    pub runs: &'a [Run],
+}
+
+/// What one sender sends in one round; reused from call to call, so that nothing is allocated.
+#[derive(Debug, Default, Clone)]
+pub struct Sends {
+    transfers: Vec<(Endpoint, Op, usize)>,
+    runs: Vec<Run>,
+}
+
+impl Sends {
+    /// Forgets all transfers and keeps the memory.
+    pub fn clear(&mut self) {
+        self.transfers.clear();
+        self.runs.clear();
+    }
+
+    /// Adds a message to `to`.
+    pub fn push(&mut self, to: Endpoint, op: Op, runs: impl IntoIterator<Item = Run>) {
+        self.runs.extend(runs);
+        self.transfers.push((to, op, self.runs.len()));
+    }
+
+    /// The messages, in schedule order.
+    pub fn iter(&self) -> impl Iterator<Item = Transfer<'_>> {
+        self.transfers.iter().enumerate().map(|(i, &(to, op, end))| {
+            let start = if i == 0 { 0 } else { self.transfers[i - 1].2 };
+            Transfer { to, op, runs: &self.runs[start..end] }
+        })
+    }
+
+    /// How many messages there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.transfers.len()
+    }
+
+    /// Whether nothing is sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.transfers.is_empty()
+    }
+
+    /// Gives every receiver another name.
+    pub(super) fn rename(&mut self, name: impl Fn(Endpoint) -> Endpoint) {
+        for (to, _, _) in &mut self.transfers {
+            *to = name(*to);
+        }
+    }
+
+    /// Puts the messages into an order, keeping that of equal keys.
+    pub(super) fn sort_by_key(&mut self, key: impl Fn(Endpoint) -> u32) {
+        if self.transfers.is_sorted_by_key(|&(to, _, _)| key(to)) {
+            return;
+        }
+        let mut sorted: Vec<_> = self.iter().map(|t| (t.to, t.op, t.runs.to_vec())).collect();
+        sorted.sort_by_key(|&(to, _, _)| key(to));
+        self.clear();
+        for (to, op, runs) in sorted {
+            self.push(to, op, runs);
+        }
+    }
+}
