@@ -26,6 +26,10 @@ pub struct Tier {
     pub nics: Option<NonZeroU32>,
     /// Bandwidth offered below over bandwidth towards the rest: 1 where the fabric does not block.
     pub oversubscription: Ratio,
+    /// How transfers that meet at a port share it; simulations use it, prices take turns.
+    pub discipline: Discipline,
+    /// The rate each way of an exchange over the rate one way; simulations use it, prices take 1.
+    pub duplex: Ratio,
     /// A switch that computes or multicasts.
     pub switch: Option<Switch>,
 }
@@ -41,6 +45,24 @@ pub struct Switch {
     pub multicast: bool,
     /// It can add: reduce, reduce-scatter; with multicast also all-reduce.
     pub alu: bool,
+}
+
+/// How transfers that meet at a port share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Discipline {
+    /// One after the other.
+    #[default]
+    Serial,
+    /// All at once, each with its share of the rate.
+    Fair,
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Serial { "serial" } else { "fair" })
+    }
 }
 
 /// How ranks are laid over domains.
@@ -98,6 +120,8 @@ impl Tier {
             ports: Ports::ONE,
             nics: None,
             oversubscription: Ratio(1.0),
+            discipline: Discipline::Serial,
+            duplex: Ratio(1.0),
             switch: None,
         }
     }

@@ -58,6 +58,7 @@ pub mod rank;
 pub mod render;
 pub mod report;
 pub mod schedule;
+pub mod simulate;
 pub mod size_is;
 pub mod topology;
 pub mod what_if;

@@ -48,7 +48,7 @@ impl Batch {
         let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
-        let answered = parsed.and_then(|q| self.dispatch(&q, out));
+        let answered = parsed.and_then(|q| self.dispatch(q, out));
         if let Err(error) = answered {
             // Half an answer may stand there: the error replaces it.
             let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
@@ -60,20 +60,21 @@ impl Batch {
         out.extend_from_slice(b"}\n");
     }
 
-    fn dispatch(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
+    fn dispatch(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         match q.kind()? {
-            "cost" => self.cost(q, None, out),
-            "paper" => self.cost(q, Some(crate::formula::Form::Paper), out),
-            "pipeline" => answer::pipeline(q, out),
-            "pipeline_table" => answer::pipeline_table(q, out),
-            "crossover" => self.crossover(q, out),
-            "crossover_approx" => answer::crossover_approx(q, out),
-            "select" => self.select(q, out),
-            "hierarchical" => hierarchy::answer(q, out),
-            "busbw" => answer::busbw(q, out),
-            "bytes" => self.bytes(q, out),
-            "threshold" => answer::threshold(q, out),
-            "eta" => answer::eta(q, out),
+            "cost" => self.cost(&q, None, out),
+            "paper" => self.cost(&q, Some(crate::formula::Form::Paper), out),
+            "pipeline" => answer::pipeline(&q, out),
+            "pipeline_table" => answer::pipeline_table(&q, out),
+            "crossover" => self.crossover(&q, out),
+            "crossover_approx" => answer::crossover_approx(&q, out),
+            "select" => self.select(&q, out),
+            "hierarchical" => hierarchy::answer(&q, out),
+            "busbw" => answer::busbw(&q, out),
+            "bytes" => self.bytes(&q, out),
+            "threshold" => answer::threshold(&q, out),
+            "eta" => answer::eta(&q, out),
+            "simulate" => self.simulate(q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

@@ -25,6 +25,7 @@ pub const KINDS: &[&str] = &[
     "bytes",
     "threshold",
     "eta",
+    "simulate",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -70,6 +71,8 @@ pub(super) struct Question<'a> {
     #[serde(borrow)]
     params: Option<Cow<'a, str>>,
     #[serde(borrow)]
+    pub mode: Option<Cow<'a, str>>,
+    #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
     #[serde(borrow)]
     n: Option<Value<'a>>,
@@ -98,9 +101,14 @@ pub(super) struct Question<'a> {
     pub gpus_per_node: Option<Value<'a>>,
     #[serde(borrow)]
     pub nodes: Option<Value<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "intra_alpha_s")]
     pub alpha_intra_s: Option<Value<'a>>,
-    #[serde(borrow, rename = "bw_intra_Bps", alias = "bandwidth_intra_Bps")]
+    #[serde(
+        borrow,
+        rename = "bw_intra_Bps",
+        alias = "bandwidth_intra_Bps",
+        alias = "intra_bw_Bps"
+    )]
     pub bw_intra: Option<Value<'a>>,
     #[serde(borrow)]
     pub alpha_inter_s: Option<Value<'a>>,
@@ -259,7 +267,7 @@ impl<'a> Question<'a> {
         rate(self.bandwidth.as_ref(), "bandwidth_Bps")
     }
 
-    fn ports(&self) -> Result<Ports> {
+    pub fn ports(&self) -> Result<Ports> {
         let unbounded = |t: &str| matches!(t, "unbounded" | "inf");
         let k = match &self.ports {
             Some(Value::Text(text)) if unbounded(text) => return Ok(Ports::Unbounded),

@@ -1,10 +1,17 @@
 //! Kind `simulate`: the inputs of a table of simulated schedules, answered by its outputs.
 
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+
 use super::Batch;
-use super::question::{self, Question, needed};
+use super::answer::number;
+use super::question::{self, Question, Value, needed, rate, time};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Tier};
+use crate::quantity::{Bandwidth, Seconds};
 use crate::schedule::Schedule;
+use crate::simulate::{Setup, simulate};
 
 /// The endings by which such tables say what an algorithm is for.
 const ENDINGS: &[(&str, Collective)] = &[
@@ -28,6 +35,23 @@ impl Batch {
         self.spelled_out(&question)
     }
 
+    /// Kind `simulate`: what the messages took, and what they carried.
+    pub(super) fn simulate(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let q = q.unfolded()?;
+        let schedule = self.spelled_out(&q)?;
+        let fabric = q.fabric()?;
+        let mode = q.mode.as_deref().unwrap_or("flow").parse()?;
+        let outcome = simulate(&*schedule, &fabric, &Setup::new(q.size()?).in_mode(mode))?;
+        number(out, "makespan_s", outcome.makespan.0);
+        number(out, "max_sent_bytes", outcome.max_sent.0);
+        number(out, "max_recv_bytes", outcome.max_received.0);
+        number(out, "total_bytes", outcome.total.0);
+        number(out, "messages", outcome.messages as f64);
+        number(out, "max_messages_per_rank", outcome.max_messages as f64);
+        number(out, "rounds", outcome.rounds as f64);
+        Ok(())
+    }
+
     fn spelled_out(&mut self, q: &Question<'_>) -> Result<Box<dyn Schedule>> {
         let name = q.algorithm()?;
         let collective = match q.collective()? {
@@ -41,6 +65,28 @@ impl Batch {
             let id = named.algorithm.meta().id;
             Error::unsupported(format!("`{id}` is not spelled out as a schedule for this shape"))
         })
+    }
+}
+
+impl Question<'_> {
+    /// The links of a table of simulations: alike everywhere, or others inside nodes of G ranks,
+    /// with one NIC a rank.
+    fn fabric(&self) -> Result<Fabric> {
+        let ports = self.ports()?;
+        let tier =
+            |name, alpha: Seconds, rate: Bandwidth| Tier { ports, ..Tier::new(name, alpha, rate) };
+        let outer = tier("link", self.alpha()?, self.bandwidth()?);
+        let given = |value: &Option<Value<'_>>| {
+            !matches!(value, None | Some(Value::Text(Cow::Borrowed(""))))
+        };
+        if !given(&self.alpha_intra_s) {
+            return Ok(Fabric::new(vec![outer]));
+        }
+        let alpha = time(self.alpha_intra_s.as_ref(), "intra_alpha_s")?;
+        let inner = tier("inside", alpha, rate(self.bw_intra.as_ref(), "intra_bw_Bps")?);
+        let span = self.gpus_per_node.as_ref().map(|g| g.whole("G", 1)).transpose()?;
+        let inner = Tier { span: span.and_then(NonZeroU32::new), ..inner };
+        Ok(Fabric::new(vec![inner, outer]))
     }
 }
 

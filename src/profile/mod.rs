@@ -12,13 +12,13 @@ pub use figure::{Amount, Figure};
 pub use measured::{Date, How, Measured};
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU32;
 
 use serde::de::{self, Deserialize, Deserializer};
 
 use crate::collective::Collective;
 use crate::error::{Error, Result, nearest};
+pub use crate::fabric::Discipline;
 use crate::fabric::{Fabric, Switch, Tier};
 use crate::formula::Ports;
 use crate::place::{Document, Refused};
@@ -93,24 +93,6 @@ impl<'de> Deserialize<'de> for Call {
     }
 }
 
-/// How transfers that meet at a port share it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Discipline {
-    /// One after the other.
-    #[default]
-    Serial,
-    /// All at once, each with its share of the rate.
-    Fair,
-}
-
-impl fmt::Display for Discipline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::Serial { "serial" } else { "fair" })
-    }
-}
-
 /// Links of one kind.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,7 +108,7 @@ pub struct Links {
     /// Transfers a rank can make at once; absent: one each way.
     #[serde(default)]
     pub ports: Option<Ports>,
-    /// How transfers share a port; prices do not use it.
+    /// How transfers share a port; simulations use it, prices do not.
     #[serde(default)]
     pub discipline: Discipline,
     /// α.
@@ -138,7 +120,8 @@ pub struct Links {
     /// The part of that rate which transfers reach; absent: the rate is what they reach.
     #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
-    /// The rate of an exchange over the rate one way; absent: 1 is assumed. Prices do not use it.
+    /// The rate of an exchange over the rate one way; absent: 1 is assumed.
+    /// Simulations use it, prices do not.
     #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
     /// A switch that computes or multicasts.
@@ -258,6 +241,8 @@ impl Links {
     fn tier(&self) -> Tier {
         let efficiency = self.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
         Tier {
+            discipline: self.discipline,
+            duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
             name: self.name.clone(),
             span: self.span,
             alpha: self.alpha.as_ref().map(|a| a.value),

@@ -1,0 +1,303 @@
+//! A machine, a size and trouble, resolved to what one message costs.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use super::jobs::Message;
+use super::{Setup, is_fair};
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Placement};
+use crate::formula::Ports;
+use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
+
+/// The links of one tier.
+#[derive(Debug, Clone)]
+pub(super) struct TierCost {
+    /// Seconds a message.
+    pub alpha: f64,
+    /// Seconds a byte.
+    pub inverse: f64,
+    /// Ranks in a domain; the last tier has no limit.
+    pub span: u32,
+    pub ports: Ports,
+    /// NICs that a domain of the tier below shares.
+    pub nics: Option<u32>,
+    pub is_fair: bool,
+    /// The rate each way of an exchange over the rate one way.
+    pub duplex: f64,
+}
+
+/// What a message costs, and what it needs.
+pub(super) struct Costs {
+    pub frame: Frame,
+    pub tiers: Vec<TierCost>,
+    placement: Placement,
+    /// Seconds to add a byte.
+    gamma: f64,
+    /// α_sw and seconds a byte through a switch.
+    pub switch: (f64, f64),
+    /// Bytes before a part, by parts: M divides, or whole elements are dealt out.
+    sizes: Sizes,
+    starts: Vec<f64>,
+    slow_ranks: Vec<f64>,
+    slow_links: HashMap<(u32, u32), f64>,
+}
+
+/// How M falls into parts.
+#[derive(Debug, Clone, Copy)]
+enum Sizes {
+    /// Every part has as many bytes.
+    Even { part: f64 },
+    /// The first `larger` parts have one element more than the others.
+    Elements { each: u64, larger: u64, bytes: f64, parts: u64 },
+}
+
+impl Costs {
+    pub fn new(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Self> {
+        let frame = schedule.frame();
+        let depth = fabric.depth(frame.ranks.max(1))?;
+        let empty = setup.size.0 == 0.0 || frame.collective == Collective::Barrier;
+        let mut tiers = Vec::new();
+        for tier in &fabric.tiers[..depth] {
+            // Without data no rate is asked for.
+            let inverse = if empty { 0.0 } else { tier.inverse()? * tier.oversubscription.0 };
+            tiers.push(TierCost {
+                alpha: tier.alpha()?,
+                inverse,
+                span: tier.span.map_or(u32::MAX, NonZeroU32::get),
+                ports: tier.ports,
+                nics: tier.nics.map(NonZeroU32::get),
+                is_fair: is_fair(tier.discipline),
+                duplex: tier.duplex.0,
+            });
+        }
+        let switch = if frame.switches > 0 { switch_of(fabric, empty)? } else { (0.0, 0.0) };
+        let mut costs = Self {
+            frame,
+            tiers,
+            placement: fabric.placement,
+            gamma: fabric.gamma.map_or(0.0, |gamma| gamma.0),
+            switch,
+            sizes: sizes(&frame, setup, empty)?,
+            starts: Vec::new(),
+            slow_ranks: Vec::new(),
+            slow_links: HashMap::new(),
+        };
+        costs.put_in(setup)?;
+        Ok(costs)
+    }
+
+    fn put_in(&mut self, setup: &Setup) -> Result<()> {
+        let n = self.frame.ranks;
+        let there = |rank: u32| {
+            if rank < n {
+                return Ok(rank);
+            }
+            Err(Error::input(format!("there is no rank {rank}"))
+                .mend(format!("ranks are 0 to {}", n.saturating_sub(1))))
+        };
+        let trouble = &setup.trouble;
+        if trouble.starts.len() > n as usize {
+            return Err(Error::input(format!(
+                "{} start times for {n} ranks",
+                trouble.starts.len()
+            )));
+        }
+        if trouble.starts.iter().any(|start| start.0 != 0.0) {
+            self.starts = trouble.starts.iter().map(|start| start.0).collect();
+            self.starts.resize(n as usize, 0.0);
+        }
+        for &(rank, factor) in &trouble.slow_ranks {
+            self.slow_ranks.resize(n as usize, 1.0);
+            self.slow_ranks[there(rank)? as usize] = factor.0;
+        }
+        for &(from, to, factor) in &trouble.slow_links {
+            self.slow_links.insert((there(from)?, there(to)?), factor.0);
+        }
+        Ok(())
+    }
+
+    /// Endpoints: the ranks and, after them, the switches.
+    pub fn places(&self) -> usize {
+        self.frame.ranks as usize + self.frame.switches as usize
+    }
+
+    /// Whether all links are alike and nothing goes wrong.
+    pub fn is_uniform(&self) -> bool {
+        self.tiers.len() == 1
+            && self.frame.switches == 0
+            && !self.shares()
+            && self.starts.is_empty()
+            && self.slow_ranks.is_empty()
+            && self.slow_links.is_empty()
+    }
+
+    /// Whether a rank has one port on links of one kind: two of a message's needs are then all.
+    pub fn is_plain(&self) -> bool {
+        let one = |ports| matches!(ports, Ports::Full(k) | Ports::Half(k) if k.get() == 1);
+        self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
+    }
+
+    pub fn is_half(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.ports.is_half())
+    }
+
+    pub fn has_nics(&self) -> bool {
+        self.tiers.iter().skip(1).any(|tier| tier.nics.is_some())
+    }
+
+    /// Whether rates change while messages are under way.
+    pub fn shares(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0)
+    }
+
+    /// When the rank at `place` starts; switches are always there.
+    #[inline]
+    pub fn start(&self, place: u32) -> f64 {
+        self.starts.get(place as usize).copied().unwrap_or(0.0)
+    }
+
+    /// A message of the schedule between places.
+    ///
+    /// # Errors
+    /// An endpoint or a chunk that there is not; [`verify`](crate::schedule::verify()) says where.
+    #[inline]
+    pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
+        let Transfer { to, op, runs } = transfer;
+        let (from, to) = (self.place(from), self.place(to));
+        let end = runs.iter().map(|run| u64::from(run.start) + u64::from(run.len)).max();
+        let places = self.frame.ranks + self.frame.switches;
+        if from >= places || to >= places || end.unwrap_or(0) > u64::from(self.frame.chunks()) {
+            return Err(Error::input(
+                "the schedule names an endpoint or a chunk that there is not",
+            )
+            .mend("verify it first"));
+        }
+        Ok(Message { from, to, bytes: self.bytes(runs), op })
+    }
+
+    /// The place of an endpoint: ranks first, then switches.
+    #[inline]
+    pub fn place(&self, endpoint: Endpoint) -> u32 {
+        match endpoint {
+            Endpoint::Rank(rank) if rank < self.frame.ranks => rank,
+            Endpoint::Switch(switch) => self.frame.ranks.saturating_add(switch),
+            Endpoint::Rank(_) => u32::MAX,
+        }
+    }
+
+    /// The bytes of a message.
+    #[inline]
+    pub fn bytes(&self, runs: &[Run]) -> f64 {
+        match self.sizes {
+            Sizes::Even { part } => {
+                let chunks: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
+                chunks as f64 * part
+            }
+            Sizes::Elements { .. } => runs
+                .iter()
+                .map(|run| self.before(run.start + run.len) - self.before(run.start))
+                .sum(),
+        }
+    }
+
+    /// The bytes of all chunks before `chunk`, where elements are dealt out.
+    fn before(&self, chunk: u32) -> f64 {
+        let Sizes::Elements { each, larger, bytes, parts } = self.sizes else { return 0.0 };
+        let (whole, part) = (u64::from(chunk) / parts, u64::from(chunk) % parts);
+        let elements = whole * (each * parts + larger) + part * each + part.min(larger);
+        elements as f64 * bytes
+    }
+
+    /// The tier that joins two ranks, from the innermost.
+    #[inline]
+    pub fn tier(&self, from: u32, to: u32) -> usize {
+        let last = self.tiers.len() - 1;
+        (0..last).find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(last)
+    }
+
+    /// The domain of tier `tier` in which `rank` sits.
+    #[inline]
+    pub fn domain(&self, tier: usize, rank: u32) -> u32 {
+        let span = self.tiers[tier].span;
+        match self.placement {
+            Placement::Block => rank / span,
+            Placement::Cyclic => rank % self.frame.ranks.div_ceil(span),
+        }
+    }
+
+    /// By how much a message takes longer than on a sound machine.
+    #[inline]
+    pub fn factor(&self, from: u32, to: u32) -> f64 {
+        if self.slow_ranks.is_empty() && self.slow_links.is_empty() {
+            return 1.0;
+        }
+        let rank = |place: u32| self.slow_ranks.get(place as usize).copied().unwrap_or(1.0);
+        let link = self.slow_links.get(&(from, to)).copied().unwrap_or(1.0);
+        rank(from).max(rank(to)) * link
+    }
+
+    /// Seconds that a message takes on its own.
+    #[inline]
+    pub fn duration(&self, from: u32, to: u32, bytes: f64, op: Op) -> f64 {
+        let (latency, moving, adding) = self.terms(from, to, bytes, op);
+        latency + moving + adding
+    }
+
+    /// The same in its terms: latency, data, addition.
+    #[inline]
+    pub fn terms(&self, from: u32, to: u32, bytes: f64, op: Op) -> (f64, f64, f64) {
+        let n = self.frame.ranks;
+        if from >= n || to >= n {
+            let (alpha, inverse) = self.switch;
+            return (alpha, bytes * inverse, 0.0);
+        }
+        let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
+        let factor = self.factor(from, to);
+        let adds = op == Op::Reduce
+            || self.frame.layout == Layout::Owned && self.frame.collective.reduces();
+        let gamma = if adds { self.gamma } else { 0.0 };
+        (tier.alpha * factor, bytes * tier.inverse * factor, bytes * gamma * factor)
+    }
+
+    /// The tier of a message for those who listen.
+    pub fn tier_of(&self, from: Endpoint, to: Endpoint) -> Option<usize> {
+        match (from, to) {
+            (Endpoint::Rank(from), Endpoint::Rank(to)) => Some(self.tier(from, to)),
+            _ => None,
+        }
+    }
+}
+
+/// α_sw and seconds a byte of the innermost tier that has a switch which computes or multicasts.
+fn switch_of(fabric: &Fabric, empty: bool) -> Result<(f64, f64)> {
+    let tier = fabric.tiers.iter().find(|tier| tier.switch.is_some()).ok_or_else(|| {
+        Error::unknown("the machine has no switch that adds or multicasts")
+            .mend("give --alpha-switch, or name a profile that has one")
+    })?;
+    let alpha = tier.switch.and_then(|switch| switch.alpha).ok_or_else(|| {
+        Error::unknown("a figure is unknown, and messages through the switch need it")
+            .at(format!("α_sw of {}", tier.name))
+    })?;
+    let inverse = if empty { 0.0 } else { tier.switch_inverse()? };
+    Ok((alpha.0, inverse))
+}
+
+fn sizes(frame: &Frame, setup: &Setup, empty: bool) -> Result<Sizes> {
+    let parts = u64::from(frame.parts.max(1));
+    let Some(element) = setup.element.filter(|_| !empty) else {
+        let size = if empty { 0.0 } else { setup.size.0 };
+        return Ok(Sizes::Even { part: size / parts as f64 });
+    };
+    let elements = setup.size.0 / element.0 as f64;
+    if elements.fract() != 0.0 {
+        return Err(Error::input(format!(
+            "{} bytes are no whole number of elements of {} bytes",
+            setup.size.0, element.0
+        )));
+    }
+    let elements = elements as u64;
+    let (each, larger) = (elements / parts, elements % parts);
+    Ok(Sizes::Elements { each, larger, bytes: element.0 as f64, parts })
+}

@@ -1,0 +1,233 @@
+//! Rates that change: messages that share ports, and ports that send and receive at once.
+//!
+//! A message first waits its latency out, then moves at the rate that max-min fairness gives it:
+//! all rates grow alike until a port is full, those through it stay, the others grow on. Rates
+//! change whenever a message begins or ends to move.
+
+use super::costs::Costs;
+use super::greedy::{Clock, Times};
+use super::in_order::SAME;
+use super::jobs::{Jobs, NONE};
+use crate::formula::Ports;
+
+/// What a message does.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// Its latency, or the addition, runs until then.
+    Waits { until: f64, moved: bool },
+    /// Seconds that are left at full rate, and the present rate, 1 the full one.
+    Moves { left: f64, rate: f64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    job: u32,
+    phase: Phase,
+    moving: f64,
+    adding: f64,
+    /// The limits that it shares; `NONE` where there are fewer.
+    limits: [u32; 6],
+}
+
+/// All messages under way.
+pub(super) struct Fluid<'a> {
+    costs: &'a Costs,
+    /// How many messages at full rate each limit carries.
+    capacity: Vec<f64>,
+    flows: Vec<Flow>,
+    at: f64,
+    stale: bool,
+    /// Messages that have ended and are not yet told, and all ends.
+    ended: Vec<(u32, f64)>,
+    ends: Vec<(u32, f64)>,
+    /// For sharing: what is left of each limit, and the messages that still grow.
+    left: Vec<f64>,
+    growing: Vec<u32>,
+}
+
+impl<'a> Fluid<'a> {
+    pub fn new(costs: &'a Costs) -> Self {
+        let ranks = costs.frame.ranks as usize;
+        let mut capacity = Vec::new();
+        for tier in &costs.tiers {
+            let (each, both) = match tier.ports {
+                Ports::Full(k) => (f64::from(k.get()), 2.0 * tier.duplex * f64::from(k.get())),
+                Ports::Half(k) => (f64::from(k.get()), f64::from(k.get())),
+                Ports::Unbounded => (f64::INFINITY, f64::INFINITY),
+            };
+            let nics = tier.nics.map_or(f64::INFINITY, f64::from);
+            for limit in [each, each, both, nics, nics] {
+                capacity.extend(std::iter::repeat_n(limit, ranks));
+            }
+        }
+        let limits = capacity.len();
+        Self {
+            costs,
+            capacity,
+            flows: Vec::new(),
+            at: 0.0,
+            stale: false,
+            ended: Vec::new(),
+            ends: Vec::new(),
+            left: vec![0.0; limits],
+            growing: vec![0; limits],
+        }
+    }
+
+    /// Puts the ends into `times`, by job.
+    pub fn ends_into(&self, times: &mut Times) {
+        for &(job, end) in &self.ends {
+            times[job as usize].1 = end;
+        }
+    }
+
+    /// The limits of a message: the ports of both ends, each way and both ways, and the NICs.
+    fn limits(&self, from: u32, to: u32) -> [u32; 6] {
+        let ranks = self.costs.frame.ranks;
+        if from >= ranks || to >= ranks {
+            return [NONE; 6];
+        }
+        let tier = self.costs.tier(from, to);
+        let first = 5 * ranks * tier as u32;
+        let nic = |place: u32, kind: u32| match tier {
+            0 => NONE,
+            _ => first + kind * ranks + self.costs.domain(tier - 1, place),
+        };
+        let ports = [first + from, first + ranks + to];
+        let both = [first + 2 * ranks + from, first + 2 * ranks + to];
+        [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)]
+    }
+
+    /// Gives every moving message its fair rate.
+    fn share(&mut self) {
+        self.stale = false;
+        self.left.copy_from_slice(&self.capacity);
+        self.growing.fill(0);
+        let mut open: Vec<usize> = Vec::new();
+        for (i, flow) in self.flows.iter().enumerate() {
+            if let Phase::Moves { .. } = flow.phase {
+                open.push(i);
+                for limit in used(&flow.limits) {
+                    self.growing[limit] += 1;
+                }
+            }
+        }
+        let mut level = 0.0;
+        while !open.is_empty() {
+            // How far all can grow before a limit, or their own full rate, is reached.
+            let room = |&i: &usize| {
+                let shares = used(&self.flows[i].limits)
+                    .map(|limit| self.left[limit] / f64::from(self.growing[limit]));
+                shares.fold(1.0 - level, f64::min)
+            };
+            let step = open.iter().map(room).fold(f64::INFINITY, f64::min).max(0.0);
+            level += step;
+            for &i in &open {
+                for limit in used(&self.flows[i].limits) {
+                    self.left[limit] -= step;
+                }
+            }
+            let before = open.len();
+            let full = |i: usize, left: &[f64]| {
+                level >= 1.0 - SAME
+                    || used(&self.flows[i].limits).any(|limit| left[limit] <= SAME * level)
+            };
+            let (stopped, rest): (Vec<usize>, Vec<usize>) =
+                open.iter().copied().partition(|&i| full(i, &self.left));
+            for &i in &stopped {
+                for limit in used(&self.flows[i].limits) {
+                    self.growing[limit] -= 1;
+                }
+                if let Phase::Moves { rate, .. } = &mut self.flows[i].phase {
+                    *rate = level;
+                }
+            }
+            open = rest;
+            debug_assert!(open.len() < before, "sharing makes progress");
+        }
+    }
+
+    /// When something happens to a message.
+    fn due(&self, flow: &Flow) -> f64 {
+        match flow.phase {
+            Phase::Waits { until, .. } => until,
+            Phase::Moves { left, rate } => self.at + left / rate,
+        }
+    }
+
+    /// Lets everything move on until `now`, when at least one thing happens.
+    fn advance(&mut self, now: f64) {
+        let passed = now - self.at;
+        let until = now * (1.0 + SAME);
+        let mut i = 0;
+        while i < self.flows.len() {
+            let due = self.due(&self.flows[i]);
+            let flow = &mut self.flows[i];
+            if due > until {
+                if let Phase::Moves { left, rate } = &mut flow.phase {
+                    *left -= passed * *rate;
+                }
+                i += 1;
+                continue;
+            }
+            self.stale = true;
+            flow.phase = match flow.phase {
+                Phase::Waits { moved: false, .. } if flow.moving > 0.0 => {
+                    Phase::Moves { left: flow.moving, rate: 0.0 }
+                }
+                Phase::Waits { moved: true, .. } => Phase::Moves { left: 0.0, rate: 1.0 },
+                _ => Phase::Waits { until: now + flow.adding, moved: true },
+            };
+            let over = match flow.phase {
+                Phase::Moves { left, .. } => left == 0.0,
+                Phase::Waits { .. } => flow.adding == 0.0,
+            };
+            if over {
+                self.ended.push((flow.job, now));
+                self.ends.push((flow.job, now));
+                self.flows.swap_remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        self.at = now;
+    }
+}
+
+fn used(limits: &[u32; 6]) -> impl Iterator<Item = usize> + '_ {
+    limits.iter().filter(|&&limit| limit != NONE).map(|&limit| limit as usize)
+}
+
+impl Clock for Fluid<'_> {
+    fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
+        let j = &jobs.jobs[job as usize];
+        self.flows.push(Flow {
+            job,
+            phase: Phase::Waits { until: now + j.latency, moved: false },
+            moving: j.moving,
+            adding: j.adding,
+            limits: self.limits(j.from, j.to),
+        });
+        None
+    }
+
+    fn next(&mut self) -> Option<f64> {
+        if !self.ended.is_empty() {
+            return Some(self.at);
+        }
+        if self.stale {
+            self.share();
+        }
+        self.flows.iter().map(|flow| self.due(flow)).min_by(f64::total_cmp)
+    }
+
+    fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
+        if self.ended.is_empty() {
+            let next = self.next()?;
+            if next <= until {
+                self.advance(next);
+            }
+        }
+        self.ended.pop()
+    }
+}

@@ -1,0 +1,145 @@
+//! One port a rank, in schedule order: the fast way, where it is the true one.
+//!
+//! Messages are taken in schedule order, each starting as soon as its data and its two ports are
+//! there. That is what event by event comes to, unless a message could have started in a gap
+//! before one that comes earlier in the schedule. A port therefore remembers since when it has
+//! been busy without a gap; a message that waited for less than that long waited for a reason.
+//! Where one did not, the answer is thrown away and the events are played out.
+
+use super::costs::Costs;
+use super::greedy;
+use super::jobs::Message;
+use super::tally::Tally;
+use super::{Listener, MEMORY, Mode, Outcome, Timed};
+use crate::error::Result;
+use crate::formula::Ports;
+use crate::quantity::{Seconds, Volume};
+use crate::schedule::{Schedule, Sends, senders};
+
+/// By how much, relative, two instants may differ that are one.
+pub(super) const SAME: f64 = 1e-11;
+
+/// The ports of all ranks, each busy without a gap from one time to another.
+pub(super) struct Busy {
+    since: Vec<f64>,
+    until: Vec<f64>,
+    /// Where the receive ports begin; 0 where a rank has one port for both.
+    receive: usize,
+}
+
+impl Busy {
+    pub fn new(ranks: usize, ports: Ports) -> Self {
+        let receive = if ports.is_half() { 0 } else { ranks };
+        Self { since: vec![0.0; 2 * ranks], until: vec![0.0; 2 * ranks], receive }
+    }
+
+    /// Puts a message that is ready at `ready` behind what its ports have, and returns its start;
+    /// nothing if it would have found a gap before.
+    #[inline]
+    pub fn place(&mut self, from: u32, to: u32, ready: f64, duration: f64) -> Option<f64> {
+        let (a, b) = (from as usize, self.receive + to as usize);
+        let start = ready.max(self.until[a]).max(self.until[b]);
+        let late = start * (1.0 - SAME);
+        if late > ready && !self.covers(a, b, ready, late) {
+            return None;
+        }
+        for port in [a, b] {
+            if self.until[port] < late {
+                self.since[port] = start;
+            }
+            self.until[port] = start + duration;
+        }
+        Some(start)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.since.fill(0.0);
+        self.until.fill(0.0);
+    }
+
+    /// Whether one of the ports is busy at every instant from `ready` to `start`.
+    #[inline]
+    fn covers(&self, a: usize, b: usize, ready: f64, start: f64) -> bool {
+        let ready = ready * (1.0 + SAME);
+        let (last, other) = if self.until[a] >= start { (a, b) } else { (b, a) };
+        self.since[last] <= ready
+            || self.since[other] <= ready && self.until[other] * (1.0 + SAME) >= self.since[last]
+    }
+}
+
+/// Mode `flow` on one port: in order if that is true, else event by event.
+pub(super) fn flow(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
+    let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
+    if cells.saturating_mul(8) <= MEMORY {
+        if let Some(outcome) = pass(schedule, costs, None) {
+            if listener.is_some() {
+                // The same once more, now that it is known to hold.
+                pass(schedule, costs, listener);
+            }
+            return Ok(outcome);
+        }
+    }
+    greedy::whole(schedule, costs, Mode::Flow, listener)
+}
+
+fn pass(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mut listener: Option<&mut dyn Listener>,
+) -> Option<Outcome> {
+    let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
+    let mut busy = Busy::new(ranks as usize, costs.tiers[0].ports);
+    // When the last of what was written to each chunk of each rank, in rounds before, had come.
+    let mut written = vec![0.0_f64; ranks as usize * chunks];
+    let mut arriving: Vec<(usize, f64)> = Vec::new();
+    let mut tally = Tally::new(costs.places());
+    let mut makespan = 0.0_f64;
+    let mut sends = Sends::default();
+    for round in 0..costs.frame.rounds {
+        for sender in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, sender, &mut sends);
+            for transfer in sends.iter() {
+                // What is no message is refused when the events are played out.
+                let Message { from, to, bytes, op } = costs.message(sender, transfer).ok()?;
+                let mut ready = costs.start(from).max(costs.start(to));
+                let (source, target) = (from as usize * chunks, to as usize * chunks);
+                for run in transfer.runs {
+                    let cells =
+                        source + run.start as usize..source + (run.start + run.len) as usize;
+                    ready = written[cells].iter().copied().fold(ready, f64::max);
+                }
+                let duration = costs.duration(from, to, bytes, op);
+                let start = busy.place(from, to, ready, duration)?;
+                let end = start + duration;
+                for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
+                    arriving.push((target + chunk as usize, end));
+                }
+                makespan = makespan.max(end);
+                tally.add(round, from, to, bytes);
+                if let Some(listener) = listener.as_deref_mut() {
+                    listener.message(&Timed {
+                        round,
+                        from: sender,
+                        to: transfer.to,
+                        op,
+                        runs: transfer.runs,
+                        bytes: Volume(bytes),
+                        tier: costs.tier_of(sender, transfer.to),
+                        start: Seconds(start),
+                        end: Seconds(end),
+                    });
+                }
+            }
+        }
+        for (cell, end) in arriving.drain(..) {
+            written[cell] = written[cell].max(end);
+        }
+    }
+    Some(tally.finish(ranks as usize, makespan))
+}

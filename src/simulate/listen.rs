@@ -1,0 +1,1 @@
+//! What can be asked of a simulation beside its end.

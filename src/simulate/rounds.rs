@@ -1,0 +1,135 @@
+//! Modes `sync` and `local`: one round at a time, with memory for one round.
+//!
+//! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
+
+use super::costs::Costs;
+use super::fluid::Fluid;
+use super::greedy::{Engine, Fixed, Times, tell};
+use super::in_order::Busy;
+use super::jobs::{Jobs, Message};
+use super::tally::Tally;
+use super::{Listener, MEMORY, Mode, Outcome};
+use crate::error::{Error, Result};
+use crate::schedule::{Schedule, Sends, senders};
+
+pub(super) fn run(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mode: Mode,
+    mut listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
+    let mut round = Round::new(costs);
+    let mut tally = Tally::new(costs.places());
+    // When each place has ended its rounds so far.
+    let places = costs.places() as u32;
+    let mut free: Vec<f64> = (0..places).map(|place| costs.start(place)).collect();
+    let mut makespan = 0.0_f64;
+    for number in 0..costs.frame.rounds {
+        round.collect(schedule, number, &mut tally)?;
+        if round.messages.is_empty() {
+            continue;
+        }
+        round.time(&free);
+        for (message, &(_, end)) in round.messages.iter().zip(&round.times) {
+            makespan = makespan.max(end);
+            for place in [message.from, message.to] {
+                free[place as usize] = free[place as usize].max(end);
+            }
+        }
+        if mode == Mode::Sync {
+            // Ranks that start later than the barrier still do.
+            free.iter_mut().for_each(|free| *free = free.max(makespan));
+        }
+        if let Some(listener) = listener.as_deref_mut() {
+            tell(schedule, costs, number, &mut round.times.iter(), listener);
+        }
+    }
+    Ok(tally.finish(costs.frame.ranks as usize, makespan))
+}
+
+/// The messages of one round and their times, in schedule order.
+struct Round<'a> {
+    costs: &'a Costs,
+    busy: Busy,
+    jobs: Jobs,
+    engine: Engine<'a>,
+    sends: Sends,
+    messages: Vec<Message>,
+    times: Times,
+}
+
+impl<'a> Round<'a> {
+    fn new(costs: &'a Costs) -> Self {
+        Self {
+            costs,
+            busy: Busy::new(costs.places(), costs.tiers[0].ports),
+            jobs: Jobs::new(costs, 0),
+            engine: Engine::new(costs),
+            sends: Sends::default(),
+            messages: Vec::new(),
+            times: Times::new(),
+        }
+    }
+
+    fn collect(&mut self, schedule: &dyn Schedule, round: u64, tally: &mut Tally) -> Result<()> {
+        self.messages.clear();
+        for from in senders(schedule) {
+            self.sends.clear();
+            schedule.sends(round, from, &mut self.sends);
+            for transfer in self.sends.iter() {
+                let message = self.costs.message(from, transfer)?;
+                tally.add(round, message.from, message.to, message.bytes);
+                self.messages.push(message);
+            }
+            if self.messages.len() as u64 * PER_MESSAGE > MEMORY {
+                return Err(Error::input(format!(
+                    "round {round} has more messages than {} MiB hold",
+                    MEMORY >> 20
+                ))
+                .mend("ask for fewer ranks"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Times the messages; a place takes part from the time in `free` on.
+    fn time(&mut self, free: &[f64]) {
+        if !self.costs.is_plain() || self.costs.shares() || !self.in_order(free) {
+            self.event_by_event(free);
+        }
+    }
+
+    /// One behind the other, as long as none would have found a gap.
+    fn in_order(&mut self, free: &[f64]) -> bool {
+        self.times.clear();
+        for &Message { from, to, bytes, op } in &self.messages {
+            let ready = free[from as usize].max(free[to as usize]);
+            let duration = self.costs.duration(from, to, bytes, op);
+            let Some(start) = self.busy.place(from, to, ready, duration) else {
+                self.busy.clear();
+                return false;
+            };
+            self.times.push((start, start + duration));
+        }
+        true
+    }
+
+    fn event_by_event(&mut self, free: &[f64]) {
+        self.jobs.clear();
+        for &message in &self.messages {
+            self.jobs.push(self.costs, message, std::iter::empty(), std::iter::empty());
+        }
+        let release = |from: u32, to: u32| free[from as usize].max(free[to as usize]);
+        if self.costs.shares() {
+            let mut fluid = Fluid::new(self.costs);
+            self.engine.run(&mut self.jobs, &mut fluid, release);
+            fluid.ends_into(&mut self.engine.times);
+        } else {
+            self.engine.run(&mut self.jobs, &mut Fixed::default(), release);
+        }
+        self.times.clone_from(&self.engine.times);
+    }
+}
+
+/// The bytes that a message of a round takes while the round is timed, at most.
+const PER_MESSAGE: u64 = 256;

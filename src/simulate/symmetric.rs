@@ -1,0 +1,143 @@
+//! Every rank does what rank 0 does: one rank is simulated, and stands for all.
+//!
+//! With equal links and no trouble all ranks are always at the same point, and what rank 0 gets
+//! from d ranks before it comes when its own message to d ranks after it goes. A chunk that it
+//! sends arrives, seen from the receiver, under the number that it has there.
+
+use super::costs::Costs;
+use super::greedy::{Engine, Fixed};
+use super::in_order::SAME;
+use super::jobs::{FREE, Jobs, Message};
+use super::tally::Tally;
+use super::{MEMORY, Mode, Outcome};
+use crate::error::{Error, Result};
+use crate::formula::Ports;
+use crate::schedule::{Endpoint, Schedule, Sends, Transfer};
+
+pub(super) fn run(schedule: &dyn Schedule, costs: &Costs, mode: Mode) -> Result<Outcome> {
+    match mode {
+        Mode::Sync | Mode::Local => rounds(schedule, costs),
+        Mode::Flow => match in_order(schedule, costs)? {
+            Some(outcome) => Ok(outcome),
+            None => event_by_event(schedule, costs),
+        },
+    }
+}
+
+/// Calls `each` with every message of rank 0 in `round`.
+fn messages(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    round: u64,
+    sends: &mut Sends,
+    mut each: impl FnMut(Message, Transfer<'_>),
+) -> Result<()> {
+    sends.clear();
+    schedule.sends(round, Endpoint::Rank(0), sends);
+    for transfer in sends.iter() {
+        each(costs.message(Endpoint::Rank(0), transfer)?, transfer);
+    }
+    Ok(())
+}
+
+/// Rounds one after the other; inside a round, as many messages at once as there are ports.
+fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
+    let mut tally = Tally::new(costs.places());
+    let mut sends = Sends::default();
+    let mut jobs = Jobs::new(costs, 0);
+    let mut engine = Engine::new(costs);
+    let mut now = 0.0;
+    for round in 0..costs.frame.rounds {
+        jobs.clear();
+        let mut only = 0.0;
+        messages(schedule, costs, round, &mut sends, |message, _| {
+            tally.add(round, 0, message.to, message.bytes);
+            only = costs.duration(0, message.to, message.bytes, message.op);
+            let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
+            jobs.push_needing(costs, message, needs, std::iter::empty(), std::iter::empty());
+        })?;
+        now += match jobs.jobs.len() {
+            0 => 0.0,
+            1 => only,
+            _ => {
+                let longest = engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
+                engine.times.iter().map(|&(_, end)| end).fold(longest, f64::max)
+            }
+        };
+    }
+    Ok(tally.turned(costs.frame.ranks, now))
+}
+
+/// One port, in schedule order, if no message would have found a gap before; see `in_order`.
+fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
+    if !matches!(costs.tiers[0].ports, Ports::Full(k) if k.get() == 1) {
+        return Ok(None);
+    }
+    let (frame, n) = (costs.frame, costs.frame.ranks);
+    check_memory(u64::from(frame.chunks()) * 8, costs)?;
+    let mut written = vec![0.0_f64; frame.chunks() as usize];
+    let mut arriving: Vec<(u32, f64)> = Vec::new();
+    let mut tally = Tally::new(costs.places());
+    let mut sends = Sends::default();
+    let (mut since, mut until) = (0.0_f64, 0.0_f64);
+    let mut in_order = true;
+    for round in 0..frame.rounds {
+        messages(schedule, costs, round, &mut sends, |message, transfer| {
+            let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
+            let ready = chunks().map(|c| written[c as usize]).fold(0.0, f64::max);
+            let start = ready.max(until);
+            in_order &= start * (1.0 - SAME) <= ready || since <= ready * (1.0 + SAME);
+            if until < start * (1.0 - SAME) {
+                since = start;
+            }
+            until = start + costs.duration(0, message.to, message.bytes, message.op);
+            let back = n - message.to;
+            arriving.extend(chunks().map(|c| (frame.turned(c, back), until)));
+            tally.add(round, 0, message.to, message.bytes);
+        })?;
+        if !in_order {
+            return Ok(None);
+        }
+        for (chunk, end) in arriving.drain(..) {
+            let cell = &mut written[chunk as usize];
+            *cell = cell.max(end);
+        }
+    }
+    Ok(Some(tally.turned(n, until)))
+}
+
+fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
+    let (frame, n) = (costs.frame, costs.frame.ranks);
+    let mut tally = Tally::new(costs.places());
+    let mut sends = Sends::default();
+    check_memory(u64::from(frame.chunks()) * 8, costs)?;
+    let mut jobs = Jobs::new(costs, frame.chunks() as usize);
+    for round in 0..frame.rounds {
+        messages(schedule, costs, round, &mut sends, |message, transfer| {
+            let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
+            let arrives = chunks().map(|c| frame.turned(c, n - message.to));
+            let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
+            jobs.push_needing(costs, message, needs, chunks(), arrives);
+            tally.add(round, 0, message.to, message.bytes);
+        })?;
+        jobs.end_round();
+        check_memory(jobs.memory(), costs)?;
+    }
+    let mut engine = Engine::new(costs);
+    engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
+    let makespan = engine.times.iter().map(|&(_, end)| end).fold(0.0, f64::max);
+    Ok(tally.turned(n, makespan))
+}
+
+fn check_memory(bytes: u64, costs: &Costs) -> Result<()> {
+    if bytes <= MEMORY {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "simulating {} ranks takes {} MiB, more than the {} MiB allowed",
+        costs.frame.ranks,
+        bytes >> 20,
+        MEMORY >> 20
+    ))
+    .mend("ask for fewer ranks or for mode sync"))
+}
