@@ -187,6 +187,14 @@ impl Costs {
         }
     }
 
+    /// The endpoint at a place.
+    pub fn endpoint(&self, place: u32) -> Endpoint {
+        match place.checked_sub(self.frame.ranks) {
+            None => Endpoint::Rank(place),
+            Some(switch) => Endpoint::Switch(switch),
+        }
+    }
+
     /// The bytes of a message.
     #[inline]
     pub fn bytes(&self, runs: &[Run]) -> f64 {

@@ -7,7 +7,7 @@
 use super::costs::Costs;
 use super::greedy::{Clock, Times};
 use super::in_order::SAME;
-use super::jobs::{Jobs, NONE};
+use super::jobs::{Job, Jobs, NONE, Terms};
 use crate::formula::Ports;
 
 /// What a message does.
@@ -200,13 +200,14 @@ fn used(limits: &[u32; 6]) -> impl Iterator<Item = usize> + '_ {
 
 impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
-        let j = &jobs.jobs[job as usize];
+        let Terms { latency, moving, adding } = jobs.terms[job as usize];
+        let Job { from, to, .. } = jobs.jobs[job as usize];
         self.flows.push(Flow {
             job,
-            phase: Phase::Waits { until: now + j.latency, moved: false },
-            moving: j.moving,
-            adding: j.adding,
-            limits: self.limits(j.from, j.to),
+            phase: Phase::Waits { until: now + latency, moved: false },
+            moving,
+            adding,
+            limits: self.limits(from, to),
         });
         None
     }

@@ -6,12 +6,12 @@
 //! something has changed.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Jobs, NONE, all, is_switch};
+use super::jobs::{Cells, Job, Jobs, LANES, NONE, all, is_switch};
 use super::tally::Tally;
 use super::{Listener, Mode, Outcome, Timed};
 use crate::error::Result;
@@ -37,33 +37,69 @@ fn key(time: f64) -> u64 {
 }
 
 /// Jobs whose end is known when they start.
-#[derive(Default)]
+///
+/// Of jobs that take equally long the one that starts first ends first: each duration has a lane,
+/// and only the lanes' first are compared. What has no lane is sorted.
 pub(super) struct Fixed {
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    lanes: [VecDeque<(f64, u32)>; LANES],
+    others: BinaryHeap<Reverse<(u64, u32)>>,
+    used: usize,
+}
+
+impl Default for Fixed {
+    fn default() -> Self {
+        Self { lanes: Default::default(), others: BinaryHeap::new(), used: 0 }
+    }
+}
+
+impl Fixed {
+    /// The lane whose first ends first, and when; the last lane stands for what is sorted.
+    #[inline]
+    fn first(&self) -> Option<(usize, f64)> {
+        let mut first = self.others.peek().map(|&Reverse((end, _))| (LANES, f64::from_bits(end)));
+        for (lane, jobs) in self.lanes[..self.used].iter().enumerate() {
+            if let Some(&(end, _)) = jobs.front() {
+                if first.is_none_or(|(_, least)| end < least) {
+                    first = Some((lane, end));
+                }
+            }
+        }
+        first
+    }
 }
 
 impl Clock for Fixed {
     #[inline]
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64> {
-        let j = &jobs.jobs[job as usize];
-        let end = (now + j.latency + j.moving + j.adding).max(least);
-        self.ends.push(Reverse((key(end), job)));
-        Some(end)
+        let Job { duration, lane, .. } = jobs.jobs[job as usize];
+        let end = now + duration;
+        match self.lanes.get_mut(lane as usize) {
+            Some(lane_of) if end >= least => {
+                lane_of.push_back((end, job));
+                self.used = self.used.max(lane as usize + 1);
+                Some(end)
+            }
+            _ => {
+                let end = end.max(least);
+                self.others.push(Reverse((key(end), job)));
+                Some(end)
+            }
+        }
     }
 
     #[inline]
     fn next(&mut self) -> Option<f64> {
-        self.ends.peek().map(|Reverse((end, _))| f64::from_bits(*end))
+        self.first().map(|(_, end)| end)
     }
 
     #[inline]
     fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
-        let Reverse((end, job)) = *self.ends.peek()?;
-        if f64::from_bits(end) > until {
-            return None;
-        }
-        self.ends.pop();
-        Some((job, f64::from_bits(end)))
+        let (lane, end) = self.first().filter(|&(_, end)| end <= until)?;
+        let job = match self.lanes.get_mut(lane) {
+            Some(jobs) => jobs.pop_front()?.1,
+            None => self.others.pop()?.0.1,
+        };
+        Some((job, end))
     }
 }
 
@@ -84,6 +120,8 @@ pub(super) struct Engine<'a> {
     freed: Vec<u32>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
+    /// Whether somebody asks for the times.
+    pub keeps_times: bool,
     pub times: Times,
 }
 
@@ -97,8 +135,22 @@ impl<'a> Engine<'a> {
             candidates: BinaryHeap::new(),
             freed: Vec::new(),
             least: Vec::new(),
+            keeps_times: false,
             times: Vec::new(),
         }
+    }
+
+    /// Runs all jobs under whatever the machine's ports do.
+    pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
+        if !self.costs.shares() {
+            return self.run(jobs, &mut Fixed::default(), release);
+        }
+        let mut fluid = Fluid::new(self.costs);
+        let makespan = self.run(jobs, &mut fluid, release);
+        if self.keeps_times {
+            fluid.ends_into(&mut self.times);
+        }
+        makespan
     }
 
     /// Runs all jobs; those that wait for nothing may start at the time that `release` gives.
@@ -110,24 +162,29 @@ impl<'a> Engine<'a> {
         release: impl Fn(u32, u32) -> f64,
     ) -> f64 {
         self.queues.resize_with(jobs.tokens.len(), BinaryHeap::new);
-        self.times.clear();
-        self.times.resize(jobs.jobs.len(), (0.0, 0.0));
         self.least.clear();
-        if self.costs.frame.switches > 0 {
+        // Rates that change leave no end to cut through to.
+        if self.costs.frame.switches > 0 && !self.costs.shares() {
             self.least.resize(jobs.jobs.len(), 0.0);
         }
+        self.times.clear();
+        if self.keeps_times || !self.least.is_empty() {
+            self.times.resize(jobs.jobs.len(), (0.0, 0.0));
+        }
         let mut now = 0.0;
+        let mut makespan = 0.0_f64;
         for job in 0..jobs.jobs.len() as u32 {
-            if jobs.waits[job as usize] == 0 {
+            if jobs.jobs[job as usize].waits == 0 {
                 self.ready(jobs, job, now, &release);
             }
         }
         loop {
             self.settle(jobs, clock, now);
-            let Some(next) = self.next(clock) else { return now };
+            let Some(next) = self.next(clock) else { return makespan };
             now = now.max(next);
             let until = now * (1.0 + SAME);
-            while let Some((job, _)) = clock.pop(until) {
+            while let Some((job, end)) = clock.pop(until) {
+                makespan = makespan.max(end);
                 self.end(jobs, job);
                 if !self.is_cut_through(jobs, job) {
                     self.pass_on(jobs, job, now, &release);
@@ -179,17 +236,23 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
-        let needs = jobs.jobs[job as usize].needs;
-        if let Some(&lacking) = needs.iter().find(|&&need| jobs.tokens[need as usize] == 0) {
-            self.queues[lacking as usize].push(Reverse(job));
-            return;
+        let needs = jobs.needs_of(job);
+        for place in needs.clone() {
+            let need = jobs.need(place);
+            if jobs.tokens[need as usize] == 0 {
+                self.queues[need as usize].push(Reverse(job));
+                return;
+            }
         }
-        for need in needs {
+        for place in needs {
+            let need = jobs.need(place);
             take(&mut jobs.tokens[need as usize]);
         }
         let least = self.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
-        self.times[job as usize] = (now, end.unwrap_or(now));
+        if let Some(times) = self.times.get_mut(job as usize) {
+            *times = (now, end.unwrap_or(now));
+        }
         if self.is_cut_through(jobs, job) {
             self.through.push(Reverse((key(now + self.costs.switch.0), job)));
         }
@@ -198,7 +261,8 @@ impl<'a> Engine<'a> {
     /// Gives back what a job held.
     #[inline]
     fn end(&mut self, jobs: &mut Jobs, job: u32) {
-        for need in jobs.jobs[job as usize].needs {
+        for place in jobs.needs_of(job) {
+            let need = jobs.need(place);
             give(&mut jobs.tokens[need as usize]);
             if !self.queues[need as usize].is_empty() {
                 self.freed.push(need);
@@ -229,8 +293,9 @@ impl<'a> Engine<'a> {
                         let entry = &mut self.least[waiter as usize];
                         *entry = entry.max(least);
                     }
-                    jobs.waits[waiter as usize] -= 1;
-                    if jobs.waits[waiter as usize] == 0 {
+                    let waits = &mut jobs.jobs[waiter as usize].waits;
+                    *waits -= 1;
+                    if *waits == 0 {
                         self.ready(jobs, waiter, now, release);
                     }
                 }
@@ -291,15 +356,8 @@ pub(super) fn whole(
     let mut tally = Tally::new(costs.places());
     let mut jobs = all(schedule, costs, cells, &mut tally)?;
     let mut engine = Engine::new(costs);
-    let release = |from, to| costs.start(from).max(costs.start(to));
-    if costs.shares() {
-        let mut fluid = Fluid::new(costs);
-        engine.run(&mut jobs, &mut fluid, release);
-        fluid.ends_into(&mut engine.times);
-    } else {
-        engine.run(&mut jobs, &mut Fixed::default(), release);
-    }
-    let makespan = engine.times.iter().map(|&(_, end)| end).fold(0.0, f64::max);
+    engine.keeps_times = listener.is_some();
+    let makespan = engine.play(&mut jobs, |from, to| costs.start(from).max(costs.start(to)));
     if let Some(listener) = listener {
         let mut times = engine.times.iter();
         for round in 0..costs.frame.rounds {

@@ -15,20 +15,36 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FREE: u32 = 0;
 
 /// What one message needs at once: a send port, a receive port, its link, a NIC at each end.
+/// Where a rank has one port, its link is free when its ports are: the first two are all.
 pub(super) type Needs = [u32; 5];
+
+/// The needs that count where a rank has one port.
+const PLAIN: usize = 2;
+
+/// How many durations have a lane of their own.
+pub(super) const LANES: usize = 16;
 
 /// One message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub from: u32,
     pub to: u32,
-    /// Latency, data and addition in seconds, on ports of its own.
+    /// Seconds on ports of its own.
+    pub duration: f64,
+    /// The jobs that take as long; [`LANES`] where there are too many durations.
+    pub lane: u32,
+    /// Cells that it still waits for.
+    pub waits: u32,
+    /// The job's first slot; the next job's first is its end.
+    pub slots: u32,
+}
+
+/// The duration of a job in its terms, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
     pub latency: f64,
     pub moving: f64,
     pub adding: f64,
-    pub needs: Needs,
-    /// The job's first slot; the next job's first is its end.
-    pub slots: u32,
 }
 
 /// A message between places.
@@ -65,8 +81,12 @@ const PER_JOB: usize = 16 + 16;
 pub(super) struct Jobs {
     pub jobs: Vec<Job>,
     pub slots: Vec<Slot>,
-    /// Cells that each job waits for.
-    pub waits: Vec<u32>,
+    /// By job, where rates change while messages are under way.
+    pub terms: Vec<Terms>,
+    needs: Vec<u32>,
+    /// How many needs a job has.
+    width: usize,
+    durations: Vec<f64>,
     /// The first writer of each cell that has not ended.
     pub open: Vec<u32>,
     /// How much there is of each resource.
@@ -89,7 +109,9 @@ pub(super) enum Cells {
 impl Jobs {
     /// The resources of a machine and `cells` cells.
     pub fn new(costs: &Costs, cells: usize) -> Self {
-        let mut jobs = Self { tokens: vec![u32::MAX], ..Self::default() };
+        let plain = costs.is_plain() && !costs.shares();
+        let width = if plain { PLAIN } else { size_of::<Needs>() / size_of::<u32>() };
+        let mut jobs = Self { tokens: vec![u32::MAX], width, ..Self::default() };
         jobs.open = vec![NONE; cells];
         jobs.tail = vec![NONE; cells];
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
@@ -111,7 +133,35 @@ impl Jobs {
     pub fn clear(&mut self) {
         self.jobs.clear();
         self.slots.clear();
-        self.waits.clear();
+        self.terms.clear();
+        self.needs.clear();
+    }
+
+    /// What a job needs.
+    #[inline]
+    pub fn needs_of(&self, job: u32) -> std::ops::Range<usize> {
+        let first = job as usize * self.width;
+        first..first + self.width
+    }
+
+    /// The resource at a place among all needs.
+    #[inline]
+    pub fn need(&self, place: usize) -> u32 {
+        self.needs[place]
+    }
+
+    /// The lane of a duration, made if there is room.
+    #[inline]
+    fn lane(&mut self, duration: f64) -> u32 {
+        let known = self.durations.iter().position(|&d| d.to_bits() == duration.to_bits());
+        known.unwrap_or_else(|| {
+            if self.durations.len() < LANES {
+                self.durations.push(duration);
+                self.durations.len() - 1
+            } else {
+                LANES
+            }
+        }) as u32
     }
 
     /// The directed link between two places.
@@ -126,14 +176,14 @@ impl Jobs {
 
     /// The bytes that all this takes, with what the engine adds.
     pub fn memory(&self) -> u64 {
-        let job = size_of::<Job>() + 4 + PER_JOB;
+        let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
         (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.open.len() * 8) as u64
     }
 
     /// What a message from one place to another needs.
     fn needs(&mut self, costs: &Costs, from: u32, to: u32) -> Needs {
         let ranks = costs.frame.ranks;
-        let link = self.link(from, to);
+        let link = if self.width == PLAIN { FREE } else { self.link(from, to) };
         let tier = if from < ranks && to < ranks { costs.tier(from, to) } else { 0 };
         let first = 1 + 4 * ranks * tier as u32;
         let half = costs.tiers[tier].ports.is_half();
@@ -175,8 +225,13 @@ impl Jobs {
     ) {
         let job = self.jobs.len() as u32;
         let (latency, moving, adding) = costs.terms(from, to, bytes, op);
+        if costs.shares() {
+            self.terms.push(Terms { latency, moving, adding });
+        }
+        let duration = latency + moving + adding;
+        let lane = self.lane(duration);
+        self.needs.extend_from_slice(&needs[..self.width]);
         let slots = self.slots.len() as u32;
-        self.jobs.push(Job { from, to, latency, moving, adding, needs, slots });
         let mut waits = 0;
         for (read, write) in reads.zip(writes) {
             let slot = self.slots.len() as u32;
@@ -184,14 +239,14 @@ impl Jobs {
             let mut entry =
                 Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE, done: false };
             if tail != NONE {
-                entry.also = self.slots[tail as usize].waiting;
-                self.slots[tail as usize].waiting = slot;
+                let tail = &mut self.slots[tail as usize];
+                entry.also = std::mem::replace(&mut tail.waiting, slot);
                 waits += 1;
             }
             self.slots.push(entry);
             self.written.push(slot);
         }
-        self.waits.push(waits);
+        self.jobs.push(Job { from, to, duration, lane, waits, slots });
     }
 
     /// What the round wrote is there for later rounds to wait for.
@@ -249,42 +304,52 @@ pub(super) fn all(
             }
         }
         jobs.end_round();
+        // The estimate may have been too low.
+        if jobs.memory() > 2 * MEMORY {
+            return Err(too_large(jobs.memory() as f64, costs));
+        }
     }
     Ok(jobs)
 }
 
-/// Refuses what needs more than [`MEMORY`], having counted before anything is allocated.
+/// Refuses what needs more than [`MEMORY`], judged from some senders of some rounds before
+/// anything is allocated.
 fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
-    let job = size_of::<Job>() + 4 + PER_JOB;
-    let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    let mut bytes = cells.saturating_mul(8);
-    let refuse = |bytes: u64, more: &str| {
-        Err(Error::input(format!(
-            "simulating {} ranks event by event takes {more}{} MiB, more than the {} MiB allowed",
-            costs.frame.ranks,
-            bytes >> 20,
-            MEMORY >> 20
-        ))
-        .mend("ask for fewer ranks or segments, for mode sync or local, or for no trouble"))
-    };
-    if bytes > MEMORY || cells > u64::from(u32::MAX) {
-        return refuse(bytes, "");
-    }
+    let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
+    let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
+    let cells = places.saturating_mul(costs.frame.chunks().into());
+    // Every how many senders one is looked at; a number that does not keep step with powers of two.
+    let all = rounds.saturating_mul(places);
+    let stride = (all / SAMPLES).max(1) | 1;
+    let mut sampled = 0.0;
     let mut sends = Sends::default();
-    for round in 0..costs.frame.rounds {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
-            bytes += (sends.len() * job) as u64 + chunks * size_of::<Slot>() as u64;
-        }
-        if bytes > MEMORY {
-            // What is left to count can only be more.
-            return refuse(bytes, "at least ");
-        }
+    for place in (0..all).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
+        sends.clear();
+        let (round, from) = (place / places, (place % places) as u32);
+        schedule.sends(round, costs.endpoint(from), &mut sends);
+        let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
+        sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    Ok(())
+    let bytes = sampled * stride as f64 + cells as f64 * 8.0;
+    if bytes <= MEMORY as f64 && cells < u64::from(u32::MAX) {
+        return Ok(());
+    }
+    Err(too_large(bytes, costs))
 }
+
+/// The error about a simulation that takes about `bytes`.
+pub(super) fn too_large(bytes: f64, costs: &Costs) -> Error {
+    Error::input(format!(
+        "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
+        costs.frame.ranks,
+        bytes / f64::from(1 << 20),
+        MEMORY >> 20
+    ))
+    .mend("ask for fewer ranks or segments, or for mode sync or local")
+}
+
+/// Senders at which an estimate of memory looks.
+const SAMPLES: u64 = 256;
 
 /// Whether what `place` sends may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {

@@ -3,8 +3,7 @@
 //! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
 
 use super::costs::Costs;
-use super::fluid::Fluid;
-use super::greedy::{Engine, Fixed, Times, tell};
+use super::greedy::{Engine, Times, tell};
 use super::in_order::Busy;
 use super::jobs::{Jobs, Message};
 use super::tally::Tally;
@@ -120,13 +119,8 @@ impl<'a> Round<'a> {
             self.jobs.push(self.costs, message, std::iter::empty(), std::iter::empty());
         }
         let release = |from: u32, to: u32| free[from as usize].max(free[to as usize]);
-        if self.costs.shares() {
-            let mut fluid = Fluid::new(self.costs);
-            self.engine.run(&mut self.jobs, &mut fluid, release);
-            fluid.ends_into(&mut self.engine.times);
-        } else {
-            self.engine.run(&mut self.jobs, &mut Fixed::default(), release);
-        }
+        self.engine.keeps_times = true;
+        self.engine.play(&mut self.jobs, release);
         self.times.clone_from(&self.engine.times);
     }
 }

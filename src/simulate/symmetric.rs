@@ -7,10 +7,10 @@
 use super::costs::Costs;
 use super::greedy::{Engine, Fixed};
 use super::in_order::SAME;
-use super::jobs::{FREE, Jobs, Message};
+use super::jobs::{FREE, Jobs, Message, too_large};
 use super::tally::Tally;
 use super::{MEMORY, Mode, Outcome};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Schedule, Sends, Transfer};
 
@@ -59,10 +59,7 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
         now += match jobs.jobs.len() {
             0 => 0.0,
             1 => only,
-            _ => {
-                let longest = engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
-                engine.times.iter().map(|&(_, end)| end).fold(longest, f64::max)
-            }
+            _ => engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0),
         };
     }
     Ok(tally.turned(costs.frame.ranks, now))
@@ -124,20 +121,10 @@ fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
         check_memory(jobs.memory(), costs)?;
     }
     let mut engine = Engine::new(costs);
-    engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
-    let makespan = engine.times.iter().map(|&(_, end)| end).fold(0.0, f64::max);
+    let makespan = engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
     Ok(tally.turned(n, makespan))
 }
 
 fn check_memory(bytes: u64, costs: &Costs) -> Result<()> {
-    if bytes <= MEMORY {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "simulating {} ranks takes {} MiB, more than the {} MiB allowed",
-        costs.frame.ranks,
-        bytes >> 20,
-        MEMORY >> 20
-    ))
-    .mend("ask for fewer ranks or for mode sync"))
+    if bytes <= MEMORY { Ok(()) } else { Err(too_large(bytes as f64, costs)) }
 }
