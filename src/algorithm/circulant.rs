@@ -22,11 +22,14 @@
 //! further ports rounds may overlap: upper bounds. One half-duplex port: ×3 at most, ×2 for the
 //! hypercube's pairs.
 
-use super::bruck::gather_rounds;
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat, shift_turns};
+use super::bruck::{Doubling, gather_rounds};
+use super::rounds::{
+    exchange_turns, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::Schedule;
 
 /// The circulant algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[&Circulant, &BinomialPipeline, &ScatterGather, &Pipelined];
@@ -210,6 +213,10 @@ impl ClosedForm for ScatterGather {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, Doubling::backwards(shape.ranks)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a schedule costs when every round ends with a barrier, counted message by message.
 
-use super::{Endpoint, Op, Schedule, Sends, Transfer, senders};
+use super::{Endpoint, Layout, Op, Schedule, Sends, Transfer, senders};
 use crate::collective::Collective::Barrier;
 use crate::formula::Rational;
 
@@ -13,7 +13,8 @@ pub struct Count {
     pub n_alpha: u64,
     /// n_β: the share of M through the busiest port of each round, one round after another.
     pub n_beta: Rational,
-    /// n_γ: the same for what receivers add; each port of a rank adds what comes through it.
+    /// n_γ: the same for what receivers add; each port of a rank adds what comes through it. Whole
+    /// vectors of others count as added when they arrive, though nothing is added on the way.
     pub n_gamma: Rational,
     /// The share that the busiest rank sends.
     pub max_sent: Rational,
@@ -157,7 +158,7 @@ impl<'a> Tally<'a> {
         for Transfer { to, op, runs } in sends.iter() {
             let Some(target) = to.place(self.schedule) else { continue };
             let chunks = runs.iter().map(|run| u64::from(run.len)).sum();
-            let added = if op == Op::Reduce { chunks } else { 0 };
+            let added = if op == Op::Reduce || self.adds_at_end() { chunks } else { 0 };
             let message = Load { messages: 1, chunks, added };
             self.links[target].add(message);
             self.longest.raise_to(self.links[target]);
@@ -173,6 +174,12 @@ impl<'a> Tally<'a> {
                 self.links[target] = Load::default();
             }
         }
+    }
+
+    /// Whether what arrives is stored as it is and added at the end.
+    fn adds_at_end(&self) -> bool {
+        let frame = self.schedule.frame();
+        frame.layout == Layout::Owned && frame.collective.reduces()
     }
 
     fn end_round(&mut self) {
