@@ -13,7 +13,7 @@ pub struct Count {
     pub n_alpha: u64,
     /// n_β: the share of M through the busiest port of each round, one round after another.
     pub n_beta: Rational,
-    /// n_γ: the same for what receivers add; each port of a rank adds what comes through it. Whole
+    /// n_γ: the same for what receivers add, one thing after another whatever their ports. Whole
     /// vectors of others count as added when they arrive, though nothing is added on the way.
     pub n_gamma: Rational,
     /// The share that the busiest rank sends.
@@ -67,8 +67,9 @@ struct Side {
     ports: usize,
     /// Messages at each endpoint.
     messages: Vec<u64>,
-    /// Chunks at each port, and of those the ones to be added: endpoint · ports + port.
+    /// Chunks at each port: endpoint · ports + port.
     chunks: Vec<u64>,
+    /// Chunks that each endpoint adds.
     added: Vec<u64>,
 }
 
@@ -90,18 +91,20 @@ struct Tally<'a> {
 
 impl Side {
     fn new(endpoints: usize, ports: usize) -> Self {
-        let idle = vec![0; endpoints * ports];
-        Self { ports, messages: vec![0; endpoints], chunks: idle.clone(), added: idle }
+        let idle = vec![0; endpoints];
+        let chunks = vec![0; endpoints * ports];
+        Self { ports, messages: idle.clone(), chunks, added: idle }
     }
 
     /// Puts a message on the ports of `endpoint` and returns what its busiest then have.
     fn add(&mut self, endpoint: usize, message: Load) -> Load {
         self.messages[endpoint] += 1;
+        self.added[endpoint] += message.added;
         let ports = endpoint * self.ports..(endpoint + 1) * self.ports;
         Load {
             messages: self.messages[endpoint].div_ceil(self.ports as u64),
-            chunks: add_to_least(&mut self.chunks[ports.clone()], message.chunks),
-            added: add_to_least(&mut self.added[ports], message.added),
+            chunks: add_to_least(&mut self.chunks[ports], message.chunks),
+            added: self.added[endpoint],
         }
     }
 

@@ -139,6 +139,11 @@ impl Costs {
         self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
     }
 
+    /// Whether a rank may get several things at once that it must add one after another.
+    pub fn adds_in_turn(&self) -> bool {
+        self.gamma > 0.0 && !self.is_plain()
+    }
+
     pub fn is_half(&self) -> bool {
         self.tiers.iter().any(|tier| tier.ports.is_half())
     }

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Job, Jobs, LANES, NONE, all, is_switch};
+use super::jobs::{Cells, Job, Jobs, LANES, NONE, Terms, all, is_switch};
 use super::tally::Tally;
 use super::{Listener, Mode, Outcome, Timed};
 use crate::error::Result;
@@ -120,6 +120,8 @@ pub(super) struct Engine<'a> {
     freed: Vec<u32>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
+    /// Until when each place adds; empty where it has one port, or nothing to add.
+    adders: Vec<f64>,
     /// Whether somebody asks for the times.
     pub keeps_times: bool,
     pub times: Times,
@@ -135,6 +137,7 @@ impl<'a> Engine<'a> {
             candidates: BinaryHeap::new(),
             freed: Vec::new(),
             least: Vec::new(),
+            adders: Vec::new(),
             keeps_times: false,
             times: Vec::new(),
         }
@@ -166,6 +169,10 @@ impl<'a> Engine<'a> {
         // Rates that change leave no end to cut through to.
         if self.costs.frame.switches > 0 && !self.costs.shares() {
             self.least.resize(jobs.jobs.len(), 0.0);
+        }
+        self.adders.clear();
+        if self.costs.adds_in_turn() {
+            self.adders.resize(self.costs.places(), 0.0);
         }
         self.times.clear();
         if self.keeps_times || !self.least.is_empty() {
@@ -249,6 +256,7 @@ impl<'a> Engine<'a> {
             take(&mut jobs.tokens[need as usize]);
         }
         let least = self.least.get(job as usize).copied().unwrap_or(0.0);
+        let least = least.max(self.added(jobs, job, now));
         let end = clock.start(jobs, job, now, least);
         if let Some(times) = self.times.get_mut(job as usize) {
             *times = (now, end.unwrap_or(now));
@@ -256,6 +264,22 @@ impl<'a> Engine<'a> {
         if self.is_cut_through(jobs, job) {
             self.through.push(Reverse((key(now + self.costs.switch.0), job)));
         }
+    }
+
+    /// When the receiver will have added what comes, if something else keeps it from adding at
+    /// once; with one port nothing does.
+    #[inline]
+    fn added(&mut self, jobs: &Jobs, job: u32, now: f64) -> f64 {
+        if self.adders.is_empty() || self.costs.shares() {
+            return 0.0;
+        }
+        let Terms { latency, moving, adding } = jobs.terms[job as usize];
+        if adding == 0.0 {
+            return 0.0;
+        }
+        let adder = &mut self.adders[jobs.jobs[job as usize].to as usize];
+        *adder = adder.max(now + latency + moving) + adding;
+        *adder
     }
 
     /// Gives back what a job held.

@@ -81,7 +81,7 @@ const PER_JOB: usize = 16 + 16;
 pub(super) struct Jobs {
     pub jobs: Vec<Job>,
     pub slots: Vec<Slot>,
-    /// By job, where rates change while messages are under way.
+    /// By job, where rates change while messages are under way or additions take turns.
     pub terms: Vec<Terms>,
     needs: Vec<u32>,
     /// How many needs a job has.
@@ -225,7 +225,7 @@ impl Jobs {
     ) {
         let job = self.jobs.len() as u32;
         let (latency, moving, adding) = costs.terms(from, to, bytes, op);
-        if costs.shares() {
+        if costs.shares() || costs.adds_in_turn() {
             self.terms.push(Terms { latency, moving, adding });
         }
         let duration = latency + moving + adding;

@@ -21,6 +21,8 @@
 //! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
 //! times its rate, both together.
 //!
+//! A rank adds one thing after another, whatever its ports, and the ports wait for it.
+//!
 //! A switch forwards while it receives: in `flow` what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
 

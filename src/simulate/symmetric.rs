@@ -54,6 +54,8 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
             tally.add(round, 0, message.to, message.bytes);
             only = costs.duration(0, message.to, message.bytes, message.op);
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
+            // What goes to another comes, from another, to rank 0.
+            let message = Message { to: 0, ..message };
             jobs.push_needing(costs, message, needs, std::iter::empty(), std::iter::empty());
         })?;
         now += match jobs.jobs.len() {
@@ -114,8 +116,9 @@ fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
             let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
             let arrives = chunks().map(|c| frame.turned(c, n - message.to));
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
-            jobs.push_needing(costs, message, needs, chunks(), arrives);
             tally.add(round, 0, message.to, message.bytes);
+            let message = Message { to: 0, ..message };
+            jobs.push_needing(costs, message, needs, chunks(), arrives);
         })?;
         jobs.end_round();
         check_memory(jobs.memory(), costs)?;
