@@ -26,6 +26,9 @@ use crate::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
 use crate::formula::{At, Cost, Field, Level, Ports, Shape};
+use crate::schedule::combine::{self, Tier, Tiers};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+use std::num::NonZeroU32;
 
 /// The compositions.
 pub static FAMILY: &[&dyn Algorithm] = &[
@@ -277,6 +280,22 @@ impl ClosedForm for Hierarchical {
         let mut parts = self.parts.iter().flat_map(|(_, parts)| parts.iter());
         parts.any(|p| p.collective == AllReduce && p.algorithm.is_pipelined())
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        // One rank is its own domain, however many there may be in one.
+        let group = if shape.ranks > 1 { shape.group } else { Some(NonZeroU32::MIN) };
+        let shape = Shape { group, ..*shape };
+        let phase = |part: &Part| {
+            let tier = if part.level == Level::Outer { Tier::Between } else { Tier::Inside };
+            Some((tier, part.algorithm.schedule(&Self::shape(part, &shape))?))
+        };
+        let phases: Option<_> = self.parts(shape.collective).iter().map(phase).collect();
+        let crossing = match self.crossing {
+            Crossing::Shards => combine::Crossing::Shards,
+            Crossing::Leader => combine::Crossing::Leaders,
+        };
+        Some(Box::new(Tiers::new(shape.collective, crossing, phases?)))
+    }
 }
 
 /// Whether the ranks are several full domains.
@@ -340,5 +359,34 @@ impl ClosedForm for TieredPairwise {
         let (chunk, turns) = (Share::new(1_u32, n), shift_turns(shape));
         emit(Step::new(turns * (g - 1), chunk, Route::Offset(1)).over(Level::Inner));
         emit(Step::new(turns * (n - g), chunk, Route::Offset(g)).between_domains(g));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let group = if shape.ranks > 1 { shape.group() } else { 1 };
+        Some(Box::new(NearFirst { ranks: shape.ranks, group }))
+    }
+}
+
+/// In round t every rank sends to the one t/G domains and t mod G local ranks on.
+#[derive(Debug, Clone, Copy)]
+struct NearFirst {
+    ranks: u32,
+    group: u32,
+}
+
+impl Schedule for NearFirst {
+    fn frame(&self) -> Frame {
+        let rounds = u64::from(self.ranks).saturating_sub(1);
+        Frame::new(AllToAll, self.ranks, self.ranks, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let (n, g) = (self.ranks, self.group);
+        // Below N; the rank itself would be t = 0.
+        let t = round as u32 + 1;
+        let domain = (rank / g + t / g) % (n / g);
+        let to = domain * g + (rank % g + t % g) % g;
+        out.push(Endpoint::Rank(to), Op::Copy, [Run::one(rank * n + to)]);
     }
 }
