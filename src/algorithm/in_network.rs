@@ -17,10 +17,10 @@
 
 use super::rounds::exchange_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use crate::collective::Collective;
 use crate::collective::Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Shape};
 use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
-use crate::collective::Collective;
 
 /// The in-network collectives.
 pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];

@@ -29,10 +29,15 @@
 //! where the order of rounds is kept at each port; where messages start as soon as data and ports
 //! allow, they may take up to a fifth longer on one port, and the half fold less on more.
 
+mod ghosts;
+
 use super::recursive_doubling::{behind_fold, exchange, turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::schedule::Schedule;
+use crate::schedule::combine::Fold;
+use crate::schedule::digits::{Order, Shares};
 
 /// Rabenseifner's algorithm and its answers to other N.
 pub static FAMILY: &[&dyn Algorithm] = &[&Near, &Far, &HalfFold, &Padded];
@@ -80,6 +85,10 @@ impl ClosedForm for Near {
         folded(shape, emit, |emit| core_steps(shape, false, emit));
     }
 
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::new(halving(shape, Order::Near), shape.ranks)))
+    }
+
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         printed(v)
     }
@@ -116,6 +125,10 @@ impl ClosedForm for Far {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         folded(shape, emit, |emit| core_steps(shape, true, emit));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::new(halving(shape, Order::Far), shape.ranks)))
     }
 
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
@@ -166,6 +179,10 @@ impl ClosedForm for HalfFold {
         emit(half);
         core_steps(shape, false, emit);
         emit(Step::new(1_u32, Share::ALL, Route::Xor(1)));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::halves(halving(shape, Order::Near), shape.ranks)))
     }
 }
 
@@ -228,6 +245,10 @@ impl ClosedForm for Padded {
         }
     }
 
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(ghosts::Padded::new(shape.ranks)))
+    }
+
     /// 000: as if there were V ranks.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let ranks = padded(v);
@@ -257,6 +278,11 @@ fn padded<F: Field>(v: &At<F>) -> F {
 fn printed<F: Field>(v: &At<F>) -> Option<Cost<F>> {
     let print = || Cost::new(F::int(2) * v.ceil_lg(), F::int(2) * v.others_share());
     (!v.shape.is_power_of_two()).then(print)
+}
+
+/// Halving and doubling among the ranks that a fold leaves.
+fn halving(shape: &Shape, order: Order) -> Shares {
+    Shares::new(AllReduce, 1 << floor_lg(shape.ranks), 2, order)
 }
 
 /// A whole vector between the ranks of a pair.

@@ -53,8 +53,12 @@ impl Schedule for Tree {
         let is_last = |way: u32| way.checked_ilog2() == Some(step);
         let all = || [Run::one(0)].into_iter();
         match self.collective {
-            Broadcast if up.trailing_zeros() > step => out.push(Endpoint::Rank(to), Op::Copy, all()),
-            Reduce if up.trailing_zeros() == step => out.push(Endpoint::Rank(to), Op::Reduce, all()),
+            Broadcast if up.trailing_zeros() > step => {
+                out.push(Endpoint::Rank(to), Op::Copy, all())
+            }
+            Reduce if up.trailing_zeros() == step => {
+                out.push(Endpoint::Rank(to), Op::Reduce, all())
+            }
             Scatter if down >> step == 0 => {
                 out.push(Endpoint::Rank(to), Op::Copy, reach(to, step, n));
             }

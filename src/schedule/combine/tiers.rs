@@ -57,11 +57,7 @@ impl Measures {
         let frames = phases.iter().filter(|phase| phase.0 == tier).map(|phase| phase.1.frame());
         frames.fold(single, |Self { switches, .. }, frame| {
             debug_assert_eq!(frame.layout, Layout::Shared);
-            Self {
-                ranks: frame.ranks,
-                parts: frame.parts,
-                switches: switches.max(frame.switches),
-            }
+            Self { ranks: frame.ranks, parts: frame.parts, switches: switches.max(frame.switches) }
         })
     }
 }
