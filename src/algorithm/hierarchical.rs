@@ -390,3 +390,45 @@ impl Schedule for NearFirst {
         out.push(Endpoint::Rank(to), Op::Copy, [Run::one(rank * n + to)]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::Rational;
+    use crate::schedule::{count, verify};
+
+    #[test]
+    fn compositions_do_and_cost_what_they_promise() {
+        let mut compared = 0;
+        for (group, domains) in (2..=8).flat_map(|g| (2..=6).map(move |d| (g, d))) {
+            let shapes = FAMILY.iter().flat_map(|&algorithm| {
+                let collectives = algorithm.meta().collectives.iter();
+                let shapes = collectives.map(|&c| Shape::new(c, group * domains));
+                let segments = shapes.flat_map(|s| [1, 3].map(|p| s.with_segments(p)));
+                let grouped = segments.map(|s| Shape { group: NonZeroU32::new(group), ..s });
+                grouped.map(move |shape| (algorithm, shape))
+            });
+            for (algorithm, shape) in shapes {
+                if algorithm.applies(&shape).is_err() {
+                    continue;
+                }
+                let Some(schedule) = algorithm.schedule(&shape) else { continue };
+                let name = format!("{} {shape:?}", algorithm.meta().id);
+                assert_eq!(verify(&*schedule), Ok(()), "{name}");
+                let at = At::numbers(shape);
+                let counted = count(&*schedule, 1);
+                assert_eq!(algorithm.sent_exactly(&at), counted.max_sent, "{name}");
+                // A switch is not counted message by message; segments run ahead of a barrier.
+                if schedule.switches() > 0 || shape.segments() > 1 {
+                    continue;
+                }
+                let form = algorithm.prove(&at).total();
+                assert_eq!(form.alpha, Rational::from_integer(counted.n_alpha.into()), "{name}");
+                assert_eq!(form.beta, counted.n_beta, "{name}");
+                assert_eq!(form.gamma, counted.n_gamma, "{name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 300, "{compared}");
+    }
+}

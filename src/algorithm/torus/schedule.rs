@@ -291,3 +291,64 @@ impl Schedule for Exchange {
 fn onwards(rank: u32, to: u32, ranks: u32) -> u32 {
     modulo(u64::from(to) + u64::from(ranks - rank), ranks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::FAMILY;
+    use super::*;
+    use crate::algorithm::Guarantee;
+    use crate::formula::{At, Dims, Params, Ports, Rational};
+    use crate::schedule::{count, verify};
+
+    const SIDES: &[&[u32]] = &[
+        &[1],
+        &[2],
+        &[5],
+        &[6],
+        &[2, 2],
+        &[3, 3],
+        &[4, 4],
+        &[4, 3],
+        &[5, 2],
+        &[1, 3, 4],
+        &[2, 2, 2],
+        &[3, 3, 3],
+        &[4, 2, 3],
+        &[2, 3, 2, 2],
+    ];
+
+    #[test]
+    fn every_torus_and_mesh_does_and_costs_what_it_promises() {
+        let mut compared = 0;
+        let ports = [1, 2, 4, 0];
+        for (lengths, k) in SIDES.iter().flat_map(|l| ports.map(|k| (l, k))) {
+            let params = Params { dims: Dims::new(lengths), ..Params::default() };
+            let ranks = lengths.iter().product();
+            for (algorithm, segments) in FAMILY.iter().flat_map(|&a| [1, 4].map(|p| (a, p))) {
+                for &collective in algorithm.meta().collectives {
+                    let shape = Shape { params, ..Shape::new(collective, ranks) };
+                    let shape = shape.with_segments(segments).with_ports(Ports::full(k));
+                    let name = format!("{} {shape:?}", algorithm.meta().id);
+                    let schedule = algorithm.schedule(&shape).expect("every shape has one");
+                    assert_eq!(verify(&*schedule), Ok(()), "{name}");
+                    let at = At::numbers(shape);
+                    let counted = count(&*schedule, k);
+                    assert_eq!(algorithm.sent_exactly(&at), counted.max_sent, "{name}");
+                    let form = algorithm.prove(&at).total();
+                    let alpha = Rational::from_integer(counted.n_alpha.into());
+                    match algorithm.guarantee(&shape) {
+                        Guarantee::Equal => {
+                            assert_eq!((form.alpha, form.beta), (alpha, counted.n_beta), "{name}");
+                            compared += 1;
+                        }
+                        Guarantee::UpperBound => {
+                            assert!(form.alpha >= alpha && form.beta >= counted.n_beta, "{name}");
+                        }
+                        Guarantee::Asymptotic => {}
+                    }
+                }
+            }
+        }
+        assert!(compared > 100, "{compared}");
+    }
+}
