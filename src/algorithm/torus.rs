@@ -215,7 +215,7 @@ impl Tree {
         let children = self.children(shape);
         // A rank inside a mesh has a parent beside as many children as the corner.
         let partners = if shape.ports.is_half() && !self.wraps { children + 1 } else { children };
-        partners.div_ceil(shape.ports.sends(partners))
+        partners.div_ceil(shape.ports.sends(partners).max(1))
     }
 }
 
@@ -258,7 +258,7 @@ impl ClosedForm for Tree {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if self.turns(shape) == 1 { Guarantee::Equal } else { Guarantee::UpperBound }
+        if self.turns(shape) <= 1 { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
