@@ -242,9 +242,7 @@ impl ClosedForm for Hierarchical {
         for part in self.parts(v.shape.collective) {
             let shape = Self::shape(part, &v.shape);
             let one = match (part.level, self.crossing, part.collective) {
-                (Level::Inner, Crossing::Leader, Reduce) if v.shape.collective != Reduce => {
-                    continue;
-                }
+                (Level::Inner, Crossing::Leader, Reduce) => continue,
                 (Level::Outer, Crossing::Shards, _) => {
                     let domains = v.n.clone() / v.g.clone();
                     F::sent_by(part.algorithm, &v.with_ranks(domains, shape)) / v.g.clone()
