@@ -19,6 +19,8 @@
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
 //! collective-comm 03 §2 for the compositions over tiers.
 
+use std::num::NonZeroU32;
+
 use super::rounds::shift_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use super::{binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring};
@@ -28,7 +30,6 @@ use crate::collective::Collective::{
 use crate::formula::{At, Cost, Field, Level, Ports, Shape};
 use crate::schedule::combine::{self, Tier, Tiers};
 use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
-use std::num::NonZeroU32;
 
 /// The compositions.
 pub static FAMILY: &[&dyn Algorithm] = &[

@@ -11,14 +11,15 @@
 //! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
 //! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
 //! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
-//! all-reduce both. The ranks add nothing: n_γ = 0. The time α_sw is a figure of the switch, and
-//! the form a definition: there is no schedule among ranks behind it. Other texts count one hop
-//! for some of these (K12). On one half-duplex port what goes up and what comes down take turns.
+//! all-reduce both. The ranks add nothing, n_γ = 0, but for their own block of a reduce-scatter,
+//! which does not travel. The time α_sw is a figure of the switch, and the form a definition: in
+//! the schedule a switch, one a tier in a row, forwards while it still receives. Other texts count
+//! one hop for some of these (K12). On one half-duplex port what goes up and what comes down take
+//! turns.
 
 use super::rounds::exchange_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
-use crate::collective::Collective;
-use crate::collective::Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+use crate::collective::Collective::{self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Shape};
 use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -73,7 +74,11 @@ impl ClosedForm for InNetwork {
             AllGather | ReduceScatter => turns * v.others_share(),
             _ => F::int(1),
         };
-        Cost::in_network(F::int(hops(&v.shape).into()), beta)
+        let cost = Cost::in_network(F::int(hops(&v.shape).into()), beta);
+        match v.shape.collective {
+            ReduceScatter => cost.reducing(F::int(1) / v.n.clone()),
+            _ => cost,
+        }
     }
 
     /// Where up and down share a port, an all-gather has less to send up than this counts.
@@ -98,7 +103,11 @@ impl ClosedForm for InNetwork {
             AllGather | ReduceScatter => Share::new(turns * (shape.ranks - 1), shape.ranks),
             _ => Share::ALL,
         };
-        switch_steps(shape, share, emit);
+        let own = Share::new(1_u32, shape.ranks);
+        switch_steps(shape, share, &mut |step| {
+            let adds = shape.collective == ReduceScatter && step.share == share;
+            emit(if adds { step.reducing_share(own) } else { step });
+        });
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {

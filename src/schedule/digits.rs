@@ -1,12 +1,13 @@
 //! Exchanges among ranks that differ in one digit, digit after digit.
 //!
 //! ```text
-//!   N = 4, base 2     near first                        far first
-//!   step 0            0 ◄─► 1   2 ◄─► 3                 0 ◄─► 2   1 ◄─► 3
-//!   step 1            0 ◄─► 2   1 ◄─► 3                 0 ◄─► 1   2 ◄─► 3
+//!   N = 4, base 2       near first                     far first
+//!   step 0              0 ◄─► 1    2 ◄─► 3             0 ◄─► 2    1 ◄─► 3
+//!   step 1              0 ◄─► 2    1 ◄─► 3             0 ◄─► 1    2 ◄─► 3
 //!
-//!   shares of         {0 1}{2 3} …  after step 0: the B-th part that the own digit numbers
-//!   4 chunks          {0}{2}{1}{3}                      {0}{1}{2}{3}
+//!   chunks left to      rank 0    1    2    3          rank 0    1    2    3
+//!   after step 0             01   23   01   23              01   01   23   23
+//!   after step 1             0    2    1    3               0    1    2    3
 //! ```
 //!
 //! N = B^m. [`Whole`] exchanges whole vectors and adds: recursive doubling and multiplying.
