@@ -61,7 +61,9 @@ fn fault(algorithm: &dyn Algorithm, shape: &Shape, schedule: &dyn Schedule) -> O
         };
         if !holds {
             let guarantee = algorithm.guarantee(shape);
-            return Some(format!("{guarantee:?} {stated} but takes {played} at α {alpha}, chunk {chunk}"));
+            return Some(format!(
+                "{guarantee:?} {stated} but takes {played} at α {alpha}, chunk {chunk}"
+            ));
         }
     }
     None

@@ -31,6 +31,8 @@
 //! `bcube` with base B = `radix` (2): m = log(B, N) steps each way, (B − 1) messages in each. On k
 //! ports w = ⌈(B − 1)/k⌉ of them one after another: 2·w·m·α + 2·w/(B − 1)·(N − 1)/N·M/BW.
 
+mod binary_blocks;
+
 use super::rounds::{
     back, digit_steps, digits, exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half,
     lanes, on, repeat, shift_turns,
@@ -38,6 +40,7 @@ use super::rounds::{
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::schedule::digits::{Order, Shares};
 use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, modulo};
 
 /// Gloo's all-reduces.
@@ -263,6 +266,10 @@ impl ClosedForm for HalvingDoubling {
             repeat(step, turns, emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(binary_blocks::Blocks::new(shape.ranks)))
+    }
 }
 
 /// The powers of two that add up to n, largest first.
@@ -370,6 +377,10 @@ impl ClosedForm for Bcube {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         base(shape) - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Shares::new(AllReduce, shape.ranks, base(shape), Order::Near)))
     }
 }
 

@@ -5,9 +5,11 @@
 //! a barrier; all sends of a round use the state before it.
 
 pub mod binomial;
+pub mod bruck;
 pub mod chain;
 pub mod combine;
 mod count;
+pub mod digits;
 mod frame;
 mod list;
 pub mod ring;
