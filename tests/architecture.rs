@@ -30,7 +30,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
     ("query", &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"]),
-    ("batch", &["algorithm", "collective", "crossover", "error", "formula", "quantity"]),
+    ("simulate", &["collective", "error", "fabric", "formula", "quantity", "schedule"]),
+    (
+        "batch",
+        &[
+            "algorithm",
+            "collective",
+            "crossover",
+            "error",
+            "fabric",
+            "formula",
+            "quantity",
+            "schedule",
+            "simulate",
+        ],
+    ),
     (
         "report",
         &[

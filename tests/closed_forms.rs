@@ -3,8 +3,6 @@
 //! α, the time of a chunk and γ are whole numbers here, so that every instant is one too: what is
 //! compared is exact, not near.
 
-use std::num::NonZeroU32;
-
 use collcost::Collective;
 use collcost::algorithm::{Algorithm, Guarantee, Registry};
 use collcost::fabric::{Fabric, Tier};

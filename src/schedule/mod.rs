@@ -20,7 +20,7 @@ pub use count::{Count, count};
 pub use frame::{Frame, Layout};
 pub use list::{List, Message};
 pub use sends::{Op, Run, Sends, Transfer};
-pub use verify::{Fault, holds, verify, wants};
+pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
 
 use std::fmt;
 
