@@ -38,6 +38,8 @@
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg, floor_lg};
+use crate::schedule::Schedule;
+use crate::schedule::tree::{Levels, Tree};
 
 /// The binary trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&Heap, &InOrder, &Single, &Coloured];
@@ -91,6 +93,11 @@ impl ClosedForm for Heap {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::heap(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
     }
 }
 
@@ -156,6 +163,11 @@ impl ClosedForm for InOrder {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         Self::children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::in_order(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
     }
 }
 
@@ -228,6 +240,11 @@ impl ClosedForm for Single {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         busiest_sends(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::heap(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
     }
 }
 
