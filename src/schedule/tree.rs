@@ -222,6 +222,14 @@ impl Schedule for Levels {
     }
 }
 
+/// Which segment's turn it is in `round`, where segment s goes in round `slot` + s·`period`.
+pub(crate) fn repetition(round: u64, slot: u32, period: u32, segments: u32) -> Option<u32> {
+    let late = round.checked_sub(slot.into())?;
+    let period = u64::from(period);
+    let segment = u32::try_from(late / period).ok()?;
+    (late % period == 0 && segment < segments).then_some(segment)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use super::flow::flow;
 use super::known::best_known;
 use super::lengths::{one_port_slots, unsegmented_steps};
 use crate::collective::Collective::{AllReduce, Broadcast};
-use crate::schedule::tree::{Levels, Tree};
+use crate::schedule::tree::{Levels, Tree, repetition};
 use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The two trees of the all-reduce: NCCL's, or the heap and its mirror.
@@ -97,17 +97,13 @@ impl Schedule for Slotted {
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
         for transfer in self.sends.get(rank as usize).into_iter().flatten().flatten() {
-            let Some(late) = round.checked_sub(transfer.slot.into()) else { continue };
-            let (pair, period) = (late / u64::from(self.period), u64::from(self.period));
-            if late % period != 0 || pair >= self.segments.into() {
-                continue;
-            }
+            let pair = repetition(round, transfer.slot, self.period, self.segments);
+            let Some(pair) = pair else { continue };
             let op = match transfer.phase {
                 Phase::Up => Op::Reduce,
                 Phase::Down => Op::Copy,
             };
-            // Below P, which is a u32.
-            let chunk = u32::from(transfer.tree) * self.segments + pair as u32;
+            let chunk = u32::from(transfer.tree) * self.segments + pair;
             out.push(Endpoint::Rank(transfer.to), op, [Run::one(chunk)]);
         }
     }
@@ -143,13 +139,8 @@ impl Schedule for Fed {
         for (k, tree) in (0..).zip(self.trees) {
             let place = rank.checked_sub(1);
             let delay = k + place.map_or(0, |place| 2 * tree.depth(place) + 1);
-            let Some(late) = round.checked_sub(delay.into()) else { continue };
-            let segment = late / 2;
-            if late % 2 == 1 || segment >= self.segments.into() {
-                continue;
-            }
-            // Below P, which is a u32.
-            let chunk = Run::one(k * self.segments + segment as u32);
+            let Some(segment) = repetition(round, delay, 2, self.segments) else { continue };
+            let chunk = Run::one(k * self.segments + segment);
             match place {
                 None => out.push(Endpoint::Rank(tree.root() + 1), Op::Copy, [chunk]),
                 Some(place) => tree
