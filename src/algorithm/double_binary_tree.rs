@@ -102,6 +102,8 @@ impl ClosedForm for DoubleTree {
             Ports::Full(k) if k.get() == 1 => shape.is_power_of_two(),
             _ => true,
         };
+        // The form is that of NCCL's trees; a heap is not as deep everywhere.
+        let exact = exact && shape.params.trees != Trees::Heap;
         if exact && shape.segments() == 1 { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
@@ -156,12 +158,12 @@ impl ClosedForm for DoubleTree {
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let (n, p) = (shape.ranks, shape.segments());
-        let heap = shape.params.trees == Trees::Heap;
+        let layout = shape.params.trees;
         // Only one port needs the colours; on more every level is one slot.
-        if shape.params.trees == Trees::Coloured && pairs(shape) < 2 {
+        if layout == Trees::Coloured && pairs(shape) < 2 {
             return Some(Box::new(Slotted::new(n, p)));
         }
-        Some(Box::new(ByLevels::new(trees(n, heap), p)))
+        Some(Box::new(ByLevels::new(trees(n, layout), p)))
     }
 }
 

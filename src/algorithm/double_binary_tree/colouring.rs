@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::schedule::trees;
+use crate::formula::Trees;
 
 /// No node.
 pub(super) const NONE: usize = usize::MAX;
@@ -82,12 +83,11 @@ impl Forest {
         // A parent's lowest set bit is higher than its child's.
         let mut roles: Vec<u32> = (1..ranks).collect();
         roles.sort_by_key(|role| role.trailing_zeros());
-        let trees = trees(ranks, false);
-        for tree in 0..2 {
-            let rank = |role: u32| trees[tree].rank(role);
+        for (half, tree) in trees(ranks, Trees::Coloured).into_iter().enumerate() {
+            let rank = |role| tree.rank(role);
             for &role in &roles {
-                let Some(upper) = trees[tree].above(role) else { continue };
-                let (node, parent) = (tree * n + role as usize, tree * n + upper as usize);
+                let Some(upper) = tree.above(role) else { continue };
+                let (node, parent) = (half * n + role as usize, half * n + upper as usize);
                 forest.parent[node] = parent;
                 let place = usize::from(forest.kids[parent][0] != NONE);
                 forest.kids[parent][place] = node;

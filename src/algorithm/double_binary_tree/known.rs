@@ -14,10 +14,13 @@ static COLOURS: &[u8] = include_bytes!("colours.bin");
 /// fraction of a second; above, any colouring will do.
 #[must_use]
 pub fn best_known(ranks: u32) -> Colouring {
-    if let Some(bytes) = stored(ranks) {
-        let colours = bytes.iter().flat_map(|byte| [0, 2, 4, 6].map(|shift| byte >> shift & 3));
-        return coloured(ranks, colours);
-    }
+    let Some(bytes) = stored(ranks) else { return searched(ranks) };
+    coloured(ranks, bytes.iter().flat_map(|byte| [0, 2, 4, 6].map(|shift| byte >> shift & 3)))
+}
+
+/// The same, searched for at any number of ranks: what is stored.
+#[must_use]
+pub fn searched(ranks: u32) -> Colouring {
     let length = one_port_slots(ranks).length;
     let (seeds, flips) = effort(ranks);
     (first_seed(ranks)..seeds)

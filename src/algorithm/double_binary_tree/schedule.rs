@@ -5,13 +5,17 @@ use super::flow::flow;
 use super::known::best_known;
 use super::lengths::{one_port_slots, unsegmented_steps};
 use crate::collective::Collective::{AllReduce, Broadcast};
+use crate::formula::Trees;
 use crate::schedule::tree::{Levels, Tree, repetition};
 use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The two trees of the all-reduce: NCCL's, or the heap and its mirror.
 #[must_use]
-pub fn trees(ranks: u32, heap: bool) -> [Tree; 2] {
-    let first = if heap { Tree::heap(ranks) } else { Tree::in_order(ranks) };
+pub fn trees(ranks: u32, layout: Trees) -> [Tree; 2] {
+    let first = match layout {
+        Trees::Heap => Tree::heap(ranks),
+        Trees::Coloured | Trees::Levels => Tree::in_order(ranks),
+    };
     [first, first.twin()]
 }
 
@@ -123,7 +127,7 @@ pub(super) struct Fed {
 
 impl Fed {
     pub(super) fn new(ranks: u32, segments: u32) -> Self {
-        Self { ranks, segments, trees: trees(ranks.saturating_sub(1), false) }
+        Self { ranks, segments, trees: trees(ranks.saturating_sub(1), Trees::Levels) }
     }
 }
 
