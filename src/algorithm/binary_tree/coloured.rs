@@ -1,9 +1,10 @@
 //! The all-reduce up and down a heap that repeats every three slots.
 //!
 //! ```text
-//!   N = 7, pair by pair    slot   0     1     2     3     4     5     6     7
-//!                          up   3→1   5→2   1→0   2→0
-//!                                     4→1   6→2          down …  0→2   0→1   2→5, …
+//!   N = 7    slot   0     1     2     3     4     5     6     7      what goes in a slot goes
+//!                   4→1   5→2   2→0   1→0   0→1   0→2   2→5   1→4    again, for the next
+//!                   6→2         3→1               1→3         2→6    segment, three slots later
+//!                   ╰──────── up ────────╯  ╰─────── down ───────╯
 //! ```
 //!
 //! The colour of a slot is its number modulo the period; segment s repeats the slots of segment 0,
