@@ -22,6 +22,8 @@
 //! further ports rounds may overlap: upper bounds. One half-duplex port: ×3 at most, ×2 for the
 //! hypercube's pairs.
 
+mod pipeline;
+
 use super::bruck::{Doubling, gather_rounds};
 use super::rounds::{
     exchange_turns, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
@@ -30,6 +32,8 @@ use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
 use crate::schedule::Schedule;
+use crate::schedule::combine::Then;
+use pipeline::{Blocks, Hypercube};
 
 /// The circulant algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[&Circulant, &BinomialPipeline, &ScatterGather, &Pipelined];
@@ -131,6 +135,10 @@ impl ClosedForm for Circulant {
     fn is_pipelined(&self) -> bool {
         true
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Blocks::new(shape.collective, shape.ranks, shape.segments())))
+    }
 }
 
 /// The same on a hypercube.
@@ -179,6 +187,10 @@ impl ClosedForm for BinomialPipeline {
 
     fn is_pipelined(&self) -> bool {
         true
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Hypercube::new(shape.collective, shape.ranks, shape.segments())))
     }
 }
 
@@ -259,6 +271,11 @@ impl ClosedForm for Pipelined {
 
     fn is_pipelined(&self) -> bool {
         true
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let part = |collective| Blocks::new(collective, shape.ranks, shape.segments());
+        Some(Box::new(Then::new(AllReduce, part(Reduce), part(Broadcast))))
     }
 }
 

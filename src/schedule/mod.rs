@@ -14,6 +14,7 @@ mod frame;
 mod list;
 pub mod ring;
 mod sends;
+pub mod tree;
 mod verify;
 
 pub use count::{Count, count};
