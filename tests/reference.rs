@@ -77,18 +77,18 @@ fn question(row: &Value) -> String {
 }
 
 /// Schedules whose messages are laid into rounds by a colouring found by search: ours is another
-/// one, so each message may be in another round. There are as many rounds, or fewer.
+/// one, so each message may be in another round. There are as many rounds in which somebody sends,
+/// or fewer; empty ones take no time.
 const COLOURED: [&str; 2] = ["dbt_colored_ar", "tree_colored_ar"];
 
-/// Whether all messages are the same and the last round is no later.
+/// Whether all messages are the same, in no more rounds.
 fn is_another_layout(expected: &Rounds, found: &Rounds) -> bool {
     let messages = |rounds: &Rounds| {
         let mut all: Vec<_> = rounds.values().flatten().copied().collect();
         all.sort_unstable();
         all
     };
-    let last = |rounds: &Rounds| rounds.keys().last().copied();
-    messages(expected) == messages(found) && last(found) <= last(expected)
+    messages(expected) == messages(found) && found.len() <= expected.len()
 }
 
 #[test]
