@@ -11,9 +11,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Job, Jobs, LANES, NONE, Terms, all, is_switch};
-use super::tally::Tally;
-use super::{Listener, Mode, Outcome, Timed};
+use super::jobs::{Cells, Job, Jobs, LANES, NONE, Terms, is_switch};
+use super::queues::Queues;
+use super::{Listener, Mode, Outcome, Space, Timed};
 use crate::error::Result;
 use crate::quantity::{Seconds, Volume};
 use crate::schedule::{Schedule, Sends, senders};
@@ -40,16 +40,11 @@ fn key(time: f64) -> u64 {
 ///
 /// Of jobs that take equally long the one that starts first ends first: each duration has a lane,
 /// and only the lanes' first are compared. What has no lane is sorted.
+#[derive(Default)]
 pub(super) struct Fixed {
     lanes: [VecDeque<(f64, u32)>; LANES],
     others: BinaryHeap<Reverse<(u64, u32)>>,
     used: usize,
-}
-
-impl Default for Fixed {
-    fn default() -> Self {
-        Self { lanes: Default::default(), others: BinaryHeap::new(), used: 0 }
-    }
 }
 
 impl Fixed {
@@ -106,81 +101,86 @@ impl Clock for Fixed {
 /// When each job started and ended, in schedule order.
 pub(super) type Times = Vec<(f64, f64)>;
 
-/// What is ready, what waits for which resource, and what is to be looked at now.
-pub(super) struct Engine<'a> {
-    costs: &'a Costs,
-    /// Jobs that wait for a resource that is used up, by resource.
-    queues: Vec<BinaryHeap<Reverse<u32>>>,
+/// Memory of the engine, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// Jobs that wait for a resource that is used up.
+    queues: Queues,
     /// Jobs that may not start yet, by the time from which they may.
     later: BinaryHeap<Reverse<(u64, u32)>>,
     /// What goes through a switch and may be sent on from this time.
     through: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Jobs to look at now, each with the resource in whose queue it stands.
-    candidates: BinaryHeap<Reverse<(u32, u32)>>,
-    freed: Vec<u32>,
+    /// Jobs to look at now, each with the resource in whose queue it stands; the first comes last.
+    candidates: Vec<(u32, u32)>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
     /// Until when each place adds; empty where it has one port, or nothing to add.
     adders: Vec<f64>,
-    /// Whether somebody asks for the times.
-    pub keeps_times: bool,
+    fixed: Fixed,
     pub times: Times,
 }
 
+/// What is ready, what waits for which resource, and what is to be looked at now.
+pub(super) struct Engine<'a> {
+    costs: &'a Costs,
+    pub buffers: &'a mut Buffers,
+    /// When the last rank starts.
+    all_started: f64,
+    /// Whether somebody asks for the times.
+    pub keeps_times: bool,
+}
+
 impl<'a> Engine<'a> {
-    pub fn new(costs: &'a Costs) -> Self {
-        Self {
-            costs,
-            queues: Vec::new(),
-            later: BinaryHeap::new(),
-            through: BinaryHeap::new(),
-            candidates: BinaryHeap::new(),
-            freed: Vec::new(),
-            least: Vec::new(),
-            adders: Vec::new(),
-            keeps_times: false,
-            times: Vec::new(),
-        }
+    pub fn new(costs: &'a Costs, buffers: &'a mut Buffers) -> Self {
+        Self { costs, buffers, all_started: 0.0, keeps_times: false }
     }
 
-    /// Runs all jobs under whatever the machine's ports do.
+    /// Runs all jobs under whatever the machine's ports do; none starts before `release` says.
+    /// Returns when the last ends.
     pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
         if !self.costs.shares() {
-            return self.run(jobs, &mut Fixed::default(), release);
+            let mut fixed = std::mem::take(&mut self.buffers.fixed);
+            let makespan = self.run(jobs, &mut fixed, release);
+            self.buffers.fixed = fixed;
+            return makespan;
         }
         let mut fluid = Fluid::new(self.costs);
         let makespan = self.run(jobs, &mut fluid, release);
         if self.keeps_times {
-            fluid.ends_into(&mut self.times);
+            fluid.ends_into(&mut self.buffers.times);
         }
         makespan
     }
 
-    /// Runs all jobs; those that wait for nothing may start at the time that `release` gives.
-    /// Returns when the last ends.
-    pub fn run(
+    fn run(
         &mut self,
         jobs: &mut Jobs,
         clock: &mut impl Clock,
         release: impl Fn(u32, u32) -> f64,
     ) -> f64 {
-        self.queues.resize_with(jobs.tokens.len(), BinaryHeap::new);
-        self.least.clear();
+        let count = jobs.jobs.len();
+        let b = &mut *self.buffers;
+        b.queues.reset(jobs.tokens.len(), count);
+        b.least.clear();
         // Rates that change leave no end to cut through to.
         if self.costs.frame.switches > 0 && !self.costs.shares() {
-            self.least.resize(jobs.jobs.len(), 0.0);
+            b.least.resize(count, 0.0);
         }
-        self.adders.clear();
+        b.adders.clear();
         if self.costs.adds_in_turn() {
-            self.adders.resize(self.costs.places(), 0.0);
+            b.adders.resize(self.costs.places(), 0.0);
         }
-        self.times.clear();
-        if self.keeps_times || !self.least.is_empty() {
-            self.times.resize(jobs.jobs.len(), (0.0, 0.0));
+        b.times.clear();
+        if self.keeps_times || !b.least.is_empty() {
+            b.times.resize(count, (0.0, 0.0));
+        }
+        self.all_started = 0.0;
+        for job in &jobs.jobs {
+            self.all_started = self.all_started.max(release(job.from, job.to));
         }
         let mut now = 0.0;
         let mut makespan = 0.0_f64;
-        for job in 0..jobs.jobs.len() as u32 {
+        for job in 0..count as u32 {
             if jobs.jobs[job as usize].waits == 0 {
                 self.ready(jobs, job, now, &release);
             }
@@ -197,45 +197,48 @@ impl<'a> Engine<'a> {
                     self.pass_on(jobs, job, now, &release);
                 }
             }
-            while let Some(job) = due(&mut self.through, until) {
+            while let Some(job) = due(&mut self.buffers.through, until) {
                 self.pass_on(jobs, job, now, &release);
             }
-            while let Some(job) = due(&mut self.later, until) {
-                self.candidates.push(Reverse((job, NONE)));
+            while let Some(job) = due(&mut self.buffers.later, until) {
+                self.buffers.candidates.push((job, NONE));
             }
         }
     }
 
+    #[inline]
     fn next(&self, clock: &mut impl Clock) -> Option<f64> {
-        let first = |heap: &BinaryHeap<Reverse<(u64, u32)>>| {
-            heap.peek().map(|Reverse((time, _))| f64::from_bits(*time))
-        };
-        [clock.next(), first(&self.through), first(&self.later)]
-            .into_iter()
-            .flatten()
-            .min_by(f64::total_cmp)
+        let mut first = clock.next();
+        for heap in [&self.buffers.through, &self.buffers.later] {
+            if let Some(&Reverse((time, _))) = heap.peek() {
+                let time = f64::from_bits(time);
+                first = Some(first.map_or(time, |first| first.min(time)));
+            }
+        }
+        first
     }
 
     /// Starts whatever can start now.
     fn settle(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, now: f64) {
-        for resource in self.freed.drain(..) {
-            if let Some(&Reverse(first)) = self.queues[resource as usize].peek() {
-                self.candidates.push(Reverse((first, resource)));
-            }
+        if self.buffers.candidates.len() > 1 {
+            self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
-        while let Some(Reverse((job, queue))) = self.candidates.pop() {
-            if queue != NONE {
-                // Used up again by an earlier job, or looked at already.
-                let first = self.queues[queue as usize].peek();
-                if jobs.tokens[queue as usize] == 0 || first != Some(&Reverse(job)) {
-                    continue;
-                }
-                self.queues[queue as usize].pop();
+        while let Some((job, queue)) = self.buffers.candidates.pop() {
+            if queue == NONE {
+                self.try_start(jobs, clock, job, now);
+                continue;
             }
+            // Used up again by an earlier job, or looked at already.
+            if jobs.tokens[queue as usize] == 0 || self.buffers.queues.first(queue) != Some(job) {
+                continue;
+            }
+            self.buffers.queues.pop(queue);
             self.try_start(jobs, clock, job, now);
-            if queue != NONE && jobs.tokens[queue as usize] > 0 {
-                if let Some(&Reverse(next)) = self.queues[queue as usize].peek() {
-                    self.candidates.push(Reverse((next, queue)));
+            if jobs.tokens[queue as usize] > 0 {
+                if let Some(next) = self.buffers.queues.first(queue) {
+                    let candidates = &mut self.buffers.candidates;
+                    let at = candidates.partition_point(|&other| other > (next, queue));
+                    candidates.insert(at, (next, queue));
                 }
             }
         }
@@ -244,25 +247,23 @@ impl<'a> Engine<'a> {
     #[inline]
     fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
         let needs = jobs.needs_of(job);
-        for place in needs.clone() {
-            let need = jobs.need(place);
+        for &need in needs.iter() {
             if jobs.tokens[need as usize] == 0 {
-                self.queues[need as usize].push(Reverse(job));
+                self.buffers.queues.push(need, job);
                 return;
             }
         }
-        for place in needs {
-            let need = jobs.need(place);
+        for &need in needs.iter() {
             take(&mut jobs.tokens[need as usize]);
         }
-        let least = self.least.get(job as usize).copied().unwrap_or(0.0);
+        let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let least = least.max(self.added(jobs, job, now));
         let end = clock.start(jobs, job, now, least);
-        if let Some(times) = self.times.get_mut(job as usize) {
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
             *times = (now, end.unwrap_or(now));
         }
         if self.is_cut_through(jobs, job) {
-            self.through.push(Reverse((key(now + self.costs.switch.0), job)));
+            self.buffers.through.push(Reverse((key(now + self.costs.switch.0), job)));
         }
     }
 
@@ -270,14 +271,14 @@ impl<'a> Engine<'a> {
     /// once; with one port nothing does.
     #[inline]
     fn added(&mut self, jobs: &Jobs, job: u32, now: f64) -> f64 {
-        if self.adders.is_empty() || self.costs.shares() {
+        if self.buffers.adders.is_empty() || self.costs.shares() {
             return 0.0;
         }
         let Terms { latency, moving, adding } = jobs.terms[job as usize];
         if adding == 0.0 {
             return 0.0;
         }
-        let adder = &mut self.adders[jobs.jobs[job as usize].to as usize];
+        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
         *adder = adder.max(now + latency + moving) + adding;
         *adder
     }
@@ -285,11 +286,10 @@ impl<'a> Engine<'a> {
     /// Gives back what a job held.
     #[inline]
     fn end(&mut self, jobs: &mut Jobs, job: u32) {
-        for place in jobs.needs_of(job) {
-            let need = jobs.need(place);
+        for &need in jobs.needs_of(job).iter() {
             give(&mut jobs.tokens[need as usize]);
-            if !self.queues[need as usize].is_empty() {
-                self.freed.push(need);
+            if let Some(first) = self.buffers.queues.first(need) {
+                self.buffers.candidates.push((first, need));
             }
         }
     }
@@ -313,8 +313,8 @@ impl<'a> Engine<'a> {
                     let waiter = slot.job;
                     waiting = slot.also;
                     if through {
-                        let least = self.times[first.job as usize].1 + self.costs.switch.0;
-                        let entry = &mut self.least[waiter as usize];
+                        let least = self.buffers.times[first.job as usize].1 + self.costs.switch.0;
+                        let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
                     }
                     let waits = &mut jobs.jobs[waiter as usize].waits;
@@ -330,18 +330,19 @@ impl<'a> Engine<'a> {
     /// A job has what it waits for: it is looked at now, or when its ranks have started.
     #[inline]
     fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
-        let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
-        if from > now * (1.0 + SAME) {
-            self.later.push(Reverse((key(from), job)));
-        } else {
-            self.candidates.push(Reverse((job, NONE)));
+        if now < self.all_started {
+            let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
+            if from > now * (1.0 + SAME) {
+                return self.buffers.later.push(Reverse((key(from), job)));
+            }
         }
+        self.buffers.candidates.push((job, NONE));
     }
 
     /// Whether what a job brings is sent on while it comes in.
     #[inline]
     fn is_cut_through(&self, jobs: &Jobs, job: u32) -> bool {
-        !self.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
+        !self.buffers.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
     }
 }
 
@@ -374,16 +375,18 @@ pub(super) fn whole(
     schedule: &dyn Schedule,
     costs: &Costs,
     mode: Mode,
+    space: &mut Space,
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = if mode == Mode::Flow { Cells::Chunks } else { Cells::Places };
-    let mut tally = Tally::new(costs.places());
-    let mut jobs = all(schedule, costs, cells, &mut tally)?;
-    let mut engine = Engine::new(costs);
+    let Space { jobs, buffers, tally, .. } = space;
+    tally.reset(costs.places());
+    jobs.fill(schedule, costs, cells, tally)?;
+    let mut engine = Engine::new(costs, buffers);
     engine.keeps_times = listener.is_some();
-    let makespan = engine.play(&mut jobs, |from, to| costs.start(from).max(costs.start(to)));
+    let makespan = engine.play(jobs, |from, to| costs.start(from).max(costs.start(to)));
     if let Some(listener) = listener {
-        let mut times = engine.times.iter();
+        let mut times = buffers.times.iter();
         for round in 0..costs.frame.rounds {
             tell(schedule, costs, round, &mut times, listener);
         }

@@ -24,6 +24,19 @@ const PLAIN: usize = 2;
 /// How many durations have a lane of their own.
 pub(super) const LANES: usize = 16;
 
+/// What a job holds while it runs.
+pub(super) struct Held {
+    needs: Needs,
+    count: usize,
+}
+
+impl Held {
+    #[inline]
+    pub fn iter(&self) -> std::slice::Iter<'_, u32> {
+        self.needs[..self.count].iter()
+    }
+}
+
 /// One message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
@@ -83,9 +96,11 @@ pub(super) struct Jobs {
     pub slots: Vec<Slot>,
     /// By job, where rates change while messages are under way or additions take turns.
     pub terms: Vec<Terms>,
-    needs: Vec<u32>,
-    /// How many needs a job has.
-    width: usize,
+    /// By job, where ports are not all.
+    needs: Vec<Needs>,
+    is_plain: bool,
+    /// The receive port of rank 0 where ports are all.
+    receive: u32,
     durations: Vec<f64>,
     /// The first writer of each cell that has not ended.
     pub open: Vec<u32>,
@@ -107,14 +122,21 @@ pub(super) enum Cells {
 }
 
 impl Jobs {
-    /// The resources of a machine and `cells` cells.
-    pub fn new(costs: &Costs, cells: usize) -> Self {
-        let plain = costs.is_plain() && !costs.shares();
-        let width = if plain { PLAIN } else { size_of::<Needs>() / size_of::<u32>() };
-        let mut jobs = Self { tokens: vec![u32::MAX], width, ..Self::default() };
-        jobs.open = vec![NONE; cells];
-        jobs.tail = vec![NONE; cells];
+    /// No jobs yet, the resources of a machine, and `cells` cells.
+    pub fn reset(&mut self, costs: &Costs, cells: usize) {
+        self.clear();
+        for numbers in [&mut self.open, &mut self.tail] {
+            numbers.clear();
+            numbers.resize(cells, NONE);
+        }
+        self.written.clear();
+        self.links.clear();
+        self.durations.clear();
+        self.is_plain = costs.is_plain() && !costs.shares();
+        self.receive = if costs.is_half() { 1 } else { 1 + costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
+        self.tokens.clear();
+        self.tokens.push(u32::MAX);
         let ranks = costs.frame.ranks as usize;
         for tier in &costs.tiers {
             let k = match tier.ports {
@@ -122,11 +144,10 @@ impl Jobs {
                 Ports::Full(k) | Ports::Half(k) => k.get(),
                 Ports::Unbounded => u32::MAX,
             };
-            jobs.tokens.extend(std::iter::repeat_n(k, 2 * ranks));
+            self.tokens.extend(std::iter::repeat_n(k, 2 * ranks));
             let nics = tier.nics.filter(|_| !tier.is_fair).unwrap_or(u32::MAX);
-            jobs.tokens.extend(std::iter::repeat_n(nics, 2 * ranks));
+            self.tokens.extend(std::iter::repeat_n(nics, 2 * ranks));
         }
-        jobs
     }
 
     /// Forgets the jobs, keeps resources and memory.
@@ -139,15 +160,13 @@ impl Jobs {
 
     /// What a job needs.
     #[inline]
-    pub fn needs_of(&self, job: u32) -> std::ops::Range<usize> {
-        let first = job as usize * self.width;
-        first..first + self.width
-    }
-
-    /// The resource at a place among all needs.
-    #[inline]
-    pub fn need(&self, place: usize) -> u32 {
-        self.needs[place]
+    pub fn needs_of(&self, job: u32) -> Held {
+        if self.is_plain {
+            let Job { from, to, .. } = self.jobs[job as usize];
+            return Held { needs: [1 + from, self.receive + to, FREE, FREE, FREE], count: PLAIN };
+        }
+        let needs = self.needs[job as usize];
+        Held { needs, count: needs.len() }
     }
 
     /// The lane of a duration, made if there is room.
@@ -183,7 +202,7 @@ impl Jobs {
     /// What a message from one place to another needs.
     fn needs(&mut self, costs: &Costs, from: u32, to: u32) -> Needs {
         let ranks = costs.frame.ranks;
-        let link = if self.width == PLAIN { FREE } else { self.link(from, to) };
+        let link = self.link(from, to);
         let tier = if from < ranks && to < ranks { costs.tier(from, to) } else { 0 };
         let first = 1 + 4 * ranks * tier as u32;
         let half = costs.tiers[tier].ports.is_half();
@@ -210,7 +229,8 @@ impl Jobs {
         reads: impl Iterator<Item = u32>,
         writes: impl Iterator<Item = u32>,
     ) {
-        let needs = self.needs(costs, message.from, message.to);
+        let needs =
+            if self.is_plain { [FREE; 5] } else { self.needs(costs, message.from, message.to) };
         self.push_needing(costs, message, needs, reads, writes);
     }
 
@@ -230,7 +250,9 @@ impl Jobs {
         }
         let duration = latency + moving + adding;
         let lane = self.lane(duration);
-        self.needs.extend_from_slice(&needs[..self.width]);
+        if !self.is_plain {
+            self.needs.push(needs);
+        }
         let slots = self.slots.len() as u32;
         let mut waits = 0;
         for (read, write) in reads.zip(writes) {
@@ -268,48 +290,51 @@ impl Jobs {
     }
 }
 
-/// All messages of `schedule` with what they wait for.
-pub(super) fn all(
-    schedule: &dyn Schedule,
-    costs: &Costs,
-    cells: Cells,
-    tally: &mut Tally,
-) -> Result<Jobs> {
-    check_memory(schedule, costs)?;
-    let chunks = costs.frame.chunks();
-    let count = match cells {
-        Cells::Chunks => costs.places() * chunks as usize,
-        Cells::Places => costs.places(),
-    };
-    let mut jobs = Jobs::new(costs, count);
-    let mut sends = Sends::default();
-    for round in 0..costs.frame.rounds {
-        for sender in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, sender, &mut sends);
-            for transfer in sends.iter() {
-                let message = costs.message(sender, transfer)?;
-                let Message { from, to, bytes, .. } = message;
-                if cells == Cells::Chunks {
-                    let at = |place: u32| {
-                        let chunk = transfer.runs.iter().flat_map(|run| run.chunks());
-                        chunk.map(move |chunk| place * chunks + chunk)
-                    };
-                    jobs.push(costs, message, at(from), at(to));
-                } else {
-                    let both = || [from, to].into_iter();
-                    jobs.push(costs, message, both(), both());
+impl Jobs {
+    /// All messages of `schedule` with what they wait for.
+    pub fn fill(
+        &mut self,
+        schedule: &dyn Schedule,
+        costs: &Costs,
+        cells: Cells,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        check_memory(schedule, costs)?;
+        let chunks = costs.frame.chunks();
+        let count = match cells {
+            Cells::Chunks => costs.places() * chunks as usize,
+            Cells::Places => costs.places(),
+        };
+        self.reset(costs, count);
+        let mut sends = Sends::default();
+        for round in 0..costs.frame.rounds {
+            for sender in senders(schedule) {
+                sends.clear();
+                schedule.sends(round, sender, &mut sends);
+                for transfer in sends.iter() {
+                    let message = costs.message(sender, transfer)?;
+                    let Message { from, to, bytes, .. } = message;
+                    if cells == Cells::Chunks {
+                        let at = |place: u32| {
+                            let chunk = transfer.runs.iter().flat_map(|run| run.chunks());
+                            chunk.map(move |chunk| place * chunks + chunk)
+                        };
+                        self.push(costs, message, at(from), at(to));
+                    } else {
+                        let both = || [from, to].into_iter();
+                        self.push(costs, message, both(), both());
+                    }
+                    tally.add(round, from, to, bytes);
                 }
-                tally.add(round, from, to, bytes);
+            }
+            self.end_round();
+            // The estimate may have been too low.
+            if self.memory() > 2 * MEMORY {
+                return Err(too_large(self.memory() as f64, costs));
             }
         }
-        jobs.end_round();
-        // The estimate may have been too low.
-        if jobs.memory() > 2 * MEMORY {
-            return Err(too_large(jobs.memory() as f64, costs));
-        }
+        Ok(())
     }
-    Ok(jobs)
 }
 
 /// Refuses what needs more than [`MEMORY`], judged from some senders of some rounds before

@@ -5,23 +5,29 @@
 //! sends arrives, seen from the receiver, under the number that it has there.
 
 use super::costs::Costs;
-use super::greedy::{Engine, Fixed};
+use super::greedy::Engine;
 use super::in_order::SAME;
-use super::jobs::{FREE, Jobs, Message, too_large};
-use super::tally::Tally;
-use super::{MEMORY, Mode, Outcome};
+use super::jobs::{FREE, Message, too_large};
+use super::{MEMORY, Mode, Outcome, Space};
 use crate::error::Result;
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Schedule, Sends, Transfer};
 
-pub(super) fn run(schedule: &dyn Schedule, costs: &Costs, mode: Mode) -> Result<Outcome> {
-    match mode {
-        Mode::Sync | Mode::Local => rounds(schedule, costs),
-        Mode::Flow => match in_order(schedule, costs)? {
-            Some(outcome) => Ok(outcome),
-            None => event_by_event(schedule, costs),
-        },
+pub(super) fn run(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mode: Mode,
+    space: &mut Space,
+) -> Result<Outcome> {
+    space.tally.reset(costs.places());
+    if mode != Mode::Flow {
+        return rounds(schedule, costs, space);
     }
+    if let Some(outcome) = in_order(schedule, costs, space)? {
+        return Ok(outcome);
+    }
+    space.tally.reset(costs.places());
+    event_by_event(schedule, costs, space)
 }
 
 /// Calls `each` with every message of rank 0 in `round`.
@@ -41,11 +47,11 @@ fn messages(
 }
 
 /// Rounds one after the other; inside a round, as many messages at once as there are ports.
-fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
-    let mut tally = Tally::new(costs.places());
+fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
+    let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
-    let mut jobs = Jobs::new(costs, 0);
-    let mut engine = Engine::new(costs);
+    jobs.reset(costs, 0);
+    let mut engine = Engine::new(costs, buffers);
     let mut now = 0.0;
     for round in 0..costs.frame.rounds {
         jobs.clear();
@@ -61,14 +67,15 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
         now += match jobs.jobs.len() {
             0 => 0.0,
             1 => only,
-            _ => engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0),
+            _ => engine.play(jobs, |_, _| 0.0),
         };
     }
     Ok(tally.turned(costs.frame.ranks, now))
 }
 
 /// One port, in schedule order, if no message would have found a gap before; see `in_order`.
-fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
+fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Option<Outcome>> {
+    let tally = &mut space.tally;
     if !matches!(costs.tiers[0].ports, Ports::Full(k) if k.get() == 1) {
         return Ok(None);
     }
@@ -76,7 +83,6 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
     check_memory(u64::from(frame.chunks()) * 8, costs)?;
     let mut written = vec![0.0_f64; frame.chunks() as usize];
     let mut arriving: Vec<(u32, f64)> = Vec::new();
-    let mut tally = Tally::new(costs.places());
     let mut sends = Sends::default();
     let (mut since, mut until) = (0.0_f64, 0.0_f64);
     let mut in_order = true;
@@ -105,12 +111,12 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
     Ok(Some(tally.turned(n, until)))
 }
 
-fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
+fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
     let (frame, n) = (costs.frame, costs.frame.ranks);
-    let mut tally = Tally::new(costs.places());
+    let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
     check_memory(u64::from(frame.chunks()) * 8, costs)?;
-    let mut jobs = Jobs::new(costs, frame.chunks() as usize);
+    jobs.reset(costs, frame.chunks() as usize);
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
             let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
@@ -123,8 +129,8 @@ fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
         jobs.end_round();
         check_memory(jobs.memory(), costs)?;
     }
-    let mut engine = Engine::new(costs);
-    let makespan = engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
+    let mut engine = Engine::new(costs, buffers);
+    let makespan = engine.play(jobs, |_, _| 0.0);
     Ok(tally.turned(n, makespan))
 }
 
