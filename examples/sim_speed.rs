@@ -26,7 +26,8 @@ fn time(name: &str, s: &dyn Schedule, skew: bool, mode: Mode, reps: u32) {
             })
             .collect();
     }
-    let mut sim = Simulator::default(); let t = Instant::now();
+    let mut sim = Simulator::default();
+    let t = Instant::now();
     let mut m = 0;
     let mut mk = 0.0;
     for _ in 0..reps {

@@ -157,6 +157,11 @@ impl Costs {
         self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0)
     }
 
+    /// Whether ranks start at different times.
+    pub fn starts_apart(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
     /// When the rank at `place` starts; switches are always there.
     #[inline]
     pub fn start(&self, place: u32) -> f64 {
@@ -167,7 +172,7 @@ impl Costs {
     ///
     /// # Errors
     /// An endpoint or a chunk that there is not; [`verify`](crate::schedule::verify()) says where.
-    #[inline]
+    #[inline(always)]
     pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
         let Transfer { to, op, runs } = transfer;
         let (from, to) = (self.place(from), self.place(to));
@@ -183,7 +188,7 @@ impl Costs {
     }
 
     /// The place of an endpoint: ranks first, then switches.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, endpoint: Endpoint) -> u32 {
         match endpoint {
             Endpoint::Rank(rank) if rank < self.frame.ranks => rank,
@@ -201,7 +206,7 @@ impl Costs {
     }
 
     /// The bytes of a message.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self, runs: &[Run]) -> f64 {
         match self.sizes {
             Sizes::Even { part } => {
@@ -252,14 +257,14 @@ impl Costs {
     }
 
     /// Seconds that a message takes on its own.
-    #[inline]
+    #[inline(always)]
     pub fn duration(&self, from: u32, to: u32, bytes: f64, op: Op) -> f64 {
         let (latency, moving, adding) = self.terms(from, to, bytes, op);
         latency + moving + adding
     }
 
     /// The same in its terms: latency, data, addition.
-    #[inline]
+    #[inline(always)]
     pub fn terms(&self, from: u32, to: u32, bytes: f64, op: Op) -> (f64, f64, f64) {
         let n = self.frame.ranks;
         if from >= n || to >= n {

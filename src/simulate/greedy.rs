@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Job, Jobs, LANES, NONE, Terms, is_switch};
+use super::jobs::{Cells, Jobs, LANES, NONE, Terms, is_switch};
 use super::queues::Queues;
 use super::{Listener, Mode, Outcome, Space, Timed};
 use crate::error::Result;
@@ -66,8 +66,8 @@ impl Fixed {
 impl Clock for Fixed {
     #[inline]
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64> {
-        let Job { duration, lane, .. } = jobs.jobs[job as usize];
-        let end = now + duration;
+        let lane = jobs.jobs[job as usize].lane;
+        let end = now + jobs.durations[lane as usize];
         match self.lanes.get_mut(lane as usize) {
             Some(lane_of) if end >= least => {
                 lane_of.push_back((end, job));
@@ -101,6 +101,22 @@ impl Clock for Fixed {
 /// When each job started and ended, in schedule order.
 pub(super) type Times = Vec<(f64, f64)>;
 
+/// A job and the resource in whose queue it stands, as one number that sorts by job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate(u64);
+
+impl Candidate {
+    #[inline]
+    fn new(job: u32, queue: u32) -> Self {
+        Self(u64::from(job) << 32 | u64::from(queue))
+    }
+
+    #[inline]
+    fn parts(self) -> (u32, u32) {
+        ((self.0 >> 32) as u32, self.0 as u32)
+    }
+}
+
 /// Memory of the engine, kept from one run to the next.
 #[derive(Default)]
 pub(super) struct Buffers {
@@ -110,8 +126,8 @@ pub(super) struct Buffers {
     later: BinaryHeap<Reverse<(u64, u32)>>,
     /// What goes through a switch and may be sent on from this time.
     through: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Jobs to look at now, each with the resource in whose queue it stands; the first comes last.
-    candidates: Vec<(u32, u32)>,
+    /// Jobs to look at now; the first comes last.
+    candidates: Vec<Candidate>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
     /// Until when each place adds; empty where it has one port, or nothing to add.
@@ -174,16 +190,12 @@ impl<'a> Engine<'a> {
         if self.keeps_times || !b.least.is_empty() {
             b.times.resize(count, (0.0, 0.0));
         }
-        self.all_started = 0.0;
-        for job in &jobs.jobs {
-            self.all_started = self.all_started.max(release(job.from, job.to));
-        }
+        let places = 0..self.costs.places() as u32;
+        self.all_started = places.map(|place| release(place, place)).fold(0.0, f64::max);
         let mut now = 0.0;
         let mut makespan = 0.0_f64;
-        for job in 0..count as u32 {
-            if jobs.jobs[job as usize].waits == 0 {
-                self.ready(jobs, job, now, &release);
-            }
+        for i in 0..jobs.first.len() {
+            self.ready(jobs, jobs.first[i], now, &release);
         }
         loop {
             self.settle(jobs, clock, now);
@@ -201,7 +213,7 @@ impl<'a> Engine<'a> {
                 self.pass_on(jobs, job, now, &release);
             }
             while let Some(job) = due(&mut self.buffers.later, until) {
-                self.buffers.candidates.push((job, NONE));
+                self.buffers.candidates.push(Candidate::new(job, NONE));
             }
         }
     }
@@ -223,7 +235,7 @@ impl<'a> Engine<'a> {
         if self.buffers.candidates.len() > 1 {
             self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
-        while let Some((job, queue)) = self.buffers.candidates.pop() {
+        while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
             if queue == NONE {
                 self.try_start(jobs, clock, job, now);
                 continue;
@@ -237,8 +249,9 @@ impl<'a> Engine<'a> {
             if jobs.tokens[queue as usize] > 0 {
                 if let Some(next) = self.buffers.queues.first(queue) {
                     let candidates = &mut self.buffers.candidates;
-                    let at = candidates.partition_point(|&other| other > (next, queue));
-                    candidates.insert(at, (next, queue));
+                    let next = Candidate::new(next, queue);
+                    let at = candidates.partition_point(|&other| other > next);
+                    candidates.insert(at, next);
                 }
             }
         }
@@ -289,7 +302,7 @@ impl<'a> Engine<'a> {
         for &need in jobs.needs_of(job).iter() {
             give(&mut jobs.tokens[need as usize]);
             if let Some(first) = self.buffers.queues.first(need) {
-                self.buffers.candidates.push((first, need));
+                self.buffers.candidates.push(Candidate::new(first, need));
             }
         }
     }
@@ -299,11 +312,10 @@ impl<'a> Engine<'a> {
     fn pass_on(&mut self, jobs: &mut Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
         let through = self.is_cut_through(jobs, job);
         for slot in jobs.slots_of(job) {
-            jobs.slots[slot].done = true;
-            let cell = jobs.slots[slot].cell as usize;
+            let cell = jobs.slots[slot].end();
             // Everything up to the first writer that is still at work has been written.
             while let Some(first) = jobs.slots.get(jobs.open[cell] as usize).copied() {
-                if !first.done {
+                if !first.is_done() {
                     break;
                 }
                 jobs.open[cell] = first.next;
@@ -336,7 +348,7 @@ impl<'a> Engine<'a> {
                 return self.buffers.later.push(Reverse((key(from), job)));
             }
         }
-        self.buffers.candidates.push((job, NONE));
+        self.buffers.candidates.push(Candidate::new(job, NONE));
     }
 
     /// Whether what a job brings is sent on while it comes in.

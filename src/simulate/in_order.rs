@@ -89,7 +89,7 @@ pub(super) fn flow(
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    if cells.saturating_mul(8) <= MEMORY {
+    if cells.saturating_mul(8) <= MEMORY && may_hold(costs) {
         if let Some(outcome) = pass(schedule, costs, space, None) {
             if listener.is_some() {
                 // The same once more, now that it is known to hold.
@@ -99,6 +99,12 @@ pub(super) fn flow(
         }
     }
     greedy::whole(schedule, costs, Mode::Flow, space, listener)
+}
+
+/// Whether it is worth a try: ranks that start apart keep to the order only where each has the same
+/// partners throughout, as in a ring.
+fn may_hold(costs: &Costs) -> bool {
+    costs.frame.turns || !costs.starts_apart()
 }
 
 fn pass(

@@ -42,9 +42,7 @@ impl Held {
 pub(super) struct Job {
     pub from: u32,
     pub to: u32,
-    /// Seconds on ports of its own.
-    pub duration: f64,
-    /// The jobs that take as long; [`LANES`] where there are too many durations.
+    /// Which of the durations is its own.
     pub lane: u32,
     /// Cells that it still waits for.
     pub waits: u32,
@@ -75,16 +73,33 @@ pub(super) struct Message {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub job: u32,
-    /// The cell that the job writes.
-    pub cell: u32,
+    /// The cell that the job writes, and whether it has.
+    cell: u32,
     /// The next writer of the cell.
     pub next: u32,
     /// The first of those that wait for this writer and all before it.
     pub waiting: u32,
     /// The next of those that wait where this slot's job waits.
     pub also: u32,
-    pub done: bool,
 }
+
+impl Slot {
+    /// Whether the writer has ended.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.cell & DONE != 0
+    }
+
+    /// Marks the writer as ended and returns its cell.
+    #[inline]
+    pub fn end(&mut self) -> usize {
+        self.cell |= DONE;
+        (self.cell ^ DONE) as usize
+    }
+}
+
+/// The bit of a slot's cell that says that its writer has ended.
+const DONE: u32 = 1 << 31;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
 const PER_JOB: usize = 16 + 16;
@@ -93,6 +108,8 @@ const PER_JOB: usize = 16 + 16;
 #[derive(Default)]
 pub(super) struct Jobs {
     pub jobs: Vec<Job>,
+    /// Those that wait for nothing.
+    pub first: Vec<u32>,
     pub slots: Vec<Slot>,
     /// By job, where rates change while messages are under way or additions take turns.
     pub terms: Vec<Terms>,
@@ -101,7 +118,10 @@ pub(super) struct Jobs {
     is_plain: bool,
     /// The receive port of rank 0 where ports are all.
     receive: u32,
-    durations: Vec<f64>,
+    /// The durations, in seconds, on ports of their own.
+    pub durations: Vec<f64>,
+    /// The place of each beyond the first [`LANES`], by its bits.
+    more_durations: HashMap<u64, u32>,
     /// The first writer of each cell that has not ended.
     pub open: Vec<u32>,
     /// How much there is of each resource.
@@ -132,6 +152,7 @@ impl Jobs {
         self.written.clear();
         self.links.clear();
         self.durations.clear();
+        self.more_durations.clear();
         self.is_plain = costs.is_plain() && !costs.shares();
         self.receive = if costs.is_half() { 1 } else { 1 + costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
@@ -153,6 +174,7 @@ impl Jobs {
     /// Forgets the jobs, keeps resources and memory.
     pub fn clear(&mut self) {
         self.jobs.clear();
+        self.first.clear();
         self.slots.clear();
         self.terms.clear();
         self.needs.clear();
@@ -169,18 +191,23 @@ impl Jobs {
         Held { needs, count: needs.len() }
     }
 
-    /// The lane of a duration, made if there is room.
+    /// The place of a duration among all.
     #[inline]
     fn lane(&mut self, duration: f64) -> u32 {
-        let known = self.durations.iter().position(|&d| d.to_bits() == duration.to_bits());
-        known.unwrap_or_else(|| {
-            if self.durations.len() < LANES {
-                self.durations.push(duration);
-                self.durations.len() - 1
-            } else {
-                LANES
-            }
-        }) as u32
+        let first = &self.durations[..self.durations.len().min(LANES)];
+        if let Some(lane) = first.iter().position(|&d| d.to_bits() == duration.to_bits()) {
+            return lane as u32;
+        }
+        let next = self.durations.len() as u32;
+        let lane = if (next as usize) < LANES {
+            next
+        } else {
+            *self.more_durations.entry(duration.to_bits()).or_insert(next)
+        };
+        if lane == next {
+            self.durations.push(duration);
+        }
+        lane
     }
 
     /// The directed link between two places.
@@ -248,8 +275,7 @@ impl Jobs {
         if costs.shares() || costs.adds_in_turn() {
             self.terms.push(Terms { latency, moving, adding });
         }
-        let duration = latency + moving + adding;
-        let lane = self.lane(duration);
+        let lane = self.lane(latency + moving + adding);
         if !self.is_plain {
             self.needs.push(needs);
         }
@@ -258,8 +284,7 @@ impl Jobs {
         for (read, write) in reads.zip(writes) {
             let slot = self.slots.len() as u32;
             let tail = self.tail[read as usize];
-            let mut entry =
-                Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE, done: false };
+            let mut entry = Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE };
             if tail != NONE {
                 let tail = &mut self.slots[tail as usize];
                 entry.also = std::mem::replace(&mut tail.waiting, slot);
@@ -268,7 +293,10 @@ impl Jobs {
             self.slots.push(entry);
             self.written.push(slot);
         }
-        self.jobs.push(Job { from, to, duration, lane, waits, slots });
+        if waits == 0 {
+            self.first.push(job);
+        }
+        self.jobs.push(Job { from, to, lane, waits, slots });
     }
 
     /// What the round wrote is there for later rounds to wait for.
@@ -356,7 +384,7 @@ fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
         sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
     let bytes = sampled * stride as f64 + cells as f64 * 8.0;
-    if bytes <= MEMORY as f64 && cells < u64::from(u32::MAX) {
+    if bytes <= MEMORY as f64 && cells < u64::from(DONE) {
         return Ok(());
     }
     Err(too_large(bytes, costs))
@@ -374,7 +402,7 @@ pub(super) fn too_large(bytes: f64, costs: &Costs) -> Error {
 }
 
 /// Senders at which an estimate of memory looks.
-const SAMPLES: u64 = 256;
+const SAMPLES: u64 = 64;
 
 /// Whether what `place` sends may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {
