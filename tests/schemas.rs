@@ -36,6 +36,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::Profiles>("collcost/profiles/1"),
         schema::<report::ProfilesCheck>("collcost/profiles-check/1"),
         schema::<report::Sweep>("collcost/sweep/1"),
+        schema::<report::trace::Trace>("collcost/trace/1"),
     ])
 }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use super::config::settings;
 use super::profiles::find;
+use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::config::{Setting, Settings};
 use collcost::error::{Error, Result};
@@ -124,6 +125,29 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text: Option<&String>,
 ) -> Result<Option<T>> {
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
+}
+
+/// Tells sizes from algorithms among words such as `ring 1G`, and puts them into the slots of both.
+///
+/// # Errors
+/// A second algorithm or size.
+pub(super) fn sort_words(
+    registry: &Registry,
+    collective: Collective,
+    words: Vec<String>,
+    (algorithm, size): (&mut Option<String>, &mut Option<String>),
+) -> Result<()> {
+    for word in words {
+        let known = registry.find(collective, &word).is_ok();
+        // A name such as 2d-ring begins with a digit too.
+        let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
+        let slot = if !known && number { &mut *size } else { &mut *algorithm };
+        if let Some(other) = slot.replace(word) {
+            return Err(Error::input(format!("`{other}` is one too many"))
+                .mend("give one algorithm and one size"));
+        }
+    }
+    Ok(())
 }
 
 /// The bytes that `size` means where --size-is says what it counts.

@@ -13,6 +13,7 @@ mod list;
 mod man;
 mod profiles;
 mod terminal;
+mod trace;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -67,6 +68,8 @@ enum Verb {
     Crossover(crossover::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// Step by step: who sends what to whom, what ranks then hold
+    Trace(trace::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
     /// What is settled without flags, and who said so
@@ -185,6 +188,7 @@ impl Verb {
             Self::Barrier(args) => args.run(C::Barrier, out),
             Self::Crossover(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Trace(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

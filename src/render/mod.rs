@@ -10,6 +10,7 @@ pub mod profiles;
 pub mod sheet;
 pub mod sweep;
 pub mod table;
+pub mod trace;
 
 use std::io::{self, Write};
 

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod list;
 mod profiles;
 mod sweep;
+pub mod trace;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
