@@ -360,6 +360,7 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
             (Form::Paper, _) => "as-printed",
             (Form::Asymptotic, _) | (_, Guarantee::Asymptotic) => "asymptotic",
             (_, Guarantee::Equal) => "equal",
+            (_, Guarantee::EqualInRounds) => "equal-in-rounds",
             (_, Guarantee::UpperBound) => "upper-bound",
         }),
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),

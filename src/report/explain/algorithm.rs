@@ -702,6 +702,7 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
         fits: shape.ports.sends(needed) >= needed,
         guarantee: match algorithm.guarantee(shape) {
             Guarantee::Equal => "equal",
+            Guarantee::EqualInRounds => "equal-in-rounds",
             Guarantee::UpperBound => "upper-bound",
             Guarantee::Asymptotic => "asymptotic",
         },
