@@ -94,6 +94,19 @@ pub enum Guarantee {
     Asymptotic,
 }
 
+impl Guarantee {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::EqualInRounds => "equal-in-rounds",
+            Self::UpperBound => "upper-bound",
+            Self::Asymptotic => "asymptotic",
+        }
+    }
+}
+
 /// What the author of an algorithm writes.
 ///
 /// The generic methods make this trait unfit for `dyn`; every `ClosedForm` is an [`Algorithm`].
