@@ -33,8 +33,8 @@
 //! The two-tree broadcast puts tree 1 and its mirror (odd N) or its shift by one (even N) on
 //! ranks 1 … N − 1; rank 0 feeds both roots in turn. A rank has children in one of the trees
 //! only: two receipts and two sends a pair of segments, which two colours keep apart. At most
-//! 2(⌈lg N⌉ + P) messages of M/(2P) on one port (Sanders, Speck, Träff, Parallel Computing 35(12)
-//! 2009), so n_β tends to 1. On two ports nobody waits: at most ⌈lg N⌉ + P messages, but for
+//! 2(⌈lg N⌉ + P) − 1 messages of M/(2P) on one port (Sanders, Speck, Träff, Parallel Computing
+//! 35(12) 2009 state one more), so n_β tends to 1. On two ports nobody waits: at most ⌈lg N⌉ + P messages, but for
 //! N = 4, where both trees use one link.
 
 pub mod colouring;
@@ -188,8 +188,8 @@ impl ClosedForm for TwoTree {
         let slots = if feeds_both(&v.shape) {
             v.ceil_lg() + v.p.clone()
         } else {
-            let turns = F::int(i64::from(2 * turns(&v.shape)));
-            turns * (v.ceil_lg() + v.p.clone())
+            let both = F::int(2) * (v.ceil_lg() + v.p.clone());
+            F::int(turns(&v.shape).into()) * (both - F::int(1))
         };
         Cost::new(slots.clone(), slots / (F::int(2) * v.p.clone()))
     }
@@ -205,8 +205,14 @@ impl ClosedForm for TwoTree {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (levels, p) = (u64::from(ceil_lg(shape.ranks)), u64::from(shape.segments()));
         let slots =
-            if feeds_both(shape) { levels + p } else { 2 * u64::from(turns(shape)) * (levels + p) };
+            if feeds_both(shape) { levels + p } else { u64::from(turns(shape)) * (2 * (levels + p) - 1) };
         emit(Step::new(slots, Share::new(1_u32, 2 * p), Route::Tree));
+    }
+
+    /// As its source states it.
+    fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        let slots = F::int(2) * v.ceil_lg() + F::int(2) * v.p.clone();
+        Some(Cost::new(slots.clone(), slots / (F::int(2) * v.p.clone())))
     }
 
     fn is_pipelined(&self) -> bool {
