@@ -204,8 +204,11 @@ impl ClosedForm for TwoTree {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (levels, p) = (u64::from(ceil_lg(shape.ranks)), u64::from(shape.segments()));
-        let slots =
-            if feeds_both(shape) { levels + p } else { u64::from(turns(shape)) * (2 * (levels + p) - 1) };
+        let slots = if feeds_both(shape) {
+            levels + p
+        } else {
+            u64::from(turns(shape)) * (2 * (levels + p) - 1)
+        };
         emit(Step::new(slots, Share::new(1_u32, 2 * p), Route::Tree));
     }
 
