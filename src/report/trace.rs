@@ -423,7 +423,7 @@ impl Step {
             sent_bytes: 0.0,
             share_so_far: None,
             start_s: message.start.0,
-            end_s: message.end.0,
+            end_s: message.added.0,
             pattern: None,
             transfers: Vec::new(),
             state: None,
@@ -437,7 +437,7 @@ impl Step {
             self.ops.push(op);
         }
         self.start_s = self.start_s.min(message.start.0);
-        self.end_s = self.end_s.max(message.end.0);
+        self.end_s = self.end_s.max(message.added.0);
         self.transfers.push(Transfer {
             from: message.from.into(),
             to: message.to.into(),

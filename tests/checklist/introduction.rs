@@ -8,11 +8,11 @@ use collcost::Collective::{
 use collcost::algorithm::Registry;
 use collcost::bound::least_share;
 use collcost::crossover::Pipeline;
-use collcost::formula::{At, Relay, Shape, ceil_lg, floor_lg};
+use collcost::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
 use collcost::presets;
 use collcost::price::{Prepared, Price};
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
-use collcost::schedule::count;
+use collcost::schedule::{Endpoint, Frame, List, Op, Run, count, verify};
 use collcost::size_is::SizeIs;
 
 use super::{Ask, ask, batch, both, flat, flip, number, prints, same, switched};
@@ -618,6 +618,25 @@ fn row_003_76() {
 
 fn pat(n: u32, most: u32) -> Ask {
     ask("allgather", "pat", n).with(|p| p.aggregation = std::num::NonZeroU32::new(most))
+}
+
+/// PAT as its appendix draws it, one selected chunk a rank in each of ⌈lg N⌉ rounds: every rank
+/// ends with 4 chunks of 8.
+#[test]
+fn row_003_78() {
+    let n = 8;
+    let mut list = List::new(Frame::new(AllGather, n, n, 0));
+    for (round, distance) in [(0, 4), (1, 2), (2, 1)] {
+        for rank in 0..n {
+            let [from, to] = [rank, (rank + distance) % n].map(Endpoint::Rank);
+            list.push(round, from, to, Op::Copy, &[Run::one(rank)]);
+        }
+    }
+    let fault = verify(&list).unwrap_err();
+    assert_eq!(fault.to_string(), "at the end rank 0 does not hold chunk 1");
+    assert_eq!(count(&list, 1).max_received * 8, Rational::from_integer(3));
+    // What does work with one chunk a message takes N − 1 rounds.
+    assert_eq!(pat(n, 1).coefficients().0, 7.0);
 }
 
 /// PAT with full aggregation: ⌈lg N⌉α + (N − 1)/N·M/BW.

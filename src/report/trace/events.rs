@@ -89,8 +89,11 @@ pub struct Event {
     pub round: u64,
     /// When it starts.
     pub start_s: f64,
-    /// When it ends.
+    /// When it ends, and its ports are free.
     pub end_s: f64,
+    /// When the receiver has added it, where that takes time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub added_s: Option<f64>,
     /// The sender.
     pub from: End,
     /// The receiver.
@@ -112,6 +115,7 @@ impl Event {
             round: message.round,
             start_s: message.start.0,
             end_s: message.end.0,
+            added_s: Some(message.added.0).filter(|&added| added > message.end.0),
             from: message.from.into(),
             to: message.to.into(),
             chunks: message.runs.iter().flat_map(|run| run.chunks()).collect(),
