@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
+use super::Setup;
 use super::jobs::Message;
-use super::{Setup, is_fair};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Placement};
+use crate::fabric::{Discipline, Fabric, Placement};
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
 
@@ -68,7 +68,7 @@ impl Costs {
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
                 ports: tier.ports,
                 nics: tier.nics.map(NonZeroU32::get),
-                is_fair: is_fair(tier.discipline),
+                is_fair: tier.discipline == Discipline::Fair,
                 duplex: tier.duplex.0,
             });
         }

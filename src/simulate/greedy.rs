@@ -7,6 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use super::costs::Costs;
 use super::fluid::Fluid;
@@ -213,17 +214,21 @@ impl<'a> Engine<'a> {
                 }
                 let added = self.add(jobs, job, end);
                 makespan = makespan.max(added);
+                let slots = jobs.slots_of(job);
                 if added > until {
                     self.buffers.adding.push(Reverse((key(added), job)));
+                    // The sender's part is done.
+                    self.pass_on(jobs, slots.start..slots.start + jobs.sent, now, &release);
                 } else {
-                    self.pass_on(jobs, job, now, &release);
+                    self.pass_on(jobs, slots, now, &release);
                 }
             }
             while let Some(job) = due(&mut self.buffers.adding, until) {
-                self.pass_on(jobs, job, now, &release);
+                let slots = jobs.slots_of(job);
+                self.pass_on(jobs, slots.start + jobs.sent..slots.end, now, &release);
             }
             while let Some(job) = due(&mut self.buffers.through, until) {
-                self.pass_on(jobs, job, now, &release);
+                self.pass_on(jobs, jobs.slots_of(job), now, &release);
             }
             while let Some(job) = due(&mut self.buffers.later, until) {
                 self.buffers.candidates.push(Candidate::new(job, NONE));
@@ -321,11 +326,16 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Marks what a job wrote as written, and readies those that waited for it.
+    /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
     #[inline]
-    fn pass_on(&mut self, jobs: &mut Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
-        let through = self.is_cut_through(jobs, job);
-        for slot in jobs.slots_of(job) {
+    fn pass_on(
+        &mut self,
+        jobs: &mut Jobs,
+        slots: Range<usize>,
+        now: f64,
+        release: &impl Fn(u32, u32) -> f64,
+    ) {
+        for slot in slots {
             let cell = jobs.slots[slot].end();
             // Everything up to the first writer that is still at work has been written.
             while let Some(first) = jobs.slots.get(jobs.open[cell] as usize).copied() {
@@ -338,7 +348,7 @@ impl<'a> Engine<'a> {
                     let slot = jobs.slots[waiting as usize];
                     let waiter = slot.job;
                     waiting = slot.also;
-                    if through {
+                    if self.is_cut_through(jobs, first.job) {
                         let end = self.buffers.times[first.job as usize].end;
                         let least = end + self.costs.switch.0;
                         let entry = &mut self.buffers.least[waiter as usize];

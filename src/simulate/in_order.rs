@@ -109,7 +109,8 @@ fn may_hold(costs: &Costs) -> bool {
     costs.frame.turns || !costs.starts_apart()
 }
 
-fn pass(
+/// All messages in schedule order; nothing if one would have found a gap before.
+pub(super) fn pass(
     schedule: &dyn Schedule,
     costs: &Costs,
     space: &mut Space,

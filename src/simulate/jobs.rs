@@ -110,6 +110,8 @@ pub(super) struct Jobs {
     /// Those that wait for nothing.
     pub first: Vec<u32>,
     pub slots: Vec<Slot>,
+    /// How many slots of a job, its first, are the sender's.
+    pub sent: usize,
     /// By job, where rates change while messages are under way.
     pub terms: Vec<Terms>,
     /// By job, the seconds of the addition; empty where none takes time.
@@ -146,6 +148,7 @@ impl Jobs {
     /// No jobs yet, the resources of a machine, and `cells` cells.
     pub fn reset(&mut self, costs: &Costs, cells: usize) {
         self.clear();
+        self.sent = 0;
         for numbers in [&mut self.open, &mut self.tail] {
             numbers.clear();
             numbers.resize(cells, NONE);
@@ -340,6 +343,7 @@ impl Jobs {
             Cells::Places => costs.places(),
         };
         self.reset(costs, count);
+        self.sent = usize::from(cells == Cells::Places);
         let mut sends = Sends::default();
         for round in 0..costs.frame.rounds {
             for sender in senders(schedule) {

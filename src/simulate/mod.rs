@@ -43,7 +43,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
-use crate::fabric::{Discipline, Fabric};
+use crate::fabric::Fabric;
 use crate::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::schedule::{Endpoint, Op, Run, Schedule};
 use costs::Costs;
@@ -253,7 +253,5 @@ impl Simulator {
     }
 }
 
-/// Whether the tiers that `ranks` ranks use share their ports.
-fn is_fair(discipline: Discipline) -> bool {
-    discipline == Discipline::Fair
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! The ways of simulating against each other: what is right is what the events come to.
+
+use super::*;
+use crate::algorithm::Registry;
+use crate::formula::{Ports, Shape};
+use crate::quantity::{Bandwidth, SecondsPerByte};
+
+/// Every schedule of the registry for `n` ranks, in one segment and in three.
+fn schedules(n: u32) -> Vec<(String, Box<dyn Schedule>)> {
+    let mut found = Vec::new();
+    for algorithm in Registry::builtin().iter() {
+        for &collective in algorithm.meta().collectives {
+            for segments in [1, 3] {
+                let shape = Shape::new(collective, n).with_segments(segments);
+                if algorithm.applies(&shape).is_ok() {
+                    let name = format!("{} {shape:?}", algorithm.meta().id);
+                    found.extend(algorithm.schedule(&shape).map(|schedule| (name, schedule)));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn fabric(ports: Ports, gamma: f64) -> Fabric {
+    let link = crate::fabric::Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+    let mut fabric = Fabric::new(vec![crate::fabric::Tier { ports, ..link }]);
+    fabric.gamma = (gamma > 0.0).then_some(SecondsPerByte(gamma));
+    fabric
+}
+
+/// Starts and sizes of no pattern.
+fn setups(n: u32) -> impl Iterator<Item = Setup> {
+    (0..6_u64).map(move |seed| {
+        let mut state = seed * 77 + u64::from(n);
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as f64 / f64::from(1 << 30)
+        };
+        let mut setup = Setup::new(Volume(8.0 * next()));
+        if seed > 1 {
+            setup.trouble.starts = (0..n).map(|_| Seconds(10.0 * next())).collect();
+        }
+        if seed > 3 {
+            setup.trouble.slow_ranks = vec![(n / 2, Ratio(2.0))];
+        }
+        setup
+    })
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+#[test]
+fn in_order_is_event_by_event_wherever_it_holds() {
+    let (mut held, mut fell) = (0, 0);
+    let mut space = Space::default();
+    for n in 1..=12 {
+        for (name, schedule) in schedules(n) {
+            for (setup, gamma) in setups(n).flat_map(|s| [0.0, 0.3].map(|g| (s.clone(), g))) {
+                for ports in [Ports::ONE, Ports::Half(std::num::NonZeroU32::MIN)] {
+                    if schedule.frame().switches > 0 {
+                        continue;
+                    }
+                    let costs = Costs::new(&*schedule, &fabric(ports, gamma), &setup).unwrap();
+                    let Some(quick) = in_order::pass(&*schedule, &costs, &mut space, None) else {
+                        fell += 1;
+                        continue;
+                    };
+                    held += 1;
+                    let full = greedy::whole(&*schedule, &costs, Mode::Flow, &mut space, None);
+                    let full = full.unwrap();
+                    assert!(near(quick.makespan.0, full.makespan.0), "{name}\n{quick:?}\n{full:?}");
+                    assert_eq!((quick.messages, quick.rounds), (full.messages, full.rounds));
+                }
+            }
+        }
+    }
+    assert!(held > 2000 && fell > 2000, "{held} {fell}");
+}
+
+#[test]
+fn round_by_round_is_event_by_event() {
+    let mut space = Space::default();
+    for n in 1..=12 {
+        for (name, schedule) in schedules(n) {
+            for setup in setups(n) {
+                for ports in [Ports::ONE, Ports::full(2), Ports::Half(std::num::NonZeroU32::MIN)] {
+                    let costs = Costs::new(&*schedule, &fabric(ports, 0.3), &setup);
+                    // There is no switch in this machine.
+                    let Ok(costs) = costs else { continue };
+                    let mode = Mode::Local;
+                    let rounds = rounds::run(&*schedule, &costs, mode, &mut space, None).unwrap();
+                    let whole = greedy::whole(&*schedule, &costs, mode, &mut space, None).unwrap();
+                    assert!(near(rounds.makespan.0, whole.makespan.0), "{name} {ports}");
+                }
+            }
+        }
+    }
+}
