@@ -60,7 +60,9 @@ pub mod report;
 pub mod schedule;
 pub mod simulate;
 pub mod size_is;
+pub mod spell_out;
 pub mod topology;
+pub mod trial;
 pub mod what_if;
 
 pub use collective::Collective;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
@@ -96,7 +96,9 @@ impl Args {
                 .map_err(|e| e.at(place));
         };
         let registry = Registry::builtin();
-        self.sort_words(&registry, collective)?;
+        let words = std::mem::take(&mut self.words);
+        sort_words(words, &registry, collective, &mut self.algorithm, &mut self.size)
+            .map_err(|e| e.at(place.clone()))?;
         let sized = self.size.is_some();
         let Some(name) = self.algorithm.take() else {
             let query = self.query(collective)?;
@@ -121,22 +123,6 @@ impl Args {
             )),
             false => place(error),
         })
-    }
-
-    /// Tells sizes from algorithms among the words: `allreduce 1G`, `allreduce ring 1G`.
-    fn sort_words(&mut self, registry: &Registry, collective: Collective) -> Result<()> {
-        for word in std::mem::take(&mut self.words) {
-            let known = registry.find(collective, &word).is_ok();
-            // A name such as 2d-ring begins with a digit too.
-            let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
-            let slot = if !known && number { &mut self.size } else { &mut self.algorithm };
-            if let Some(other) = slot.replace(word) {
-                return Err(Error::input(format!("`{other}` is one too many"))
-                    .at(format!("explain {}", self.what))
-                    .mend("give one algorithm and one size"));
-            }
-        }
-        Ok(())
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use super::config::settings;
 use super::profiles::find;
+use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::config::{Setting, Settings};
 use collcost::error::{Error, Result};
@@ -126,6 +127,27 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
+/// Tells sizes from algorithms among the words: `allreduce 1G`, `allreduce ring 1G`.
+pub(super) fn sort_words(
+    words: Vec<String>,
+    registry: &Registry,
+    collective: Collective,
+    algorithm: &mut Option<String>,
+    size: &mut Option<String>,
+) -> Result<()> {
+    for word in words {
+        let known = registry.find(collective, &word).is_ok();
+        // A name such as 2d-ring begins with a digit too.
+        let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
+        let slot = if !known && number { &mut *size } else { &mut *algorithm };
+        if let Some(other) = slot.replace(word) {
+            return Err(Error::input(format!("`{other}` is one too many"))
+                .mend("give one algorithm and one size"));
+        }
+    }
+    Ok(())
+}
+
 /// The bytes that `size` means where --size-is says what it counts.
 pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> Result<Bytes> {
     let counts: SizeIs = value("--size-is", size_is)?.unwrap_or_default();
@@ -154,7 +176,7 @@ pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Opt
 }
 
 /// A finite number above 0.
-fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
+pub(super) fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
     let Some(text) = text else { return Ok(None) };
     match text.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Some(Ratio(x))),
@@ -217,6 +239,18 @@ impl RankFlags {
     /// N where it is given.
     pub(super) fn count(&self) -> Result<Option<NonZeroU32>> {
         count("--n", "ranks", self.n.as_ref())
+    }
+
+    /// The same for the `n` ranks of a schedule from `file`.
+    pub(super) fn for_ranks(self, n: u32, file: &str) -> Result<Self> {
+        match self.count()? {
+            Some(asked) if asked.get() != n => {
+                Err(Error::input(format!("the schedule has {n} ranks, not {asked}"))
+                    .at(format!("--n {asked} --schedule {file}"))
+                    .mend("leave out --n"))
+            }
+            _ => Ok(Self { n: Some(n.to_string()), ..self }),
+        }
     }
 
     /// The same over that many nodes.

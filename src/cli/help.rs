@@ -41,13 +41,14 @@ const GROUPS: &[(&str, &[&str])] = &[
             "sendrecv",
             "barrier",
             "explain",
+            "simulate",
             "convert",
             "batch",
         ],
     ),
     ("Choose", &["crossover", "list"]),
     ("Measure", &["profiles"]),
-    ("Check", &["config"]),
+    ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];
 

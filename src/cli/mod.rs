@@ -12,7 +12,9 @@ mod help;
 mod list;
 mod man;
 mod profiles;
+mod simulate;
 mod terminal;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -65,8 +67,12 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
+    /// A schedule played out: makespan, path, utilisation, closed form, bound
+    Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// Schedules against what their collectives promise, and against closed forms
+    Verify(verify::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
     /// What is settled without flags, and who said so
@@ -184,7 +190,9 @@ impl Verb {
             Self::Sendrecv(args) => args.run(C::SendRecv, out),
             Self::Barrier(args) => args.run(C::Barrier, out),
             Self::Crossover(args) => args.run(out),
+            Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Verify(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

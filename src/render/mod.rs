@@ -8,8 +8,10 @@ pub mod explain;
 pub mod list;
 pub mod profiles;
 pub mod sheet;
+pub mod simulate;
 pub mod sweep;
 pub mod table;
+pub mod verify;
 
 use std::io::{self, Write};
 

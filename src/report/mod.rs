@@ -9,7 +9,9 @@ mod crossover;
 pub mod explain;
 pub mod list;
 mod profiles;
+pub mod simulate;
 mod sweep;
+pub mod verify;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};

@@ -1,0 +1,218 @@
+//! `collcost simulate`: a schedule played out message by message.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value};
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::fabric::Discipline;
+use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::query::Query;
+use collcost::render;
+use collcost::report::simulate::{Ask, Plan, simulate};
+use collcost::simulate::{Mode, Trouble};
+use collcost::spell_out::spell_out;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective, such as allreduce
+    #[arg(default_value = "allreduce")]
+    collective: String,
+    /// An algorithm of the collective, and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The algorithm as an option; without any the take, the fastest that is shipped
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// The size as an option
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// The rank that has or gets the data
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    root: Option<String>,
+    #[command(flatten)]
+    timing: TimingFlags,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+// When messages may start, and what goes wrong.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Timing")]
+struct TimingFlags {
+    /// sync (a barrier a round), local (a rank's own rounds) or flow (data alone); all without it
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// When a rank starts, such as 3=20us; repeatable
+    #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true)]
+    start: Vec<String>,
+    /// Ranks start one after the other, rank r at r/N of this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "start")]
+    skew: Option<String>,
+    /// A rank whose messages take so many times as long, such as 3=1.5; repeatable
+    #[arg(long, value_name = "RANK=X", allow_hyphen_values = true)]
+    slow_rank: Vec<String>,
+    /// A directed link over which they do, such as 0-1=2; repeatable
+    #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true)]
+    slow_link: Vec<String>,
+    /// How messages share a port: serial (one after the other) or fair (all at once)
+    #[arg(long, value_name = "HOW")]
+    discipline: Option<String>,
+    /// The rate each way of an exchange over the rate one way, from 0.5 to 1
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    duplex_factor: Option<String>,
+}
+
+impl Args {
+    pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let place = format!("simulate {}", self.collective);
+        let collective: Collective =
+            self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
+        let registry = Registry::builtin();
+        let words = std::mem::take(&mut self.words);
+        sort_words(words, &registry, collective, &mut self.algorithm, &mut self.size)
+            .map_err(|e| e.at(place.clone()))?;
+        let query = self.query(collective)?;
+        let ask = self.timing.ask(query.shape.ranks)?;
+        let root = self.root.as_ref().map(|text| rank("--root", text, text)).transpose()?;
+        let spelled = spell_out(&registry, &query, self.algorithm.as_deref(), root);
+        let plan = Plan::from(spelled.map_err(|e| e.at(self.asked(&query)))?);
+        let mut report = simulate(&query, &plan, &ask).map_err(|e| e.at(self.asked(&query)))?;
+        if self.ranks.is_silent() {
+            let n = query.shape.ranks;
+            report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
+        }
+        match format(self.format, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            Format::Table => render::simulate::simulation(out, &report, look())?,
+        }
+        Ok(())
+    }
+
+    fn query(&self, collective: Collective) -> Result<Query> {
+        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        if size.is_none() && collective != Collective::Barrier {
+            return Err(Error::input("how many bytes?")
+                .at(format!("simulate {}", collective.id()))
+                .mend("give a size, such as 16MiB"));
+        }
+        let size = size.unwrap_or_default();
+        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
+        self.timing.share_ports(&mut query)?;
+        Ok(query)
+    }
+
+    /// What was asked, for errors.
+    fn asked(&self, query: &Query) -> String {
+        let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
+        format!("simulate {}{name}, {} ranks", self.collective, query.shape.ranks)
+    }
+}
+
+impl TimingFlags {
+    fn ask(&self, ranks: u32) -> Result<Ask> {
+        let mode: Option<Mode> = value("--mode", self.mode.as_ref())?;
+        let there = |flag: &str, text: &str, number: &str| {
+            let rank = rank(flag, text, number)?;
+            if rank < ranks {
+                return Ok(rank);
+            }
+            Err(Error::input(format!("there is no rank {rank}"))
+                .at(format!("{flag} {text}"))
+                .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
+        };
+        let mut trouble = Trouble::default();
+        for text in &self.start {
+            let (number, time) = pair("--start", text, "3=20us")?;
+            let rank = there("--start", text, number)? as usize;
+            let time: Seconds = time.parse().map_err(|e: Error| e.at(format!("--start {text}")))?;
+            trouble.starts.resize(trouble.starts.len().max(rank + 1), Seconds(0.0));
+            trouble.starts[rank] = time;
+        }
+        if let Some(Seconds(skew)) = value("--skew", self.skew.as_ref())? {
+            let share = |rank: u32| Seconds(skew * f64::from(rank) / f64::from(ranks));
+            trouble.starts = (0..ranks).map(share).collect();
+        }
+        for text in &self.slow_rank {
+            let (number, times) = pair("--slow-rank", text, "3=1.5")?;
+            let rank = there("--slow-rank", text, number)?;
+            trouble.slow_ranks.push((rank, factor("--slow-rank", text, times)?));
+        }
+        for text in &self.slow_link {
+            let (link, times) = pair("--slow-link", text, "0-1=2")?;
+            let (from, to) =
+                link.split_once('-').ok_or_else(|| no_pair("--slow-link", text, "0-1=2"))?;
+            let (from, to) = (there("--slow-link", text, from)?, there("--slow-link", text, to)?);
+            trouble.slow_links.push((from, to, factor("--slow-link", text, times)?));
+        }
+        Ok(Ask { mode, trouble })
+    }
+
+    /// Puts in how ports are shared.
+    fn share_ports(&self, query: &mut Query) -> Result<()> {
+        let discipline = match self.discipline.as_deref() {
+            None => None,
+            Some("serial") => Some(Discipline::Serial),
+            Some("fair") => Some(Discipline::Fair),
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` is no way to share a port"))
+                    .at(format!("--discipline {other}"))
+                    .mend("write serial or fair"));
+            }
+        };
+        let duplex = ratio("--duplex-factor", self.duplex_factor.as_ref())?;
+        if let Some(Ratio(factor)) = duplex.filter(|d| !(0.5..=1.0).contains(&d.0)) {
+            return Err(Error::input(format!("{factor} is no duplex factor"))
+                .at(format!("--duplex-factor {factor}"))
+                .mend("write a number from 0.5, one way at a time, to 1, both at full rate"));
+        }
+        for tier in &mut query.machine.fabric.tiers {
+            tier.discipline = discipline.unwrap_or(tier.discipline);
+            tier.duplex = duplex.unwrap_or(tier.duplex);
+        }
+        Ok(())
+    }
+}
+
+/// Both sides of `text`, which should look like `such`.
+fn pair<'a>(flag: &str, text: &'a str, such: &str) -> Result<(&'a str, &'a str)> {
+    text.split_once('=').ok_or_else(|| no_pair(flag, text, such))
+}
+
+fn no_pair(flag: &str, text: &str, such: &str) -> Error {
+    Error::input(format!("`{text}` says too little"))
+        .at(format!("{flag} {text}"))
+        .mend(format!("write it as {such}"))
+}
+
+fn rank(flag: &str, text: &str, number: &str) -> Result<u32> {
+    number.trim().parse().map_err(|_| {
+        Error::input(format!("`{number}` is no rank"))
+            .at(format!("{flag} {text}"))
+            .mend("ranks are whole numbers from 0 on")
+    })
+}
+
+fn factor(flag: &str, text: &str, times: &str) -> Result<Ratio> {
+    match times.trim().parse::<f64>() {
+        Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
+        _ => Err(Error::input(format!("`{times}` is no number above 0"))
+            .at(format!("{flag} {text}"))
+            .mend("write how many times as long messages take, such as 1.5")),
+    }
+}

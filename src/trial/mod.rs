@@ -1,0 +1,204 @@
+//! An algorithm tried: its schedules verified over ranks and parameters, and its closed form held
+//! against what the messages take.
+
+mod shapes;
+
+use crate::algorithm::{Algorithm, Guarantee};
+use crate::collective::Collective;
+use crate::error::Result;
+use crate::fabric::{Fabric, Switch, Tier};
+use crate::formula::{Ports, Shape};
+use crate::price::Prepared;
+use crate::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+use crate::schedule::combine::Relabel;
+use crate::schedule::{Fault, Layout, Schedule, Sends, senders, verify};
+use crate::simulate::{Setup, simulate};
+use shapes::Settings;
+
+/// What came of trying one algorithm for one collective.
+#[derive(Debug, Clone, Default)]
+pub struct Trial {
+    /// Schedules verified: a number of ranks, a setting of the parameters, a root.
+    pub schedules: u64,
+    /// Messages in them.
+    pub transfers: u64,
+    /// The first that does not do what its collective promises.
+    pub fault: Option<(Case, Fault)>,
+    /// Comparisons of the closed form, by what it promises.
+    pub compared: Compared,
+    /// The first where the closed form breaks its promise.
+    pub broken: Option<Broken>,
+}
+
+/// Which schedule it was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Case {
+    /// Ranks, ports and parameters.
+    pub shape: Shape,
+    /// The root.
+    pub root: u32,
+}
+
+/// How many closed forms were compared with mode flow, by what they promise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// The time of the schedule.
+    pub equal: u64,
+    /// At least that.
+    pub upper_bound: u64,
+    /// That in the limit, which is not checked.
+    pub asymptotic: u64,
+}
+
+/// A closed form that is not what it promises.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Broken {
+    /// For which ranks, ports and parameters.
+    pub shape: Shape,
+    /// M/BW over α.
+    pub size_over_alpha: f64,
+    /// What it promises.
+    pub guarantee: Guarantee,
+    /// What it says, in α.
+    pub form: Seconds,
+    /// What the messages take.
+    pub makespan: Seconds,
+}
+
+impl Trial {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.fault.is_none() && self.broken.is_none()
+    }
+}
+
+/// Tries `algorithm` over `ranks` and, where it is pipelined, `segments`, and everything else that
+/// changes its schedule; with rank 0 and the last one as roots. Up to [`COMPARED`] ranks its
+/// closed form is compared with the makespan in mode flow.
+///
+/// # Errors
+/// A closed form that cannot be priced although it applies.
+pub fn try_out(
+    algorithm: &'static dyn Algorithm,
+    collective: Collective,
+    ranks: &[u32],
+    segments: &[u32],
+) -> Result<Trial> {
+    let settings = Settings::new(algorithm, collective);
+    let segments = if algorithm.is_pipelined() { segments } else { &[0] };
+    let mut trial = Trial::default();
+    for &n in ranks {
+        for shape in settings.of(n) {
+            for &p in segments {
+                trial.one(algorithm, shape.with_segments(p))?;
+            }
+        }
+    }
+    Ok(trial)
+}
+
+/// Up to so many ranks closed forms are compared: beyond, that takes longer than verifying.
+pub const COMPARED: u32 = 17;
+
+/// M/BW over α, a message of a ring of eight: where latency decides, and where data do.
+const SIZES: [f64; 2] = [0.5, 64.0];
+
+impl Trial {
+    fn one(&mut self, algorithm: &dyn Algorithm, shape: Shape) -> Result<()> {
+        let Some(schedule) = algorithm.schedule(&shape) else { return Ok(()) };
+        let transfers = count(&*schedule);
+        let last = shape.ranks.saturating_sub(1);
+        let moves = shape.collective.has_root() && schedule.frame().layout == Layout::Shared;
+        self.check(&*schedule, shape, 0, transfers);
+        if moves && last > 0 {
+            self.check(&Relabel::new(&*schedule, last), shape, last, transfers);
+        }
+        if shape.ranks <= COMPARED {
+            self.compare(algorithm, shape)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, schedule: &dyn Schedule, shape: Shape, root: u32, transfers: u64) {
+        self.schedules += 1;
+        self.transfers += transfers;
+        if let Err(fault) = verify(schedule) {
+            self.fault.get_or_insert((Case { shape, root }, fault));
+        }
+    }
+
+    /// The closed form under several ports against what the messages take under them.
+    fn compare(&mut self, algorithm: &dyn Algorithm, shape: Shape) -> Result<()> {
+        let [full, half] = [Ports::full(2), Ports::Half(std::num::NonZeroU32::MIN)];
+        for ports in [shape.ports, full, half, Ports::Unbounded] {
+            let shape = shape.with_ports(ports);
+            if algorithm.applies(&shape).is_err() {
+                continue;
+            }
+            let Some(schedule) = algorithm.schedule(&shape) else { continue };
+            let guarantee = algorithm.guarantee(&shape);
+            match guarantee {
+                Guarantee::Equal => self.compared.equal += 1,
+                Guarantee::UpperBound => self.compared.upper_bound += 1,
+                Guarantee::Asymptotic => {
+                    self.compared.asymptotic += 1;
+                    continue;
+                }
+            }
+            let fabric = alike(ports);
+            let prepared = Prepared::new(algorithm, &shape, &fabric)?;
+            for size in SIZES {
+                let form = prepared.time(Volume(size));
+                let makespan = simulate(&*schedule, &fabric, &Setup::new(Volume(size)))?.makespan;
+                if !holds(guarantee, form, makespan) {
+                    self.broken.get_or_insert(Broken {
+                        shape,
+                        size_over_alpha: size,
+                        guarantee,
+                        form,
+                        makespan,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Links that are all alike, with figures of which no sum is another by chance.
+///
+/// Without γ at half duplex: there closed forms count what both neighbours add as one addition,
+/// while in a simulation each holds the port.
+fn alike(ports: Ports) -> Fabric {
+    let switch =
+        Switch { alpha: Some(Seconds(0.310_7)), bandwidth: None, multicast: true, alu: true };
+    let link = Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+    let tier = Tier { ports, switch: Some(switch), ..link };
+    let gamma = (!ports.is_half()).then_some(SecondsPerByte(0.170_3));
+    Fabric { gamma, ..Fabric::new(vec![tier]) }
+}
+
+/// By how much, relative, sums in another order may differ.
+const SAME: f64 = 1e-9;
+
+fn holds(guarantee: Guarantee, Seconds(form): Seconds, Seconds(makespan): Seconds) -> bool {
+    match guarantee {
+        Guarantee::Equal => (form - makespan).abs() <= SAME * form,
+        Guarantee::UpperBound => makespan <= form * (1.0 + SAME),
+        Guarantee::Asymptotic => true,
+    }
+}
+
+fn count(schedule: &dyn Schedule) -> u64 {
+    let mut sends = Sends::default();
+    let mut messages = 0;
+    for round in 0..schedule.rounds() {
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            messages += sends.len() as u64;
+        }
+    }
+    messages
+}
