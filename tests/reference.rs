@@ -76,10 +76,25 @@ fn question(row: &Value) -> String {
     format!(r#"{{"algorithm":{algorithm},"n":{n},"params":"{}"}}"#, params.join(";"))
 }
 
+/// Schedules whose messages are laid into rounds by a colouring found by search: ours is another
+/// one, so each message may be in another round. There are as many rounds in which somebody sends,
+/// or fewer; empty ones take no time.
+const COLOURED: [&str; 2] = ["dbt_colored_ar", "tree_colored_ar"];
+
+/// Whether all messages are the same, in no more rounds.
+fn is_another_layout(expected: &Rounds, found: &Rounds) -> bool {
+    let messages = |rounds: &Rounds| {
+        let mut all: Vec<_> = rounds.values().flatten().copied().collect();
+        all.sort_unstable();
+        all
+    };
+    messages(expected) == messages(found) && found.len() <= expected.len()
+}
+
 #[test]
 fn every_schedule_sends_what_the_reference_sends() {
     let mut batch = Batch::default();
-    let (mut same, mut faults) = (0, Vec::new());
+    let (mut same, mut other, mut faults) = (0, 0, Vec::new());
     for row in rows() {
         let question = question(&row);
         let schedule = match batch.schedule(&question) {
@@ -93,11 +108,15 @@ fn every_schedule_sends_what_the_reference_sends() {
         // Rounds may start at 1 or leave gaps.
         if expected.values().eq(found.values()) {
             same += 1;
+        } else if COLOURED.iter().any(|&name| row["algorithm"] == name)
+            && is_another_layout(&expected, &found)
+        {
+            other += 1;
         } else {
             faults.push(format!("{question}:\n  want {expected:?}\n  have {found:?}"));
         }
     }
-    let all = same + faults.len();
+    let all = same + other + faults.len();
     assert!(faults.is_empty(), "{same} of {all} agree\n{}", faults.join("\n"));
-    assert_eq!(all, 560);
+    assert_eq!((same, other), (539, 21));
 }

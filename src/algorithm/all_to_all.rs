@@ -22,11 +22,15 @@
 //!
 //! Through a switch: h_sw·α_sw + (N − 1)/N·M/BW; only the latency collapses (K12).
 
+mod schedule;
+
+use self::schedule::{Order, Posted, Relayed};
 use super::in_network::{hops, switch_steps};
 use super::rounds::{exchange_turns, is_one_half, lanes, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllToAll;
 use crate::formula::{At, Cost, Field, Ports, Relay as Style, Shape, Tie};
+use crate::schedule::Schedule;
 
 /// The all-to-all algorithms that are not Bruck's.
 pub static FAMILY: &[&dyn Algorithm] = &[&Pairwise, &PairwiseXor, &Direct, &Relay, &Hardware];
@@ -77,6 +81,10 @@ impl ClosedForm for Pairwise {
             repeat(step, shift_turns(shape), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::Shifts)?))
+    }
 }
 
 /// The same in pairs.
@@ -122,6 +130,10 @@ impl ClosedForm for PairwiseXor {
             let step = Step::new(1_u32, Share::new(1_u32, n), Route::Xor(t));
             repeat(step, exchange_turns(shape), emit);
         }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::Pairs)?))
     }
 }
 
@@ -185,6 +197,10 @@ impl ClosedForm for Direct {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::AtOnce)?))
     }
 }
 
@@ -269,6 +285,11 @@ impl ClosedForm for Relay {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         if shape.ranks > 2 { 2 } else { 1 }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let params = &shape.params;
+        Some(Box::new(Relayed::new(shape.ranks, params.relay, params.tie)?))
     }
 }
 

@@ -11,10 +11,11 @@
 //! ⌈lg N⌉·α on any full-duplex ports (Hensgen, Finkel, Manber, IJPP 17(1) 1988). On one half-duplex port all-to-one takes no longer (a rank
 //! only waits for one thing at a time), the others ×3 at most.
 
-use super::rounds::{lanes, repeat, shift_turns};
+use super::rounds::{lanes, on, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::Barrier;
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The barriers.
 pub static FAMILY: &[&dyn Algorithm] = &[&Dissemination, &AllToAll, &AllToOne];
@@ -74,6 +75,10 @@ impl ClosedForm for Dissemination {
             repeat(step, shift_turns(shape), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Signals { ranks: shape.ranks, pattern: Pattern::Doubling }))
+    }
 }
 
 /// Everybody signals everybody.
@@ -120,6 +125,10 @@ impl ClosedForm for AllToAll {
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Signals { ranks: shape.ranks, pattern: Pattern::All }))
+    }
 }
 
 /// Everybody signals one rank, which answers.
@@ -164,5 +173,54 @@ impl ClosedForm for AllToOne {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Signals { ranks: shape.ranks, pattern: Pattern::Root }))
+    }
+}
+
+/// Signals that tell what the sender has heard.
+#[derive(Debug, Clone, Copy)]
+struct Signals {
+    ranks: u32,
+    pattern: Pattern,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    /// In round k to the rank 2^k further on.
+    Doubling,
+    /// To all others at once.
+    All,
+    /// To rank 0, then from it.
+    Root,
+}
+
+impl Schedule for Signals {
+    fn frame(&self) -> Frame {
+        let rounds = match self.pattern {
+            _ if self.ranks <= 1 => 0,
+            Pattern::Doubling => ceil_lg(self.ranks).into(),
+            Pattern::All => 1,
+            Pattern::Root => 2,
+        };
+        let frame = Frame::new(Barrier, self.ranks, 1, rounds);
+        if self.pattern == Pattern::Root { frame } else { frame.turning() }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let mut signal = |to| out.push(Endpoint::Rank(to), Op::Or, [Run::one(0)]);
+        match (self.pattern, round, rank) {
+            (Pattern::Doubling, ..) => signal(on(rank, 1 << round, self.ranks)),
+            (Pattern::All, ..) => {
+                (1..self.ranks).for_each(|offset| signal(on(rank, offset, self.ranks)));
+            }
+            (Pattern::Root, 0, 0) => {}
+            (Pattern::Root, 0, _) => signal(0),
+            (Pattern::Root, _, 0) => (1..self.ranks).for_each(signal),
+            (Pattern::Root, ..) => {}
+        }
     }
 }

@@ -24,9 +24,11 @@
 //! the arc's cost, on two ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the
 //! notes on the textbooks). [`Form::Paper`](crate::formula::Form::Paper) gives the print.
 
+use super::rounds::{back, gather_schedule, on};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Ports, Shape};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 
 /// The rings in both directions.
 pub static FAMILY: &[&dyn Algorithm] = &[&Split, &Arc];
@@ -73,6 +75,11 @@ impl ClosedForm for Split {
 
     fn ports_needed(&self, _: &Shape) -> u32 {
         2
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let halves = shape.ranks.checked_mul(2)?;
+        Some(Box::new(Opposite { ranks: shape.ranks, halves }))
     }
 }
 
@@ -142,6 +149,13 @@ impl ClosedForm for Arc {
     fn ports_needed(&self, _: &Shape) -> u32 {
         2
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        // The farthest rank gets half of a chunk from each side.
+        let pieces = if shape.ranks.is_multiple_of(2) { 2 } else { 1 };
+        shape.ranks.checked_mul(pieces)?;
+        Some(gather_schedule(shape, HalfWay { ranks: shape.ranks, pieces }))
+    }
 }
 
 /// How often the ring is gone round: twice by an all-reduce.
@@ -185,5 +199,59 @@ fn both_ways(shape: &Shape, steps: u64, share: Share, adds: bool, emit: &mut dyn
     emit(Step { count: 2 * steps, ..step }.reducing());
     if messages > 2 {
         emit(Step { count: (messages - 2) * steps, ..step });
+    }
+}
+
+/// The split: in round t rank i sends the first half of chunk i − t right and the second half of
+/// chunk i + t left; N − 1 rounds add, N − 1 store.
+#[derive(Debug, Clone, Copy)]
+struct Opposite {
+    ranks: u32,
+    /// 2N: halves 2c and 2c + 1 are those of chunk c.
+    halves: u32,
+}
+
+impl Schedule for Opposite {
+    fn frame(&self) -> Frame {
+        let rounds = 2 * u64::from(self.ranks).saturating_sub(1);
+        Frame::new(AllReduce, self.ranks, self.halves, rounds).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let op = if round + 1 < n.into() { Op::Reduce } else { Op::Copy };
+        let gone = modulo(round, n);
+        let first = Run::one(2 * back(rank, gone, n));
+        let second = Run::one(2 * on(rank, gone, n) + 1);
+        out.push(Endpoint::Rank(on(rank, 1, n)), op, [first]);
+        out.push(Endpoint::Rank(back(rank, 1, n)), op, [second]);
+    }
+}
+
+/// The arc's all-gather: in round t rank i sends chunk i − t right and chunk i + t left.
+#[derive(Debug, Clone, Copy)]
+struct HalfWay {
+    ranks: u32,
+    /// The parts of a chunk: 2 where the last round sends but one of them each way.
+    pieces: u32,
+}
+
+impl Schedule for HalfWay {
+    fn frame(&self) -> Frame {
+        let rounds = u64::from(self.ranks / 2);
+        Frame::new(AllGather, self.ranks, self.ranks * self.pieces, rounds).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let (n, pieces) = (self.ranks, self.pieces);
+        let gone = modulo(round, n);
+        let meets = pieces == 2 && 2 * (round + 1) == u64::from(n);
+        let len = if meets { 1 } else { pieces };
+        let right = Run { start: back(rank, gone, n) * pieces, len };
+        let left = Run { start: on(rank, gone, n) * pieces + (pieces - len), len };
+        out.push(Endpoint::Rank(on(rank, 1, n)), Op::Copy, [right]);
+        out.push(Endpoint::Rank(back(rank, 1, n)), Op::Copy, [left]);
     }
 }

@@ -15,12 +15,15 @@
 //! other N. One half-duplex port takes no longer in the trees and ×2 in the butterflies.
 
 use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half, repeat};
-use super::swing::{distance, gather_rounds};
+use super::swing::{self, distance, gather_rounds};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
 };
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::Schedule;
+
+mod schedule;
 
 /// Bine trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&Bine];
@@ -104,5 +107,15 @@ impl ClosedForm for Bine {
             }),
             _ => gather_steps(shape, &gather, exchange_turns(shape), emit),
         }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(match shape.collective {
+            AllReduce | AllGather | ReduceScatter => {
+                Box::new(swing::schedule::Shares::new(shape.collective, shape.ranks))
+            }
+            AllToAll => Box::new(schedule::Exchange::new(shape.ranks)),
+            _ => Box::new(schedule::Tree::new(shape.collective, shape.ranks)),
+        })
     }
 }

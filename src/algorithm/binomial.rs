@@ -51,7 +51,8 @@ impl ClosedForm for Tree {
             v.p.clone() * v.ceil_lg()
         };
         let volume = slots.clone() / v.p.clone();
-        let gamma = if v.shape.collective.reduces() { volume.clone() } else { F::int(0) };
+        // The root adds what each of its ⌈lg N⌉ children sends, whatever its ports.
+        let gamma = if v.shape.collective.reduces() { v.ceil_lg() } else { F::int(0) };
         Cost::new(slots, volume).reducing(gamma)
     }
 
@@ -71,14 +72,18 @@ impl ClosedForm for Tree {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let p = shape.segments();
-        let mut step = |count: u32, route: Route| {
+        let mut step = |count: u32, route: Route, added: u32| {
             let step = Step::new(count, Share::new(1_u32, p), route);
-            emit(if shape.collective.reduces() { step.reducing() } else { step });
+            let reduces = shape.collective.reduces() && added > 0;
+            let reduced = if reduces { Share::new(added, p) } else { Share::NONE };
+            emit(Step { reduced, ..step });
         };
         if serves_all(shape) {
-            step(floor_lg(shape.ranks) + p - 1, all_edges(shape));
+            // The pipeline fills, then a segment of every child comes in each step.
+            step(floor_lg(shape.ranks) - 1, all_edges(shape), 0);
+            step(p, all_edges(shape), ceil_lg(shape.ranks));
         } else {
-            (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k)));
+            (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k), 1));
         }
     }
 

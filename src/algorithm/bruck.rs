@@ -20,10 +20,13 @@
 //! Exact on one full-duplex port. Further ports let rounds overlap that share no block, so the
 //! form is an upper bound there. One half-duplex port: ×3 at most.
 
-use super::rounds::{gather_cost, gather_sent, gather_steps, repeat, shift_turns};
+use super::rounds::{
+    back, gather_cost, gather_schedule, gather_sent, gather_steps, on, repeat, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllGather, AllToAll, ReduceScatter};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// Bruck's algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[&Exchange, &Gather];
@@ -102,6 +105,12 @@ impl ClosedForm for Exchange {
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(Cost::new(v.ceil_lg(), v.ceil_lg() / F::int(2)))
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        // Blocks are numbered in a u32.
+        shape.ranks.checked_mul(shape.ranks)?;
+        Some(Box::new(Offsets { ranks: shape.ranks }))
+    }
 }
 
 /// The all-gather, and the reduce-scatter that is its reversal.
@@ -139,6 +148,10 @@ impl ClosedForm for Gather {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, Doubling::backwards(shape.ranks)))
+    }
 }
 
 /// The all-gather's rounds, of chunks of M/N.
@@ -148,4 +161,65 @@ pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
         Step::new(1_u32, Share::new(d.min(n - d), n), Route::Offset(d))
     };
     (0..ceil_lg(n)).map(round).collect()
+}
+
+/// The all-to-all: a block of offset j has come as far as the bits of j below b say.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    ranks: u32,
+}
+
+impl Schedule for Offsets {
+    fn frame(&self) -> Frame {
+        Frame::new(AllToAll, self.ranks, self.ranks, ceil_lg(self.ranks).into()).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let bit = 1_u32 << round;
+        let blocks = (0..bit).flat_map(|come| {
+            let source = back(rank, come, n);
+            let offsets = (come + bit..n).step_by(2 * bit as usize);
+            offsets.map(move |offset| Run::one(source * n + on(source, offset, n)))
+        });
+        out.push(Endpoint::Rank(on(rank, bit, n)), Op::Copy, blocks);
+    }
+}
+
+/// The all-gather: in round b every rank sends the chunks nearest to its own, 2^b ranks far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Doubling {
+    ranks: u32,
+    onwards: bool,
+}
+
+impl Doubling {
+    /// Its own chunk and those behind it, 2^b ranks back: Bruck's.
+    pub(super) fn backwards(ranks: u32) -> Self {
+        Self { ranks, onwards: false }
+    }
+
+    /// Its own chunk and those before it, 2^b ranks on.
+    pub(super) fn onwards(ranks: u32) -> Self {
+        Self { ranks, onwards: true }
+    }
+}
+
+impl Schedule for Doubling {
+    fn frame(&self) -> Frame {
+        Frame::new(AllGather, self.ranks, self.ranks, ceil_lg(self.ranks).into()).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let distance = 1_u32 << round;
+        let chunks = distance.min(n - distance);
+        let (to, first) = match self.onwards {
+            true => (on(rank, distance, n), back(rank, chunks - 1, n)),
+            false => (back(rank, distance, n), rank),
+        };
+        out.push(Endpoint::Rank(to), Op::Copy, Run::around(first, chunks, n));
+    }
 }

@@ -22,11 +22,18 @@
 //! further ports rounds may overlap: upper bounds. One half-duplex port: ×3 at most, ×2 for the
 //! hypercube's pairs.
 
-use super::bruck::gather_rounds;
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat, shift_turns};
+mod pipeline;
+
+use super::bruck::{Doubling, gather_rounds};
+use super::rounds::{
+    exchange_turns, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::Schedule;
+use crate::schedule::combine::Then;
+use pipeline::{Blocks, Hypercube};
 
 /// The circulant algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[&Circulant, &BinomialPipeline, &ScatterGather, &Pipelined];
@@ -128,6 +135,10 @@ impl ClosedForm for Circulant {
     fn is_pipelined(&self) -> bool {
         true
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Blocks::new(shape.collective, shape.ranks, shape.segments())))
+    }
 }
 
 /// The same on a hypercube.
@@ -177,6 +188,10 @@ impl ClosedForm for BinomialPipeline {
     fn is_pipelined(&self) -> bool {
         true
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Hypercube::new(shape.collective, shape.ranks, shape.segments())))
+    }
 }
 
 /// Reduce-scatter, then all-gather.
@@ -210,6 +225,10 @@ impl ClosedForm for ScatterGather {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, Doubling::backwards(shape.ranks)))
     }
 }
 
@@ -252,6 +271,11 @@ impl ClosedForm for Pipelined {
 
     fn is_pipelined(&self) -> bool {
         true
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let part = |collective| Blocks::new(collective, shape.ranks, shape.segments());
+        Some(Box::new(Then::new(AllReduce, part(Reduce), part(Broadcast))))
     }
 }
 

@@ -39,15 +39,19 @@
 
 pub mod colouring;
 pub mod flow;
+pub mod known;
 pub mod lengths;
+pub mod schedule;
 pub mod search;
 #[cfg(test)]
 mod tests;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllReduce, Broadcast};
-use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, ceil_lg};
+use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, Trees, ceil_lg};
+use crate::schedule::Schedule;
 use lengths::{one_port_slots, unsegmented_steps};
+use schedule::{ByLevels, Fed, Slotted, trees};
 
 /// The double trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&DoubleTree, &TwoTree];
@@ -98,6 +102,8 @@ impl ClosedForm for DoubleTree {
             Ports::Full(k) if k.get() == 1 => shape.is_power_of_two(),
             _ => true,
         };
+        // The form is that of NCCL's trees; a heap is not as deep everywhere.
+        let exact = exact && shape.params.trees != Trees::Heap;
         if exact && shape.segments() == 1 { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
@@ -148,6 +154,16 @@ impl ClosedForm for DoubleTree {
     /// A parent and two children, or one partner where there is but one.
     fn ports_needed(&self, shape: &Shape) -> u32 {
         (shape.ranks - 1).min(2)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let (n, p) = (shape.ranks, shape.segments());
+        let layout = shape.params.trees;
+        // Only one port needs the colours; on more every level is one slot.
+        if layout == Trees::Coloured && pairs(shape) < 2 {
+            return Some(Box::new(Slotted::new(n, p)));
+        }
+        Some(Box::new(ByLevels::new(trees(n, layout), p)))
     }
 }
 
@@ -208,6 +224,10 @@ impl ClosedForm for TwoTree {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         (shape.ranks - 1).min(2)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fed::new(shape.ranks, shape.segments())))
     }
 }
 

@@ -17,9 +17,10 @@
 //! hindrance, which holds up to r = N − 1 messages shared out at once.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
-use crate::collective::Collective::{AllReduce, Broadcast, Gather, Reduce, Scatter};
+use crate::collective::Collective::{self, AllReduce, Broadcast, Gather, Reduce, Scatter};
 use crate::formula::{At, Cost, Field, Level, Shape, Symbol};
 use crate::quantity::Ratio;
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The algorithms in which the root does everything.
 pub static FAMILY: &[&dyn Algorithm] = &[&Naive, &Flat];
@@ -63,6 +64,10 @@ impl ClosedForm for Naive {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Star { collective: shape.collective, ranks: shape.ranks }))
     }
 }
 
@@ -126,6 +131,10 @@ impl ClosedForm for Flat {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Star { collective: shape.collective, ranks: shape.ranks }))
     }
 }
 
@@ -220,4 +229,42 @@ fn partners(shape: &Shape, emit: &mut dyn FnMut(u32, Level, u32)) {
     some(near, Level::Inner, k);
     some(full - near, Level::Flat, k);
     some(u32::from(rest > 0), Level::Flat, rest);
+}
+
+/// Everybody to rank 0 in one round, rank 0 to everybody in one.
+#[derive(Debug, Clone, Copy)]
+struct Star {
+    collective: Collective,
+    ranks: u32,
+}
+
+impl Star {
+    /// Whether each rank has or gets a block of its own.
+    fn has_blocks(self) -> bool {
+        matches!(self.collective, Scatter | Gather)
+    }
+}
+
+impl Schedule for Star {
+    fn frame(&self) -> Frame {
+        let passes = if self.collective == AllReduce { 2 } else { 1 };
+        let parts = if self.has_blocks() { self.ranks } else { 1 };
+        let rounds = if self.ranks < 2 { 0 } else { passes };
+        Frame::new(self.collective, self.ranks, parts, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let inwards = match self.collective {
+            AllReduce => round == 0,
+            collective => matches!(collective, Reduce | Gather),
+        };
+        let block = |rank| [Run::one(if self.has_blocks() { rank } else { 0 })];
+        if inwards && rank > 0 {
+            let op = if self.has_blocks() { Op::Copy } else { Op::Reduce };
+            out.push(Endpoint::Rank(0), op, block(rank));
+        } else if !inwards && rank == 0 {
+            (1..self.ranks).for_each(|to| out.push(Endpoint::Rank(to), Op::Copy, block(to)));
+        }
+    }
 }

@@ -31,13 +31,17 @@
 //! `bcube` with base B = `radix` (2): m = log(B, N) steps each way, (B − 1) messages in each. On k
 //! ports w = ⌈(B − 1)/k⌉ of them one after another: 2·w·m·α + 2·w/(B − 1)·(N − 1)/N·M/BW.
 
+mod binary_blocks;
+
 use super::rounds::{
-    digit_steps, digits, exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half,
-    lanes, repeat, shift_turns,
+    back, digit_steps, digits, exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half,
+    lanes, on, repeat, shift_turns,
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::schedule::digits::{Order, Shares};
+use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, modulo};
 
 /// Gloo's all-reduces.
 pub static FAMILY: &[&dyn Algorithm] = &[&Ring, &Chunked, &HalvingDoubling, &Bcube];
@@ -90,6 +94,30 @@ impl ClosedForm for Ring {
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(Cost::new(v.others(), v.n.clone()))
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(WholeVectors { ranks: shape.ranks }))
+    }
+}
+
+/// In round t rank i passes on the vector of rank i − t as it came, and adds it to its own sum.
+#[derive(Debug, Clone, Copy)]
+struct WholeVectors {
+    ranks: u32,
+}
+
+impl Schedule for WholeVectors {
+    fn frame(&self) -> Frame {
+        let rounds = u64::from(self.ranks).saturating_sub(1);
+        let frame = Frame::new(AllReduce, self.ranks, 1, rounds).turning();
+        Frame { layout: Layout::Owned, ..frame }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let vector = back(rank, modulo(round, self.ranks), self.ranks);
+        out.push(Endpoint::Rank(on(rank, 1, self.ranks)), Op::Copy, [Run::one(vector)]);
+    }
 }
 
 /// Pairs of chunks round the ring.
@@ -132,6 +160,34 @@ impl ClosedForm for Chunked {
     /// 001 lists 4P steps and 2S bytes.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(Cost::new(F::int(4) * v.n.clone(), F::int(2)))
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let chunks = shape.ranks.checked_mul(2)?;
+        Some(Box::new(ChunkPairs { ranks: shape.ranks, chunks }))
+    }
+}
+
+/// The ring of pairs 2c and 2c + 1: in rounds 2t and 2t + 1 rank i sends the chunks of pair i − t.
+#[derive(Debug, Clone, Copy)]
+struct ChunkPairs {
+    ranks: u32,
+    chunks: u32,
+}
+
+impl Schedule for ChunkPairs {
+    fn frame(&self) -> Frame {
+        let rounds = 4 * u64::from(self.ranks).saturating_sub(1);
+        Frame::new(AllReduce, self.ranks, self.chunks, rounds).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let step = round / 2;
+        let op = if step + 1 < n.into() { Op::Reduce } else { Op::Copy };
+        let chunk = 2 * back(rank, modulo(step, n), n) + modulo(round, 2);
+        out.push(Endpoint::Rank(on(rank, 1, n)), op, [Run::one(chunk)]);
     }
 }
 
@@ -209,6 +265,10 @@ impl ClosedForm for HalvingDoubling {
             let step = Step::new(1_u32, Share::new(chunks, p), Route::Xor(1 << (levels - 1 - j)));
             repeat(step, turns, emit);
         }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(binary_blocks::Blocks::new(shape.ranks)))
     }
 }
 
@@ -317,6 +377,10 @@ impl ClosedForm for Bcube {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         base(shape) - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Shares::new(AllReduce, shape.ranks, base(shape), Order::Near)))
     }
 }
 

@@ -19,6 +19,8 @@
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
 //! collective-comm 03 §2 for the compositions over tiers.
 
+use std::num::NonZeroU32;
+
 use super::rounds::shift_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use super::{binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring};
@@ -26,6 +28,8 @@ use crate::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
 use crate::formula::{At, Cost, Field, Level, Ports, Shape};
+use crate::schedule::combine::{self, Tier, Tiers};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The compositions.
 pub static FAMILY: &[&dyn Algorithm] = &[
@@ -239,9 +243,7 @@ impl ClosedForm for Hierarchical {
         for part in self.parts(v.shape.collective) {
             let shape = Self::shape(part, &v.shape);
             let one = match (part.level, self.crossing, part.collective) {
-                (Level::Inner, Crossing::Leader, Reduce) if v.shape.collective != Reduce => {
-                    continue;
-                }
+                (Level::Inner, Crossing::Leader, Reduce) => continue,
                 (Level::Outer, Crossing::Shards, _) => {
                     let domains = v.n.clone() / v.g.clone();
                     F::sent_by(part.algorithm, &v.with_ranks(domains, shape)) / v.g.clone()
@@ -276,6 +278,22 @@ impl ClosedForm for Hierarchical {
     fn is_pipelined(&self) -> bool {
         let mut parts = self.parts.iter().flat_map(|(_, parts)| parts.iter());
         parts.any(|p| p.collective == AllReduce && p.algorithm.is_pipelined())
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        // One rank is its own domain, however many there may be in one.
+        let group = if shape.ranks > 1 { shape.group } else { Some(NonZeroU32::MIN) };
+        let shape = Shape { group, ..*shape };
+        let phase = |part: &Part| {
+            let tier = if part.level == Level::Outer { Tier::Between } else { Tier::Inside };
+            Some((tier, part.algorithm.schedule(&Self::shape(part, &shape))?))
+        };
+        let phases: Option<_> = self.parts(shape.collective).iter().map(phase).collect();
+        let crossing = match self.crossing {
+            Crossing::Shards => combine::Crossing::Shards,
+            Crossing::Leader => combine::Crossing::Leaders,
+        };
+        Some(Box::new(Tiers::new(shape.collective, crossing, phases?)))
     }
 }
 
@@ -340,5 +358,77 @@ impl ClosedForm for TieredPairwise {
         let (chunk, turns) = (Share::new(1_u32, n), shift_turns(shape));
         emit(Step::new(turns * (g - 1), chunk, Route::Offset(1)).over(Level::Inner));
         emit(Step::new(turns * (n - g), chunk, Route::Offset(g)).between_domains(g));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let group = if shape.ranks > 1 { shape.group() } else { 1 };
+        Some(Box::new(NearFirst { ranks: shape.ranks, group }))
+    }
+}
+
+/// In round t every rank sends to the one t/G domains and t mod G local ranks on.
+#[derive(Debug, Clone, Copy)]
+struct NearFirst {
+    ranks: u32,
+    group: u32,
+}
+
+impl Schedule for NearFirst {
+    fn frame(&self) -> Frame {
+        let rounds = u64::from(self.ranks).saturating_sub(1);
+        Frame::new(AllToAll, self.ranks, self.ranks, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let (n, g) = (self.ranks, self.group);
+        // Below N; the rank itself would be t = 0.
+        let t = round as u32 + 1;
+        let domain = (rank / g + t / g) % (n / g);
+        let to = domain * g + (rank % g + t % g) % g;
+        out.push(Endpoint::Rank(to), Op::Copy, [Run::one(rank * n + to)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::Rational;
+    use crate::schedule::{count, verify};
+
+    #[test]
+    fn compositions_do_and_cost_what_they_promise() {
+        let mut compared = 0;
+        for (group, domains) in (2..=8).flat_map(|g| (2..=6).map(move |d| (g, d))) {
+            let shapes = FAMILY.iter().flat_map(|&algorithm| {
+                let collectives = algorithm.meta().collectives.iter();
+                let shapes = collectives.map(|&c| Shape::new(c, group * domains));
+                let segments = shapes.flat_map(|s| [1, 3].map(|p| s.with_segments(p)));
+                let grouped = segments.map(|s| Shape { group: NonZeroU32::new(group), ..s });
+                grouped.map(move |shape| (algorithm, shape))
+            });
+            for (algorithm, shape) in shapes {
+                if algorithm.applies(&shape).is_err() {
+                    continue;
+                }
+                let Some(schedule) = algorithm.schedule(&shape) else { continue };
+                let name = format!("{} {shape:?}", algorithm.meta().id);
+                assert_eq!(verify(&*schedule), Ok(()), "{name}");
+                let at = At::numbers(shape);
+                let counted = count(&*schedule, 1);
+                assert_eq!(algorithm.sent_exactly(&at), counted.max_sent, "{name}");
+                // A switch is not counted message by message; segments run ahead of a barrier.
+                let equal = algorithm.guarantee(&shape) == Guarantee::Equal;
+                if !equal || schedule.switches() > 0 || shape.segments() > 1 {
+                    continue;
+                }
+                let form = algorithm.prove(&at).total();
+                assert_eq!(form.alpha, Rational::from_integer(counted.n_alpha.into()), "{name}");
+                assert_eq!(form.beta, counted.n_beta, "{name}");
+                assert_eq!(form.gamma, counted.n_gamma, "{name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 300, "{compared}");
     }
 }

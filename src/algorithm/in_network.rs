@@ -11,14 +11,17 @@
 //! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
 //! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
 //! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
-//! all-reduce both. The ranks add nothing: n_γ = 0. The time α_sw is a figure of the switch, and
-//! the form a definition: there is no schedule among ranks behind it. Other texts count one hop
-//! for some of these (K12). On one half-duplex port what goes up and what comes down take turns.
+//! all-reduce both. The ranks add nothing, n_γ = 0, but for their own block of a reduce-scatter,
+//! which does not travel. The time α_sw is a figure of the switch, and the form a definition: in
+//! the schedule a switch, one a tier in a row, forwards while it still receives. Other texts count
+//! one hop for some of these (K12). On one half-duplex port what goes up and what comes down take
+//! turns.
 
 use super::rounds::exchange_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
-use crate::collective::Collective::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
+use crate::collective::Collective::{self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Shape};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The in-network collectives.
 pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];
@@ -71,7 +74,11 @@ impl ClosedForm for InNetwork {
             AllGather | ReduceScatter => turns * v.others_share(),
             _ => F::int(1),
         };
-        Cost::in_network(F::int(hops(&v.shape).into()), beta)
+        let cost = Cost::in_network(F::int(hops(&v.shape).into()), beta);
+        match v.shape.collective {
+            ReduceScatter => cost.reducing(F::int(1) / v.n.clone()),
+            _ => cost,
+        }
     }
 
     /// Where up and down share a port, an all-gather has less to send up than this counts.
@@ -96,6 +103,92 @@ impl ClosedForm for InNetwork {
             AllGather | ReduceScatter => Share::new(turns * (shape.ranks - 1), shape.ranks),
             _ => Share::ALL,
         };
-        switch_steps(shape, share, emit);
+        let own = Share::new(1_u32, shape.ranks);
+        switch_steps(shape, share, &mut |step| {
+            let adds = shape.collective == ReduceScatter && step.share == share;
+            emit(if adds { step.reducing_share(own) } else { step });
+        });
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tiers = hops(shape).div_ceil(2).max(1);
+        Some(Box::new(Switched { collective: shape.collective, ranks: shape.ranks, tiers }))
+    }
+}
+
+/// Up to the first switch, through the others, and down: a round each.
+///
+/// A switch adds or keeps what comes up. Of an all-gather or reduce-scatter a rank's own block does
+/// not travel to itself.
+#[derive(Debug, Clone, Copy)]
+struct Switched {
+    collective: Collective,
+    ranks: u32,
+    /// Switches in a row, one a tier.
+    tiers: u32,
+}
+
+impl Switched {
+    /// All chunks.
+    fn all(self) -> Run {
+        Run { start: 0, len: self.frame().parts }
+    }
+
+    /// All chunks but that of `rank`.
+    fn others(self, rank: u32) -> impl Iterator<Item = Run> {
+        Run::around(rank + 1, self.ranks - 1, self.ranks)
+    }
+
+    /// What `rank` sends to the first switch.
+    fn up(self, rank: u32, out: &mut Sends) {
+        let switch = Endpoint::Switch(0);
+        match self.collective {
+            AllGather => out.push(switch, Op::Copy, [Run::one(rank)]),
+            ReduceScatter => out.push(switch, Op::Reduce, self.others(rank)),
+            Broadcast if rank > 0 => {}
+            Broadcast => out.push(switch, Op::Copy, [self.all()]),
+            _ => out.push(switch, Op::Reduce, [self.all()]),
+        }
+    }
+
+    /// What the last switch sends to the ranks.
+    fn down(self, out: &mut Sends) {
+        for rank in 0..self.ranks {
+            let to = Endpoint::Rank(rank);
+            match (self.collective, rank) {
+                (AllGather, _) => out.push(to, Op::Copy, self.others(rank)),
+                (ReduceScatter, _) => out.push(to, Op::Reduce, [Run::one(rank)]),
+                (AllReduce, _) | (Reduce, 0) | (Broadcast, 1..) => {
+                    out.push(to, Op::Copy, [self.all()]);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Schedule for Switched {
+    fn frame(&self) -> Frame {
+        let parts = match self.collective {
+            AllGather | ReduceScatter => self.ranks,
+            _ => 1,
+        };
+        let rounds = if self.ranks > 1 { u64::from(self.tiers) + 1 } else { 0 };
+        let frame = Frame::new(self.collective, self.ranks, parts, rounds);
+        Frame { switches: self.tiers, ..frame }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        match from {
+            Endpoint::Rank(rank) if round == 0 => self.up(rank, out),
+            Endpoint::Switch(switch) if round == u64::from(switch) + 1 => {
+                if switch + 1 == self.tiers {
+                    self.down(out);
+                } else {
+                    out.push(Endpoint::Switch(switch + 1), Op::Copy, [self.all()]);
+                }
+            }
+            _ => {}
+        }
     }
 }

@@ -15,10 +15,14 @@
 //! Each phase is the ring of `ring.rs`, so that the form is exact on full-duplex ports. It has not
 //! been simulated on half-duplex ones, where ×2 (even rings) or ×3 is an upper bound.
 
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, shift_turns};
+use super::rounds::{
+    back, exchange_turns, gather_cost, gather_sent, gather_steps, on, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Level, Shape};
+use crate::schedule::combine::Then;
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 
 /// The k-ring.
 pub static FAMILY: &[&dyn Algorithm] = &[&KRing];
@@ -93,6 +97,10 @@ impl ClosedForm for KRing {
         };
         gather_steps(shape, &gather, turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Grid::new(shape.ranks, size(shape), Lines::Columns).schedule(shape))
+    }
 }
 
 /// k; 0 where nobody says.
@@ -109,4 +117,92 @@ fn turns(shape: &Shape) -> u32 {
     let k = size(shape).max(1);
     let even = k.is_multiple_of(2) && (shape.ranks / k).is_multiple_of(2);
     if even { exchange_turns(shape) } else { shift_turns(shape) }
+}
+
+/// Rings along the rows and along the columns of a grid of ranks, rank i in row i / row.
+///
+/// The all-gather goes along one kind of lines chunk by chunk, then along the other with all that
+/// the first have gathered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grid {
+    ranks: u32,
+    /// The ranks of a row.
+    row: u32,
+    /// Which lines come first in an all-gather.
+    first: Lines,
+    /// Whether this is the reversal, a reduce-scatter.
+    backwards: bool,
+}
+
+/// The lines of a grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lines {
+    Rows,
+    Columns,
+}
+
+impl Grid {
+    /// The all-gather over rows of `row` ranks, which divides `ranks`.
+    pub(super) fn new(ranks: u32, row: u32, first: Lines) -> Self {
+        Self { ranks, row: row.clamp(1, ranks.max(1)), first, backwards: false }
+    }
+
+    /// It, its reversal, or both, as the shape wants.
+    pub(super) fn schedule(self, shape: &Shape) -> Box<dyn Schedule> {
+        let backwards = Self { backwards: true, ..self };
+        match shape.collective {
+            ReduceScatter => Box::new(backwards),
+            AllReduce => Box::new(Then::new(AllReduce, backwards, self)),
+            _ => Box::new(self),
+        }
+    }
+
+    /// The ranks of one of `lines`.
+    fn size(self, lines: Lines) -> u32 {
+        if lines == Lines::Rows { self.row } else { self.ranks / self.row }
+    }
+}
+
+impl Schedule for Grid {
+    fn frame(&self) -> Frame {
+        let others = |lines| u64::from(self.size(lines)).saturating_sub(1);
+        let rounds = others(Lines::Rows) + others(Lines::Columns);
+        let collective = if self.backwards { ReduceScatter } else { AllGather };
+        Frame::new(collective, self.ranks, self.ranks, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let row = self.row;
+        let round = if self.backwards { self.rounds() - 1 - round } else { round };
+        let (lines, gone, whole) = match round.checked_sub(u64::from(self.size(self.first)) - 1) {
+            None => (self.first, round, false),
+            Some(round) if self.first == Lines::Rows => (Lines::Columns, round, true),
+            Some(round) => (Lines::Rows, round, true),
+        };
+        // The rank's place in its line, and the rank at another place of it.
+        let size = self.size(lines);
+        let (place, line) = match lines {
+            Lines::Rows => (rank % row, rank / row),
+            Lines::Columns => (rank / row, rank % row),
+        };
+        let at = |place: u32| match lines {
+            Lines::Rows => line * row + place,
+            Lines::Columns => place * row + line,
+        };
+        let gone = modulo(gone, size);
+        let (to, op, chunk) = match self.backwards {
+            false => (on(place, 1, size), Op::Copy, back(place, gone, size)),
+            true => (back(place, 1, size), Op::Reduce, back(place, gone + 1, size)),
+        };
+        let to = Endpoint::Rank(at(to));
+        match (whole, lines) {
+            (false, _) => out.push(to, op, [Run::one(at(chunk))]),
+            (true, Lines::Columns) => out.push(to, op, [Run { start: chunk * row, len: row }]),
+            (true, Lines::Rows) => {
+                let column = (chunk..self.ranks).step_by(row as usize);
+                out.push(to, op, column.map(Run::one));
+            }
+        }
+    }
 }

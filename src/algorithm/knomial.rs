@@ -16,8 +16,9 @@
 use std::ops::RangeInclusive;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
-use crate::collective::Collective::{Broadcast, Reduce};
+use crate::collective::Collective::{self, Broadcast, Reduce};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// k-nomial trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&Knomial];
@@ -103,6 +104,11 @@ impl ClosedForm for Knomial {
     fn ports_needed(&self, shape: &Shape) -> u32 {
         (radix(shape) - 1).min(shape.ranks - 1)
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let Shape { collective, ranks, .. } = *shape;
+        Some(Box::new(Tree { collective, ranks, radix: radix(shape) }))
+    }
 }
 
 /// The links of the messages to r + c·near, r < near, for all c of `partners` at once.
@@ -140,4 +146,38 @@ fn children(arguments: &[u64]) -> u64 {
     let &[k, n] = arguments else { return 0 };
     let w = k.pow(levels(arguments) as u32);
     n.div_ceil(w) - 1
+}
+
+/// The tree spelled out: a round a level, the reduce backwards.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    collective: Collective,
+    ranks: u32,
+    radix: u32,
+}
+
+impl Schedule for Tree {
+    fn frame(&self) -> Frame {
+        let rounds = match self.ranks {
+            0 | 1 => 0,
+            n => levels(&[self.radix.into(), n.into()]) + 1,
+        };
+        Frame::new(self.collective, self.ranks, 1, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let reduces = self.collective == Reduce;
+        let level = if reduces { self.rounds() - 1 - round } else { round };
+        // Below N, which is a u32.
+        let near = self.radix.pow(level as u32);
+        if reduces && near <= rank && rank / near < self.radix {
+            out.push(Endpoint::Rank(rank % near), Op::Reduce, [Run::one(0)]);
+        } else if !reduces && rank < near {
+            let children = (1..self.radix).map_while(|c| rank.checked_add(c.checked_mul(near)?));
+            for child in children.take_while(|&child| child < self.ranks) {
+                out.push(Endpoint::Rank(child), Op::Copy, [Run::one(0)]);
+            }
+        }
+    }
 }

@@ -18,11 +18,17 @@
 //! over unequal groups and with both tiers at work at once; they have no form on equal links and
 //! are left to the hierarchical compositions.
 
-use super::rounds::{gather_cost, gather_sent, gather_steps, repeat, shift_turns};
+use super::k_ring::{Grid, Lines};
+use super::pat::FarFirst;
+use super::rounds::{
+    back, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use super::{bruck, sparbit};
-use crate::collective::Collective::{AllGather, AllReduce, Broadcast, ReduceScatter};
-use crate::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::collective::Collective::{AllGather, AllReduce, Broadcast, ReduceScatter, Scatter};
+use crate::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::schedule::combine::Then;
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The rings of HCCL with few steps.
 pub static FAMILY: &[&dyn Algorithm] = &[&Nhr, &NhrV1, &Nb];
@@ -79,6 +85,14 @@ impl ClosedForm for Nhr {
         gather.iter().rev().for_each(|step| emit(*step));
         gather.iter().for_each(|step| repeat(*step, shift_turns(shape), emit));
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let gather = FarFirst::new(shape.ranks, None);
+        if shape.collective != Broadcast {
+            return Some(gather_schedule(shape, gather));
+        }
+        Some(Box::new(Then::new(Broadcast, NearFirst { ranks: shape.ranks }, gather)))
+    }
 }
 
 /// Its older variant.
@@ -132,6 +146,11 @@ impl ClosedForm for NhrV1 {
         let used: Vec<Step> = gather.into_iter().filter(|step| step.count > 0).collect();
         gather_steps(shape, &used, shift_turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let row = shape.ranks / rows(shape).max(1);
+        Some(Grid::new(shape.ranks, row, Lines::Rows).schedule(shape))
+    }
 }
 
 /// ⌊√N⌋.
@@ -175,5 +194,36 @@ impl ClosedForm for Nb {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &bruck::gather_rounds(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, bruck::Doubling::onwards(shape.ranks)))
+    }
+}
+
+/// The scatter of NHR's broadcast: in round k the ranks less than 2^k before the root send 2^k
+/// ranks back the chunks that lie 2^(k+1) apart from there.
+///
+/// At other than powers of two the library also moves chunks that the sender does not have.
+#[derive(Debug, Clone, Copy)]
+struct NearFirst {
+    ranks: u32,
+}
+
+impl Schedule for NearFirst {
+    fn frame(&self) -> Frame {
+        Frame::new(Scatter, self.ranks, self.ranks, ceil_lg(self.ranks).into())
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let (before, distance) = (back(0, rank, n), 1_u32 << round);
+        if before >= distance || distance >= n - before {
+            return;
+        }
+        let places = (before + distance..n).step_by(2 * distance as usize);
+        let runs = places.map(|place| Run::one(n - place));
+        out.push(Endpoint::Rank(back(rank, distance, n)), Op::Copy, runs);
     }
 }

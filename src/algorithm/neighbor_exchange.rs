@@ -9,10 +9,11 @@
 //! N/2·α + (N − 1)/N·M/BW (Chen et al. 2005). Exact on full-duplex ports, ×2 on one half-duplex
 //! port.
 
-use super::rounds::{exchange_turns, gather_sent, is_one_half, repeat};
+use super::rounds::{back, exchange_turns, gather_sent, is_one_half, on, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllGather;
 use crate::formula::{At, Cost, Field, Shape};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 
 /// Neighbour exchange.
 pub static FAMILY: &[&dyn Algorithm] = &[&NeighborExchange];
@@ -62,5 +63,35 @@ impl ClosedForm for NeighborExchange {
             let pair = Share::new(2_u32, n);
             repeat(Step::new(n / 2 - 1, pair, Route::Offset(1)), turns, emit);
         }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Pairs { ranks: shape.ranks }))
+    }
+}
+
+/// Pairs of chunks that go round both ways. Where rank and round are both even or both odd, a rank
+/// sends right what came from the left, pair by pair, and left what came from the right otherwise.
+#[derive(Debug, Clone, Copy)]
+struct Pairs {
+    ranks: u32,
+}
+
+impl Schedule for Pairs {
+    fn frame(&self) -> Frame {
+        Frame::new(AllGather, self.ranks, self.ranks, u64::from(self.ranks / 2))
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let rightwards = u64::from(rank % 2) == round % 2;
+        let to = if rightwards { on(rank, 1, n) } else { back(rank, 1, n) };
+        if round == 0 {
+            return out.push(Endpoint::Rank(to), Op::Copy, [Run::one(rank)]);
+        }
+        let (pair, pairs, gone) = (rank / 2, n / 2, modulo(round / 2, n));
+        let pair = if rightwards { back(pair, gone, pairs) } else { on(pair, gone, pairs) };
+        out.push(Endpoint::Rank(to), Op::Copy, [Run { start: 2 * pair, len: 2 }]);
     }
 }

@@ -17,10 +17,15 @@
 //! NCCL ships it from 2.23 on, for one rank a node; what a buffer holds limits a there. A shape
 //! with several ranks a node is still priced: the rule of the library belongs to its policy.
 
-use super::rounds::{gather_cost, gather_sent, gather_steps, shift_turns};
+use std::num::NonZeroU32;
+
+use super::rounds::{
+    back, gather_cost, gather_schedule, gather_sent, gather_steps, on, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::collective::Collective::{AllGather, ReduceScatter};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// PAT.
 pub static FAMILY: &[&dyn Algorithm] = &[&Pat];
@@ -88,6 +93,10 @@ impl ClosedForm for Pat {
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(gather_cost(v, v.ceil_lg(), 1))
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, FarFirst::new(shape.ranks, shape.params.aggregation)))
+    }
 }
 
 /// n_b: the chunks that a rank sends 2^b ranks far. The log-step rings send the same.
@@ -101,4 +110,44 @@ fn rounds(arguments: &[u64]) -> u64 {
     let &[n, most] = arguments else { return 0 };
     let (n, most) = (n as u32, most.max(1));
     (0..ceil_lg(n)).map(|b| u64::from(chunks(n, b)).div_ceil(most)).sum()
+}
+
+/// The all-gather: for b = ⌈lg N⌉ − 1 … 0 rank r sends the chunks r, r − 2^(b+1), … that it has to
+/// r + 2^b, at most so many in a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FarFirst {
+    ranks: u32,
+    most: u32,
+}
+
+impl FarFirst {
+    /// Over `ranks` ranks, with at most `aggregation` chunks in a message.
+    pub(super) fn new(ranks: u32, aggregation: Option<NonZeroU32>) -> Self {
+        Self { ranks, most: aggregation.map_or(u32::MAX, NonZeroU32::get) }
+    }
+}
+
+impl Schedule for FarFirst {
+    fn frame(&self) -> Frame {
+        let rounds = rounds(&[self.ranks.into(), self.most.into()]);
+        Frame::new(AllGather, self.ranks, self.ranks, rounds).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let n = self.ranks;
+        let mut message = round;
+        for b in (0..ceil_lg(n)).rev() {
+            let chunks = chunks(n, b);
+            let messages = u64::from(chunks.div_ceil(self.most));
+            if message < messages {
+                // Below `chunks`, so that all offsets are below N.
+                let first = message as u32 * self.most;
+                let offsets = (first..chunks).take(self.most as usize).map(|i| (2 * i) << b);
+                let runs = offsets.map(|offset| Run::one(back(rank, offset, n)));
+                return out.push(Endpoint::Rank(on(rank, 1 << b, n)), Op::Copy, runs);
+            }
+            message -= messages;
+        }
+    }
 }

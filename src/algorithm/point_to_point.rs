@@ -10,6 +10,7 @@
 use super::{Algorithm, ClosedForm, Meta, Route, Share, Step};
 use crate::collective::Collective::SendRecv;
 use crate::formula::{At, Cost, Field, Shape};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The single message.
 pub static FAMILY: &[&dyn Algorithm] = &[&Message];
@@ -40,5 +41,27 @@ impl ClosedForm for Message {
 
     fn steps(&self, _: &Shape, emit: &mut dyn FnMut(Step)) {
         emit(Step::new(1_u32, Share::ALL, Route::Root));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Sent { ranks: shape.ranks }))
+    }
+}
+
+/// The message from rank 0 to rank 1.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    ranks: u32,
+}
+
+impl Schedule for Sent {
+    fn frame(&self) -> Frame {
+        Frame::new(SendRecv, self.ranks, 1, u64::from(self.ranks > 1))
+    }
+
+    fn sends(&self, _: u64, from: Endpoint, out: &mut Sends) {
+        if from == Endpoint::Rank(0) {
+            out.push(Endpoint::Rank(1), Op::Copy, [Run::one(0)]);
+        }
     }
 }

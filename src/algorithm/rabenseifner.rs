@@ -16,7 +16,7 @@
 //! - *fold* (MPICH): rank 2i hands its vector to 2i + 1 for the first N − p pairs, and gets the
 //!   result at the end: (2f + 2)·α + (2 + 2(p−1)/p)·M/BW.
 //! - *half fold* (Rabenseifner, ICCS 2004): 2i and 2i + 1 exchange opposite halves, add, and 2i
-//!   hands its half over. One α more, the same bytes, half the additions.
+//!   hands its half over. One α more, the same bytes, half the additions; near or far first.
 //! - *padded*: V = V(N) = 2^⌈lg N⌉ ranks, of which V − N are ghosts with nothing to add; the
 //!   share (V − N)/V of them is waste, a quarter for N = 6. The ring and tree chapter (000) lets
 //!   ghosts be free, 2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::formula::Form::Paper)).
@@ -29,13 +29,19 @@
 //! where the order of rounds is kept at each port; where messages start as soon as data and ports
 //! allow, they may take up to a fifth longer on one port, and the half fold less on more.
 
+mod ghosts;
+
 use super::recursive_doubling::{behind_fold, exchange, turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::schedule::Schedule;
+use crate::schedule::combine::Fold;
+use crate::schedule::digits::{Order, Shares};
 
 /// Rabenseifner's algorithm and its answers to other N.
-pub static FAMILY: &[&dyn Algorithm] = &[&Near, &Far, &HalfFold, &Padded];
+pub static FAMILY: &[&dyn Algorithm] =
+    &[&Near, &Far, &HalfFold { order: Order::Near }, &HalfFold { order: Order::Far }, &Padded];
 
 const SOURCE: &str = "Rabenseifner, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005";
 
@@ -80,6 +86,10 @@ impl ClosedForm for Near {
         folded(shape, emit, |emit| core_steps(shape, false, emit));
     }
 
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::new(halving(shape, Order::Near), shape.ranks)))
+    }
+
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         printed(v)
     }
@@ -118,17 +128,23 @@ impl ClosedForm for Far {
         folded(shape, emit, |emit| core_steps(shape, true, emit));
     }
 
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::new(halving(shape, Order::Far), shape.ranks)))
+    }
+
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         printed(v)
     }
 }
 
 /// A fold in which both ranks of a pair add half of their vectors.
-struct HalfFold;
+struct HalfFold {
+    order: Order,
+}
 
 impl ClosedForm for HalfFold {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        static NEAR: Meta = Meta {
             id: "rabenseifner-half-fold",
             title: "Rabenseifner, half fold",
             collectives: &[AllReduce],
@@ -137,7 +153,19 @@ impl ClosedForm for HalfFold {
             summary: "surplus ranks add half of a partner's vector before they hand over",
             source: "Rabenseifner, ICCS 2004",
         };
-        &META
+        static FAR: Meta = Meta {
+            id: "rabenseifner-half-fold-far",
+            title: "Rabenseifner, half fold, far first",
+            collectives: &[AllReduce],
+            aliases: &["rabenseifner_half_fold_far"],
+            known_as: &[],
+            summary: "the half fold, then the longest distances and largest messages together",
+            source: "Rabenseifner, ICCS 2004",
+        };
+        match self.order {
+            Order::Near => &NEAR,
+            Order::Far => &FAR,
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -164,8 +192,12 @@ impl ClosedForm for HalfFold {
         let half = Step::new(1_u32, Share::new(1_u32, 2_u32), Route::Xor(1));
         exchange(shape, half.reducing(), emit);
         emit(half);
-        core_steps(shape, false, emit);
+        core_steps(shape, self.order == Order::Far, emit);
         emit(Step::new(1_u32, Share::ALL, Route::Xor(1)));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Fold::halves(halving(shape, self.order), shape.ranks)))
     }
 }
 
@@ -228,6 +260,10 @@ impl ClosedForm for Padded {
         }
     }
 
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(ghosts::Padded::new(shape.ranks)))
+    }
+
     /// 000: as if there were V ranks.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let ranks = padded(v);
@@ -257,6 +293,11 @@ fn padded<F: Field>(v: &At<F>) -> F {
 fn printed<F: Field>(v: &At<F>) -> Option<Cost<F>> {
     let print = || Cost::new(F::int(2) * v.ceil_lg(), F::int(2) * v.others_share());
     (!v.shape.is_power_of_two()).then(print)
+}
+
+/// Halving and doubling among the ranks that a fold leaves.
+fn halving(shape: &Shape, order: Order) -> Shares {
+    Shares::new(AllReduce, 1 << floor_lg(shape.ranks), 2, order)
 }
 
 /// A whole vector between the ranks of a pair.

@@ -21,6 +21,9 @@
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Ports, Shape, floor_lg};
+use crate::schedule::Schedule;
+use crate::schedule::combine::{Fold, folded};
+use crate::schedule::digits::{self, Order};
 
 /// Recursive doubling and halving.
 pub static FAMILY: &[&dyn Algorithm] = &[&Whole, &Doubling, &Halving];
@@ -86,6 +89,11 @@ impl ClosedForm for Whole {
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         (!v.shape.is_power_of_two()).then(|| Cost::new(v.ceil_lg(), v.ceil_lg()))
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let whole = digits::Whole::new(folded(shape.ranks), 2);
+        Some(Box::new(Fold::new(whole, shape.ranks)))
+    }
 }
 
 /// All-gather of growing blocks.
@@ -126,6 +134,10 @@ impl ClosedForm for Doubling {
             exchange(shape, block(shape, k), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(shares(shape))
+    }
 }
 
 /// Reduce-scatter of shrinking blocks.
@@ -165,6 +177,10 @@ impl ClosedForm for Halving {
             exchange(shape, block(shape, k).reducing(), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(shares(shape))
+    }
 }
 
 fn power_of_two(shape: &Shape) -> Result<(), Reason> {
@@ -173,6 +189,11 @@ fn power_of_two(shape: &Shape) -> Result<(), Reason> {
     }
     let n = shape.ranks;
     Err(format!("needs a power of two ranks, and {n} is none; ring and bruck take any N").into())
+}
+
+/// The all-gather, near first, and its reversal.
+fn shares(shape: &Shape) -> Box<dyn Schedule> {
+    Box::new(digits::Shares::new(shape.collective, shape.ranks, 2, Order::Far))
 }
 
 /// An exchange over distance 2^k of aligned blocks of 2^k chunks.

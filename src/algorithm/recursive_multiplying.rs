@@ -14,6 +14,8 @@ use super::rounds::{digit_steps, digits, exchange_turns, lanes, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::schedule::Schedule;
+use crate::schedule::digits::Whole;
 
 /// Recursive multiplying.
 pub static FAMILY: &[&dyn Algorithm] = &[&RecursiveMultiplying];
@@ -74,6 +76,10 @@ impl ClosedForm for RecursiveMultiplying {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         radix(shape) - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Whole::new(shape.ranks, radix(shape))))
     }
 }
 

@@ -3,6 +3,8 @@
 use super::{Route, Share, Step};
 use crate::collective::Collective::{AllReduce, ReduceScatter};
 use crate::formula::{At, Cost, Field, Ports, Shape};
+use crate::schedule::combine::{Then, reverse};
+use crate::schedule::{Schedule, modulo};
 
 /// How often a round in which every rank sends to one and receives from another is repeated.
 ///
@@ -64,6 +66,29 @@ pub(super) fn gather_steps(shape: &Shape, gather: &[Step], turns: u32, emit: &mu
     if shape.collective != ReduceScatter {
         gather.iter().for_each(|step| repeat(*step, turns, emit));
     }
+}
+
+/// An all-gather as it is; backwards for a reduce-scatter; backwards, then forwards for an
+/// all-reduce.
+pub(super) fn gather_schedule(
+    shape: &Shape,
+    gather: impl Schedule + Clone + 'static,
+) -> Box<dyn Schedule> {
+    match shape.collective {
+        ReduceScatter => reverse(gather),
+        AllReduce => Box::new(Then::new(AllReduce, reverse(gather.clone()), gather)),
+        _ => Box::new(gather),
+    }
+}
+
+/// The rank that lies `by` ranks behind `rank`, modulo n; n ≥ 1.
+pub(super) fn on(rank: u32, by: u32, n: u32) -> u32 {
+    modulo(u64::from(rank) + u64::from(by), n)
+}
+
+/// The rank that lies `by` ranks before `rank`, modulo n; n ≥ 1.
+pub(super) fn back(rank: u32, by: u32, n: u32) -> u32 {
+    on(rank, n - by % n, n)
 }
 
 /// The exchanges of a rank with those that differ in one digit of value `place`, `lanes` partners

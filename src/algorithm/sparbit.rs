@@ -8,11 +8,12 @@
 //! blocks travel far; unlike Bruck's all-gather it needs no rotation at the end. Exact on one
 //! full-duplex port, an upper bound on more; one half-duplex port takes ×3 at most.
 
-use super::pat::chunks;
-use super::rounds::{gather_cost, gather_sent, gather_steps, shift_turns};
+use super::pat::{FarFirst, chunks};
+use super::rounds::{gather_cost, gather_schedule, gather_sent, gather_steps, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::collective::Collective::AllGather;
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::Schedule;
 
 /// Sparbit.
 pub static FAMILY: &[&dyn Algorithm] = &[&Sparbit];
@@ -53,5 +54,9 @@ impl ClosedForm for Sparbit {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, FarFirst::new(shape.ranks, None)))
     }
 }

@@ -16,6 +16,9 @@ use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_o
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::collective::Collective::AllReduce;
 use crate::formula::{At, Cost, Field, Shape, ceil_lg};
+use crate::schedule::Schedule;
+
+pub(super) mod schedule;
 
 /// Swing.
 pub static FAMILY: &[&dyn Algorithm] = &[&Latency, &Bandwidth];
@@ -89,6 +92,10 @@ impl ClosedForm for Latency {
             repeat(step.reducing(), exchange_turns(shape), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(schedule::Whole::new(shape.ranks)))
+    }
 }
 
 /// Reduce-scatter and all-gather.
@@ -126,6 +133,10 @@ impl ClosedForm for Bandwidth {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         gather_steps(shape, &gather_rounds(shape.ranks), exchange_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(schedule::Shares::new(AllReduce, shape.ranks)))
     }
 }
 

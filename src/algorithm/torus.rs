@@ -26,6 +26,8 @@
 //!
 //! Textbook here: Companion notes (spiceMonkey/collective-comm) 02, §3.2–3.6, §4.2, App. A.
 
+mod schedule;
+
 use super::all_to_all::relay_steps;
 use super::rounds::{gather_cost, gather_sent, gather_steps, lanes, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
@@ -33,6 +35,8 @@ use crate::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
 use crate::formula::{At, Cost, Dims, Field, Ports, Rational, Shape, Tie, ceil_lg};
+use crate::schedule::combine::reverse;
+use crate::schedule::{Schedule, bruck, ring};
 
 /// The torus and mesh algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[
@@ -125,6 +129,12 @@ impl ClosedForm for Rings {
         let gather: Vec<Step> = sides(shape).iter().rev().map(ring).collect();
         gather_steps(shape, &gather, shift_turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(schedule::by_side(shape, &|collective, length| {
+            Box::new(ring::Ring::new(collective, length))
+        }))
+    }
 }
 
 /// Halving and doubling along each side in turn.
@@ -173,6 +183,13 @@ impl ClosedForm for Rabenseifner {
         }
         gather_steps(shape, &gather, shift_turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(schedule::by_side(shape, &|collective, length| {
+            let gather = bruck::Gather::new(length);
+            if collective == AllGather { Box::new(gather) } else { reverse(gather) }
+        }))
+    }
 }
 
 /// Broadcast and reduce down the tree of shortest ways.
@@ -198,7 +215,7 @@ impl Tree {
         let children = self.children(shape);
         // A rank inside a mesh has a parent beside as many children as the corner.
         let partners = if shape.ports.is_half() && !self.wraps { children + 1 } else { children };
-        partners.div_ceil(shape.ports.sends(partners))
+        partners.div_ceil(shape.ports.sends(partners).max(1))
     }
 }
 
@@ -241,7 +258,7 @@ impl ClosedForm for Tree {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if self.turns(shape) == 1 { Guarantee::Equal } else { Guarantee::UpperBound }
+        if self.turns(shape) <= 1 { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -276,6 +293,10 @@ impl ClosedForm for Tree {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         self.children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(schedule::Tree::new(shape, self.wraps)))
     }
 }
 
@@ -413,5 +434,13 @@ impl ClosedForm for Exchange {
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
         degree(shape)
+    }
+
+    /// Where all links of a rank work at once, in as many parts as there are sides, and ties in
+    /// halves; else as a whole.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let sides = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
+        let halves = self.wraps && lanes(shape.ports, 2) == 2;
+        Some(Box::new(schedule::Exchange::new(shape, self.wraps, sides, halves)))
     }
 }

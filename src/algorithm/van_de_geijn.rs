@@ -19,8 +19,11 @@
 use super::bruck::gather_rounds;
 use super::rounds::{repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
-use crate::collective::Collective::{Broadcast, Reduce};
+use crate::collective::Collective::{AllGather, Broadcast, Gather, Reduce, Scatter};
 use crate::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::schedule::combine::{Then, reverse};
+use crate::schedule::digits::{Order, Shares};
+use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, binomial, bruck, modulo};
 
 /// The two-phase broadcasts and the reduce.
 pub static FAMILY: &[&dyn Algorithm] = &[&ScatterRing, &ScatterLog, &ScatterGather];
@@ -84,6 +87,30 @@ impl ClosedForm for ScatterRing {
         let ring = Step::new(n - 1, Share::new(1_u32, n), Route::Offset(1));
         repeat(ring, shift_turns(shape), emit);
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let scatter = binomial::Halving::new(Scatter, shape.ranks);
+        Some(Box::new(Then::new(Broadcast, scatter, Ring { ranks: shape.ranks })))
+    }
+}
+
+/// A ring all-gather in which rank i starts with chunk i: in round t it sends chunk i − t.
+struct Ring {
+    ranks: u32,
+}
+
+impl Schedule for Ring {
+    fn frame(&self) -> Frame {
+        let rounds = u64::from(self.ranks).saturating_sub(1);
+        Frame::new(AllGather, self.ranks, self.ranks, rounds).turning()
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let on = |by: u64| modulo(u64::from(rank) + by, self.ranks);
+        let chunk = on(u64::from(self.ranks) - round);
+        out.push(Endpoint::Rank(on(1)), Op::Copy, [Run::one(chunk)]);
+    }
 }
 
 /// Scatter, then recursive doubling or Bruck's all-gather.
@@ -132,6 +159,15 @@ impl ClosedForm for ScatterLog {
             repeat(Step { route, ..step }, shift_turns(shape), emit);
         }
     }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let scatter = binomial::Halving::new(Scatter, shape.ranks);
+        if shape.is_power_of_two() {
+            let doubling = Shares::new(AllGather, shape.ranks, 2, Order::Far);
+            return Some(Box::new(Then::new(Broadcast, scatter, doubling)));
+        }
+        Some(Box::new(Then::new(Broadcast, scatter, bruck::Gather::new(shape.ranks))))
+    }
 }
 
 /// Reduce-scatter, then gather.
@@ -175,5 +211,11 @@ impl ClosedForm for ScatterGather {
             repeat(step.reducing(), shift_turns(shape), emit);
         }
         scatter(shape.ranks).rev().for_each(&mut *emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let scatter = reverse(bruck::Gather::new(shape.ranks));
+        let gather = binomial::Halving::new(Gather, shape.ranks);
+        Some(Box::new(Then::new(Reduce, scatter, gather)))
     }
 }

@@ -288,16 +288,18 @@ impl<'a> Question<'a> {
     /// The algorithm's name, with the variants that tables write as parameters.
     pub fn algorithm(&self) -> Result<Cow<'_, str>> {
         let name = needed(self.algorithm.as_ref(), "algorithm")?;
-        if name == "rabenseifner_ar" && self.first.as_deref() == Some("far") {
-            return Ok("rabenseifner-far".into());
-        }
-        Ok(match (name, self.fold.as_deref(), self.ag.as_deref()) {
-            ("rabenseifner" | "rabenseifner_ar", Some("half"), _)
-                if !self.ranks()?.is_power_of_two() =>
-            {
-                "rabenseifner-half-fold".into()
+        if matches!(name, "rabenseifner" | "rabenseifner_ar") {
+            let half = self.fold.as_deref() == Some("half") && !self.ranks()?.is_power_of_two();
+            return Ok(match (half, self.first.as_deref()) {
+                (false, Some("far")) => "rabenseifner-far",
+                (true, Some("far")) => "rabenseifner-half-fold-far",
+                (true, _) => "rabenseifner-half-fold",
+                _ => name,
             }
-            ("scatter_allgather_bcast", _, Some("ring")) => "scatter-ring".into(),
+            .into());
+        }
+        Ok(match (name, self.ag.as_deref()) {
+            ("scatter_allgather_bcast", Some("ring")) => "scatter-ring".into(),
             _ => name.into(),
         })
     }

@@ -1,6 +1,6 @@
 //! What a schedule costs when every round ends with a barrier, counted message by message.
 
-use super::{Endpoint, Op, Schedule, Sends, Transfer, senders};
+use super::{Endpoint, Layout, Op, Schedule, Sends, Transfer, senders};
 use crate::collective::Collective::Barrier;
 use crate::formula::Rational;
 
@@ -13,7 +13,8 @@ pub struct Count {
     pub n_alpha: u64,
     /// n_β: the share of M through the busiest port of each round, one round after another.
     pub n_beta: Rational,
-    /// n_γ: the same for what receivers add; each port of a rank adds what comes through it.
+    /// n_γ: the same for what receivers add, one thing after another whatever their ports. Whole
+    /// vectors of others count as added when they arrive, though nothing is added on the way.
     pub n_gamma: Rational,
     /// The share that the busiest rank sends.
     pub max_sent: Rational,
@@ -66,8 +67,9 @@ struct Side {
     ports: usize,
     /// Messages at each endpoint.
     messages: Vec<u64>,
-    /// Chunks at each port, and of those the ones to be added: endpoint · ports + port.
+    /// Chunks at each port: endpoint · ports + port.
     chunks: Vec<u64>,
+    /// Chunks that each endpoint adds.
     added: Vec<u64>,
 }
 
@@ -89,18 +91,20 @@ struct Tally<'a> {
 
 impl Side {
     fn new(endpoints: usize, ports: usize) -> Self {
-        let idle = vec![0; endpoints * ports];
-        Self { ports, messages: vec![0; endpoints], chunks: idle.clone(), added: idle }
+        let idle = vec![0; endpoints];
+        let chunks = vec![0; endpoints * ports];
+        Self { ports, messages: idle.clone(), chunks, added: idle }
     }
 
     /// Puts a message on the ports of `endpoint` and returns what its busiest then have.
     fn add(&mut self, endpoint: usize, message: Load) -> Load {
         self.messages[endpoint] += 1;
+        self.added[endpoint] += message.added;
         let ports = endpoint * self.ports..(endpoint + 1) * self.ports;
         Load {
             messages: self.messages[endpoint].div_ceil(self.ports as u64),
-            chunks: add_to_least(&mut self.chunks[ports.clone()], message.chunks),
-            added: add_to_least(&mut self.added[ports], message.added),
+            chunks: add_to_least(&mut self.chunks[ports], message.chunks),
+            added: self.added[endpoint],
         }
     }
 
@@ -157,7 +161,7 @@ impl<'a> Tally<'a> {
         for Transfer { to, op, runs } in sends.iter() {
             let Some(target) = to.place(self.schedule) else { continue };
             let chunks = runs.iter().map(|run| u64::from(run.len)).sum();
-            let added = if op == Op::Reduce { chunks } else { 0 };
+            let added = if op == Op::Reduce || self.adds_at_end() { chunks } else { 0 };
             let message = Load { messages: 1, chunks, added };
             self.links[target].add(message);
             self.longest.raise_to(self.links[target]);
@@ -173,6 +177,12 @@ impl<'a> Tally<'a> {
                 self.links[target] = Load::default();
             }
         }
+    }
+
+    /// Whether what arrives is stored as it is and added at the end.
+    fn adds_at_end(&self) -> bool {
+        let frame = self.schedule.frame();
+        frame.layout == Layout::Owned && frame.collective.reduces()
     }
 
     fn end_round(&mut self) {

@@ -5,20 +5,23 @@
 //! a barrier; all sends of a round use the state before it.
 
 pub mod binomial;
+pub mod bruck;
 pub mod chain;
 pub mod combine;
 mod count;
+pub mod digits;
 mod frame;
 mod list;
 pub mod ring;
 mod sends;
+pub mod tree;
 mod verify;
 
 pub use count::{Count, count};
 pub use frame::{Frame, Layout};
 pub use list::{List, Message};
 pub use sends::{Op, Run, Sends, Transfer};
-pub use verify::{Fault, holds, verify, wants};
+pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
 
 use std::fmt;
 

@@ -28,14 +28,42 @@ const LIMIT: u128 = 1 << 30;
 /// one endpoint in a round; anything else that writes one chunk twice in a round is a fault, even
 /// of equal data. So is an addition to a rank that has nothing there; a switch starts a sum with
 /// the first arrival. Only a barrier joins sets with [`Op::Or`]. What a rank holds beyond what it
-/// wants does not matter.
+/// wants does not matter. Where the schedule promises to add neighbours in rank order
+/// ([`Frame::keeps_order`]), every sum is of a range of ranks, and joins the next range.
+///
+/// Sets take 2·⌈N/64⌉ words for each chunk of each endpoint, 2 where nothing is added. Where that
+/// is more than 1 GiB, fingerprints stand for the sets; see [`verify_by_fingerprints`].
 ///
 /// # Errors
-/// The first fault in the order of rounds, senders and messages; also a schedule whose sets need
-/// more than 1 GiB: 2·⌈N/64⌉ words for each chunk of each endpoint, 2 where nothing is added.
+/// The first fault in the order of rounds, senders and messages; also a schedule whose
+/// fingerprints need more than 1 GiB.
 pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
     check_sizes(schedule)?;
-    let mut state = State::at_start(schedule)?;
+    let sets = if needed(schedule, words(schedule)) > LIMIT && can_print(schedule) {
+        Sets::Prints
+    } else {
+        Sets::Exact
+    };
+    run(schedule, sets)
+}
+
+/// The same on fingerprints: each rank's part is a random number of 64 bits, a sum of parts the
+/// sum of their numbers, modulo 2^64.
+///
+/// A part that is missing, or in a sum twice, leaves another sum than that of all, but for one
+/// chance in 2^64. What the sets show at once shows at the end: the fault names the rank and the
+/// chunk that are wrong there, not the message. The order of additions does not show. A barrier,
+/// whose notifications may come twice, is always verified by sets.
+///
+/// # Errors
+/// The first fault; also a schedule whose fingerprints need more than 1 GiB.
+pub fn verify_by_fingerprints(schedule: &dyn Schedule) -> Result<(), Fault> {
+    check_sizes(schedule)?;
+    run(schedule, if can_print(schedule) { Sets::Prints } else { Sets::Exact })
+}
+
+fn run(schedule: &dyn Schedule, sets: Sets) -> Result<(), Fault> {
+    let mut state = State::at_start(schedule, sets)?;
     let mut sends = Sends::default();
     for round in 0..schedule.rounds() {
         for from in senders(schedule) {
@@ -48,6 +76,47 @@ pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
         state.end_round();
     }
     state.check_end()
+}
+
+/// How the parts that are in a chunk are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sets {
+    /// A bit for each contributor.
+    Exact,
+    /// The sum of the contributors' numbers.
+    Prints,
+}
+
+/// Whether parts are added, and only added.
+fn can_print(schedule: &dyn Schedule) -> bool {
+    let frame = schedule.frame();
+    mixes(&frame) && frame.collective != Barrier
+}
+
+/// The words of one exact set.
+fn words(schedule: &dyn Schedule) -> usize {
+    contributors(schedule).div_ceil(u64::BITS as usize)
+}
+
+/// Contributors that a set can name.
+fn contributors(schedule: &dyn Schedule) -> usize {
+    if mixes(&schedule.frame()) { schedule.ranks() as usize } else { 1 }
+}
+
+/// The bytes that verifying takes with sets of so many words.
+fn needed(schedule: &dyn Schedule, words: usize) -> u128 {
+    let endpoints = u128::from(schedule.ranks()) + u128::from(schedule.switches());
+    // Two sets, a mark and an entry in the list of touched places.
+    endpoints * u128::from(schedule.chunks()) * (2 * words as u128 * 8 + 1 + 8)
+}
+
+/// The number that stands for `rank`'s part: a step of SplitMix64 (Steele, Lea, Flood, OOPSLA
+/// 2014), never 0.
+fn print_of(rank: u32) -> u64 {
+    let mut z = (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) | 1
 }
 
 /// Whether `rank` has `chunk` when the collective starts.
@@ -105,6 +174,11 @@ fn check_sizes(schedule: &dyn Schedule) -> Result<(), Fault> {
 /// What every endpoint has of every chunk.
 struct State<'a> {
     schedule: &'a dyn Schedule,
+    sets: Sets,
+    /// Whether sums must be of neighbours.
+    in_order: bool,
+    /// The fingerprint of everybody's parts.
+    all: u64,
     chunks: usize,
     /// Contributors that a set can name, and the words that it takes.
     contributors: usize,
@@ -118,19 +192,20 @@ struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    fn at_start(schedule: &'a dyn Schedule) -> Result<Self, Fault> {
+    fn at_start(schedule: &'a dyn Schedule, sets: Sets) -> Result<Self, Fault> {
         let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
-        let contributors = if mixes(&schedule.frame()) { ranks as usize } else { 1 };
-        let words = contributors.div_ceil(u64::BITS as usize);
-        let places = (u128::from(ranks) + u128::from(schedule.switches())) * u128::from(chunks);
-        // Two sets, a mark and an entry in the list of touched places.
-        let bytes = places * (2 * words as u128 * 8 + 1 + 8);
+        let contributors = contributors(schedule);
+        let words = if sets == Sets::Exact { words(schedule) } else { 1 };
+        let bytes = needed(schedule, words);
         if bytes > LIMIT {
             return Err(Fault::of(Kind::TooLarge(bytes)));
         }
-        let places = places as usize;
+        let places = (ranks as usize + schedule.switches() as usize) * chunks as usize;
         let mut state = Self {
             schedule,
+            sets,
+            in_order: schedule.frame().keeps_order && mixes(&schedule.frame()),
+            all: (0..ranks).map(print_of).fold(0, u64::wrapping_add),
             chunks: chunks as usize,
             contributors,
             words,
@@ -145,8 +220,12 @@ impl<'a> State<'a> {
                 return Err(Fault::of(Kind::NoSuchOwner).at(owner).in_chunk(chunk));
             }
             for rank in (0..ranks).filter(|&rank| holds(schedule, rank, chunk)) {
-                let contributor = if contributors == 1 { 0 } else { rank as usize };
                 let place = rank as usize * state.chunks + chunk as usize;
+                if sets == Sets::Prints {
+                    state.before[place] = print_of(rank);
+                    continue;
+                }
+                let contributor = if contributors == 1 { 0 } else { rank as usize };
                 state.before[place * words + contributor / 64] |= 1 << (contributor % 64);
             }
         }
@@ -200,8 +279,14 @@ impl<'a> State<'a> {
             Op::Reduce if is_empty(present) && matches!(to, Endpoint::Rank(_)) => {
                 return Err(Kind::NothingToAddTo);
             }
+            Op::Reduce if self.sets == Sets::Prints => {
+                present[0] = present[0].wrapping_add(arriving[0]);
+            }
             Op::Reduce => match first_common(present, arriving) {
                 Some(contributor) => return Err(Kind::AddedTwice(self.name(contributor, target))),
+                None if self.in_order && !are_neighbours(present, arriving) => {
+                    return Err(Kind::OutOfOrder);
+                }
                 None => join(present, arriving),
             },
             Op::Or => join(present, arriving),
@@ -230,8 +315,10 @@ impl<'a> State<'a> {
                 let place = rank as usize * self.chunks + chunk as usize;
                 let set = &self.before[self.set(place)];
                 let kind = match self.first_missing(set) {
+                    _ if is_empty(set) => Kind::Missing,
+                    _ if self.sets == Sets::Prints && set[0] == self.all => continue,
+                    _ if self.sets == Sets::Prints => Kind::NotOnceEach,
                     None => continue,
-                    Some(_) if is_empty(set) => Kind::Missing,
                     Some(contributor) => Kind::Lacks(contributor),
                 };
                 return Err(Fault::of(kind).at(Endpoint::Rank(rank)).in_chunk(chunk));
@@ -272,6 +359,23 @@ fn first_common(set: &[u64], other: &[u64]) -> Option<u32> {
     lowest(set.iter().zip(other).map(|(a, b)| a & b))
 }
 
+/// Whether both sets are ranges of ranks, one right after the other.
+fn are_neighbours(set: &[u64], other: &[u64]) -> bool {
+    let range = |set: &[u64]| {
+        let first = lowest(set.iter().copied())?;
+        let len: u32 = set.iter().map(|word| word.count_ones()).sum();
+        let last = set.iter().rposition(|&word| word != 0)?;
+        let end = last as u32 * u64::BITS + (u64::BITS - set[last].leading_zeros());
+        (end - first == len).then_some(first..end)
+    };
+    // A switch starts with nothing.
+    match (is_empty(set), range(set), range(other)) {
+        (true, ..) => true,
+        (_, Some(a), Some(b)) => a.end == b.start || b.end == a.start,
+        _ => false,
+    }
+}
+
 /// The lowest bit that is set in `words`.
 fn lowest(words: impl Iterator<Item = u64>) -> Option<u32> {
     (0..).step_by(64).zip(words).find(|(_, w)| *w != 0).map(|(base, w)| base + w.trailing_zeros())
@@ -302,8 +406,10 @@ enum Kind {
     WrittenTwice,
     NothingToAddTo,
     AddedTwice(u32),
+    OutOfOrder,
     Missing,
     Lacks(u32),
+    NotOnceEach,
 }
 
 impl Fault {
@@ -390,6 +496,13 @@ impl fmt::Display for Fault {
             Kind::AddedTwice(contributor) => write!(
                 f,
                 "{from} adds chunk {chunk} to {at}, which has rank {contributor}'s part already"
+            ),
+            Kind::OutOfOrder => {
+                write!(f, "{from} adds chunk {chunk} to {at} out of rank order")
+            }
+            Kind::NotOnceEach => write!(
+                f,
+                "at the end chunk {chunk} of {at} does not have everybody's part exactly once"
             ),
             Kind::Missing => write!(f, "at the end {at} does not hold chunk {chunk}"),
             Kind::Lacks(contributor) => {

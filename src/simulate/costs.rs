@@ -139,6 +139,11 @@ impl Costs {
         self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
     }
 
+    /// Whether a rank may get several things at once that it must add one after another.
+    pub fn adds_in_turn(&self) -> bool {
+        self.gamma > 0.0 && !self.is_plain()
+    }
+
     pub fn is_half(&self) -> bool {
         self.tiers.iter().any(|tier| tier.ports.is_half())
     }
@@ -152,6 +157,11 @@ impl Costs {
         self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0)
     }
 
+    /// Whether ranks start at different times.
+    pub fn starts_apart(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
     /// When the rank at `place` starts; switches are always there.
     #[inline]
     pub fn start(&self, place: u32) -> f64 {
@@ -162,7 +172,7 @@ impl Costs {
     ///
     /// # Errors
     /// An endpoint or a chunk that there is not; [`verify`](crate::schedule::verify()) says where.
-    #[inline]
+    #[inline(always)]
     pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
         let Transfer { to, op, runs } = transfer;
         let (from, to) = (self.place(from), self.place(to));
@@ -178,7 +188,7 @@ impl Costs {
     }
 
     /// The place of an endpoint: ranks first, then switches.
-    #[inline]
+    #[inline(always)]
     pub fn place(&self, endpoint: Endpoint) -> u32 {
         match endpoint {
             Endpoint::Rank(rank) if rank < self.frame.ranks => rank,
@@ -187,8 +197,16 @@ impl Costs {
         }
     }
 
+    /// The endpoint at a place.
+    pub fn endpoint(&self, place: u32) -> Endpoint {
+        match place.checked_sub(self.frame.ranks) {
+            None => Endpoint::Rank(place),
+            Some(switch) => Endpoint::Switch(switch),
+        }
+    }
+
     /// The bytes of a message.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&self, runs: &[Run]) -> f64 {
         match self.sizes {
             Sizes::Even { part } => {
@@ -239,14 +257,14 @@ impl Costs {
     }
 
     /// Seconds that a message takes on its own.
-    #[inline]
+    #[inline(always)]
     pub fn duration(&self, from: u32, to: u32, bytes: f64, op: Op) -> f64 {
         let (latency, moving, adding) = self.terms(from, to, bytes, op);
         latency + moving + adding
     }
 
     /// The same in its terms: latency, data, addition.
-    #[inline]
+    #[inline(always)]
     pub fn terms(&self, from: u32, to: u32, bytes: f64, op: Op) -> (f64, f64, f64) {
         let n = self.frame.ranks;
         if from >= n || to >= n {

@@ -7,7 +7,7 @@
 use super::costs::Costs;
 use super::greedy::{Clock, Times};
 use super::in_order::SAME;
-use super::jobs::{Jobs, NONE};
+use super::jobs::{Job, Jobs, NONE, Terms};
 use crate::formula::Ports;
 
 /// What a message does.
@@ -22,6 +22,7 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     job: u32,
+    to: u32,
     phase: Phase,
     moving: f64,
     adding: f64,
@@ -43,6 +44,8 @@ pub(super) struct Fluid<'a> {
     /// For sharing: what is left of each limit, and the messages that still grow.
     left: Vec<f64>,
     growing: Vec<u32>,
+    /// Until when each place adds.
+    adders: Vec<f64>,
 }
 
 impl<'a> Fluid<'a> {
@@ -71,6 +74,7 @@ impl<'a> Fluid<'a> {
             ends: Vec::new(),
             left: vec![0.0; limits],
             growing: vec![0; limits],
+            adders: vec![0.0; costs.places()],
         }
     }
 
@@ -176,7 +180,13 @@ impl<'a> Fluid<'a> {
                     Phase::Moves { left: flow.moving, rate: 0.0 }
                 }
                 Phase::Waits { moved: true, .. } => Phase::Moves { left: 0.0, rate: 1.0 },
-                _ => Phase::Waits { until: now + flow.adding, moved: true },
+                _ if flow.adding == 0.0 => Phase::Waits { until: now, moved: true },
+                _ => {
+                    // A rank adds one thing after another.
+                    let adder = &mut self.adders[flow.to as usize];
+                    *adder = adder.max(now) + flow.adding;
+                    Phase::Waits { until: *adder, moved: true }
+                }
             };
             let over = match flow.phase {
                 Phase::Moves { left, .. } => left == 0.0,
@@ -200,13 +210,15 @@ fn used(limits: &[u32; 6]) -> impl Iterator<Item = usize> + '_ {
 
 impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
-        let j = &jobs.jobs[job as usize];
+        let Terms { latency, moving, adding } = jobs.terms[job as usize];
+        let Job { from, to, .. } = jobs.jobs[job as usize];
         self.flows.push(Flow {
             job,
-            phase: Phase::Waits { until: now + j.latency, moved: false },
-            moving: j.moving,
-            adding: j.adding,
-            limits: self.limits(j.from, j.to),
+            to,
+            phase: Phase::Waits { until: now + latency, moved: false },
+            moving,
+            adding,
+            limits: self.limits(from, to),
         });
         None
     }

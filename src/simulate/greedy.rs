@@ -6,14 +6,14 @@
 //! something has changed.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Jobs, NONE, all, is_switch};
-use super::tally::Tally;
-use super::{Listener, Mode, Outcome, Timed};
+use super::jobs::{Cells, Jobs, LANES, NONE, Terms, is_switch};
+use super::queues::Queues;
+use super::{Listener, Mode, Outcome, Space, Timed};
 use crate::error::Result;
 use crate::quantity::{Seconds, Volume};
 use crate::schedule::{Schedule, Sends, senders};
@@ -37,141 +37,221 @@ fn key(time: f64) -> u64 {
 }
 
 /// Jobs whose end is known when they start.
+///
+/// Of jobs that take equally long the one that starts first ends first: each duration has a lane,
+/// and only the lanes' first are compared. What has no lane is sorted.
 #[derive(Default)]
 pub(super) struct Fixed {
-    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    lanes: [VecDeque<(f64, u32)>; LANES],
+    others: BinaryHeap<Reverse<(u64, u32)>>,
+    used: usize,
+}
+
+impl Fixed {
+    /// The lane whose first ends first, and when; the last lane stands for what is sorted.
+    #[inline]
+    fn first(&self) -> Option<(usize, f64)> {
+        let mut first = self.others.peek().map(|&Reverse((end, _))| (LANES, f64::from_bits(end)));
+        for (lane, jobs) in self.lanes[..self.used].iter().enumerate() {
+            if let Some(&(end, _)) = jobs.front() {
+                if first.is_none_or(|(_, least)| end < least) {
+                    first = Some((lane, end));
+                }
+            }
+        }
+        first
+    }
 }
 
 impl Clock for Fixed {
     #[inline]
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64> {
-        let j = &jobs.jobs[job as usize];
-        let end = (now + j.latency + j.moving + j.adding).max(least);
-        self.ends.push(Reverse((key(end), job)));
-        Some(end)
+        let lane = jobs.jobs[job as usize].lane;
+        let end = now + jobs.durations[lane as usize];
+        match self.lanes.get_mut(lane as usize) {
+            Some(lane_of) if end >= least => {
+                lane_of.push_back((end, job));
+                self.used = self.used.max(lane as usize + 1);
+                Some(end)
+            }
+            _ => {
+                let end = end.max(least);
+                self.others.push(Reverse((key(end), job)));
+                Some(end)
+            }
+        }
     }
 
     #[inline]
     fn next(&mut self) -> Option<f64> {
-        self.ends.peek().map(|Reverse((end, _))| f64::from_bits(*end))
+        self.first().map(|(_, end)| end)
     }
 
     #[inline]
     fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
-        let Reverse((end, job)) = *self.ends.peek()?;
-        if f64::from_bits(end) > until {
-            return None;
-        }
-        self.ends.pop();
-        Some((job, f64::from_bits(end)))
+        let (lane, end) = self.first().filter(|&(_, end)| end <= until)?;
+        let job = match self.lanes.get_mut(lane) {
+            Some(jobs) => jobs.pop_front()?.1,
+            None => self.others.pop()?.0.1,
+        };
+        Some((job, end))
     }
 }
 
 /// When each job started and ended, in schedule order.
 pub(super) type Times = Vec<(f64, f64)>;
 
-/// What is ready, what waits for which resource, and what is to be looked at now.
-pub(super) struct Engine<'a> {
-    costs: &'a Costs,
-    /// Jobs that wait for a resource that is used up, by resource.
-    queues: Vec<BinaryHeap<Reverse<u32>>>,
+/// A job and the resource in whose queue it stands, as one number that sorts by job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate(u64);
+
+impl Candidate {
+    #[inline]
+    fn new(job: u32, queue: u32) -> Self {
+        Self(u64::from(job) << 32 | u64::from(queue))
+    }
+
+    #[inline]
+    fn parts(self) -> (u32, u32) {
+        ((self.0 >> 32) as u32, self.0 as u32)
+    }
+}
+
+/// Memory of the engine, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// Jobs that wait for a resource that is used up.
+    queues: Queues,
     /// Jobs that may not start yet, by the time from which they may.
     later: BinaryHeap<Reverse<(u64, u32)>>,
     /// What goes through a switch and may be sent on from this time.
     through: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Jobs to look at now, each with the resource in whose queue it stands.
-    candidates: BinaryHeap<Reverse<(u32, u32)>>,
-    freed: Vec<u32>,
+    /// Jobs to look at now; the first comes last.
+    candidates: Vec<Candidate>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
+    /// Until when each place adds; empty where it has one port, or nothing to add.
+    adders: Vec<f64>,
+    fixed: Fixed,
     pub times: Times,
 }
 
+/// What is ready, what waits for which resource, and what is to be looked at now.
+pub(super) struct Engine<'a> {
+    costs: &'a Costs,
+    pub buffers: &'a mut Buffers,
+    /// When the last rank starts.
+    all_started: f64,
+    /// Whether somebody asks for the times.
+    pub keeps_times: bool,
+}
+
 impl<'a> Engine<'a> {
-    pub fn new(costs: &'a Costs) -> Self {
-        Self {
-            costs,
-            queues: Vec::new(),
-            later: BinaryHeap::new(),
-            through: BinaryHeap::new(),
-            candidates: BinaryHeap::new(),
-            freed: Vec::new(),
-            least: Vec::new(),
-            times: Vec::new(),
-        }
+    pub fn new(costs: &'a Costs, buffers: &'a mut Buffers) -> Self {
+        Self { costs, buffers, all_started: 0.0, keeps_times: false }
     }
 
-    /// Runs all jobs; those that wait for nothing may start at the time that `release` gives.
+    /// Runs all jobs under whatever the machine's ports do; none starts before `release` says.
     /// Returns when the last ends.
-    pub fn run(
+    pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
+        if !self.costs.shares() {
+            let mut fixed = std::mem::take(&mut self.buffers.fixed);
+            let makespan = self.run(jobs, &mut fixed, release);
+            self.buffers.fixed = fixed;
+            return makespan;
+        }
+        let mut fluid = Fluid::new(self.costs);
+        let makespan = self.run(jobs, &mut fluid, release);
+        if self.keeps_times {
+            fluid.ends_into(&mut self.buffers.times);
+        }
+        makespan
+    }
+
+    fn run(
         &mut self,
         jobs: &mut Jobs,
         clock: &mut impl Clock,
         release: impl Fn(u32, u32) -> f64,
     ) -> f64 {
-        self.queues.resize_with(jobs.tokens.len(), BinaryHeap::new);
-        self.times.clear();
-        self.times.resize(jobs.jobs.len(), (0.0, 0.0));
-        self.least.clear();
-        if self.costs.frame.switches > 0 {
-            self.least.resize(jobs.jobs.len(), 0.0);
+        let count = jobs.jobs.len();
+        let b = &mut *self.buffers;
+        b.queues.reset(jobs.tokens.len(), count);
+        b.least.clear();
+        // Rates that change leave no end to cut through to.
+        if self.costs.frame.switches > 0 && !self.costs.shares() {
+            b.least.resize(count, 0.0);
         }
+        b.adders.clear();
+        if self.costs.adds_in_turn() {
+            b.adders.resize(self.costs.places(), 0.0);
+        }
+        b.times.clear();
+        if self.keeps_times || !b.least.is_empty() {
+            b.times.resize(count, (0.0, 0.0));
+        }
+        let places = 0..self.costs.places() as u32;
+        self.all_started = places.map(|place| release(place, place)).fold(0.0, f64::max);
         let mut now = 0.0;
-        for job in 0..jobs.jobs.len() as u32 {
-            if jobs.waits[job as usize] == 0 {
-                self.ready(jobs, job, now, &release);
-            }
+        let mut makespan = 0.0_f64;
+        for i in 0..jobs.first.len() {
+            self.ready(jobs, jobs.first[i], now, &release);
         }
         loop {
             self.settle(jobs, clock, now);
-            let Some(next) = self.next(clock) else { return now };
+            let Some(next) = self.next(clock) else { return makespan };
             now = now.max(next);
             let until = now * (1.0 + SAME);
-            while let Some((job, _)) = clock.pop(until) {
+            while let Some((job, end)) = clock.pop(until) {
+                makespan = makespan.max(end);
                 self.end(jobs, job);
                 if !self.is_cut_through(jobs, job) {
                     self.pass_on(jobs, job, now, &release);
                 }
             }
-            while let Some(job) = due(&mut self.through, until) {
+            while let Some(job) = due(&mut self.buffers.through, until) {
                 self.pass_on(jobs, job, now, &release);
             }
-            while let Some(job) = due(&mut self.later, until) {
-                self.candidates.push(Reverse((job, NONE)));
+            while let Some(job) = due(&mut self.buffers.later, until) {
+                self.buffers.candidates.push(Candidate::new(job, NONE));
             }
         }
     }
 
+    #[inline]
     fn next(&self, clock: &mut impl Clock) -> Option<f64> {
-        let first = |heap: &BinaryHeap<Reverse<(u64, u32)>>| {
-            heap.peek().map(|Reverse((time, _))| f64::from_bits(*time))
-        };
-        [clock.next(), first(&self.through), first(&self.later)]
-            .into_iter()
-            .flatten()
-            .min_by(f64::total_cmp)
+        let mut first = clock.next();
+        for heap in [&self.buffers.through, &self.buffers.later] {
+            if let Some(&Reverse((time, _))) = heap.peek() {
+                let time = f64::from_bits(time);
+                first = Some(first.map_or(time, |first| first.min(time)));
+            }
+        }
+        first
     }
 
     /// Starts whatever can start now.
     fn settle(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, now: f64) {
-        for resource in self.freed.drain(..) {
-            if let Some(&Reverse(first)) = self.queues[resource as usize].peek() {
-                self.candidates.push(Reverse((first, resource)));
-            }
+        if self.buffers.candidates.len() > 1 {
+            self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
-        while let Some(Reverse((job, queue))) = self.candidates.pop() {
-            if queue != NONE {
-                // Used up again by an earlier job, or looked at already.
-                let first = self.queues[queue as usize].peek();
-                if jobs.tokens[queue as usize] == 0 || first != Some(&Reverse(job)) {
-                    continue;
-                }
-                self.queues[queue as usize].pop();
+        while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
+            if queue == NONE {
+                self.try_start(jobs, clock, job, now);
+                continue;
             }
+            // Used up again by an earlier job, or looked at already.
+            if jobs.tokens[queue as usize] == 0 || self.buffers.queues.first(queue) != Some(job) {
+                continue;
+            }
+            self.buffers.queues.pop(queue);
             self.try_start(jobs, clock, job, now);
-            if queue != NONE && jobs.tokens[queue as usize] > 0 {
-                if let Some(&Reverse(next)) = self.queues[queue as usize].peek() {
-                    self.candidates.push(Reverse((next, queue)));
+            if jobs.tokens[queue as usize] > 0 {
+                if let Some(next) = self.buffers.queues.first(queue) {
+                    let candidates = &mut self.buffers.candidates;
+                    let next = Candidate::new(next, queue);
+                    let at = candidates.partition_point(|&other| other > next);
+                    candidates.insert(at, next);
                 }
             }
         }
@@ -179,29 +259,50 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
-        let needs = jobs.jobs[job as usize].needs;
-        if let Some(&lacking) = needs.iter().find(|&&need| jobs.tokens[need as usize] == 0) {
-            self.queues[lacking as usize].push(Reverse(job));
-            return;
+        let needs = jobs.needs_of(job);
+        for &need in needs.iter() {
+            if jobs.tokens[need as usize] == 0 {
+                self.buffers.queues.push(need, job);
+                return;
+            }
         }
-        for need in needs {
+        for &need in needs.iter() {
             take(&mut jobs.tokens[need as usize]);
         }
-        let least = self.least.get(job as usize).copied().unwrap_or(0.0);
+        let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
+        let least = least.max(self.added(jobs, job, now));
         let end = clock.start(jobs, job, now, least);
-        self.times[job as usize] = (now, end.unwrap_or(now));
-        if self.is_cut_through(jobs, job) {
-            self.through.push(Reverse((key(now + self.costs.switch.0), job)));
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            *times = (now, end.unwrap_or(now));
         }
+        if self.is_cut_through(jobs, job) {
+            self.buffers.through.push(Reverse((key(now + self.costs.switch.0), job)));
+        }
+    }
+
+    /// When the receiver will have added what comes, if something else keeps it from adding at
+    /// once; with one port nothing does.
+    #[inline]
+    fn added(&mut self, jobs: &Jobs, job: u32, now: f64) -> f64 {
+        if self.buffers.adders.is_empty() || self.costs.shares() {
+            return 0.0;
+        }
+        let Terms { latency, moving, adding } = jobs.terms[job as usize];
+        if adding == 0.0 {
+            return 0.0;
+        }
+        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
+        *adder = adder.max(now + latency + moving) + adding;
+        *adder
     }
 
     /// Gives back what a job held.
     #[inline]
     fn end(&mut self, jobs: &mut Jobs, job: u32) {
-        for need in jobs.jobs[job as usize].needs {
+        for &need in jobs.needs_of(job).iter() {
             give(&mut jobs.tokens[need as usize]);
-            if !self.queues[need as usize].is_empty() {
-                self.freed.push(need);
+            if let Some(first) = self.buffers.queues.first(need) {
+                self.buffers.candidates.push(Candidate::new(first, need));
             }
         }
     }
@@ -211,11 +312,10 @@ impl<'a> Engine<'a> {
     fn pass_on(&mut self, jobs: &mut Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
         let through = self.is_cut_through(jobs, job);
         for slot in jobs.slots_of(job) {
-            jobs.slots[slot].done = true;
-            let cell = jobs.slots[slot].cell as usize;
+            let cell = jobs.slots[slot].end();
             // Everything up to the first writer that is still at work has been written.
             while let Some(first) = jobs.slots.get(jobs.open[cell] as usize).copied() {
-                if !first.done {
+                if !first.is_done() {
                     break;
                 }
                 jobs.open[cell] = first.next;
@@ -225,12 +325,13 @@ impl<'a> Engine<'a> {
                     let waiter = slot.job;
                     waiting = slot.also;
                     if through {
-                        let least = self.times[first.job as usize].1 + self.costs.switch.0;
-                        let entry = &mut self.least[waiter as usize];
+                        let least = self.buffers.times[first.job as usize].1 + self.costs.switch.0;
+                        let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
                     }
-                    jobs.waits[waiter as usize] -= 1;
-                    if jobs.waits[waiter as usize] == 0 {
+                    let waits = &mut jobs.jobs[waiter as usize].waits;
+                    *waits -= 1;
+                    if *waits == 0 {
                         self.ready(jobs, waiter, now, release);
                     }
                 }
@@ -241,18 +342,19 @@ impl<'a> Engine<'a> {
     /// A job has what it waits for: it is looked at now, or when its ranks have started.
     #[inline]
     fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
-        let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
-        if from > now * (1.0 + SAME) {
-            self.later.push(Reverse((key(from), job)));
-        } else {
-            self.candidates.push(Reverse((job, NONE)));
+        if now < self.all_started {
+            let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
+            if from > now * (1.0 + SAME) {
+                return self.buffers.later.push(Reverse((key(from), job)));
+            }
         }
+        self.buffers.candidates.push(Candidate::new(job, NONE));
     }
 
     /// Whether what a job brings is sent on while it comes in.
     #[inline]
     fn is_cut_through(&self, jobs: &Jobs, job: u32) -> bool {
-        !self.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
+        !self.buffers.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
     }
 }
 
@@ -285,23 +387,18 @@ pub(super) fn whole(
     schedule: &dyn Schedule,
     costs: &Costs,
     mode: Mode,
+    space: &mut Space,
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = if mode == Mode::Flow { Cells::Chunks } else { Cells::Places };
-    let mut tally = Tally::new(costs.places());
-    let mut jobs = all(schedule, costs, cells, &mut tally)?;
-    let mut engine = Engine::new(costs);
-    let release = |from, to| costs.start(from).max(costs.start(to));
-    if costs.shares() {
-        let mut fluid = Fluid::new(costs);
-        engine.run(&mut jobs, &mut fluid, release);
-        fluid.ends_into(&mut engine.times);
-    } else {
-        engine.run(&mut jobs, &mut Fixed::default(), release);
-    }
-    let makespan = engine.times.iter().map(|&(_, end)| end).fold(0.0, f64::max);
+    let Space { jobs, buffers, tally, .. } = space;
+    tally.reset(costs.places());
+    jobs.fill(schedule, costs, cells, tally)?;
+    let mut engine = Engine::new(costs, buffers);
+    engine.keeps_times = listener.is_some();
+    let makespan = engine.play(jobs, |from, to| costs.start(from).max(costs.start(to)));
     if let Some(listener) = listener {
-        let mut times = engine.times.iter();
+        let mut times = buffers.times.iter();
         for round in 0..costs.frame.rounds {
             tell(schedule, costs, round, &mut times, listener);
         }

@@ -9,8 +9,7 @@
 use super::costs::Costs;
 use super::greedy;
 use super::jobs::Message;
-use super::tally::Tally;
-use super::{Listener, MEMORY, Mode, Outcome, Timed};
+use super::{Listener, MEMORY, Mode, Outcome, Space, Timed};
 use crate::error::Result;
 use crate::formula::Ports;
 use crate::quantity::{Seconds, Volume};
@@ -20,6 +19,7 @@ use crate::schedule::{Schedule, Sends, senders};
 pub(super) const SAME: f64 = 1e-11;
 
 /// The ports of all ranks, each busy without a gap from one time to another.
+#[derive(Default)]
 pub(super) struct Busy {
     since: Vec<f64>,
     until: Vec<f64>,
@@ -28,9 +28,13 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    pub fn new(ranks: usize, ports: Ports) -> Self {
-        let receive = if ports.is_half() { 0 } else { ranks };
-        Self { since: vec![0.0; 2 * ranks], until: vec![0.0; 2 * ranks], receive }
+    /// Free ports for so many ranks.
+    pub fn reset(&mut self, ranks: usize, ports: Ports) {
+        for times in [&mut self.since, &mut self.until] {
+            times.clear();
+            times.resize(2 * ranks, 0.0);
+        }
+        self.receive = if ports.is_half() { 0 } else { ranks };
     }
 
     /// Puts a message that is ready at `ready` behind what its ports have, and returns its start;
@@ -68,36 +72,54 @@ impl Busy {
     }
 }
 
+/// Memory of this way, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Written {
+    pub busy: Busy,
+    /// When the last of what was written to each chunk of each rank, in rounds before, had come.
+    cells: Vec<f64>,
+    arriving: Vec<(usize, f64)>,
+}
+
 /// Mode `flow` on one port: in order if that is true, else event by event.
 pub(super) fn flow(
     schedule: &dyn Schedule,
     costs: &Costs,
+    space: &mut Space,
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    if cells.saturating_mul(8) <= MEMORY {
-        if let Some(outcome) = pass(schedule, costs, None) {
+    if cells.saturating_mul(8) <= MEMORY && may_hold(costs) {
+        if let Some(outcome) = pass(schedule, costs, space, None) {
             if listener.is_some() {
                 // The same once more, now that it is known to hold.
-                pass(schedule, costs, listener);
+                pass(schedule, costs, space, listener);
             }
             return Ok(outcome);
         }
     }
-    greedy::whole(schedule, costs, Mode::Flow, listener)
+    greedy::whole(schedule, costs, Mode::Flow, space, listener)
+}
+
+/// Whether it is worth a try: ranks that start apart keep to the order only where each has the same
+/// partners throughout, as in a ring.
+fn may_hold(costs: &Costs) -> bool {
+    costs.frame.turns || !costs.starts_apart()
 }
 
 fn pass(
     schedule: &dyn Schedule,
     costs: &Costs,
+    space: &mut Space,
     mut listener: Option<&mut dyn Listener>,
 ) -> Option<Outcome> {
     let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
-    let mut busy = Busy::new(ranks as usize, costs.tiers[0].ports);
-    // When the last of what was written to each chunk of each rank, in rounds before, had come.
-    let mut written = vec![0.0_f64; ranks as usize * chunks];
-    let mut arriving: Vec<(usize, f64)> = Vec::new();
-    let mut tally = Tally::new(costs.places());
+    let Space { written: Written { busy, cells: written, arriving }, tally, .. } = space;
+    busy.reset(ranks as usize, costs.tiers[0].ports);
+    written.clear();
+    written.resize(ranks as usize * chunks, 0.0);
+    arriving.clear();
+    tally.reset(costs.places());
     let mut makespan = 0.0_f64;
     let mut sends = Sends::default();
     for round in 0..costs.frame.rounds {

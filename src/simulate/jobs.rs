@@ -15,20 +15,47 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FREE: u32 = 0;
 
 /// What one message needs at once: a send port, a receive port, its link, a NIC at each end.
+/// Where a rank has one port, its link is free when its ports are: the first two are all.
 pub(super) type Needs = [u32; 5];
+
+/// The needs that count where a rank has one port.
+const PLAIN: usize = 2;
+
+/// How many durations have a lane of their own.
+pub(super) const LANES: usize = 16;
+
+/// What a job holds while it runs.
+pub(super) struct Held {
+    needs: Needs,
+    count: usize,
+}
+
+impl Held {
+    #[inline]
+    pub fn iter(&self) -> std::slice::Iter<'_, u32> {
+        self.needs[..self.count].iter()
+    }
+}
 
 /// One message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub from: u32,
     pub to: u32,
-    /// Latency, data and addition in seconds, on ports of its own.
+    /// Which of the durations is its own.
+    pub lane: u32,
+    /// Cells that it still waits for.
+    pub waits: u32,
+    /// The job's first slot; the next job's first is its end.
+    pub slots: u32,
+}
+
+/// The duration of a job in its terms, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
     pub latency: f64,
     pub moving: f64,
     pub adding: f64,
-    pub needs: Needs,
-    /// The job's first slot; the next job's first is its end.
-    pub slots: u32,
 }
 
 /// A message between places.
@@ -46,16 +73,33 @@ pub(super) struct Message {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub job: u32,
-    /// The cell that the job writes.
-    pub cell: u32,
+    /// The cell that the job writes, and whether it has.
+    cell: u32,
     /// The next writer of the cell.
     pub next: u32,
     /// The first of those that wait for this writer and all before it.
     pub waiting: u32,
     /// The next of those that wait where this slot's job waits.
     pub also: u32,
-    pub done: bool,
 }
+
+impl Slot {
+    /// Whether the writer has ended.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.cell & DONE != 0
+    }
+
+    /// Marks the writer as ended and returns its cell.
+    #[inline]
+    pub fn end(&mut self) -> usize {
+        self.cell |= DONE;
+        (self.cell ^ DONE) as usize
+    }
+}
+
+/// The bit of a slot's cell that says that its writer has ended.
+const DONE: u32 = 1 << 31;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
 const PER_JOB: usize = 16 + 16;
@@ -64,9 +108,20 @@ const PER_JOB: usize = 16 + 16;
 #[derive(Default)]
 pub(super) struct Jobs {
     pub jobs: Vec<Job>,
+    /// Those that wait for nothing.
+    pub first: Vec<u32>,
     pub slots: Vec<Slot>,
-    /// Cells that each job waits for.
-    pub waits: Vec<u32>,
+    /// By job, where rates change while messages are under way or additions take turns.
+    pub terms: Vec<Terms>,
+    /// By job, where ports are not all.
+    needs: Vec<Needs>,
+    is_plain: bool,
+    /// The receive port of rank 0 where ports are all.
+    receive: u32,
+    /// The durations, in seconds, on ports of their own.
+    pub durations: Vec<f64>,
+    /// The place of each beyond the first [`LANES`], by its bits.
+    more_durations: HashMap<u64, u32>,
     /// The first writer of each cell that has not ended.
     pub open: Vec<u32>,
     /// How much there is of each resource.
@@ -87,12 +142,22 @@ pub(super) enum Cells {
 }
 
 impl Jobs {
-    /// The resources of a machine and `cells` cells.
-    pub fn new(costs: &Costs, cells: usize) -> Self {
-        let mut jobs = Self { tokens: vec![u32::MAX], ..Self::default() };
-        jobs.open = vec![NONE; cells];
-        jobs.tail = vec![NONE; cells];
+    /// No jobs yet, the resources of a machine, and `cells` cells.
+    pub fn reset(&mut self, costs: &Costs, cells: usize) {
+        self.clear();
+        for numbers in [&mut self.open, &mut self.tail] {
+            numbers.clear();
+            numbers.resize(cells, NONE);
+        }
+        self.written.clear();
+        self.links.clear();
+        self.durations.clear();
+        self.more_durations.clear();
+        self.is_plain = costs.is_plain() && !costs.shares();
+        self.receive = if costs.is_half() { 1 } else { 1 + costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
+        self.tokens.clear();
+        self.tokens.push(u32::MAX);
         let ranks = costs.frame.ranks as usize;
         for tier in &costs.tiers {
             let k = match tier.ports {
@@ -100,18 +165,49 @@ impl Jobs {
                 Ports::Full(k) | Ports::Half(k) => k.get(),
                 Ports::Unbounded => u32::MAX,
             };
-            jobs.tokens.extend(std::iter::repeat_n(k, 2 * ranks));
+            self.tokens.extend(std::iter::repeat_n(k, 2 * ranks));
             let nics = tier.nics.filter(|_| !tier.is_fair).unwrap_or(u32::MAX);
-            jobs.tokens.extend(std::iter::repeat_n(nics, 2 * ranks));
+            self.tokens.extend(std::iter::repeat_n(nics, 2 * ranks));
         }
-        jobs
     }
 
     /// Forgets the jobs, keeps resources and memory.
     pub fn clear(&mut self) {
         self.jobs.clear();
+        self.first.clear();
         self.slots.clear();
-        self.waits.clear();
+        self.terms.clear();
+        self.needs.clear();
+    }
+
+    /// What a job needs.
+    #[inline]
+    pub fn needs_of(&self, job: u32) -> Held {
+        if self.is_plain {
+            let Job { from, to, .. } = self.jobs[job as usize];
+            return Held { needs: [1 + from, self.receive + to, FREE, FREE, FREE], count: PLAIN };
+        }
+        let needs = self.needs[job as usize];
+        Held { needs, count: needs.len() }
+    }
+
+    /// The place of a duration among all.
+    #[inline]
+    fn lane(&mut self, duration: f64) -> u32 {
+        let first = &self.durations[..self.durations.len().min(LANES)];
+        if let Some(lane) = first.iter().position(|&d| d.to_bits() == duration.to_bits()) {
+            return lane as u32;
+        }
+        let next = self.durations.len() as u32;
+        let lane = if (next as usize) < LANES {
+            next
+        } else {
+            *self.more_durations.entry(duration.to_bits()).or_insert(next)
+        };
+        if lane == next {
+            self.durations.push(duration);
+        }
+        lane
     }
 
     /// The directed link between two places.
@@ -126,7 +222,7 @@ impl Jobs {
 
     /// The bytes that all this takes, with what the engine adds.
     pub fn memory(&self) -> u64 {
-        let job = size_of::<Job>() + 4 + PER_JOB;
+        let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
         (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.open.len() * 8) as u64
     }
 
@@ -160,7 +256,8 @@ impl Jobs {
         reads: impl Iterator<Item = u32>,
         writes: impl Iterator<Item = u32>,
     ) {
-        let needs = self.needs(costs, message.from, message.to);
+        let needs =
+            if self.is_plain { [FREE; 5] } else { self.needs(costs, message.from, message.to) };
         self.push_needing(costs, message, needs, reads, writes);
     }
 
@@ -175,23 +272,31 @@ impl Jobs {
     ) {
         let job = self.jobs.len() as u32;
         let (latency, moving, adding) = costs.terms(from, to, bytes, op);
+        if costs.shares() || costs.adds_in_turn() {
+            self.terms.push(Terms { latency, moving, adding });
+        }
+        let lane = self.lane(latency + moving + adding);
+        if !self.is_plain {
+            self.needs.push(needs);
+        }
         let slots = self.slots.len() as u32;
-        self.jobs.push(Job { from, to, latency, moving, adding, needs, slots });
         let mut waits = 0;
         for (read, write) in reads.zip(writes) {
             let slot = self.slots.len() as u32;
             let tail = self.tail[read as usize];
-            let mut entry =
-                Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE, done: false };
+            let mut entry = Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE };
             if tail != NONE {
-                entry.also = self.slots[tail as usize].waiting;
-                self.slots[tail as usize].waiting = slot;
+                let tail = &mut self.slots[tail as usize];
+                entry.also = std::mem::replace(&mut tail.waiting, slot);
                 waits += 1;
             }
             self.slots.push(entry);
             self.written.push(slot);
         }
-        self.waits.push(waits);
+        if waits == 0 {
+            self.first.push(job);
+        }
+        self.jobs.push(Job { from, to, lane, waits, slots });
     }
 
     /// What the round wrote is there for later rounds to wait for.
@@ -213,78 +318,91 @@ impl Jobs {
     }
 }
 
-/// All messages of `schedule` with what they wait for.
-pub(super) fn all(
-    schedule: &dyn Schedule,
-    costs: &Costs,
-    cells: Cells,
-    tally: &mut Tally,
-) -> Result<Jobs> {
-    check_memory(schedule, costs)?;
-    let chunks = costs.frame.chunks();
-    let count = match cells {
-        Cells::Chunks => costs.places() * chunks as usize,
-        Cells::Places => costs.places(),
-    };
-    let mut jobs = Jobs::new(costs, count);
-    let mut sends = Sends::default();
-    for round in 0..costs.frame.rounds {
-        for sender in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, sender, &mut sends);
-            for transfer in sends.iter() {
-                let message = costs.message(sender, transfer)?;
-                let Message { from, to, bytes, .. } = message;
-                if cells == Cells::Chunks {
-                    let at = |place: u32| {
-                        let chunk = transfer.runs.iter().flat_map(|run| run.chunks());
-                        chunk.map(move |chunk| place * chunks + chunk)
-                    };
-                    jobs.push(costs, message, at(from), at(to));
-                } else {
-                    let both = || [from, to].into_iter();
-                    jobs.push(costs, message, both(), both());
+impl Jobs {
+    /// All messages of `schedule` with what they wait for.
+    pub fn fill(
+        &mut self,
+        schedule: &dyn Schedule,
+        costs: &Costs,
+        cells: Cells,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        check_memory(schedule, costs)?;
+        let chunks = costs.frame.chunks();
+        let count = match cells {
+            Cells::Chunks => costs.places() * chunks as usize,
+            Cells::Places => costs.places(),
+        };
+        self.reset(costs, count);
+        let mut sends = Sends::default();
+        for round in 0..costs.frame.rounds {
+            for sender in senders(schedule) {
+                sends.clear();
+                schedule.sends(round, sender, &mut sends);
+                for transfer in sends.iter() {
+                    let message = costs.message(sender, transfer)?;
+                    let Message { from, to, bytes, .. } = message;
+                    if cells == Cells::Chunks {
+                        let at = |place: u32| {
+                            let chunk = transfer.runs.iter().flat_map(|run| run.chunks());
+                            chunk.map(move |chunk| place * chunks + chunk)
+                        };
+                        self.push(costs, message, at(from), at(to));
+                    } else {
+                        let both = || [from, to].into_iter();
+                        self.push(costs, message, both(), both());
+                    }
+                    tally.add(round, from, to, bytes);
                 }
-                tally.add(round, from, to, bytes);
+            }
+            self.end_round();
+            // The estimate may have been too low.
+            if self.memory() > 2 * MEMORY {
+                return Err(too_large(self.memory() as f64, costs));
             }
         }
-        jobs.end_round();
+        Ok(())
     }
-    Ok(jobs)
 }
 
-/// Refuses what needs more than [`MEMORY`], having counted before anything is allocated.
+/// Refuses what needs more than [`MEMORY`], judged from some senders of some rounds before
+/// anything is allocated.
 fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
-    let job = size_of::<Job>() + 4 + PER_JOB;
-    let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    let mut bytes = cells.saturating_mul(8);
-    let refuse = |bytes: u64, more: &str| {
-        Err(Error::input(format!(
-            "simulating {} ranks event by event takes {more}{} MiB, more than the {} MiB allowed",
-            costs.frame.ranks,
-            bytes >> 20,
-            MEMORY >> 20
-        ))
-        .mend("ask for fewer ranks or segments, for mode sync or local, or for no trouble"))
-    };
-    if bytes > MEMORY || cells > u64::from(u32::MAX) {
-        return refuse(bytes, "");
-    }
+    let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
+    let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
+    let cells = places.saturating_mul(costs.frame.chunks().into());
+    // Every how many senders one is looked at; a number that does not keep step with powers of two.
+    let all = rounds.saturating_mul(places);
+    let stride = (all / SAMPLES).max(1) | 1;
+    let mut sampled = 0.0;
     let mut sends = Sends::default();
-    for round in 0..costs.frame.rounds {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
-            bytes += (sends.len() * job) as u64 + chunks * size_of::<Slot>() as u64;
-        }
-        if bytes > MEMORY {
-            // What is left to count can only be more.
-            return refuse(bytes, "at least ");
-        }
+    for place in (0..all).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
+        sends.clear();
+        let (round, from) = (place / places, (place % places) as u32);
+        schedule.sends(round, costs.endpoint(from), &mut sends);
+        let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
+        sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    Ok(())
+    let bytes = sampled * stride as f64 + cells as f64 * 8.0;
+    if bytes <= MEMORY as f64 && cells < u64::from(DONE) {
+        return Ok(());
+    }
+    Err(too_large(bytes, costs))
 }
+
+/// The error about a simulation that takes about `bytes`.
+pub(super) fn too_large(bytes: f64, costs: &Costs) -> Error {
+    Error::input(format!(
+        "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
+        costs.frame.ranks,
+        bytes / f64::from(1 << 20),
+        MEMORY >> 20
+    ))
+    .mend("ask for fewer ranks or segments, or for mode sync or local")
+}
+
+/// Senders at which an estimate of memory looks.
+const SAMPLES: u64 = 64;
 
 /// Whether what `place` sends may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {

@@ -21,6 +21,8 @@
 //! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
 //! times its rate, both together.
 //!
+//! A rank adds one thing after another, whatever its ports, and the ports wait for it.
+//!
 //! A switch forwards while it receives: in `flow` what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
 
@@ -30,6 +32,7 @@ mod greedy;
 mod in_order;
 mod jobs;
 pub mod listen;
+mod queues;
 mod rounds;
 mod symmetric;
 mod tally;
@@ -174,47 +177,74 @@ impl<F: FnMut(&Timed<'_>)> Listener for F {
     }
 }
 
-/// Times `schedule` on `fabric`.
+/// Memory of simulations, kept from one to the next so that nothing is allocated twice.
+#[derive(Default)]
+pub struct Simulator {
+    space: Space,
+}
+
+/// What the ways of simulating work in.
+#[derive(Default)]
+struct Space {
+    jobs: jobs::Jobs,
+    buffers: greedy::Buffers,
+    written: in_order::Written,
+    tally: tally::Tally,
+}
+
+/// Times `schedule` on `fabric`; [`Simulator::run`] once.
 ///
 /// # Errors
-/// A figure of the machine that a message needs and that is unknown; more ranks than the machine
-/// joins; a rank that there is not in the trouble; a simulation that needs more than [`MEMORY`],
-/// with the estimate, before anything is allocated.
+/// As [`Simulator::run`].
 pub fn simulate(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Outcome> {
-    run(schedule, fabric, setup, None)
+    Simulator::default().run(schedule, fabric, setup, None)
 }
 
 /// Times `schedule` on `fabric` and tells `listener` of every message.
 ///
 /// # Errors
-/// As [`simulate`].
+/// As [`Simulator::run`].
 pub fn simulate_with(
     schedule: &dyn Schedule,
     fabric: &Fabric,
     setup: &Setup,
     listener: &mut dyn Listener,
 ) -> Result<Outcome> {
-    run(schedule, fabric, setup, Some(listener))
+    Simulator::default().run(schedule, fabric, setup, Some(listener))
 }
 
-fn run(
-    schedule: &dyn Schedule,
-    fabric: &Fabric,
-    setup: &Setup,
-    listener: Option<&mut dyn Listener>,
-) -> Result<Outcome> {
-    let costs = Costs::new(schedule, fabric, setup)?;
-    if listener.is_none() && costs.is_uniform() && schedule.frame().turns && !costs.is_half() {
-        return symmetric::run(schedule, &costs, setup.mode);
-    }
-    let fluid = costs.shares();
-    match setup.mode {
-        Mode::Flow if !fluid && costs.is_plain() => in_order::flow(schedule, &costs, listener),
-        Mode::Sync | Mode::Local if !fluid && !(costs.has_nics() && setup.mode == Mode::Local) => {
-            rounds::run(schedule, &costs, setup.mode, listener)
+impl Simulator {
+    /// Times `schedule` on `fabric` and tells `listener`, if there is one, of every message.
+    ///
+    /// # Errors
+    /// A figure of the machine that a message needs and that is unknown; more ranks than the
+    /// machine joins; a rank that there is not in the trouble; a schedule that names what there is
+    /// not; a simulation that needs more than [`MEMORY`], with the estimate, before anything is
+    /// allocated.
+    pub fn run(
+        &mut self,
+        schedule: &dyn Schedule,
+        fabric: &Fabric,
+        setup: &Setup,
+        listener: Option<&mut dyn Listener>,
+    ) -> Result<Outcome> {
+        let costs = Costs::new(schedule, fabric, setup)?;
+        let space = &mut self.space;
+        let turns = schedule.frame().turns && costs.is_uniform() && !costs.is_half();
+        if turns && listener.is_none() {
+            return symmetric::run(schedule, &costs, setup.mode, space);
         }
-        Mode::Sync => rounds::run(schedule, &costs, setup.mode, listener),
-        mode => greedy::whole(schedule, &costs, mode, listener),
+        let meets_across_rounds = costs.has_nics() && setup.mode == Mode::Local;
+        match setup.mode {
+            Mode::Flow if costs.is_plain() && !costs.shares() => {
+                in_order::flow(schedule, &costs, space, listener)
+            }
+            Mode::Flow => greedy::whole(schedule, &costs, setup.mode, space, listener),
+            _ if meets_across_rounds => {
+                greedy::whole(schedule, &costs, setup.mode, space, listener)
+            }
+            mode => rounds::run(schedule, &costs, mode, space, listener),
+        }
     }
 }
 

@@ -3,12 +3,11 @@
 //! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
 
 use super::costs::Costs;
-use super::fluid::Fluid;
-use super::greedy::{Engine, Fixed, Times, tell};
+use super::greedy::{Engine, Times, tell};
 use super::in_order::Busy;
 use super::jobs::{Jobs, Message};
 use super::tally::Tally;
-use super::{Listener, MEMORY, Mode, Outcome};
+use super::{Listener, MEMORY, Mode, Outcome, Space};
 use crate::error::{Error, Result};
 use crate::schedule::{Schedule, Sends, senders};
 
@@ -16,16 +15,28 @@ pub(super) fn run(
     schedule: &dyn Schedule,
     costs: &Costs,
     mode: Mode,
+    space: &mut Space,
     mut listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
-    let mut round = Round::new(costs);
-    let mut tally = Tally::new(costs.places());
+    let Space { jobs, buffers, tally, written, .. } = space;
+    tally.reset(costs.places());
+    jobs.reset(costs, 0);
+    written.busy.reset(costs.places(), costs.tiers[0].ports);
+    let mut round = Round {
+        costs,
+        busy: &mut written.busy,
+        jobs,
+        engine: Engine::new(costs, buffers),
+        sends: Sends::default(),
+        messages: Vec::new(),
+        times: Times::new(),
+    };
     // When each place has ended its rounds so far.
     let places = costs.places() as u32;
     let mut free: Vec<f64> = (0..places).map(|place| costs.start(place)).collect();
     let mut makespan = 0.0_f64;
     for number in 0..costs.frame.rounds {
-        round.collect(schedule, number, &mut tally)?;
+        round.collect(schedule, number, tally)?;
         if round.messages.is_empty() {
             continue;
         }
@@ -50,27 +61,15 @@ pub(super) fn run(
 /// The messages of one round and their times, in schedule order.
 struct Round<'a> {
     costs: &'a Costs,
-    busy: Busy,
-    jobs: Jobs,
+    busy: &'a mut Busy,
+    jobs: &'a mut Jobs,
     engine: Engine<'a>,
     sends: Sends,
     messages: Vec<Message>,
     times: Times,
 }
 
-impl<'a> Round<'a> {
-    fn new(costs: &'a Costs) -> Self {
-        Self {
-            costs,
-            busy: Busy::new(costs.places(), costs.tiers[0].ports),
-            jobs: Jobs::new(costs, 0),
-            engine: Engine::new(costs),
-            sends: Sends::default(),
-            messages: Vec::new(),
-            times: Times::new(),
-        }
-    }
-
+impl Round<'_> {
     fn collect(&mut self, schedule: &dyn Schedule, round: u64, tally: &mut Tally) -> Result<()> {
         self.messages.clear();
         for from in senders(schedule) {
@@ -120,14 +119,9 @@ impl<'a> Round<'a> {
             self.jobs.push(self.costs, message, std::iter::empty(), std::iter::empty());
         }
         let release = |from: u32, to: u32| free[from as usize].max(free[to as usize]);
-        if self.costs.shares() {
-            let mut fluid = Fluid::new(self.costs);
-            self.engine.run(&mut self.jobs, &mut fluid, release);
-            fluid.ends_into(&mut self.engine.times);
-        } else {
-            self.engine.run(&mut self.jobs, &mut Fixed::default(), release);
-        }
-        self.times.clone_from(&self.engine.times);
+        self.engine.keeps_times = true;
+        self.engine.play(self.jobs, release);
+        self.times.clone_from(&self.engine.buffers.times);
     }
 }
 

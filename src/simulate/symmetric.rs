@@ -5,23 +5,29 @@
 //! sends arrives, seen from the receiver, under the number that it has there.
 
 use super::costs::Costs;
-use super::greedy::{Engine, Fixed};
+use super::greedy::Engine;
 use super::in_order::SAME;
-use super::jobs::{FREE, Jobs, Message};
-use super::tally::Tally;
-use super::{MEMORY, Mode, Outcome};
-use crate::error::{Error, Result};
+use super::jobs::{FREE, Message, too_large};
+use super::{MEMORY, Mode, Outcome, Space};
+use crate::error::Result;
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Schedule, Sends, Transfer};
 
-pub(super) fn run(schedule: &dyn Schedule, costs: &Costs, mode: Mode) -> Result<Outcome> {
-    match mode {
-        Mode::Sync | Mode::Local => rounds(schedule, costs),
-        Mode::Flow => match in_order(schedule, costs)? {
-            Some(outcome) => Ok(outcome),
-            None => event_by_event(schedule, costs),
-        },
+pub(super) fn run(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mode: Mode,
+    space: &mut Space,
+) -> Result<Outcome> {
+    space.tally.reset(costs.places());
+    if mode != Mode::Flow {
+        return rounds(schedule, costs, space);
     }
+    if let Some(outcome) = in_order(schedule, costs, space)? {
+        return Ok(outcome);
+    }
+    space.tally.reset(costs.places());
+    event_by_event(schedule, costs, space)
 }
 
 /// Calls `each` with every message of rank 0 in `round`.
@@ -41,11 +47,11 @@ fn messages(
 }
 
 /// Rounds one after the other; inside a round, as many messages at once as there are ports.
-fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
-    let mut tally = Tally::new(costs.places());
+fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
+    let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
-    let mut jobs = Jobs::new(costs, 0);
-    let mut engine = Engine::new(costs);
+    jobs.reset(costs, 0);
+    let mut engine = Engine::new(costs, buffers);
     let mut now = 0.0;
     for round in 0..costs.frame.rounds {
         jobs.clear();
@@ -54,22 +60,22 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
             tally.add(round, 0, message.to, message.bytes);
             only = costs.duration(0, message.to, message.bytes, message.op);
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
+            // What goes to another comes, from another, to rank 0.
+            let message = Message { to: 0, ..message };
             jobs.push_needing(costs, message, needs, std::iter::empty(), std::iter::empty());
         })?;
         now += match jobs.jobs.len() {
             0 => 0.0,
             1 => only,
-            _ => {
-                let longest = engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
-                engine.times.iter().map(|&(_, end)| end).fold(longest, f64::max)
-            }
+            _ => engine.play(jobs, |_, _| 0.0),
         };
     }
     Ok(tally.turned(costs.frame.ranks, now))
 }
 
 /// One port, in schedule order, if no message would have found a gap before; see `in_order`.
-fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
+fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Option<Outcome>> {
+    let tally = &mut space.tally;
     if !matches!(costs.tiers[0].ports, Ports::Full(k) if k.get() == 1) {
         return Ok(None);
     }
@@ -77,7 +83,6 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
     check_memory(u64::from(frame.chunks()) * 8, costs)?;
     let mut written = vec![0.0_f64; frame.chunks() as usize];
     let mut arriving: Vec<(u32, f64)> = Vec::new();
-    let mut tally = Tally::new(costs.places());
     let mut sends = Sends::default();
     let (mut since, mut until) = (0.0_f64, 0.0_f64);
     let mut in_order = true;
@@ -106,38 +111,29 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs) -> Result<Option<Outcome>> {
     Ok(Some(tally.turned(n, until)))
 }
 
-fn event_by_event(schedule: &dyn Schedule, costs: &Costs) -> Result<Outcome> {
+fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
     let (frame, n) = (costs.frame, costs.frame.ranks);
-    let mut tally = Tally::new(costs.places());
+    let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
     check_memory(u64::from(frame.chunks()) * 8, costs)?;
-    let mut jobs = Jobs::new(costs, frame.chunks() as usize);
+    jobs.reset(costs, frame.chunks() as usize);
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
             let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
             let arrives = chunks().map(|c| frame.turned(c, n - message.to));
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
-            jobs.push_needing(costs, message, needs, chunks(), arrives);
             tally.add(round, 0, message.to, message.bytes);
+            let message = Message { to: 0, ..message };
+            jobs.push_needing(costs, message, needs, chunks(), arrives);
         })?;
         jobs.end_round();
         check_memory(jobs.memory(), costs)?;
     }
-    let mut engine = Engine::new(costs);
-    engine.run(&mut jobs, &mut Fixed::default(), |_, _| 0.0);
-    let makespan = engine.times.iter().map(|&(_, end)| end).fold(0.0, f64::max);
+    let mut engine = Engine::new(costs, buffers);
+    let makespan = engine.play(jobs, |_, _| 0.0);
     Ok(tally.turned(n, makespan))
 }
 
 fn check_memory(bytes: u64, costs: &Costs) -> Result<()> {
-    if bytes <= MEMORY {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "simulating {} ranks takes {} MiB, more than the {} MiB allowed",
-        costs.frame.ranks,
-        bytes >> 20,
-        MEMORY >> 20
-    ))
-    .mend("ask for fewer ranks or for mode sync"))
+    if bytes <= MEMORY { Ok(()) } else { Err(too_large(bytes as f64, costs)) }
 }

@@ -22,6 +22,7 @@ pub struct Outcome {
 }
 
 /// Bytes and messages so far.
+#[derive(Default)]
 pub(super) struct Tally {
     sent: Vec<f64>,
     received: Vec<f64>,
@@ -32,14 +33,15 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub fn new(places: usize) -> Self {
-        Self {
-            sent: vec![0.0; places],
-            received: vec![0.0; places],
-            messages: vec![0; places],
-            rounds: 0,
-            last: 0,
+    /// Nothing yet, for so many places.
+    pub fn reset(&mut self, places: usize) {
+        for bytes in [&mut self.sent, &mut self.received] {
+            bytes.clear();
+            bytes.resize(places, 0.0);
         }
+        self.messages.clear();
+        self.messages.resize(places, 0);
+        (self.rounds, self.last) = (0, 0);
     }
 
     /// Counts one message between places.

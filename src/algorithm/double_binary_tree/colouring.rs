@@ -18,6 +18,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::schedule::trees;
+use crate::formula::Trees;
+
 /// No node.
 pub(super) const NONE: usize = usize::MAX;
 
@@ -65,13 +68,6 @@ pub(super) struct Forest {
     pub(super) leaves_first: Vec<usize>,
 }
 
-/// NCCL's in-order tree (`trees.cc`).
-fn parent_role(role: u32, ranks: u32) -> u32 {
-    let bit = role & role.wrapping_neg();
-    let upper = (role ^ bit) | (bit << 1);
-    if upper < ranks { upper } else { role ^ bit }
-}
-
 impl Forest {
     pub(super) fn new(ranks: u32) -> Self {
         let n = ranks as usize;
@@ -87,15 +83,11 @@ impl Forest {
         // A parent's lowest set bit is higher than its child's.
         let mut roles: Vec<u32> = (1..ranks).collect();
         roles.sort_by_key(|role| role.trailing_zeros());
-        for tree in 0..2 {
-            let rank = |role: u32| match (tree, ranks % 2) {
-                (0, _) => role,
-                (_, 0) => ranks - 1 - role,
-                _ => (role + 1) % ranks,
-            };
+        for (half, tree) in trees(ranks, Trees::Coloured).into_iter().enumerate() {
+            let rank = |role| tree.rank(role);
             for &role in &roles {
-                let upper = parent_role(role, ranks);
-                let (node, parent) = (tree * n + role as usize, tree * n + upper as usize);
+                let Some(upper) = tree.above(role) else { continue };
+                let (node, parent) = (half * n + role as usize, half * n + upper as usize);
                 forest.parent[node] = parent;
                 let place = usize::from(forest.kids[parent][0] != NONE);
                 forest.kids[parent][place] = node;

@@ -1,14 +1,19 @@
 //! One pair of segments, event by event.
 
-use super::colouring::{Forest, Phase};
+use super::colouring::{Forest, Phase, Transfer};
 
 /// Rounds of one pair, event-driven: what [`unsegmented_steps`](super::lengths::unsegmented_steps) tabulates.
+#[must_use]
+pub fn unsegmented_flow(ranks: u32) -> u32 {
+    flow(ranks).iter().map(|transfer| transfer.slot + 1).max().unwrap_or(0)
+}
+
+/// The transfers of one pair, each in the first round in which its data and both ports are free.
 ///
 /// Among ready transfers the order is that of the slots of depth d in a tree of height H (up
 /// H−d, down H+d−1), then copies before reduces, tree 1 before tree 2, sender, and distance to
 /// the receiver. Another order may take a round more or less.
-#[must_use]
-pub fn unsegmented_flow(ranks: u32) -> u32 {
+pub(super) fn flow(ranks: u32) -> Vec<Transfer> {
     let forest = Forest::new(ranks);
     let mut depth = vec![0_u32; 2 * forest.ranks];
     for &node in forest.leaves_first.iter().rev() {
@@ -30,6 +35,7 @@ pub fn unsegmented_flow(ranks: u32) -> u32 {
     let mut sent = vec![0_u32; forest.ranks];
     let mut received = vec![0_u32; forest.ranks];
     let mut round = 0;
+    let mut transfers = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
         waiting.retain(|&edge| {
             let (from, to) = (forest.from[edge] as usize, forest.to[edge] as usize);
@@ -37,10 +43,11 @@ pub fn unsegmented_flow(ranks: u32) -> u32 {
             let starts = idle && forest.before(edge).all(|source| end[source] <= round);
             if starts {
                 (end[edge], sent[from], received[to]) = (round + 1, round + 1, round + 1);
+                transfers.push(forest.transfer(edge, round));
             }
             !starts
         });
         round += 1;
     }
-    round
+    transfers
 }

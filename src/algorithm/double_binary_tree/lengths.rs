@@ -56,6 +56,18 @@ pub fn effort(ranks: u32) -> (u64, u32) {
     }
 }
 
+/// The first of these seeds that reaches the tabulated length, above 256 ranks.
+pub(super) fn first_seed(ranks: u32) -> u64 {
+    match ranks {
+        512 => 1,
+        288 => 2,
+        576 => 3,
+        768 => 4,
+        384 => 8,
+        _ => 0,
+    }
+}
+
 /// `Slots::length` by ranks, as `examples/dbt_table.rs` prints it.
 #[rustfmt::skip]
 static LENGTH: [u8; 1025] = [

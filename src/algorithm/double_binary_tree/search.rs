@@ -30,6 +30,11 @@ const JUDGED_BY_SPANS: usize = 40;
 /// (Kempe) chains, annealed. The same arguments give the same result on every machine.
 #[must_use]
 pub fn search(ranks: u32, seed: u64, flips: u32) -> Colouring {
+    search_down_to(0, ranks, seed, flips)
+}
+
+/// The same, content with a length.
+pub(super) fn search_down_to(length: u32, ranks: u32, seed: u64, flips: u32) -> Colouring {
     let mut state = Search::new(ranks, &mut Random(seed));
     let mut best = state.schedule();
     if ranks < 2 {
@@ -50,12 +55,26 @@ pub fn search(ranks: u32, seed: u64, flips: u32) -> Colouring {
             if new < least {
                 least = new;
                 best = state.schedule();
+                if best.length() <= length {
+                    break;
+                }
             }
         } else {
             state.flip(edge, old);
         }
     }
     best
+}
+
+/// The schedule of known colours, in the order of [`Colouring::transfers`].
+pub(super) fn coloured(ranks: u32, colours: impl Iterator<Item = u8>) -> Colouring {
+    let mut state = Search::blank(ranks);
+    let edges: Vec<usize> = state.forest.edges().collect();
+    for (edge, colour) in edges.into_iter().zip(colours) {
+        state.paint(edge, colour.into());
+    }
+    state.refresh_all();
+    state.schedule()
 }
 
 struct Search {
@@ -75,11 +94,11 @@ struct Search {
 }
 
 impl Search {
-    fn new(ranks: u32, random: &mut Random) -> Self {
+    /// Without a colour yet.
+    fn blank(ranks: u32) -> Self {
         let forest = Forest::new(ranks);
         let n = forest.ranks;
-        let mut edges: Vec<usize> = forest.edges().collect();
-        let mut state = Self {
+        Self {
             forest,
             period: period(ranks),
             colour: vec![0; 4 * n],
@@ -89,17 +108,26 @@ impl Search {
             tail: vec![0; 2 * n],
             slot: vec![0; 4 * n],
             chain: Vec::new(),
-        };
+        }
+    }
+
+    fn new(ranks: u32, random: &mut Random) -> Self {
+        let mut state = Self::blank(ranks);
+        let mut edges: Vec<usize> = state.forest.edges().collect();
         for left in (1..=state.forest.size).rev() {
             edges.swap(left as usize - 1, random.below(left) as usize);
         }
         for edge in edges {
             state.insert(edge);
         }
-        for i in 0..state.forest.leaves_first.len() {
-            state.refresh(state.forest.leaves_first[i]);
-        }
+        state.refresh_all();
         state
+    }
+
+    fn refresh_all(&mut self) {
+        for i in 0..self.forest.leaves_first.len() {
+            self.refresh(self.forest.leaves_first[i]);
+        }
     }
 
     /// Colours an edge. With no colour free at both ends, the chain of the sender's and the

@@ -1,5 +1,6 @@
 use super::colouring::{Colouring, Forest, Phase, Transfer};
 use super::flow::unsegmented_flow;
+use super::known::best_known;
 use super::lengths::{Slots, effort, longest, one_port_slots, unsegmented_steps};
 use super::search::search;
 use crate::formula::ceil_lg;
@@ -114,6 +115,16 @@ fn table_lies_between_one_tree_and_any_colouring() {
     }
     let none = Slots { length: 0, period: 0 };
     assert_eq!((one_port_slots(0), one_port_slots(1)), (none, none));
+}
+
+#[test]
+fn known_colourings_have_the_tabulated_lengths() {
+    for ranks in (0..=257).chain([1030]) {
+        let colouring = best_known(ranks);
+        assert_eq!(colouring.verify(), Ok(()), "N = {ranks}");
+        assert!(colouring.length() <= one_port_slots(ranks).length, "N = {ranks}");
+        assert_eq!(colouring.transfers().count(), 4 * (ranks as usize).saturating_sub(1));
+    }
 }
 
 #[test]

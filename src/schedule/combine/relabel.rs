@@ -5,8 +5,9 @@ use crate::schedule::{Endpoint, Frame, Schedule, Sends, modulo};
 /// A schedule in which other ranks play the parts: moved on, to give it another root, or mirrored.
 ///
 /// Chunks keep their numbers and move with their owners: the root of a scatter has the blocks in
-/// the order root, root + 1, … The chunk numbers of an all-to-all name ranks, so it cannot be
-/// relabelled; [`verify()`](crate::schedule::verify()) refuses the result.
+/// the order root, root + 1, … Where every rank has a vector of its own, as in an all-to-all, the
+/// chunk numbers name ranks, so it cannot be relabelled; [`verify()`](crate::schedule::verify())
+/// refuses the result.
 #[derive(Debug, Clone)]
 pub struct Relabel<S> {
     inner: S,

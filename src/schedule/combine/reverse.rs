@@ -3,7 +3,7 @@
 use crate::collective::Collective::{
     self, AllGather, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
 };
-use crate::schedule::{Endpoint, Frame, List, Op, Run, Schedule, Sends, modulo};
+use crate::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, Sends, modulo};
 
 /// `schedule` backwards: the last round first, every message from its receiver to its sender.
 ///
@@ -65,10 +65,21 @@ impl<S: Schedule> Schedule for Turning<S> {
         let messages: Vec<_> = first.iter().collect();
         for message in messages.into_iter().rev() {
             let Endpoint::Rank(offset) = message.to else { continue };
-            let to = modulo(u64::from(rank) + u64::from(n - offset), n);
-            let chunks = message.runs.iter().flat_map(|run| run.chunks());
-            let runs = chunks.map(|chunk| Run::one(frame.turned(chunk, to)));
-            out.push(Endpoint::Rank(to), opposite_op(message.op, frame.collective), runs);
+            let by = modulo(u64::from(rank) + u64::from(n - offset), n);
+            let op = opposite_op(message.op, frame.collective);
+            let to = Endpoint::Rank(by);
+            let turned = |chunk| frame.turned(chunk, by);
+            match frame.layout {
+                Layout::Shared => {
+                    let whole = |run: &Run| Run::around(turned(run.start), run.len, frame.parts);
+                    out.push(to, op, message.runs.iter().flat_map(whole));
+                }
+                // Here a run may end in the vector of another rank.
+                Layout::Owned => {
+                    let chunks = message.runs.iter().flat_map(|run| run.chunks());
+                    out.push(to, op, chunks.map(|chunk| Run::one(turned(chunk))));
+                }
+            }
         }
     }
 }
