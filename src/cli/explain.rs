@@ -97,8 +97,8 @@ impl Args {
         };
         let registry = Registry::builtin();
         let words = std::mem::take(&mut self.words);
-        sort_words(words, &registry, collective, &mut self.algorithm, &mut self.size)
-            .map_err(|e| e.at(place.clone()))?;
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
         let sized = self.size.is_some();
         let Some(name) = self.algorithm.take() else {
             let query = self.query(collective)?;

@@ -127,13 +127,15 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
-/// Tells sizes from algorithms among the words: `allreduce 1G`, `allreduce ring 1G`.
+/// Tells sizes from algorithms among words such as `ring 1G`, and puts them into the slots of both.
+///
+/// # Errors
+/// A second algorithm or size.
 pub(super) fn sort_words(
-    words: Vec<String>,
     registry: &Registry,
     collective: Collective,
-    algorithm: &mut Option<String>,
-    size: &mut Option<String>,
+    words: Vec<String>,
+    (algorithm, size): (&mut Option<String>, &mut Option<String>),
 ) -> Result<()> {
     for word in words {
         let known = registry.find(collective, &word).is_ok();

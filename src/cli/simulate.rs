@@ -84,8 +84,8 @@ impl Args {
             self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
         let registry = Registry::builtin();
         let words = std::mem::take(&mut self.words);
-        sort_words(words, &registry, collective, &mut self.algorithm, &mut self.size)
-            .map_err(|e| e.at(place.clone()))?;
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
         let query = self.query(collective)?;
         let ask = self.timing.ask(query.shape.ranks)?;
         let root = self.root.as_ref().map(|text| rank("--root", text, text)).transpose()?;

@@ -16,6 +16,7 @@
 
 use serde::Serialize;
 
+use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
 use crate::algorithm::Guarantee;
 use crate::bound::{Bound, bound};
@@ -24,7 +25,7 @@ use crate::fabric::{Discipline, Fabric, Tier};
 use crate::price::Price;
 use crate::quantity::{Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::schedule::{Endpoint, List, Op, Schedule, verify};
+use crate::schedule::{List, Op, Schedule, verify};
 use crate::simulate::listen::{
     Amount, CriticalPath, Hop, Link, MESSAGE, Path, Share, Traffic, Utilisation, Wait,
 };
@@ -169,16 +170,16 @@ pub struct WaitView {
     pub messages: u64,
 }
 
-/// One message of the critical path. Ranks are 0 to N − 1, switches follow.
+/// One message of the critical path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HopView {
     /// The round.
     pub round: u64,
     /// The sender.
-    pub from: u64,
+    pub from: End,
     /// The receiver.
-    pub to: u64,
+    pub to: End,
     /// `copy`, `reduce` or `or`.
     pub op: &'static str,
     /// How much data.
@@ -231,14 +232,14 @@ pub struct TrafficView {
     pub messages: u64,
 }
 
-/// What one endpoint sent to another. Ranks are 0 to N − 1, switches follow.
+/// What one endpoint sent to another.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkView {
     /// The sender.
-    pub from: u64,
+    pub from: End,
     /// The receiver.
-    pub to: u64,
+    pub to: End,
     /// Data.
     pub bytes: f64,
     /// Messages.
@@ -356,11 +357,11 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
             compute_s: least.compute.0,
         },
         detailed_mode: detailed.name(),
-        critical_path: details.as_ref().map(|d| path(&d.path, schedule, fabric)),
+        critical_path: details.as_ref().map(|d| path(&d.path, fabric)),
         utilisation: details.as_ref().map_or_else(Vec::new, |d| d.shares(fabric)),
         traffic: details.as_ref().map_or_else(Vec::new, |d| d.traffic(fabric)),
         links: details.as_ref().map(|d| d.traffic.links().len() as u64),
-        busiest_links: details.as_ref().map_or_else(Vec::new, |d| d.busiest(schedule)),
+        busiest_links: details.as_ref().map_or_else(Vec::new, |d| d.busiest()),
     })
 }
 
@@ -449,24 +450,16 @@ impl Details {
             .collect()
     }
 
-    fn busiest(&self, schedule: &dyn Schedule) -> Vec<LinkView> {
+    fn busiest(&self) -> Vec<LinkView> {
         let mut links = self.traffic.links();
         links.sort_by(|a, b| b.amount.bytes.0.total_cmp(&a.amount.bytes.0));
         let view = |link: &Link| LinkView {
-            from: number(link.from, schedule),
-            to: number(link.to, schedule),
+            from: link.from.into(),
+            to: link.to.into(),
             bytes: link.amount.bytes.0,
             messages: link.amount.messages,
         };
         links.iter().take(BUSIEST).map(view).collect()
-    }
-}
-
-/// Ranks by their number, switches from N on.
-fn number(endpoint: Endpoint, schedule: &dyn Schedule) -> u64 {
-    match endpoint {
-        Endpoint::Rank(rank) => rank.into(),
-        Endpoint::Switch(switch) => u64::from(schedule.ranks()) + u64::from(switch),
     }
 }
 
@@ -475,11 +468,11 @@ fn share(share: Share) -> ShareView {
     ShareView { mean: mean.0, least: least.0, most: most.0, busiest_rank: busiest }
 }
 
-fn path(path: &Path, schedule: &dyn Schedule, fabric: &Fabric) -> PathView {
+fn path(path: &Path, fabric: &Fabric) -> PathView {
     let hop = |hop: &Hop| HopView {
         round: hop.round,
-        from: number(hop.from, schedule),
-        to: number(hop.to, schedule),
+        from: hop.from.into(),
+        to: hop.to.into(),
         op: op(hop.op),
         bytes: hop.bytes.0,
         tier: hop.tier.map(|tier| fabric.tiers[tier].name.clone()),
