@@ -56,6 +56,7 @@ pub mod query;
 pub mod rank;
 #[cfg(feature = "cli")]
 pub mod render;
+pub mod replay;
 pub mod report;
 pub mod schedule;
 pub mod simulate;

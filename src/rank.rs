@@ -101,11 +101,7 @@ pub fn rank_elements(
     size: Bytes,
     each: Bytes,
 ) -> Result<Vec<Ranked>> {
-    if !size.0.is_multiple_of(each.0) {
-        return Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
-            .at(format!("elements of {} bytes", each.0))
-            .mend(format!("ask for a multiple of {} bytes", each.0)));
-    }
+    check_elements(size, each)?;
     let mut ranked = Vec::with_capacity(candidates.len());
     for c in candidates {
         let price = price_elements(c.algorithm, shape, fabric, size.0 / each.0, each)?;
@@ -113,6 +109,16 @@ pub fn rank_elements(
     }
     sort(&mut ranked);
     Ok(ranked)
+}
+
+/// Refuses a size that is no whole number of elements.
+pub(crate) fn check_elements(size: Bytes, each: Bytes) -> Result<()> {
+    if size.0.is_multiple_of(each.0) {
+        return Ok(());
+    }
+    Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
+        .at(format!("elements of {} bytes", each.0))
+        .mend(format!("ask for a multiple of {} bytes", each.0)))
 }
 
 fn sort(ranked: &mut [Ranked]) {

@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("what_if", &["error", "fabric", "quantity"]),
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
+    ("replay", &["error", "schedule"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
     ("query", &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"]),
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fabric",
             "formula",
             "quantity",
+            "replay",
             "schedule",
             "simulate",
         ],
@@ -83,6 +85,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "quantity",
             "query",
             "rank",
+            "replay",
             "schedule",
             "simulate",
             "spell_out",
@@ -90,7 +93,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "what_if",
         ],
     ),
-    ("render", &["algorithm", "collective", "error", "profile", "quantity", "report"]),
+    ("render", &["algorithm", "collective", "error", "profile", "quantity", "report", "simulate"]),
     ("lib", &["collective", "error"]),
 ];
 

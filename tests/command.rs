@@ -151,6 +151,18 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 8 --simulate", "how many bytes?"),
         ("allreduce --n 8 -b 1K -e 1M --simulate", "priced, not simulated"),
         ("torus --n 8", "unrecognized"),
+        ("trace alreduce", "did you mean `allreduce`?"),
+        ("trace allreduce rinq -n 4", "did you mean `ring`?"),
+        ("trace allreduce ring -n 4 --step 7", "steps are 0, the start, to 6"),
+        ("trace allreduce ring -n 4 --root 1", "has no root"),
+        ("trace broadcast chain -n 4 --root 4", "ranks are 0 to 3"),
+        ("trace allreduce ring -n 4 --mode slow", "sync, local or flow"),
+        ("trace allreduce ring -n 2 --data 1,2;3", "give every rank as many"),
+        ("trace allreduce ring -n 2 --data 1,x;3,4", "`x` is no number"),
+        ("trace allreduce ring -n 2 --data /nowhere", "cannot be read"),
+        ("trace barrier -n 2 --data 1;2", "carries no data"),
+        ("trace allreduce ring -n 3 42 --elements float", "no whole number of elements"),
+        ("trace allreduce ring -n 600", "--events"),
     ];
     for (line, part) in cases {
         let answer = output(line);

@@ -86,27 +86,11 @@ fn faults_are_found_and_named() {
     assert_eq!((broken.guarantee, broken.form_s, broken.makespan_s), ("upper-bound", 0.0, 1.5));
 }
 
-/// Closed forms that say `equal` or `upper-bound` where a simulation says otherwise.
-const PROMISE_TOO_MUCH: &[(&str, &str)] = &[
-    ("allreduce", "single-binary-tree"),
-    ("allreduce", "binary-tree-colored"),
-    ("allreduce", "double-binary-tree"),
-    ("allreduce", "circulant-pipelined"),
-    ("allreduce", "ring-dbt"),
-    ("allreduce", "nvls-rabenseifner"),
-    ("broadcast", "binary-tree"),
-    ("broadcast", "two-tree"),
-    ("reduce", "inc"),
-];
-
 #[test]
 fn the_registry_is_sound() {
     let ranks: Vec<u32> = (1..=9).collect();
     let report = verify(&Registry::builtin(), Collective::ALL, None, &ranks, &[1, 3]).unwrap();
     let faults: Vec<_> = report.lines.iter().filter(|line| line.fault.is_some()).collect();
     assert!(faults.is_empty(), "{faults:#?}");
-    let broken = report.lines.iter().filter(|line| line.broken.is_some());
-    let broken: Vec<_> = broken.map(|l| (l.collective, l.algorithm.as_str())).collect();
-    assert!(broken.iter().all(|name| PROMISE_TOO_MUCH.contains(name)), "{broken:?}");
     assert!(report.lines.iter().map(|line| line.compared).sum::<u64>() > 100);
 }

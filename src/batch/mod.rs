@@ -17,6 +17,7 @@ mod answer;
 mod hierarchy;
 mod question;
 mod simulate;
+mod trace;
 
 use std::collections::HashMap;
 
@@ -75,6 +76,7 @@ impl Batch {
             "threshold" => answer::threshold(&q, out),
             "eta" => answer::eta(&q, out),
             "simulate" => self.simulate(q, out),
+            "trace" => self.trace(q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

@@ -26,6 +26,7 @@ pub const KINDS: &[&str] = &[
     "threshold",
     "eta",
     "simulate",
+    "trace",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -124,6 +125,10 @@ pub(super) struct Question<'a> {
     pub eta_alpha: Option<Value<'a>>,
     #[serde(borrow)]
     pub eta_beta: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub step: Option<Value<'a>>,
 }
 
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {

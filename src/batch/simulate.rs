@@ -52,7 +52,7 @@ impl Batch {
         Ok(())
     }
 
-    fn spelled_out(&mut self, q: &Question<'_>) -> Result<Box<dyn Schedule>> {
+    pub(super) fn spelled_out(&mut self, q: &Question<'_>) -> Result<Box<dyn Schedule>> {
         let name = q.algorithm()?;
         let collective = match q.collective()? {
             Some(collective) => collective,

@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "barrier",
             "explain",
             "simulate",
+            "trace",
             "convert",
             "batch",
         ],

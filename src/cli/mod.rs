@@ -14,6 +14,7 @@ mod man;
 mod profiles;
 mod simulate;
 mod terminal;
+mod trace;
 mod verify;
 
 use std::ffi::OsString;
@@ -71,6 +72,8 @@ enum Verb {
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// Step by step: who sends what to whom, what ranks then hold
+    Trace(trace::Args),
     /// Schedules against what their collectives promise, and against closed forms
     Verify(verify::Args),
     /// The machines that are known, one of them, a file checked
@@ -193,6 +196,7 @@ impl Verb {
             Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
             Self::Verify(args) => args.run(out),
+            Self::Trace(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

@@ -11,6 +11,7 @@ pub mod sheet;
 pub mod simulate;
 pub mod sweep;
 pub mod table;
+pub mod trace;
 pub mod verify;
 
 use std::io::{self, Write};

@@ -12,6 +12,7 @@ pub mod list;
 mod profiles;
 pub mod simulate;
 mod sweep;
+pub mod trace;
 pub mod verify;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};

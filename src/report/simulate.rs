@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
+use super::trace::op_name;
 use crate::algorithm::Guarantee;
 use crate::bound::{Bound, bound};
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ use crate::fabric::{Discipline, Fabric, Tier};
 use crate::price::Price;
 use crate::quantity::{Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::schedule::{List, Op, Schedule, verify};
+use crate::schedule::{List, Schedule, verify};
 use crate::simulate::listen::{
     Amount, CriticalPath, Hop, Link, MESSAGE, Path, Share, Traffic, Utilisation, Wait,
 };
@@ -473,7 +474,7 @@ fn path(path: &Path, fabric: &Fabric) -> PathView {
         round: hop.round,
         from: hop.from.into(),
         to: hop.to.into(),
-        op: op(hop.op),
+        op: op_name(hop.op),
         bytes: hop.bytes.0,
         tier: hop.tier.map(|tier| fabric.tiers[tier].name.clone()),
         start_s: hop.start.0,
@@ -496,14 +497,6 @@ fn path(path: &Path, fabric: &Fabric) -> PathView {
         compute_s: path.addition.0,
         waits,
         hops: path.hops.iter().map(hop).collect(),
-    }
-}
-
-fn op(op: Op) -> &'static str {
-    match op {
-        Op::Copy => "copy",
-        Op::Reduce => "reduce",
-        Op::Or => "or",
     }
 }
 

@@ -49,7 +49,7 @@ pub struct VerifyLine {
     /// What the closed form promises: `equal`, `upper-bound`, `asymptotic`, several joined by
     /// commas; absent where none was compared.
     pub closed_form: Option<String>,
-    /// Closed forms that were compared with their schedules in the fastest mode.
+    /// Closed forms that were compared with their schedules in mode flow.
     pub compared: u64,
     /// The first that is not what it promises.
     pub broken: Option<BrokenView>,
@@ -93,7 +93,7 @@ pub struct BrokenView {
     pub size_over_alpha: f64,
     /// What it says.
     pub form_s: f64,
-    /// What the messages take in the fastest mode.
+    /// What the messages take in mode flow.
     pub makespan_s: f64,
 }
 

@@ -139,11 +139,6 @@ impl Costs {
         self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
     }
 
-    /// Whether a rank may get several things at once that it must add one after another.
-    pub fn adds_in_turn(&self) -> bool {
-        self.gamma > 0.0 && !self.is_plain()
-    }
-
     pub fn is_half(&self) -> bool {
         self.tiers.iter().any(|tier| tier.ports.is_half())
     }
@@ -258,25 +253,38 @@ impl Costs {
 
     /// Seconds that a message takes on its own.
     #[inline(always)]
-    pub fn duration(&self, from: u32, to: u32, bytes: f64, op: Op) -> f64 {
-        let (latency, moving, adding) = self.terms(from, to, bytes, op);
-        latency + moving + adding
+    pub fn duration(&self, message: &Message) -> f64 {
+        let (latency, moving) = self.terms(message);
+        latency + moving
     }
 
-    /// The same in its terms: latency, data, addition.
+    /// The same in its terms: latency and data.
     #[inline(always)]
-    pub fn terms(&self, from: u32, to: u32, bytes: f64, op: Op) -> (f64, f64, f64) {
+    pub fn terms(&self, &Message { from, to, bytes, .. }: &Message) -> (f64, f64) {
         let n = self.frame.ranks;
         if from >= n || to >= n {
             let (alpha, inverse) = self.switch;
-            return (alpha, bytes * inverse, 0.0);
+            return (alpha, bytes * inverse);
         }
         let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
         let factor = self.factor(from, to);
+        (tier.alpha * factor, bytes * tier.inverse * factor)
+    }
+
+    /// Seconds that the receiver then takes to add what came; switches add as it passes.
+    #[inline(always)]
+    pub fn adding(&self, &Message { to, bytes, op, .. }: &Message) -> f64 {
+        if self.gamma == 0.0 || to >= self.frame.ranks {
+            return 0.0;
+        }
         let adds = op == Op::Reduce
             || self.frame.layout == Layout::Owned && self.frame.collective.reduces();
-        let gamma = if adds { self.gamma } else { 0.0 };
-        (tier.alpha * factor, bytes * tier.inverse * factor, bytes * gamma * factor)
+        if adds { bytes * self.gamma * self.factor(to, to) } else { 0.0 }
+    }
+
+    /// Whether additions take time.
+    pub fn adds(&self) -> bool {
+        self.gamma > 0.0
     }
 
     /// The tier of a message for those who listen.

@@ -5,7 +5,7 @@
 //! change whenever a message begins or ends to move.
 
 use super::costs::Costs;
-use super::greedy::{Clock, Times};
+use super::greedy::Clock;
 use super::in_order::SAME;
 use super::jobs::{Job, Jobs, NONE, Terms};
 use crate::formula::Ports;
@@ -13,8 +13,8 @@ use crate::formula::Ports;
 /// What a message does.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// Its latency, or the addition, runs until then.
-    Waits { until: f64, moved: bool },
+    /// Its latency runs until then.
+    Waits { until: f64 },
     /// Seconds that are left at full rate, and the present rate, 1 the full one.
     Moves { left: f64, rate: f64 },
 }
@@ -22,10 +22,8 @@ enum Phase {
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     job: u32,
-    to: u32,
     phase: Phase,
     moving: f64,
-    adding: f64,
     /// The limits that it shares; `NONE` where there are fewer.
     limits: [u32; 6],
 }
@@ -38,14 +36,11 @@ pub(super) struct Fluid<'a> {
     flows: Vec<Flow>,
     at: f64,
     stale: bool,
-    /// Messages that have ended and are not yet told, and all ends.
+    /// Messages that have ended and are not yet told.
     ended: Vec<(u32, f64)>,
-    ends: Vec<(u32, f64)>,
     /// For sharing: what is left of each limit, and the messages that still grow.
     left: Vec<f64>,
     growing: Vec<u32>,
-    /// Until when each place adds.
-    adders: Vec<f64>,
 }
 
 impl<'a> Fluid<'a> {
@@ -71,17 +66,8 @@ impl<'a> Fluid<'a> {
             at: 0.0,
             stale: false,
             ended: Vec::new(),
-            ends: Vec::new(),
             left: vec![0.0; limits],
             growing: vec![0; limits],
-            adders: vec![0.0; costs.places()],
-        }
-    }
-
-    /// Puts the ends into `times`, by job.
-    pub fn ends_into(&self, times: &mut Times) {
-        for &(job, end) in &self.ends {
-            times[job as usize].1 = end;
         }
     }
 
@@ -154,7 +140,7 @@ impl<'a> Fluid<'a> {
     /// When something happens to a message.
     fn due(&self, flow: &Flow) -> f64 {
         match flow.phase {
-            Phase::Waits { until, .. } => until,
+            Phase::Waits { until } => until,
             Phase::Moves { left, rate } => self.at + left / rate,
         }
     }
@@ -175,29 +161,15 @@ impl<'a> Fluid<'a> {
                 continue;
             }
             self.stale = true;
-            flow.phase = match flow.phase {
-                Phase::Waits { moved: false, .. } if flow.moving > 0.0 => {
-                    Phase::Moves { left: flow.moving, rate: 0.0 }
+            match flow.phase {
+                Phase::Waits { .. } if flow.moving > 0.0 => {
+                    flow.phase = Phase::Moves { left: flow.moving, rate: 0.0 };
+                    i += 1;
                 }
-                Phase::Waits { moved: true, .. } => Phase::Moves { left: 0.0, rate: 1.0 },
-                _ if flow.adding == 0.0 => Phase::Waits { until: now, moved: true },
                 _ => {
-                    // A rank adds one thing after another.
-                    let adder = &mut self.adders[flow.to as usize];
-                    *adder = adder.max(now) + flow.adding;
-                    Phase::Waits { until: *adder, moved: true }
+                    self.ended.push((flow.job, now));
+                    self.flows.swap_remove(i);
                 }
-            };
-            let over = match flow.phase {
-                Phase::Moves { left, .. } => left == 0.0,
-                Phase::Waits { .. } => flow.adding == 0.0,
-            };
-            if over {
-                self.ended.push((flow.job, now));
-                self.ends.push((flow.job, now));
-                self.flows.swap_remove(i);
-            } else {
-                i += 1;
             }
         }
         self.at = now;
@@ -210,14 +182,12 @@ fn used(limits: &[u32; 6]) -> impl Iterator<Item = usize> + '_ {
 
 impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
-        let Terms { latency, moving, adding } = jobs.terms[job as usize];
+        let Terms { latency, moving } = jobs.terms[job as usize];
         let Job { from, to, .. } = jobs.jobs[job as usize];
         self.flows.push(Flow {
             job,
-            to,
-            phase: Phase::Waits { until: now + latency, moved: false },
+            phase: Phase::Waits { until: now + latency },
             moving,
-            adding,
             limits: self.limits(from, to),
         });
         None

@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Jobs, LANES, NONE, Terms, is_switch};
+use super::jobs::{Cells, Jobs, LANES, NONE, is_switch};
 use super::queues::Queues;
 use super::{Listener, Mode, Outcome, Space, Timed};
 use crate::error::Result;
@@ -98,8 +98,13 @@ impl Clock for Fixed {
     }
 }
 
-/// When each job started and ended, in schedule order.
-pub(super) type Times = Vec<(f64, f64)>;
+/// When a job started, when it ended, and when what it brought had been added.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Span {
+    pub start: f64,
+    pub end: f64,
+    pub added: f64,
+}
 
 /// A job and the resource in whose queue it stands, as one number that sorts by job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,10 +135,13 @@ pub(super) struct Buffers {
     candidates: Vec<Candidate>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
-    /// Until when each place adds; empty where it has one port, or nothing to add.
+    /// Until when each place adds; empty where that takes no time.
     adders: Vec<f64>,
+    /// Jobs that have ended and are being added, by the time when that is done.
+    adding: BinaryHeap<Reverse<(u64, u32)>>,
     fixed: Fixed,
-    pub times: Times,
+    /// In schedule order, where somebody asks.
+    pub times: Vec<Span>,
 }
 
 /// What is ready, what waits for which resource, and what is to be looked at now.
@@ -160,12 +168,7 @@ impl<'a> Engine<'a> {
             self.buffers.fixed = fixed;
             return makespan;
         }
-        let mut fluid = Fluid::new(self.costs);
-        let makespan = self.run(jobs, &mut fluid, release);
-        if self.keeps_times {
-            fluid.ends_into(&mut self.buffers.times);
-        }
-        makespan
+        self.run(jobs, &mut Fluid::new(self.costs), release)
     }
 
     fn run(
@@ -183,12 +186,12 @@ impl<'a> Engine<'a> {
             b.least.resize(count, 0.0);
         }
         b.adders.clear();
-        if self.costs.adds_in_turn() {
+        if self.costs.adds() {
             b.adders.resize(self.costs.places(), 0.0);
         }
         b.times.clear();
         if self.keeps_times || !b.least.is_empty() {
-            b.times.resize(count, (0.0, 0.0));
+            b.times.resize(count, Span::default());
         }
         let places = 0..self.costs.places() as u32;
         self.all_started = places.map(|place| release(place, place)).fold(0.0, f64::max);
@@ -205,9 +208,19 @@ impl<'a> Engine<'a> {
             while let Some((job, end)) = clock.pop(until) {
                 makespan = makespan.max(end);
                 self.end(jobs, job);
-                if !self.is_cut_through(jobs, job) {
+                if self.is_cut_through(jobs, job) {
+                    continue;
+                }
+                let added = self.add(jobs, job, end);
+                makespan = makespan.max(added);
+                if added > until {
+                    self.buffers.adding.push(Reverse((key(added), job)));
+                } else {
                     self.pass_on(jobs, job, now, &release);
                 }
+            }
+            while let Some(job) = due(&mut self.buffers.adding, until) {
+                self.pass_on(jobs, job, now, &release);
             }
             while let Some(job) = due(&mut self.buffers.through, until) {
                 self.pass_on(jobs, job, now, &release);
@@ -221,7 +234,7 @@ impl<'a> Engine<'a> {
     #[inline]
     fn next(&self, clock: &mut impl Clock) -> Option<f64> {
         let mut first = clock.next();
-        for heap in [&self.buffers.through, &self.buffers.later] {
+        for heap in [&self.buffers.through, &self.buffers.later, &self.buffers.adding] {
             if let Some(&Reverse((time, _))) = heap.peek() {
                 let time = f64::from_bits(time);
                 first = Some(first.map_or(time, |first| first.min(time)));
@@ -270,30 +283,31 @@ impl<'a> Engine<'a> {
             take(&mut jobs.tokens[need as usize]);
         }
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
-        let least = least.max(self.added(jobs, job, now));
         let end = clock.start(jobs, job, now, least);
         if let Some(times) = self.buffers.times.get_mut(job as usize) {
-            *times = (now, end.unwrap_or(now));
+            let end = end.unwrap_or(now);
+            *times = Span { start: now, end, added: end };
         }
         if self.is_cut_through(jobs, job) {
             self.buffers.through.push(Reverse((key(now + self.costs.switch.0), job)));
         }
     }
 
-    /// When the receiver will have added what comes, if something else keeps it from adding at
-    /// once; with one port nothing does.
+    /// When the receiver has added what came at `end`.
     #[inline]
-    fn added(&mut self, jobs: &Jobs, job: u32, now: f64) -> f64 {
-        if self.buffers.adders.is_empty() || self.costs.shares() {
-            return 0.0;
+    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
+        let adding = jobs.adding.get(job as usize).copied().unwrap_or(0.0);
+        let added = if adding > 0.0 {
+            let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
+            *adder = adder.max(end) + adding;
+            *adder
+        } else {
+            end
+        };
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            (times.end, times.added) = (end, added);
         }
-        let Terms { latency, moving, adding } = jobs.terms[job as usize];
-        if adding == 0.0 {
-            return 0.0;
-        }
-        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
-        *adder = adder.max(now + latency + moving) + adding;
-        *adder
+        added
     }
 
     /// Gives back what a job held.
@@ -325,7 +339,8 @@ impl<'a> Engine<'a> {
                     let waiter = slot.job;
                     waiting = slot.also;
                     if through {
-                        let least = self.buffers.times[first.job as usize].1 + self.costs.switch.0;
+                        let end = self.buffers.times[first.job as usize].end;
+                        let least = end + self.costs.switch.0;
                         let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
                     }
@@ -411,7 +426,7 @@ pub(super) fn tell<'t>(
     schedule: &dyn Schedule,
     costs: &Costs,
     round: u64,
-    times: &mut impl Iterator<Item = &'t (f64, f64)>,
+    times: &mut impl Iterator<Item = &'t Span>,
     listener: &mut dyn Listener,
 ) {
     let mut sends = Sends::default();
@@ -419,7 +434,7 @@ pub(super) fn tell<'t>(
         sends.clear();
         schedule.sends(round, from, &mut sends);
         for transfer in sends.iter() {
-            let Some(&(start, end)) = times.next() else { return };
+            let Some(&Span { start, end, added }) = times.next() else { return };
             listener.message(&Timed {
                 round,
                 from,
@@ -430,6 +445,7 @@ pub(super) fn tell<'t>(
                 tier: costs.tier_of(from, transfer.to),
                 start: Seconds(start),
                 end: Seconds(end),
+                added: Seconds(added),
             });
         }
     }

@@ -76,6 +76,8 @@ impl Busy {
 #[derive(Default)]
 pub(super) struct Written {
     pub busy: Busy,
+    /// Until when each rank adds.
+    pub adders: Vec<f64>,
     /// When the last of what was written to each chunk of each rank, in rounds before, had come.
     cells: Vec<f64>,
     arriving: Vec<(usize, f64)>,
@@ -114,7 +116,9 @@ fn pass(
     mut listener: Option<&mut dyn Listener>,
 ) -> Option<Outcome> {
     let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
-    let Space { written: Written { busy, cells: written, arriving }, tally, .. } = space;
+    let Space { written: Written { busy, adders, cells: written, arriving }, tally, .. } = space;
+    adders.clear();
+    adders.resize(ranks as usize, 0.0);
     busy.reset(ranks as usize, costs.tiers[0].ports);
     written.clear();
     written.resize(ranks as usize * chunks, 0.0);
@@ -128,7 +132,8 @@ fn pass(
             schedule.sends(round, sender, &mut sends);
             for transfer in sends.iter() {
                 // What is no message is refused when the events are played out.
-                let Message { from, to, bytes, op } = costs.message(sender, transfer).ok()?;
+                let message = costs.message(sender, transfer).ok()?;
+                let Message { from, to, bytes, op } = message;
                 let mut ready = costs.start(from).max(costs.start(to));
                 let (source, target) = (from as usize * chunks, to as usize * chunks);
                 for run in transfer.runs {
@@ -136,13 +141,14 @@ fn pass(
                         source + run.start as usize..source + (run.start + run.len) as usize;
                     ready = written[cells].iter().copied().fold(ready, f64::max);
                 }
-                let duration = costs.duration(from, to, bytes, op);
+                let duration = costs.duration(&message);
                 let start = busy.place(from, to, ready, duration)?;
                 let end = start + duration;
+                let added = added(costs, &message, end, &mut adders[to as usize]);
                 for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
-                    arriving.push((target + chunk as usize, end));
+                    arriving.push((target + chunk as usize, added));
                 }
-                makespan = makespan.max(end);
+                makespan = makespan.max(added);
                 tally.add(round, from, to, bytes);
                 if let Some(listener) = listener.as_deref_mut() {
                     listener.message(&Timed {
@@ -155,13 +161,26 @@ fn pass(
                         tier: costs.tier_of(sender, transfer.to),
                         start: Seconds(start),
                         end: Seconds(end),
+                        added: Seconds(added),
                     });
                 }
             }
         }
-        for (cell, end) in arriving.drain(..) {
-            written[cell] = written[cell].max(end);
+        for (cell, added) in arriving.drain(..) {
+            written[cell] = written[cell].max(added);
         }
     }
     Some(tally.finish(ranks as usize, makespan))
+}
+
+/// When the receiver, which adds until `adder`, has added what came at `end`.
+#[inline(always)]
+pub(super) fn added(costs: &Costs, message: &Message, end: f64, adder: &mut f64) -> f64 {
+    match costs.adding(message) {
+        0.0 => end,
+        adding => {
+            *adder = adder.max(end) + adding;
+            *adder
+        }
+    }
 }

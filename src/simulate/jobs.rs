@@ -55,7 +55,6 @@ pub(super) struct Job {
 pub(super) struct Terms {
     pub latency: f64,
     pub moving: f64,
-    pub adding: f64,
 }
 
 /// A message between places.
@@ -111,8 +110,10 @@ pub(super) struct Jobs {
     /// Those that wait for nothing.
     pub first: Vec<u32>,
     pub slots: Vec<Slot>,
-    /// By job, where rates change while messages are under way or additions take turns.
+    /// By job, where rates change while messages are under way.
     pub terms: Vec<Terms>,
+    /// By job, the seconds of the addition; empty where none takes time.
+    pub adding: Vec<f64>,
     /// By job, where ports are not all.
     needs: Vec<Needs>,
     is_plain: bool,
@@ -177,6 +178,7 @@ impl Jobs {
         self.first.clear();
         self.slots.clear();
         self.terms.clear();
+        self.adding.clear();
         self.needs.clear();
     }
 
@@ -265,17 +267,20 @@ impl Jobs {
     pub fn push_needing(
         &mut self,
         costs: &Costs,
-        Message { from, to, bytes, op }: Message,
+        message: Message,
         needs: Needs,
         reads: impl Iterator<Item = u32>,
         writes: impl Iterator<Item = u32>,
     ) {
         let job = self.jobs.len() as u32;
-        let (latency, moving, adding) = costs.terms(from, to, bytes, op);
-        if costs.shares() || costs.adds_in_turn() {
-            self.terms.push(Terms { latency, moving, adding });
+        let (latency, moving) = costs.terms(&message);
+        if costs.shares() {
+            self.terms.push(Terms { latency, moving });
         }
-        let lane = self.lane(latency + moving + adding);
+        if costs.adds() {
+            self.adding.push(costs.adding(&message));
+        }
+        let lane = self.lane(latency + moving);
         if !self.is_plain {
             self.needs.push(needs);
         }
@@ -296,6 +301,7 @@ impl Jobs {
         if waits == 0 {
             self.first.push(job);
         }
+        let Message { from, to, .. } = message;
         self.jobs.push(Job { from, to, lane, waits, slots });
     }
 

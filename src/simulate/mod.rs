@@ -1,7 +1,6 @@
 //! How long a schedule takes: event by event, under a stated model of ports and timing.
 //!
-//! A message takes α + bytes/BW of the tier that it crosses (and γ a byte where it is added), and
-//! holds for that time a send port of its source, a receive port of its target (one of shared
+//! A message takes α + bytes/BW of the tier that it crosses and holds for that time a send port of its source, a receive port of its target (one of shared
 //! ports at half duplex), a NIC of each node that it leaves or enters where those are shared, and
 //! always the directed link between the two. No closed form is asked: what comes out is what the
 //! messages did.
@@ -21,7 +20,8 @@
 //! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
 //! times its rate, both together.
 //!
-//! A rank adds one thing after another, whatever its ports, and the ports wait for it.
+//! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
+//! which are free meanwhile.
 //!
 //! A switch forwards while it receives: in `flow` what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
@@ -161,8 +161,10 @@ pub struct Timed<'a> {
     pub tier: Option<usize>,
     /// When it started.
     pub start: Seconds,
-    /// When it ended.
+    /// When it ended, and its ports were free.
     pub end: Seconds,
+    /// When the receiver had added it; the same where nothing is added.
+    pub added: Seconds,
 }
 
 /// Hears of every message of a simulation, in schedule order.

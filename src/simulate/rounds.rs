@@ -3,8 +3,8 @@
 //! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
 
 use super::costs::Costs;
-use super::greedy::{Engine, Times, tell};
-use super::in_order::Busy;
+use super::greedy::{Engine, Span, tell};
+use super::in_order::{Busy, added};
 use super::jobs::{Jobs, Message};
 use super::tally::Tally;
 use super::{Listener, MEMORY, Mode, Outcome, Space};
@@ -22,14 +22,17 @@ pub(super) fn run(
     tally.reset(costs.places());
     jobs.reset(costs, 0);
     written.busy.reset(costs.places(), costs.tiers[0].ports);
+    written.adders.clear();
+    written.adders.resize(costs.places(), 0.0);
     let mut round = Round {
         costs,
         busy: &mut written.busy,
+        adders: &mut written.adders,
         jobs,
         engine: Engine::new(costs, buffers),
         sends: Sends::default(),
         messages: Vec::new(),
-        times: Times::new(),
+        times: Vec::new(),
     };
     // When each place has ended its rounds so far.
     let places = costs.places() as u32;
@@ -41,10 +44,10 @@ pub(super) fn run(
             continue;
         }
         round.time(&free);
-        for (message, &(_, end)) in round.messages.iter().zip(&round.times) {
-            makespan = makespan.max(end);
-            for place in [message.from, message.to] {
-                free[place as usize] = free[place as usize].max(end);
+        for (message, &Span { end, added, .. }) in round.messages.iter().zip(&round.times) {
+            makespan = makespan.max(added);
+            for (place, until) in [(message.from, end), (message.to, added)] {
+                free[place as usize] = free[place as usize].max(until);
             }
         }
         if mode == Mode::Sync {
@@ -62,11 +65,12 @@ pub(super) fn run(
 struct Round<'a> {
     costs: &'a Costs,
     busy: &'a mut Busy,
+    adders: &'a mut Vec<f64>,
     jobs: &'a mut Jobs,
     engine: Engine<'a>,
     sends: Sends,
     messages: Vec<Message>,
-    times: Times,
+    times: Vec<Span>,
 }
 
 impl Round<'_> {
@@ -101,14 +105,17 @@ impl Round<'_> {
     /// One behind the other, as long as none would have found a gap.
     fn in_order(&mut self, free: &[f64]) -> bool {
         self.times.clear();
-        for &Message { from, to, bytes, op } in &self.messages {
+        for message in &self.messages {
+            let &Message { from, to, .. } = message;
             let ready = free[from as usize].max(free[to as usize]);
-            let duration = self.costs.duration(from, to, bytes, op);
+            let duration = self.costs.duration(message);
             let Some(start) = self.busy.place(from, to, ready, duration) else {
                 self.busy.clear();
                 return false;
             };
-            self.times.push((start, start + duration));
+            let end = start + duration;
+            let added = added(self.costs, message, end, &mut self.adders[to as usize]);
+            self.times.push(Span { start, end, added });
         }
         true
     }

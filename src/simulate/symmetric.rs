@@ -6,7 +6,7 @@
 
 use super::costs::Costs;
 use super::greedy::Engine;
-use super::in_order::SAME;
+use super::in_order::{SAME, added};
 use super::jobs::{FREE, Message, too_large};
 use super::{MEMORY, Mode, Outcome, Space};
 use crate::error::Result;
@@ -58,7 +58,7 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
         let mut only = 0.0;
         messages(schedule, costs, round, &mut sends, |message, _| {
             tally.add(round, 0, message.to, message.bytes);
-            only = costs.duration(0, message.to, message.bytes, message.op);
+            only = costs.duration(&message) + costs.adding(&message);
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
             // What goes to another comes, from another, to rank 0.
             let message = Message { to: 0, ..message };
@@ -85,6 +85,7 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result
     let mut arriving: Vec<(u32, f64)> = Vec::new();
     let mut sends = Sends::default();
     let (mut since, mut until) = (0.0_f64, 0.0_f64);
+    let (mut adder, mut makespan) = (0.0_f64, 0.0_f64);
     let mut in_order = true;
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
@@ -95,9 +96,11 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result
             if until < start * (1.0 - SAME) {
                 since = start;
             }
-            until = start + costs.duration(0, message.to, message.bytes, message.op);
+            until = start + costs.duration(&message);
+            let added = added(costs, &message, until, &mut adder);
+            makespan = makespan.max(added);
             let back = n - message.to;
-            arriving.extend(chunks().map(|c| (frame.turned(c, back), until)));
+            arriving.extend(chunks().map(|c| (frame.turned(c, back), added)));
             tally.add(round, 0, message.to, message.bytes);
         })?;
         if !in_order {
@@ -108,7 +111,7 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result
             *cell = cell.max(end);
         }
     }
-    Ok(Some(tally.turned(n, until)))
+    Ok(Some(tally.turned(n, makespan)))
 }
 
 fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {

@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::fabric::{Fabric, Switch, Tier};
 use crate::formula::{Ports, Shape, Trees};
 use crate::price::Prepared;
-use crate::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::schedule::combine::Relabel;
 use crate::schedule::{Fault, Layout, Schedule, Sends, senders, verify};
-use crate::simulate::{Mode, Setup, simulate};
+use crate::simulate::{Setup, Simulator};
 use shapes::Settings;
 
 /// What came of trying one algorithm for one collective.
@@ -39,10 +39,10 @@ pub struct Case {
     pub root: u32,
 }
 
-/// How many closed forms were compared with the fastest mode, by what they promise.
+/// How many closed forms were compared with mode flow, by what they promise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The time of the schedule in its fastest mode.
+    /// The time of the schedule.
     pub equal: u64,
     /// At least that.
     pub upper_bound: u64,
@@ -61,7 +61,7 @@ pub struct Broken {
     pub guarantee: Guarantee,
     /// What it says, in α.
     pub form: Seconds,
-    /// What the messages take in the fastest mode.
+    /// What the messages take.
     pub makespan: Seconds,
 }
 
@@ -75,7 +75,7 @@ impl Trial {
 
 /// Tries `algorithm` over `ranks` and, where it is pipelined, `segments`, and everything else that
 /// changes its schedule; with rank 0 and the last one as roots. Up to [`COMPARED`] ranks its
-/// closed form is held against the makespan in the fastest mode.
+/// closed form is held against the makespan in mode flow.
 ///
 /// # Errors
 /// A closed form that cannot be priced although it applies.
@@ -88,10 +88,11 @@ pub fn try_out(
     let settings = Settings::new(algorithm, collective);
     let segments = if algorithm.is_pipelined() { segments } else { &[0] };
     let mut trial = Trial::default();
+    let mut simulator = Simulator::default();
     for &n in ranks {
         for shape in settings.of(n) {
             for &p in segments {
-                trial.one(algorithm, shape.with_segments(p))?;
+                trial.one(&mut simulator, algorithm, shape.with_segments(p))?;
             }
         }
     }
@@ -105,7 +106,12 @@ pub const COMPARED: u32 = 17;
 const SIZES: [f64; 2] = [0.5, 64.0];
 
 impl Trial {
-    fn one(&mut self, algorithm: &dyn Algorithm, shape: Shape) -> Result<()> {
+    fn one(
+        &mut self,
+        simulator: &mut Simulator,
+        algorithm: &dyn Algorithm,
+        shape: Shape,
+    ) -> Result<()> {
         let Some(schedule) = algorithm.schedule(&shape) else { return Ok(()) };
         let transfers = count(&*schedule);
         let last = shape.ranks.saturating_sub(1);
@@ -116,7 +122,7 @@ impl Trial {
         }
         // Closed forms know the coloured layout of trees alone.
         if shape.ranks <= COMPARED && shape.params.trees == Trees::default() {
-            self.compare(algorithm, shape)?;
+            self.compare(simulator, algorithm, shape)?;
         }
         Ok(())
     }
@@ -130,7 +136,12 @@ impl Trial {
     }
 
     /// The closed form under several ports against what the messages take under them.
-    fn compare(&mut self, algorithm: &dyn Algorithm, shape: Shape) -> Result<()> {
+    fn compare(
+        &mut self,
+        simulator: &mut Simulator,
+        algorithm: &dyn Algorithm,
+        shape: Shape,
+    ) -> Result<()> {
         let [full, half] = [Ports::full(2), Ports::Half(std::num::NonZeroU32::MIN)];
         for ports in [shape.ports, full, half, Ports::Unbounded] {
             let shape = shape.with_ports(ports);
@@ -147,19 +158,16 @@ impl Trial {
                     continue;
                 }
             }
-            let fabric = alike(ports, schedule.switches());
+            let fabric = alike(ports);
             let prepared = Prepared::new(algorithm, &shape, &fabric)?;
             for size in SIZES {
                 let form = prepared.time(Volume(size));
-                let makespan = fastest(&*schedule, &fabric, &Setup::new(Volume(size)))?;
+                let setup = Setup::new(Volume(size));
+                let makespan = simulator.run(&*schedule, &fabric, &setup, None)?.makespan;
                 if !holds(guarantee, form, makespan) {
-                    self.broken.get_or_insert(Broken {
-                        shape,
-                        size_over_alpha: size,
-                        guarantee,
-                        form,
-                        makespan,
-                    });
+                    let size_over_alpha = size;
+                    let broken = Broken { shape, size_over_alpha, guarantee, form, makespan };
+                    self.broken.get_or_insert(broken);
                 }
             }
         }
@@ -167,29 +175,13 @@ impl Trial {
     }
 }
 
-/// The makespan in the fastest mode: running ahead in schedule order, as mode flow does, may be
-/// slower than waiting.
-fn fastest(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Seconds> {
-    let mut least = f64::INFINITY;
-    for mode in Mode::ALL {
-        let outcome = simulate(schedule, fabric, &setup.clone().in_mode(mode))?;
-        least = least.min(outcome.makespan.0);
-    }
-    Ok(Seconds(least))
-}
-
-/// Links that are all alike, with figures of which no sum is another by chance.
-///
-/// γ on one port without a switch alone: there what is added holds the port in a closed form as
-/// in a simulation. On several the simulation adds at each port, at half duplex while the other
-/// end waits, and what comes from a switch for nothing.
-fn alike(ports: Ports, switches: u32) -> Fabric {
+/// Links that are all alike, with figures of which no sum is another by chance; without γ, since a
+/// rank adds while its ports bring more, which closed forms leave out.
+fn alike(ports: Ports) -> Fabric {
     let switch =
         Switch { alpha: Some(Seconds(0.310_7)), bandwidth: None, multicast: true, alu: true };
     let link = Tier::new("link", Seconds(1.0), Bandwidth(1.0));
-    let tier = Tier { ports, switch: Some(switch), ..link };
-    let gamma = (ports == Ports::ONE && switches == 0).then_some(SecondsPerByte(0.170_3));
-    Fabric { gamma, ..Fabric::new(vec![tier]) }
+    Fabric::new(vec![Tier { ports, switch: Some(switch), ..link }])
 }
 
 /// By how much, relative, sums in another order may differ.

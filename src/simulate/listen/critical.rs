@@ -7,8 +7,9 @@
 //!   rank 0                        ├────►     waited for the send port of rank 0
 //! ```
 //!
-//! What ended at the instant at which a message started is what it waited for. Where several
-//! things did, the first of these counts: its data, a resource, the rounds before.
+//! What ended at the instant at which a message started is what it waited for: data when they had
+//! been added, ports when the message had come. Where several things did, the first of these
+//! counts: its data, a resource, the rounds before.
 
 use super::Trace;
 use crate::error::Result;
@@ -17,6 +18,7 @@ use crate::formula::Ports;
 use crate::quantity::{Seconds, Volume};
 use crate::schedule::{Endpoint, Op, Run, Schedule};
 use crate::simulate::costs::Costs;
+use crate::simulate::jobs::Message;
 use crate::simulate::{Listener, Mode, Setup, Timed};
 
 /// By how much, relative, two instants may differ that are one: some times what the simulator's
@@ -88,7 +90,8 @@ pub struct Hop {
     pub tier: Option<usize>,
     /// When it started.
     pub start: Seconds,
-    /// When it ended; of a message that a switch passes on while it comes, when that began.
+    /// When it left the path: with its end, when it had been added, or, where a switch passes it on
+    /// while it comes, when that began.
     pub end: Seconds,
     /// What it waited for before.
     pub waited: Wait,
@@ -96,7 +99,7 @@ pub struct Hop {
     pub latency: Seconds,
     /// The data, with what sharing a port adds.
     pub data: Seconds,
-    /// Adding them.
+    /// Adding them, and what came before them.
     pub addition: Seconds,
 }
 
@@ -128,27 +131,35 @@ impl CriticalPath {
     /// The path to the last message; of several that end last, to the first in the schedule.
     #[must_use]
     pub fn path(&self) -> Path {
-        let mut by_end: Vec<usize> = (0..self.trace.len()).collect();
-        by_end.sort_by(|&a, &b| self.at(a).end.0.total_cmp(&self.at(b).end.0));
+        let order = Order {
+            ends: self.sorted(|message| message.end.0),
+            additions: self.sorted(|message| message.added.0),
+        };
         let mut path = Path::default();
-        let Some(&latest) = by_end.last() else { return path };
-        let last = self.at(latest).end.0;
-        let tied = by_end.iter().rev().take_while(|&&i| is_same(self.at(i).end.0, last));
-        let mut index = tied.copied().min().unwrap_or(latest);
-        let mut until = None;
+        let Some(&(last, _)) = order.additions.last() else { return path };
+        let tied = order.additions.iter().rev().take_while(|(added, _)| is_same(*added, last));
+        let mut index = tied.map(|&(_, index)| index).min().unwrap_or_default();
+        let mut until = self.at(index).added.0;
         loop {
-            let step = self.before(index, &by_end);
+            let step = self.before(index, &order);
             let hop = self.hop(index, &step, until);
             path.latency = path.latency + hop.latency;
             path.data = path.data + hop.data;
             path.addition = path.addition + hop.addition;
             path.idle = hop.start;
             path.hops.push(hop);
-            let Some(earlier) = step.earlier else { break };
-            (index, until) = (earlier, step.until);
+            let Some((earlier, instant)) = step.earlier else { break };
+            (index, until) = (earlier, instant);
         }
         path.hops.reverse();
         path
+    }
+
+    /// All messages by an instant of theirs.
+    fn sorted(&self, instant: impl Fn(&Timed<'_>) -> f64) -> Vec<(f64, usize)> {
+        let mut sorted: Vec<_> = self.trace.iter().map(|m| instant(&m)).zip(0..).collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sorted
     }
 
     fn at(&self, index: usize) -> Timed<'_> {
@@ -161,42 +172,55 @@ impl CriticalPath {
     }
 
     /// What the message at `index` waited for.
-    fn before(&self, index: usize, by_end: &[usize]) -> Step {
+    fn before(&self, index: usize, order: &Order) -> Step {
         let message = self.at(index);
-        if let Some(step) = self.through_switch(index, &message) {
+        let switched = self.costs.frame.switches > 0;
+        let through = || if switched { self.through_switch(index, &message) } else { None };
+        if let (Endpoint::Switch(_), Some(step)) = (message.from, through()) {
             return step;
         }
         let start = message.start.0;
         if start > 0.0 {
-            let first = by_end.partition_point(|&i| self.at(i).end.0 < start * (1.0 - SAME));
-            let ended = by_end[first..].iter().copied();
-            let ended = ended.take_while(|&i| is_same(self.at(i).end.0, start));
-            let reasons = ended.filter_map(|i| {
-                let wait = self.reason(&message, &self.at(i))?;
-                self.is_earlier(i, index).then_some((rank_of(wait), i, wait))
+            let data = at_instant(&order.additions, start).map(|i| (i, self.brought(&message, i)));
+            let ports = at_instant(&order.ends, start).map(|i| (i, self.freed(&message, i)));
+            let reasons = data.chain(ports).filter_map(|(earlier, wait)| {
+                let wait = wait?;
+                self.is_earlier(earlier, index).then_some((rank_of(wait), earlier, wait))
             });
             if let Some((_, earlier, waited)) = reasons.min() {
-                return Step { waited, earlier: Some(earlier), ..Step::default() };
+                return Step { waited, earlier: Some((earlier, start)), since: start };
             }
         }
-        Step { waited: self.start_of(&message), ..Step::default() }
+        let alone = || Step { waited: self.start_of(&message), earlier: None, since: start };
+        through().unwrap_or_else(alone)
     }
 
-    /// Why `message` had to wait for `earlier`, which ended as it started; none if it had not.
-    fn reason(&self, message: &Timed<'_>, earlier: &Timed<'_>) -> Option<Wait> {
-        let before = earlier.round < message.round;
-        if before && earlier.to == message.from && share_chunks(earlier.runs, message.runs) {
-            return Some(Wait::Data);
+    /// Why `message` had to wait until another had been added; none if it had not.
+    fn brought(&self, message: &Timed<'_>, earlier: usize) -> Option<Wait> {
+        let earlier = self.at(earlier);
+        if earlier.round >= message.round {
+            return None;
         }
-        // What takes no time holds nothing.
-        let held = self.resource(message, earlier).filter(|_| earlier.start.0 < earlier.end.0);
-        if held.is_some() {
-            return held;
+        if earlier.to == message.from && share_chunks(earlier.runs, message.runs) {
+            return Some(Wait::Data);
         }
         let of = |end: Endpoint| earlier.from == end || earlier.to == end;
         match self.mode {
-            Mode::Local if before && (of(message.from) || of(message.to)) => Some(Wait::Rounds),
-            Mode::Sync if before => Some(Wait::Barrier),
+            Mode::Local if of(message.from) || of(message.to) => Some(Wait::Rounds),
+            Mode::Sync => Some(Wait::Barrier),
+            _ => None,
+        }
+    }
+
+    /// Why `message` had to wait until another had come; none if it had not.
+    fn freed(&self, message: &Timed<'_>, earlier: usize) -> Option<Wait> {
+        let earlier = self.at(earlier);
+        // What takes no time holds nothing.
+        let held = self.resource(message, &earlier).filter(|_| earlier.start.0 < earlier.end.0);
+        let sent = earlier.from == message.from || earlier.from == message.to;
+        match self.mode {
+            _ if held.is_some() => held,
+            Mode::Local if earlier.round < message.round && sent => Some(Wait::Rounds),
             _ => None,
         }
     }
@@ -233,27 +257,39 @@ impl CriticalPath {
         shared.then_some(Wait::Nic)
     }
 
-    /// What a switch sends may start while what it needs still comes.
+    /// What waits for something that a switch passes on may start while that still comes.
     fn through_switch(&self, index: usize, message: &Timed<'_>) -> Option<Step> {
-        let Endpoint::Switch(_) = message.from else { return None };
         let hop = self.costs.switch.0;
-        let into = (0..self.trace.len()).filter(|&i| {
-            let earlier = self.at(i);
-            earlier.round < message.round
-                && earlier.to == message.from
-                && self.is_earlier(i, index)
-                && share_chunks(earlier.runs, message.runs)
-        });
-        let needed: Vec<usize> = into.collect();
-        let ended = needed.iter().find(|&&i| is_same(self.at(i).end.0 + hop, message.end.0));
-        if let Some(&earlier) = ended {
-            let since = Some(self.at(earlier).end.0);
-            return Some(Step { waited: Wait::Data, earlier: Some(earlier), since, until: None });
+        let needed = || {
+            let all = (0..self.trace.len()).filter(|&i| self.is_earlier(i, index));
+            all.filter_map(|i| Some((i, self.passed_on(message, &self.at(i))?)))
+        };
+        let step =
+            |(earlier, waited), since| Step { waited, earlier: Some((earlier, since)), since };
+        if matches!(message.from, Endpoint::Switch(_)) {
+            let end = message.end.0;
+            let mut last = needed().filter(|&(i, _)| is_same(self.at(i).end.0 + hop, end));
+            if let Some(found) = last.next() {
+                return Some(step(found, self.at(found.0).end.0));
+            }
         }
-        let began = needed.iter().find(|&&i| is_same(self.at(i).start.0 + hop, message.start.0));
-        let &earlier = began?;
-        let until = Some(message.start.0);
-        Some(Step { waited: Wait::Data, earlier: Some(earlier), since: None, until })
+        let start = message.start.0;
+        let mut began = needed().filter(|&(i, _)| is_same(self.at(i).start.0 + hop, start));
+        began.next().map(|found| step(found, start))
+    }
+
+    /// Why `message` needs what another brings to a switch; none if it does not.
+    fn passed_on(&self, message: &Timed<'_>, earlier: &Timed<'_>) -> Option<Wait> {
+        let Endpoint::Switch(_) = earlier.to else { return None };
+        if earlier.round >= message.round {
+            return None;
+        }
+        if earlier.to == message.from && share_chunks(earlier.runs, message.runs) {
+            return Some(Wait::Data);
+        }
+        let of = |end: Endpoint| earlier.from == end || earlier.to == end;
+        let rounds = self.mode == Mode::Local && (of(message.from) || of(message.to));
+        rounds.then_some(Wait::Rounds)
     }
 
     /// The rank whose start held the message back, if one did.
@@ -269,20 +305,18 @@ impl CriticalPath {
         }
     }
 
-    /// The message as a part of the path.
-    fn hop(&self, index: usize, step: &Step, until: Option<f64>) -> Hop {
-        let Timed { round, from, to, op, bytes, tier, start, end, .. } = self.at(index);
-        let since = step.since.unwrap_or(start.0);
-        let whole = until.unwrap_or(end.0) - since;
-        let (latency, addition) = match (until, step.since) {
-            (None, None) => {
-                let places = [from, to].map(|end| self.costs.place(end));
-                let (latency, _, addition) = self.costs.terms(places[0], places[1], bytes.0, op);
-                (latency.min(whole), addition)
-            }
-            // A switch passes on as soon as it can: all of it is latency.
-            _ => (whole, 0.0),
-        };
+    /// The message as a part of the path, up to an instant.
+    fn hop(&self, index: usize, step: &Step, until: f64) -> Hop {
+        let message = self.at(index);
+        let Timed { round, from, to, op, bytes, tier, start, end, .. } = message;
+        let places = [from, to].map(|end| self.costs.place(end));
+        let (alpha, _) =
+            self.costs.terms(&Message { from: places[0], to: places[1], bytes: bytes.0, op });
+        let came = end.0.min(until);
+        // A switch passes on as soon as it can: what is on the path there is latency.
+        let passed = step.since != start.0 || until < end.0 * (1.0 - SAME);
+        let moved = came - step.since;
+        let latency = if passed { moved } else { alpha.min(moved) };
         Hop {
             round,
             from,
@@ -290,30 +324,36 @@ impl CriticalPath {
             op,
             bytes,
             tier,
-            start: Seconds(since),
-            end: Seconds(until.unwrap_or(end.0)),
+            start: Seconds(step.since),
+            end: Seconds(until),
             waited: step.waited,
             latency: Seconds(latency),
-            data: Seconds((whole - latency - addition).max(0.0)),
-            addition: Seconds(addition),
+            data: Seconds(moved - latency),
+            addition: Seconds((until - came).max(0.0)),
         }
     }
+}
+
+/// All messages by when they ended, and by when they had been added.
+struct Order {
+    ends: Vec<(f64, usize)>,
+    additions: Vec<(f64, usize)>,
+}
+
+/// Those of `sorted` whose instant is `instant`.
+fn at_instant(sorted: &[(f64, usize)], instant: f64) -> impl Iterator<Item = usize> + '_ {
+    let first = sorted.partition_point(|(at, _)| *at < instant * (1.0 - SAME));
+    let same = sorted[first..].iter().take_while(move |(at, _)| is_same(*at, instant));
+    same.map(|&(_, index)| index)
 }
 
 /// One step back along the path.
 struct Step {
     waited: Wait,
-    earlier: Option<usize>,
-    /// From when on the later message is on the path, where not from its start.
-    since: Option<f64>,
-    /// Up to when the earlier one is, where not to its end.
-    until: Option<f64>,
-}
-
-impl Default for Step {
-    fn default() -> Self {
-        Self { waited: Wait::Nothing, earlier: None, since: None, until: None }
-    }
+    /// The message before, and the instant up to which it is on the path.
+    earlier: Option<(usize, f64)>,
+    /// From when on the later message is on the path.
+    since: f64,
 }
 
 /// Which of several reasons counts, the lowest first.

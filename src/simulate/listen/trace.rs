@@ -24,6 +24,7 @@ struct Kept {
     tier: Option<usize>,
     start: Seconds,
     end: Seconds,
+    added: Seconds,
     /// Where the runs end; they begin where those of the message before end.
     runs: usize,
 }
@@ -36,10 +37,11 @@ impl Trace {
 
     /// The message at `index` in schedule order, which is less than [`Self::len`].
     pub(super) fn at(&self, index: usize) -> Timed<'_> {
-        let Kept { round, from, to, op, bytes, tier, start, end, runs } = self.messages[index];
+        let Kept { round, from, to, op, bytes, tier, start, end, added, runs } =
+            self.messages[index];
         let first = index.checked_sub(1).map_or(0, |before| self.messages[before].runs);
         let runs = &self.runs[first..runs];
-        Timed { round, from, to, op, runs, bytes, tier, start, end }
+        Timed { round, from, to, op, runs, bytes, tier, start, end, added }
     }
 
     /// How many messages there are.
@@ -57,9 +59,9 @@ impl Trace {
 
 impl Listener for Trace {
     fn message(&mut self, message: &Timed<'_>) {
-        let &Timed { round, from, to, op, runs, bytes, tier, start, end } = message;
+        let &Timed { round, from, to, op, runs, bytes, tier, start, end, added } = message;
         self.runs.extend_from_slice(runs);
         let runs = self.runs.len();
-        self.messages.push(Kept { round, from, to, op, bytes, tier, start, end, runs });
+        self.messages.push(Kept { round, from, to, op, bytes, tier, start, end, added, runs });
     }
 }

@@ -1,0 +1,192 @@
+//! `collcost trace`: a schedule step by step, for people, programs and other tools.
+
+use std::io::{self, Read, Write};
+
+use super::Stop;
+use super::config::format as settled;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value};
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::quantity::{Bytes, dtype_bytes};
+use collcost::query::Query;
+use collcost::render::{self, trace as write};
+use collcost::report::trace::Run;
+use collcost::simulate::Mode;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective, such as allreduce
+    collective: String,
+    /// An algorithm, without it the fastest; and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The algorithm as an option
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// The size as an option; 1MiB stands for it where none is given
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// Count whole elements of this data type in chunks that do not divide
+    #[arg(long, value_name = "DTYPE")]
+    elements: Option<String>,
+    /// The rank that has or gets the data
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    root: Option<String>,
+    /// When messages start: sync (a barrier a round), local (a rank's own rounds) or flow (data)
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// Only what ranks hold after this step; 0 is the start
+    #[arg(long, value_name = "K", allow_hyphen_values = true, conflicts_with = "events")]
+    step: Option<String>,
+    /// Numbers to follow, a row a rank: 1,2;3,4, a file of CSV rows, or - for standard input
+    #[arg(long, value_name = "ROWS|FILE", allow_hyphen_values = true, conflicts_with = "events")]
+    data: Option<String>,
+    /// table, json, mermaid, dot, or chrome for a timeline that Perfetto opens
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    /// Every message as a line of JSON, after a line with all there is to check it against
+    #[arg(long, conflicts_with = "format")]
+    events: bool,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+/// How a trace is written.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    #[value(alias = "text")]
+    Table,
+    Json,
+    Mermaid,
+    Dot,
+    #[value(alias = "perfetto")]
+    Chrome,
+}
+
+/// The size where none is given.
+const SIZE: Bytes = Bytes(1 << 20);
+
+impl Args {
+    pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let place = format!("trace {}", self.collective);
+        let collective: Collective = self.collective.parse().map_err(|e: Error| e.at(&place))?;
+        let registry = Registry::builtin();
+        let words = std::mem::take(&mut self.words);
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(&registry, collective, words, slots).map_err(|e| e.at(&place))?;
+        let mode: Mode = value("--mode", self.mode.as_ref())?.unwrap_or_default();
+        let root = whole("--root", "rank", self.root.as_ref())?;
+        let step = whole("--step", "step", self.step.as_ref())?;
+        let query = self.query(collective)?;
+        let name = self.algorithm.as_deref();
+        let place = |e: Error| match name {
+            Some(name) => {
+                e.at(format!("trace {} {name}, {} ranks", self.collective, query.shape.ranks))
+            }
+            None => e.at(format!("trace {}, {} ranks", self.collective, query.shape.ranks)),
+        };
+        let run = Run::new(&registry, &query, name, root, mode).map_err(place)?;
+        if self.events {
+            return write::events(out, &run).map_err(|lost| match lost {
+                write::Lost::Refused(error) => place(error).into(),
+                write::Lost::Io(error) => error.into(),
+            });
+        }
+        let data = self.data.as_deref().map(rows).transpose()?;
+        let trace =
+            run.trace(step.map(u64::from), data.as_deref()).map_err(|e| match &self.data {
+                Some(_) => e.at("--data"),
+                None => place(e),
+            })?;
+        match settled(self.format, Format::Table)? {
+            Format::Table => write::text(out, &trace, look())?,
+            Format::Json => render::json(out, &trace)?,
+            Format::Mermaid => write::mermaid(out, &trace)?,
+            Format::Dot => write::dot(out, &trace)?,
+            Format::Chrome => write::chrome(out, &trace)?,
+        }
+        Ok(())
+    }
+
+    fn query(&self, collective: Collective) -> Result<Query> {
+        let size = match collective {
+            Collective::Barrier => Bytes(0),
+            _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
+        };
+        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
+        if let Some(name) = &self.elements {
+            let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
+            query.element = Some(each);
+        }
+        Ok(query)
+    }
+}
+
+/// A whole number from 0.
+fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Option<u32>> {
+    let Some(text) = text else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| {
+        Error::input(format!("`{text}` is no {what}"))
+            .at(format!("{flag} {text}"))
+            .mend("write a whole number, counted from 0")
+    })
+}
+
+/// The longest data that are read.
+const LONGEST: u64 = 64 << 20;
+
+/// Rows of numbers: typed, or in a file.
+fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
+    let typed = text.contains([',', ';']) || text.trim().parse::<f64>().is_ok();
+    let (csv, place) = match (text, typed) {
+        ("-", _) => (read(io::stdin(), "standard input")?, "--data -".to_owned()),
+        (_, true) => (text.replace(';', "\n"), format!("--data {text}")),
+        (path, false) => {
+            let file = std::fs::File::open(path).map_err(|e| {
+                Error::input(format!("the data cannot be read: {e}"))
+                    .at(format!("--data {path}"))
+                    .mend("write rows as 1,2;3,4, name a file of CSV rows, or - for standard input")
+            })?;
+            (read(file, path)?, path.to_owned())
+        }
+    };
+    let mut reader = csv::ReaderBuilder::new();
+    reader.has_headers(false).flexible(true).trim(csv::Trim::All);
+    let mut rows = Vec::new();
+    for (line, record) in (1..).zip(reader.from_reader(csv.as_bytes()).into_records()) {
+        let refuse = |what: String| {
+            Error::input(what)
+                .at(format!("{place}, row {line}"))
+                .mend("write one row of numbers a rank, separated by commas")
+        };
+        let record = record.map_err(|e| refuse(format!("the data are no CSV: {e}")))?;
+        let number = |field: &str| {
+            let parsed = field.parse().ok().filter(|n: &f64| n.is_finite());
+            parsed.ok_or_else(|| refuse(format!("`{field}` is no number")))
+        };
+        rows.push(record.iter().map(number).collect::<Result<Vec<f64>>>()?);
+    }
+    Ok(rows)
+}
+
+fn read(from: impl Read, name: &str) -> Result<String> {
+    let mut text = String::new();
+    let refuse = |what: String| Err(Error::input(what).at(format!("--data {name}")));
+    match from.take(LONGEST + 1).read_to_string(&mut text) {
+        Err(e) => refuse(format!("the data cannot be read: {e}")),
+        Ok(_) if text.len() as u64 > LONGEST => {
+            refuse(format!("the data are more than {}", Bytes(LONGEST)))
+        }
+        Ok(_) => Ok(text),
+    }
+}

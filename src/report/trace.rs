@@ -1,0 +1,435 @@
+//! A schedule step by step: who sends what to whom, what every rank then holds, and when.
+//!
+//! ```text
+//! step 1 of 2, added: 0 → 1 chunk 0, 1 → 0 chunk 1
+//! rank  0         1
+//! 0     v00       v01+v11*
+//! 1     v10+v00*  v11
+//! ```
+
+mod contents;
+mod events;
+mod members;
+
+use serde::{Serialize, Serializer};
+
+use super::End;
+use super::cost::{MachineView, QuestionView, machine, question};
+use crate::algorithm::{Algorithm, Registry};
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::quantity::Volume;
+use crate::query::Query;
+use crate::rank::{Candidate, candidates, check_elements};
+use crate::schedule::combine::Relabel;
+use crate::schedule::{Frame, Op, Schedule, Sends, senders};
+use crate::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
+
+pub use contents::{Cell, Sum};
+pub use events::{Event, EventTier, Header};
+pub use members::{Line, Members, Role, Tree};
+
+/// The most messages of a trace; [`Run::listen`] has no such limit.
+pub const MOST_MESSAGES: u64 = 1 << 18;
+
+/// A schedule on a machine, ready to run.
+pub struct Run {
+    algorithm: &'static dyn Algorithm,
+    query: Query,
+    schedule: Box<dyn Schedule>,
+    /// P, where it is pipelined.
+    segments: Option<u32>,
+    setup: Setup,
+}
+
+/// A schedule step by step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Trace {
+    /// `collcost/trace/1`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub question: QuestionView,
+    /// On which machine.
+    pub machine: MachineView,
+    /// The algorithm's id.
+    pub algorithm: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// The rank that has or gets the data; absent where there is none.
+    pub root: Option<u32>,
+    /// P, where the algorithm is pipelined.
+    pub segments: Option<u32>,
+    /// Into how many parts M is cut.
+    pub parts: u32,
+    /// Whether every rank has parts of its own: chunk i·parts + j is then part j of rank i.
+    pub own_parts: bool,
+    /// Bytes of each chunk.
+    pub chunk_bytes: Vec<f64>,
+    /// When messages start: `sync`, `local` or `flow`.
+    pub mode: &'static str,
+    /// Rings, chains and trees that the messages make, and who sits on which node.
+    pub members: Members,
+    /// The one step that was asked; absent: all.
+    pub only_step: Option<u64>,
+    /// What every rank, and after them every switch, holds of each chunk at the start; absent
+    /// where it is too much to show, or was not asked.
+    pub start: Option<Vec<Vec<Option<Cell>>>>,
+    /// The steps, or the one that was asked.
+    pub steps: Vec<Step>,
+    /// What all steps come to.
+    pub totals: Totals,
+    /// What to know before reading it.
+    pub notes: Vec<String>,
+}
+
+/// A round in which somebody sends.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Step {
+    /// Its number among those, from 1.
+    pub step: u64,
+    /// Its round in the schedule, from 0.
+    pub round: u64,
+    /// What receivers do: `copy`, `reduce`, `or`.
+    pub ops: Vec<&'static str>,
+    /// How many ranks and switches send.
+    pub senders: u32,
+    /// How many messages they send.
+    pub messages: u64,
+    /// What the busiest of them sends.
+    pub max_sent_bytes: f64,
+    /// What all send.
+    pub sent_bytes: f64,
+    /// The share of everything that has been sent after this step; absent without data.
+    pub share_so_far: Option<f64>,
+    /// When its first message starts.
+    pub start_s: f64,
+    /// When its last message ends.
+    pub end_s: f64,
+    /// Who sends to whom, where a rule says it: `i → i + 1`.
+    pub pattern: Option<String>,
+    /// The messages in schedule order.
+    pub transfers: Vec<Transfer>,
+    /// What every rank, and after them every switch, holds afterwards.
+    pub state: Option<Vec<Vec<Option<Cell>>>>,
+    /// Row and chunk of what was written in this step.
+    pub written: Vec<(u32, u32)>,
+}
+
+/// A message.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Transfer {
+    /// The sender.
+    pub from: End,
+    /// The receiver.
+    pub to: End,
+    /// What the receiver does with the data: `copy`, `reduce` or `or`.
+    pub op: &'static str,
+    /// The chunks.
+    pub chunks: Vec<u32>,
+    /// How much data.
+    pub bytes: f64,
+    /// When it starts.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+}
+
+/// What all steps come to.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Totals {
+    /// Rounds in which somebody sends.
+    pub steps: u64,
+    /// Messages of all.
+    pub messages: u64,
+    /// Messages of the rank that sends most.
+    pub max_messages: u64,
+    /// What all send.
+    pub sent_bytes: f64,
+    /// What the busiest rank sends.
+    pub max_sent_bytes: f64,
+    /// What the busiest rank receives.
+    pub max_received_bytes: f64,
+    /// When the last message ends; the launch is not in it.
+    pub makespan_s: f64,
+    /// The first step after which every chunk of a reduction is whole at one rank each.
+    pub whole_after_step: Option<u64>,
+    /// Rank and chunk of what is then whole.
+    pub owners: Vec<(u32, u32)>,
+}
+
+impl Run {
+    /// The schedule of the named algorithm, or of the fastest that is spelled out, on the
+    /// question's machine, moved on to another root.
+    ///
+    /// # Errors
+    /// An unknown name, an algorithm that does not apply or is not spelled out, a root where there
+    /// is none.
+    pub fn new(
+        registry: &Registry,
+        query: &Query,
+        algorithm: Option<&str>,
+        root: Option<u32>,
+        mode: Mode,
+    ) -> Result<Self> {
+        let (shape, fabric) = (query.shape, &query.machine.fabric);
+        query.element.map_or(Ok(()), |each| check_elements(query.size, each))?;
+        let of = |candidate: &Candidate| {
+            let algorithm = candidate.algorithm;
+            let price = candidate.prepared.price(Volume::from(query.size));
+            let segments = algorithm.is_pipelined().then_some(price.segments);
+            let shape = segments.map_or(shape, |p| shape.with_segments(p));
+            Some((algorithm, segments, algorithm.schedule(&shape)?))
+        };
+        let (algorithm, segments, schedule) = match algorithm {
+            Some(name) => {
+                let named = Candidate::named(registry, name, &shape, fabric)?;
+                of(&named).ok_or_else(|| not_spelled(named.algorithm))?
+            }
+            None => {
+                fastest(registry, query)?.iter().find_map(of).ok_or_else(|| none_spelled(query))?
+            }
+        };
+        let schedule = match root.filter(|root| *root != schedule.root()) {
+            None => schedule,
+            Some(root) => rooted(schedule, root)?,
+        };
+        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
+        Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })
+    }
+
+    /// Simulates it and tells `listener` of every message.
+    ///
+    /// # Errors
+    /// As [`simulate`](crate::simulate::simulate()).
+    pub fn listen(&self, listener: &mut dyn Listener) -> Result<Outcome> {
+        simulate_with(&*self.schedule, &self.query.machine.fabric, &self.setup, listener)
+    }
+
+    /// All steps, or the state after step `only` alone, of contents by name or of `data`: a row of
+    /// numbers a rank, or the root's alone.
+    ///
+    /// # Errors
+    /// More than [`MOST_MESSAGES`]; a step that there is not; rows that do not fit; as
+    /// [`Self::listen`].
+    pub fn trace(&self, only: Option<u64>, data: Option<&[Vec<f64>]>) -> Result<Trace> {
+        let schedule = &*self.schedule;
+        let frame = schedule.frame();
+        check_messages(schedule)?;
+        let (mut steps, mut edges): (Vec<Step>, _) = (Vec::new(), members::Edges::default());
+        let outcome = self.listen(&mut |message: &Timed<'_>| {
+            edges.add(message, schedule);
+            if steps.last().is_none_or(|step| step.round != message.round) {
+                steps.push(Step::new(steps.len() as u64 + 1, message));
+            }
+            if let Some(step) = steps.last_mut() {
+                step.add(message);
+            }
+        })?;
+        if let Some(step) = only.filter(|step| *step > outcome.rounds) {
+            return Err(Error::input(format!("there is no step {step}"))
+                .at(format!("--step {step}"))
+                .mend(format!("steps are 0, the start, to {}", outcome.rounds)));
+        }
+        let mut so_far = 0.0;
+        for step in &mut steps {
+            step.finish();
+            so_far += step.sent_bytes;
+            step.share_so_far = (outcome.total.0 > 0.0).then_some(so_far / outcome.total.0);
+        }
+        members::patterns(&mut steps, frame.ranks);
+        let followed = contents::follow(schedule, &mut steps, only, data)?;
+        if let Some(step) = only {
+            steps.retain(|s| s.step == step);
+        }
+        let meta = self.algorithm.meta();
+        Ok(Trace {
+            schema: "collcost/trace/1",
+            question: question(&self.query),
+            machine: machine(&self.query.machine),
+            algorithm: meta.id,
+            title: meta.title,
+            root: frame.collective.has_root().then_some(frame.root),
+            segments: self.segments,
+            parts: frame.parts,
+            own_parts: frame.layout == crate::schedule::Layout::Owned,
+            chunk_bytes: self.chunk_bytes(),
+            mode: self.setup.mode.name(),
+            members: edges.members(schedule, &self.query),
+            only_step: only,
+            start: followed.start,
+            steps,
+            totals: Totals {
+                steps: outcome.rounds,
+                messages: outcome.messages,
+                max_messages: outcome.max_messages,
+                sent_bytes: outcome.total.0,
+                max_sent_bytes: outcome.max_sent.0,
+                max_received_bytes: outcome.max_received.0,
+                makespan_s: outcome.makespan.0,
+                whole_after_step: followed.whole_after_step,
+                owners: followed.owners,
+            },
+            notes: self.notes(&frame, followed.too_much),
+        })
+    }
+
+    /// Bytes of each chunk: M divides, or whole elements are dealt out, the first parts one more.
+    fn chunk_bytes(&self) -> Vec<f64> {
+        let Frame { parts, collective, .. } = self.schedule.frame();
+        let size = if collective == Collective::Barrier { 0.0 } else { self.setup.size.0 };
+        let part = |chunk: u32| match self.setup.element {
+            Some(each) => {
+                let (elements, parts) = ((size / each.0 as f64) as u64, u64::from(parts));
+                let more = u64::from(u64::from(chunk) % parts < elements % parts);
+                (elements / parts + more) as f64 * each.0 as f64
+            }
+            None => size / f64::from(parts),
+        };
+        (0..self.schedule.chunks()).map(part).collect()
+    }
+
+    fn notes(&self, frame: &Frame, too_much: bool) -> Vec<String> {
+        let fabric = &self.query.machine.fabric;
+        let mut notes = Vec::new();
+        if fabric.launch.0 > 0.0 {
+            notes.push(format!(
+                "times are of the messages; the launch of {} is not in them",
+                fabric.launch
+            ));
+        }
+        if fabric.gamma.is_none() && frame.collective.reduces() {
+            notes.push("γ is unknown: the time to add is not in it".to_owned());
+        }
+        if too_much {
+            notes.push("what ranks hold is too much to follow: the messages alone".to_owned());
+        }
+        notes
+    }
+}
+
+/// All that apply, the fastest first.
+fn fastest(registry: &Registry, query: &Query) -> Result<Vec<Candidate>> {
+    let (mut ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+    let size = Volume::from(query.size);
+    // A stable sort keeps the registry's order of equal times.
+    ready.sort_by(|a, b| a.prepared.time(size).0.total_cmp(&b.prepared.time(size).0));
+    Ok(ready)
+}
+
+fn none_spelled(query: &Query) -> Error {
+    let (collective, n) = (query.shape.collective, query.shape.ranks);
+    Error::unsupported(format!("no {collective} over {n} ranks is spelled out as a schedule"))
+        .mend("ask for other ranks")
+}
+
+/// Refuses more messages than a trace holds, without counting on.
+fn check_messages(schedule: &dyn Schedule) -> Result<()> {
+    let (mut messages, mut sends) = (0, Sends::default());
+    for round in 0..schedule.rounds() {
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            messages += sends.len() as u64;
+        }
+        if messages > MOST_MESSAGES {
+            return Err(Error::input(format!(
+                "more than {MOST_MESSAGES} messages are too many to show"
+            ))
+            .at(format!("{} ranks", schedule.ranks()))
+            .mend("ask for fewer ranks, or take --events, which streams them"));
+        }
+    }
+    Ok(())
+}
+
+fn not_spelled(algorithm: &dyn Algorithm) -> Error {
+    let id = algorithm.meta().id;
+    Error::unsupported(format!("`{id}` is not spelled out as a schedule for this shape"))
+        .mend("leave out the algorithm: the fastest that is spelled out is traced")
+}
+
+/// `schedule` with another root.
+fn rooted(schedule: Box<dyn Schedule>, root: u32) -> Result<Box<dyn Schedule>> {
+    let Frame { collective, ranks, .. } = schedule.frame();
+    let at = format!("--root {root}");
+    if !collective.has_root() {
+        return Err(Error::input(format!("{collective} has no root"))
+            .at(at)
+            .mend("leave it out: broadcast, reduce, scatter, gather and send/recv have one"));
+    }
+    if root >= ranks {
+        return Err(Error::input(format!("there is no rank {root}"))
+            .at(at)
+            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
+    }
+    Ok(Box::new(Relabel::new(schedule, root)))
+}
+
+/// The word of an operation in JSON.
+pub(super) fn op_name(op: Op) -> &'static str {
+    match op {
+        Op::Copy => "copy",
+        Op::Reduce => "reduce",
+        Op::Or => "or",
+    }
+}
+
+impl Step {
+    fn new(step: u64, message: &Timed<'_>) -> Self {
+        Self {
+            step,
+            round: message.round,
+            ops: Vec::new(),
+            senders: 0,
+            messages: 0,
+            max_sent_bytes: 0.0,
+            sent_bytes: 0.0,
+            share_so_far: None,
+            start_s: message.start.0,
+            end_s: message.end.0,
+            pattern: None,
+            transfers: Vec::new(),
+            state: None,
+            written: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, message: &Timed<'_>) {
+        let op = op_name(message.op);
+        if !self.ops.contains(&op) {
+            self.ops.push(op);
+        }
+        self.start_s = self.start_s.min(message.start.0);
+        self.end_s = self.end_s.max(message.end.0);
+        self.transfers.push(Transfer {
+            from: message.from.into(),
+            to: message.to.into(),
+            op,
+            chunks: message.runs.iter().flat_map(|run| run.chunks()).collect(),
+            bytes: message.bytes.0,
+            start_s: message.start.0,
+            end_s: message.end.0,
+        });
+    }
+
+    /// Sums up once all its messages are there; those of one sender lie together.
+    fn finish(&mut self) {
+        self.messages = self.transfers.len() as u64;
+        for of_one in self.transfers.chunk_by(|a, b| a.from == b.from) {
+            let sent: f64 = of_one.iter().map(|t| t.bytes).sum();
+            self.senders += 1;
+            self.sent_bytes += sent;
+            self.max_sent_bytes = self.max_sent_bytes.max(sent);
+        }
+    }
+}
+
+impl Serialize for Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
