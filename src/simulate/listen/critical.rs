@@ -228,8 +228,11 @@ impl CriticalPath {
     /// The resource that both need and of which there is not enough.
     fn resource(&self, message: &Timed<'_>, earlier: &Timed<'_>) -> Option<Wait> {
         let link = (earlier.from, earlier.to) == (message.from, message.to);
-        let tier = message.tier.filter(|_| earlier.tier == message.tier);
-        let Some(tier) = tier else { return link.then_some(Wait::Link) };
+        // Messages through a switch take the ports of the innermost tier.
+        let tier = message.tier.unwrap_or(0);
+        if earlier.tier.unwrap_or(0) != tier {
+            return None;
+        }
         let costs = &self.costs.tiers[tier];
         let (limited, half) = match costs.ports {
             _ if costs.is_fair => (false, false),
@@ -242,8 +245,9 @@ impl CriticalPath {
         if link && !(limited && one) {
             return Some(Wait::Link);
         }
-        let sends = |end| earlier.from == end || half && earlier.to == end;
-        let receives = |end| earlier.to == end || half && earlier.from == end;
+        let rank = |end| matches!(end, Endpoint::Rank(_));
+        let sends = |end| rank(end) && (earlier.from == end || half && earlier.to == end);
+        let receives = |end| rank(end) && (earlier.to == end || half && earlier.from == end);
         if limited && sends(message.from) {
             return Some(Wait::SendPort);
         }

@@ -126,9 +126,9 @@ fn union(times: &[(f64, f64)]) -> f64 {
 
 impl Listener for Utilisation {
     fn message(&mut self, message: &Timed<'_>) {
-        let Some(Tier { send, receive }) = message.tier.and_then(|t| self.tiers.get_mut(t)) else {
-            return;
-        };
+        // Messages through a switch take the ports of the innermost tier.
+        let tier = self.tiers.get_mut(message.tier.unwrap_or(0));
+        let Some(Tier { send, receive }) = tier else { return };
         send.add(message.from, message.start.0, message.end.0);
         receive.add(message.to, message.start.0, message.end.0);
     }
