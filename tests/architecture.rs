@@ -47,6 +47,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "simulate",
         ],
     ),
+    ("export", &["collective", "error", "quantity", "schedule"]),
+    ("import", &["collective", "error", "export", "quantity", "schedule"]),
     (
         "spell_out",
         &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
@@ -77,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "import",
             "notes",
             "place",
             "presets",

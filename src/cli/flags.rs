@@ -177,6 +177,16 @@ pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Opt
     }
 }
 
+/// A whole number from 0.
+pub(super) fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Option<u32>> {
+    let Some(text) = text else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| {
+        Error::input(format!("`{text}` is no {what}"))
+            .at(format!("{flag} {text}"))
+            .mend("write a whole number, counted from 0")
+    })
+}
+
 /// A finite number above 0.
 pub(super) fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
     let Some(text) = text else { return Ok(None) };

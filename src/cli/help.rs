@@ -43,6 +43,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "simulate",
             "trace",
+            "export",
             "convert",
             "batch",
         ],

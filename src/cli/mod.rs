@@ -7,11 +7,13 @@ mod convert;
 mod cost;
 mod crossover;
 mod explain;
+mod export;
 mod flags;
 mod help;
 mod list;
 mod man;
 mod profiles;
+mod schedule;
 mod simulate;
 mod terminal;
 mod trace;
@@ -76,6 +78,8 @@ enum Verb {
     Trace(trace::Args),
     /// Schedules against what their collectives promise, and against closed forms
     Verify(verify::Args),
+    /// A schedule in another program's format: MSCCL's XML, GOAL
+    Export(export::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
     /// What is settled without flags, and who said so
@@ -197,6 +201,7 @@ impl Verb {
             Self::Explain(args) => args.run(out),
             Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
+            Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

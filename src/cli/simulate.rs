@@ -4,7 +4,10 @@ use std::io::Write;
 
 use super::Stop;
 use super::config::{Format, format};
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value};
+use super::flags::{
+    MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
+};
+use super::schedule::read;
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
@@ -14,14 +17,15 @@ use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::query::Query;
 use collcost::render;
 use collcost::report::simulate::{Ask, Plan, simulate};
+use collcost::schedule::Schedule;
 use collcost::simulate::{Mode, Trouble};
 use collcost::spell_out::spell_out;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The collective, such as allreduce
-    #[arg(default_value = "allreduce")]
-    collective: String,
+    /// The collective, such as allreduce; that of --schedule without it
+    #[arg(required_unless_present = "schedule")]
+    collective: Option<String>,
     /// An algorithm of the collective, and a size
     #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
     words: Vec<String>,
@@ -37,6 +41,9 @@ pub(super) struct Args {
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
     root: Option<String>,
+    /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
+    schedule: Option<String>,
     #[command(flatten)]
     timing: TimingFlags,
     /// table or json
@@ -79,19 +86,14 @@ struct TimingFlags {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let place = format!("simulate {}", self.collective);
-        let collective: Collective =
-            self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
         let registry = Registry::builtin();
-        let words = std::mem::take(&mut self.words);
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
-        let query = self.query(collective)?;
+        let (query, plan) = match self.schedule.take() {
+            Some(file) => self.foreign(&registry, &file)?,
+            None => self.spelled(&registry)?,
+        };
         let ask = self.timing.ask(query.shape.ranks)?;
-        let root = self.root.as_ref().map(|text| rank("--root", text, text)).transpose()?;
-        let spelled = spell_out(&registry, &query, self.algorithm.as_deref(), root);
-        let plan = Plan::from(spelled.map_err(|e| e.at(self.asked(&query)))?);
-        let mut report = simulate(&query, &plan, &ask).map_err(|e| e.at(self.asked(&query)))?;
+        let place = |e: Error| e.at(format!("simulate {}", plan.asked()));
+        let mut report = simulate(&query, &plan, &ask).map_err(place)?;
         if self.ranks.is_silent() {
             let n = query.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
@@ -103,24 +105,70 @@ impl Args {
         Ok(())
     }
 
-    fn query(&self, collective: Collective) -> Result<Query> {
+    /// The collective and what the words say of it.
+    fn sort(&mut self, registry: &Registry) -> Result<Option<Collective>> {
+        let Some(name) = &self.collective else { return Ok(None) };
+        let place = format!("simulate {name}");
+        let collective: Collective = name.parse().map_err(|e: Error| e.at(place.clone()))?;
+        let words = std::mem::take(&mut self.words);
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(registry, collective, words, slots).map_err(|e| e.at(place))?;
+        Ok(Some(collective))
+    }
+
+    fn spelled(&mut self, registry: &Registry) -> Result<(Query, Plan)> {
+        let collective = self.sort(registry)?.unwrap_or(Collective::AllReduce);
         let size: Option<Bytes> = value("--size", self.size.as_ref())?;
         if size.is_none() && collective != Collective::Barrier {
             return Err(Error::input("how many bytes?")
                 .at(format!("simulate {}", collective.id()))
                 .mend("give a size, such as 16MiB"));
         }
-        let size = size.unwrap_or_default();
-        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
+        let query = self.query(collective, size.unwrap_or_default(), self.ranks.clone())?;
+        let root = whole("--root", "rank", self.root.as_ref())?;
+        let spelled = spell_out(registry, &query, self.algorithm.as_deref(), root);
+        let place = |e: Error| {
+            let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
+            e.at(format!("simulate {}{name}, {} ranks", collective.id(), query.shape.ranks))
+        };
+        let plan = Plan::from(spelled.map_err(place)?);
+        Ok((query, plan))
+    }
+
+    /// The schedule of a file, whose collective, ranks and size stand in it.
+    fn foreign(&mut self, registry: &Registry, file: &str) -> Result<(Query, Plan)> {
+        let foreign = read(file)?;
+        let collective = foreign.list.collective();
+        let place = format!("--schedule {file}");
+        if let Some(asked) = self.sort(registry)?.filter(|&asked| asked != collective) {
+            return Err(Error::input(format!("the schedule is of {collective}, not {asked}"))
+                .at(place)
+                .mend(format!("write simulate {} --schedule {file}", collective.id())));
+        }
+        if let Some(name) = &self.algorithm {
+            return Err(Error::input(format!("`{name}` beside a schedule from a file"))
+                .at(place)
+                .mend("give one of them"));
+        }
+        let typed: Option<Bytes> = value("--size", self.size.as_ref())?;
+        let size =
+            typed.or(foreign.size).or((collective == Collective::Barrier).then_some(Bytes(0)));
+        let size = size.ok_or_else(|| {
+            Error::input("how many bytes? The file does not say it")
+                .at(place.clone())
+                .mend("give --size, such as 16MiB")
+        })?;
+        let ranks = self.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
+        let plan = Plan::foreign(foreign, file)?;
+        self.ranks = ranks.clone();
+        Ok((self.query(collective, size, ranks)?, plan))
+    }
+
+    fn query(&self, collective: Collective, size: Bytes, ranks: RankFlags) -> Result<Query> {
+        let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
         query.size = counted(&query, size, self.size_is.as_ref())?;
         self.timing.share_ports(&mut query)?;
         Ok(query)
-    }
-
-    /// What was asked, for errors.
-    fn asked(&self, query: &Query) -> String {
-        let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
-        format!("simulate {}{name}, {} ranks", self.collective, query.shape.ranks)
     }
 }
 

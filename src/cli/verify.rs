@@ -5,12 +5,13 @@ use std::io::Write;
 use super::Stop;
 use super::config::{Format, format};
 use super::flags::count;
+use super::schedule::read;
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::render;
-use collcost::report::verify::{Verification, verify};
+use collcost::report::verify::{Verification, verify, verify_file};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -28,6 +29,9 @@ pub(super) struct Args {
     /// Segments to try with pipelines
     #[arg(long, value_name = "P", default_value = "1,2,3,7", allow_hyphen_values = true)]
     segments: String,
+    /// A schedule from a file instead: MSCCL's XML, GOAL, or lines of trace --events
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all"])]
+    schedule: Option<String>,
     /// table or json
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
@@ -39,7 +43,7 @@ impl Args {
         match format(self.format, Format::Table)? {
             Format::Json => render::json(out, &report)?,
             Format::Table => {
-                let all = self.all || self.collective.is_some();
+                let all = self.all || self.collective.is_some() || self.schedule.is_some();
                 render::verify::verification(out, &report, all, look())?;
             }
         }
@@ -47,6 +51,10 @@ impl Args {
     }
 
     fn report(&self) -> Result<Verification> {
+        if let Some(file) = &self.schedule {
+            let foreign = read(file)?;
+            return Ok(verify_file(&foreign.list, file, |fault| foreign.line_of(fault)));
+        }
         let registry = Registry::builtin();
         let name = self.algorithm.as_deref();
         let words = [Some("verify"), self.collective.as_deref(), name];

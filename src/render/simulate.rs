@@ -42,16 +42,18 @@ pub fn simulation(out: &mut impl Write, report: &Simulation, look: Look) -> io::
         look.line(out, "use    ", &text)?;
     }
     for tier in &report.traffic {
-        let text = format!("{}: {} in {} messages", tier.tier, Volume(tier.bytes), tier.messages);
+        let messages = many(tier.messages, "message");
+        let text = format!("{}: {} in {messages}", tier.tier, Volume(tier.bytes));
         look.line(out, "bytes  ", &text)?;
     }
     if let (Some(links), Some(most)) = (report.links, report.busiest_links.first()) {
         let text = format!(
-            "{links} directed links in use; the busiest, {} to {}, carries {} in {} messages",
+            "{} in use; the busiest, {} to {}, carries {} in {}",
+            many(links, "directed link"),
             most.from,
             most.to,
             Volume(most.bytes),
-            most.messages
+            many(most.messages, "message")
         );
         look.line(out, "links  ", &text)?;
     }
@@ -76,16 +78,22 @@ fn what_runs(s: &ScheduleView, collective: Option<Collective>) -> String {
         _ => String::new(),
     };
     format!(
-        "{}{segments}{root}: {} rounds, {} messages with {} in all; the busiest rank sends {} in \
-         {} messages and receives {}",
+        "{}{segments}{root}: {}, {} with {} in all; the busiest rank sends {} in {} and receives \
+         {}",
         s.title,
-        s.rounds,
-        s.messages,
+        many(s.rounds, "round"),
+        many(s.messages, "message"),
         Volume(s.total_bytes),
         Volume(s.max_sent_bytes),
-        s.max_messages,
+        many(s.max_messages, "message"),
         Volume(s.max_received_bytes),
     )
+}
+
+/// `1 message`, `2 messages`.
+fn many(count: u64, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
 }
 
 /// Mode by mode, then the closed form and the bound.
@@ -150,9 +158,7 @@ fn summary(path: &PathView, mode: &str) -> String {
             times => format!("{times} times for {}", words(w.waited_for)),
         })
         .collect();
-    let count = path.hops.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let mut text = format!("{count} message{plural} in mode {mode}");
+    let mut text = format!("{} in mode {mode}", many(path.hops.len() as u64, "message"));
     for (before, list) in [(": ", parts), ("; waited ", waits)] {
         if !list.is_empty() {
             text.push_str(before);

@@ -45,15 +45,20 @@ pub fn verification(
     let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
     let failed = match report.failed {
         0 => "no fault".to_owned(),
+        _ if report.lines.len() == 1 => "a fault".to_owned(),
         1 => "1 of the lines has a fault".to_owned(),
         n => format!("{n} of the lines have a fault"),
     };
-    let text = format!(
-        "{} schedules with {} transfers verified, {} closed forms compared: {failed}",
-        count(|l| l.schedules),
-        count(|l| l.transfers),
-        count(|l| l.compared)
-    );
+    let compared = match count(|l| l.compared) {
+        0 => String::new(),
+        forms => format!(", {forms} closed forms compared"),
+    };
+    let schedules = match count(|l| l.schedules) {
+        1 => "1 schedule".to_owned(),
+        many => format!("{many} schedules"),
+    };
+    let transfers = count(|l| l.transfers);
+    let text = format!("{schedules} with {transfers} transfers verified{compared}: {failed}");
     look.line(out, "", &text)
 }
 

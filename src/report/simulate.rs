@@ -23,10 +23,11 @@ use crate::algorithm::Guarantee;
 use crate::bound::{Bound, bound};
 use crate::error::{Error, Result};
 use crate::fabric::{Discipline, Fabric, Tier};
+use crate::import::Foreign;
 use crate::price::Price;
 use crate::quantity::{Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::schedule::{List, Schedule, verify};
+use crate::schedule::{Schedule, verify};
 use crate::simulate::listen::{
     Amount, CriticalPath, Hop, Link, MESSAGE, Path, Share, Traffic, Utilisation, Wait,
 };
@@ -286,14 +287,15 @@ impl Plan {
     ///
     /// # Errors
     /// It does not do what its collective promises.
-    pub fn foreign(list: List, file: &str) -> Result<Self> {
-        verify(&list).map_err(|fault| {
+    pub fn foreign(foreign: Foreign, file: &str) -> Result<Self> {
+        verify(&foreign.list).map_err(|fault| {
+            let line = foreign.line_of(&fault).map_or(String::new(), |line| format!(":{line}"));
             Error::input(format!("the schedule is wrong: {fault}"))
-                .at(file)
+                .at(format!("{file}{line}"))
                 .mend(format!("collcost verify --schedule {file} checks it alone"))
         })?;
         Ok(Self {
-            schedule: Box::new(list),
+            schedule: Box::new(foreign.list),
             title: file.to_owned(),
             algorithm: None,
             segments: None,
@@ -376,6 +378,13 @@ const PASSED_OVER: usize = 5;
 const BUSIEST: usize = 10;
 
 impl Plan {
+    /// What is simulated, in a few words.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        let (collective, ranks) = (self.schedule.collective().id(), self.schedule.ranks());
+        format!("{collective} {}, {ranks} ranks", self.algorithm.unwrap_or(&self.title))
+    }
+
     fn view(&self, outcome: &Outcome) -> ScheduleView {
         ScheduleView {
             algorithm: self.algorithm,

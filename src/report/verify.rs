@@ -6,9 +6,9 @@ use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::formula::Shape;
-use crate::schedule::{Fault, Schedule, Sends, senders, verify as check};
+use crate::schedule::{Fault, Schedule, verify as check};
 use crate::spell_out::relation;
-use crate::trial::{Broken, COMPARED, Case, Compared, try_out};
+use crate::trial::{Broken, COMPARED, Case, Compared, messages, try_out};
 
 /// Schedules with whether they do what they promise.
 #[derive(Debug, Serialize)]
@@ -167,7 +167,7 @@ pub fn verify_file(
         collective: schedule.collective().id(),
         algorithm: file.to_owned(),
         schedules: 1,
-        transfers: transfers(schedule),
+        transfers: messages(schedule),
         ok: fault.is_none(),
         fault: fault.map(|fault| view(&fault, place(&fault))),
         closed_form: None,
@@ -186,19 +186,6 @@ fn report(
 ) -> Verification {
     let failed = lines.iter().filter(|line| !line.ok).count() as u64;
     Verification { schema: "collcost/verify/1", ranks, segments, lines, without, failed, notes }
-}
-
-fn transfers(schedule: &dyn Schedule) -> u64 {
-    let mut sends = Sends::default();
-    let mut count = 0;
-    for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            count += sends.len() as u64;
-        }
-    }
-    count
 }
 
 fn view(fault: &Fault, place: String) -> FaultView {

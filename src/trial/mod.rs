@@ -113,7 +113,7 @@ impl Trial {
         shape: Shape,
     ) -> Result<()> {
         let Some(schedule) = algorithm.schedule(&shape) else { return Ok(()) };
-        let transfers = count(&*schedule);
+        let transfers = messages(&*schedule);
         let last = shape.ranks.saturating_sub(1);
         let moves = shape.collective.has_root() && schedule.frame().layout == Layout::Shared;
         self.check(&*schedule, shape, 0, transfers);
@@ -195,7 +195,8 @@ fn holds(guarantee: Guarantee, Seconds(form): Seconds, Seconds(makespan): Second
     }
 }
 
-fn count(schedule: &dyn Schedule) -> u64 {
+/// Messages of all senders in all rounds.
+pub(crate) fn messages(schedule: &dyn Schedule) -> u64 {
     let mut sends = Sends::default();
     let mut messages = 0;
     for round in 0..schedule.rounds() {
