@@ -125,15 +125,18 @@ fn widest(tiers: &[Tier]) -> Ports {
 
 /// Seconds a byte through all ports of one rank.
 fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) -> Result<f64> {
+    let in_turns = tiers.iter().all(|t| t.ports.is_half()) && both_ways(collective);
     let mut rate = 0.0;
     for tier in tiers {
-        rate += f64::from(tier.ports.sends(ranks - 1).max(1)) / tier.inverse()?;
+        let ports = match tier.ports {
+            // What it sends and what it receives share them: two with each partner are of use.
+            Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
+            ports => ports.sends(ranks - 1),
+        };
+        rate += f64::from(ports.max(1)) / tier.inverse()?;
     }
-    let mut share = least_share(collective, ranks, adds).0;
-    if tiers.iter().all(|t| t.ports.is_half()) && both_ways(collective) {
-        share *= 2.0;
-    }
-    Ok(share / rate)
+    let share = least_share(collective, ranks, adds).0;
+    Ok(if in_turns { 2.0 * share } else { share } / rate)
 }
 
 /// Whether every rank has to send as much as it receives.

@@ -24,7 +24,7 @@
 
 mod schedule;
 
-use self::schedule::{Order, Posted, Relayed};
+use self::schedule::{Order, Posted, Relayed, Switched};
 use super::in_network::{hops, switch_steps};
 use super::rounds::{exchange_turns, is_one_half, lanes, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
@@ -366,5 +366,16 @@ impl ClosedForm for Hardware {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let chunks = exchange_turns(shape) * (shape.ranks - 1);
         switch_steps(shape, Share::new(chunks, shape.ranks), emit);
+    }
+
+    /// On half-duplex ports what comes down waits for what goes up anyhow: α_sw counts once less.
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    /// Through one switch; between two in a row all blocks would share a link.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let fits = shape.ranks.checked_mul(shape.ranks).is_some();
+        (hops(shape) == 2 && fits).then(|| Box::new(Switched { ranks: shape.ranks }) as Box<_>)
     }
 }

@@ -66,7 +66,13 @@ impl ClosedForm for Heap {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let length = if serves_both(&v.shape) { v.floor_lg() } else { v.reach() };
+        let length = if serves_both(&v.shape) {
+            v.floor_lg()
+        } else if Self::waits(&v.shape) {
+            v.reach() + v.floor_lg() - F::int(2)
+        } else {
+            v.reach()
+        };
         one_way(v, Self::period(&v.shape), length)
     }
 
@@ -84,7 +90,11 @@ impl ClosedForm for Heap {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let length = if serves_both(shape) { floor_lg(shape.ranks) } else { reach(shape.ranks) };
+        let length = match shape.ranks {
+            n if serves_both(shape) => floor_lg(n),
+            n if Self::waits(shape) => reach(n) + floor_lg(n) - 2,
+            n => reach(n),
+        };
         one_way_steps(shape, Self::period(shape), length, emit);
     }
 
@@ -103,6 +113,13 @@ impl ClosedForm for Heap {
 }
 
 impl Heap {
+    /// Whether a rank that shares one port among its parent and two children lets each in turn wait
+    /// once more a level, below the first two.
+    fn waits(shape: &Shape) -> bool {
+        let half = matches!(shape.ports, Ports::Half(k) if k.get() == 1);
+        half && shape.collective == Broadcast && shape.segments() > 1 && shape.ranks >= 9
+    }
+
     /// Slots that each further segment adds: what the busiest port carries of it.
     fn period(shape: &Shape) -> u32 {
         let parents = u32::from(shape.ranks >= 5);
@@ -388,7 +405,7 @@ fn plan(shape: &Shape) -> (u32, Length) {
     let small = n <= 4;
     match shape.ports.both_ways(3) {
         0 | 1 if shape.segments() == 1 => (0, Length::Reach(2)),
-        0 => (2 * busiest_sends(shape), Length::Reach(if small { 2 } else { 3 })),
+        0 => (2 * busiest_sends(shape), Length::Reach(if n <= 3 { 2 } else { 3 })),
         1 => (coloured::period(n), Length::OnePort),
         2 if small => (1, Length::Levels),
         2 => (2, Length::Levels),

@@ -178,8 +178,9 @@ impl ClosedForm for Both {
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let rounds = if serves_all(&v.shape) { v.floor_lg() } else { v.ceil_lg() };
-        let slots = F::int(2) * rounds.clone();
-        Cost::new(slots.clone(), slots).reducing(rounds)
+        let slots = F::int(2) * rounds;
+        // The root adds what each of its ⌈lg N⌉ children sends, whatever its ports.
+        Cost::new(slots.clone(), slots).reducing(v.ceil_lg())
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -197,7 +198,11 @@ impl ClosedForm for Both {
             emit(step);
         };
         if serves_all(shape) {
-            both(floor_lg(shape.ranks), all_edges(shape));
+            let (deep, children) = (floor_lg(shape.ranks), ceil_lg(shape.ranks));
+            let step = Step::new(1_u32, Share::ALL, all_edges(shape));
+            both(deep - 1, all_edges(shape));
+            emit(step.reducing_share(Share::new(1 + children - deep, 1_u32)));
+            emit(step);
         } else {
             (0..ceil_lg(shape.ranks)).for_each(|k| both(1, Route::Grow(1 << k)));
         }

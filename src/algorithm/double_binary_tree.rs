@@ -32,10 +32,10 @@
 //!
 //! The two-tree broadcast puts tree 1 and its mirror (odd N) or its shift by one (even N) on
 //! ranks 1 … N − 1; rank 0 feeds both roots in turn. A rank has children in one of the trees
-//! only: two receipts and two sends a pair of segments, which two colours keep apart. ⌈lg N⌉
-//! levels of at most two slots: 2(⌈lg N⌉ + P − 1) messages of M/(2P), so n_β tends to 1 on one
-//! port (Sanders, Speck, Träff, Parallel Computing 35(12) 2009 state 2⌈lg N⌉ + 2P). On two ports
-//! nobody waits: at most ⌈lg N⌉ + P messages.
+//! only: two receipts and two sends a pair of segments, which two colours keep apart. At most
+//! 2(⌈lg N⌉ + P) − 1 messages of M/(2P) on one port (Sanders, Speck, Träff, Parallel Computing
+//! 35(12) 2009 state one more), so n_β tends to 1. On two ports nobody waits: at most ⌈lg N⌉ + P messages, but for
+//! N = 4, where both trees use one link.
 
 pub mod colouring;
 pub mod flow;
@@ -51,7 +51,7 @@ use crate::collective::Collective::{AllReduce, Broadcast};
 use crate::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, Trees, ceil_lg};
 use crate::schedule::Schedule;
 use lengths::{one_port_slots, unsegmented_steps};
-use schedule::{ByLevels, Fed, Slotted, trees};
+use schedule::{ByLevels, Fed, Slotted, fed_in_turn, trees};
 
 /// The double trees.
 pub static FAMILY: &[&dyn Algorithm] = &[&DoubleTree, &TwoTree];
@@ -188,8 +188,8 @@ impl ClosedForm for TwoTree {
         let slots = if feeds_both(&v.shape) {
             v.ceil_lg() + v.p.clone()
         } else {
-            let turns = F::int(i64::from(2 * turns(&v.shape)));
-            turns * (v.ceil_lg() + v.p.clone() - F::int(1))
+            let both = F::int(2) * (v.ceil_lg() + v.p.clone());
+            F::int(turns(&v.shape).into()) * (both - F::int(1))
         };
         Cost::new(slots.clone(), slots / (F::int(2) * v.p.clone()))
     }
@@ -207,7 +207,7 @@ impl ClosedForm for TwoTree {
         let slots = if feeds_both(shape) {
             levels + p
         } else {
-            2 * u64::from(turns(shape)) * (levels + p - 1)
+            u64::from(turns(shape)) * (2 * (levels + p) - 1)
         };
         emit(Step::new(slots, Share::new(1_u32, 2 * p), Route::Tree));
     }
@@ -227,7 +227,11 @@ impl ClosedForm for TwoTree {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(Box::new(Fed::new(shape.ranks, shape.segments())))
+        let (n, p) = (shape.ranks, shape.segments());
+        if shape.params.trees == Trees::Coloured && !feeds_both(shape) {
+            return Some(Box::new(fed_in_turn(n, p)));
+        }
+        Some(Box::new(Fed::new(n, p)))
     }
 }
 
@@ -273,7 +277,8 @@ fn turns(shape: &Shape) -> u32 {
     if pairs(shape) == 0 { 3 } else { 1 }
 }
 
-/// Whether the root, and every rank that passes segments on, sends two at once.
+/// Whether the root, and every rank that passes segments on, sends two at once; of four ranks, the
+/// two below the root share a link in both trees.
 fn feeds_both(shape: &Shape) -> bool {
-    pairs(shape) == 2 && shape.ranks >= 3
+    pairs(shape) == 2 && shape.ranks >= 3 && shape.ranks != 4
 }

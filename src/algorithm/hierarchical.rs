@@ -232,9 +232,20 @@ impl ClosedForm for Hierarchical {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let parts = self.parts(shape.collective).iter();
-        let equal = |p: &Part| p.algorithm.guarantee(&Self::shape(p, shape)) == Guarantee::Equal;
-        if parts.into_iter().all(equal) { Guarantee::Equal } else { Guarantee::UpperBound }
+        let parts = self.parts(shape.collective);
+        let all = |wanted: &[Guarantee]| {
+            let of = |part: &Part| part.algorithm.guarantee(&Self::shape(part, shape));
+            parts.iter().all(|part| wanted.contains(&of(part)))
+        };
+        // With a barrier, a switch does not forward while it receives, and a rank with many ports
+        // does not feed all its children at once.
+        let switched = parts.iter().any(|part| std::ptr::addr_eq(part.algorithm, SWITCH));
+        let in_rounds = shape.ports == Ports::ONE && !switched;
+        match in_rounds {
+            _ if all(&[Guarantee::Equal]) => Guarantee::Equal,
+            true if all(&[Guarantee::Equal, Guarantee::EqualInRounds]) => Guarantee::EqualInRounds,
+            _ => Guarantee::UpperBound,
+        }
     }
 
     /// A leader is the root of the reduce inside, and sends nothing there.

@@ -70,7 +70,8 @@ impl ClosedForm for InNetwork {
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let turns = F::int(exchange_turns(&v.shape).into());
         let beta = match v.shape.collective {
-            AllReduce => turns,
+            // The root sends its own part up, and gets the sum.
+            AllReduce | Reduce => turns,
             AllGather | ReduceScatter => turns * v.others_share(),
             _ => F::int(1),
         };
@@ -81,10 +82,10 @@ impl ClosedForm for InNetwork {
         }
     }
 
-    /// Where up and down share a port, an all-gather has less to send up than this counts.
+    /// Where up and down share a port, what comes down waits for that anyhow: α_sw counts once
+    /// less; and an all-gather has less to send up than this counts.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let uneven = matches!(shape.collective, AllGather | ReduceScatter);
-        let bound = uneven && shape.ports.is_half();
+        let bound = shape.collective != Broadcast && shape.ports.is_half();
         if bound { Guarantee::UpperBound } else { Guarantee::Equal }
     }
 
@@ -99,7 +100,7 @@ impl ClosedForm for InNetwork {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let turns = exchange_turns(shape);
         let share = match shape.collective {
-            AllReduce => Share::new(turns, 1_u32),
+            AllReduce | Reduce => Share::new(turns, 1_u32),
             AllGather | ReduceScatter => Share::new(turns * (shape.ranks - 1), shape.ranks),
             _ => Share::ALL,
         };
@@ -111,8 +112,13 @@ impl ClosedForm for InNetwork {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        let tiers = hops(shape).div_ceil(2).max(1);
-        Some(Box::new(Switched { collective: shape.collective, ranks: shape.ranks, tiers }))
+        // One hop up, one down, and one between any two switches in a row. Blocks of all ranks
+        // would share the link between two: more than the form, which is for a fat tree, prices.
+        let switches = hops(shape).checked_sub(1).filter(|&switches| switches > 0)?;
+        let blocks = matches!(shape.collective, AllGather | ReduceScatter);
+        let Shape { collective, ranks, .. } = *shape;
+        (switches == 1 || !blocks)
+            .then(|| Box::new(Switched { collective, ranks, tiers: switches }) as Box<dyn Schedule>)
     }
 }
 

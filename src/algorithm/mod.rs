@@ -77,14 +77,34 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
 ];
 
 /// How a closed form relates to what its schedule costs under the asked ports.
+///
+/// Additions (γ) take their time while the receiver's ports go on: with γ, an equal form is an
+/// upper bound on full-duplex ports, and nothing is said about half-duplex ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Guarantee {
-    /// It is the makespan.
+    /// It is the makespan, event by event: data and ports alone are waited for.
     Equal,
-    /// The makespan is at most this.
+    /// It is the makespan with a barrier after every round. Data that run ahead of the rounds may
+    /// make it shorter, or longer where one that ran ahead holds a port that another needs.
+    EqualInRounds,
+    /// The makespan is at most this, event by event or, where running ahead does harm, with a
+    /// barrier after every round.
     UpperBound,
     /// The ratio to the makespan tends to 1 as the vector grows.
     Asymptotic,
+}
+
+impl Guarantee {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::EqualInRounds => "equal-in-rounds",
+            Self::UpperBound => "upper-bound",
+            Self::Asymptotic => "asymptotic",
+        }
+    }
 }
 
 /// What the author of an algorithm writes.

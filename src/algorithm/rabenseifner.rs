@@ -71,10 +71,11 @@ impl ClosedForm for Near {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() && !shape.is_power_of_two() {
-            Guarantee::UpperBound
-        } else {
-            Guarantee::Equal
+        match shape.is_power_of_two() {
+            true => Guarantee::Equal,
+            false if shape.ports.is_half() => Guarantee::UpperBound,
+            // Ranks that did not fold run ahead of those that did, and get into their way.
+            false => Guarantee::EqualInRounds,
         }
     }
 
@@ -180,7 +181,7 @@ impl ClosedForm for HalfFold {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+        if shape.ports == Ports::ONE { Guarantee::EqualInRounds } else { Guarantee::UpperBound }
     }
 
     /// The odd rank of a pair: half a vector in the swap, the core, the result.

@@ -329,7 +329,7 @@ impl<'a> Question<'a> {
             },
             trees: match (self.tree.as_deref(), self.algorithm.as_deref()) {
                 (Some("heap"), _) => Trees::Heap,
-                (_, Some("dbt_ar")) => Trees::Levels,
+                (_, Some("dbt_ar" | "two_tree_bcast")) => Trees::Levels,
                 _ => Trees::Coloured,
             },
             ..Params::default()

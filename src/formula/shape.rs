@@ -120,7 +120,7 @@ pub enum Tie {
     Split,
 }
 
-/// How the double binary tree is laid out in rounds.
+/// How two trees at once are laid out in rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Trees {
     /// Edge-coloured: nobody sends or receives twice in a round on one port.

@@ -281,6 +281,9 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
     let ports = &view.ports;
     let guarantee = match ports.guarantee {
         "equal" => "Under these ports the schedule takes exactly this time.",
+        "equal-in-rounds" => {
+            "Under these ports the schedule takes exactly this time with a barrier after every round."
+        }
         "upper-bound" => "Under these ports the schedule takes at most this time.",
         _ => "The formula is the schedule's time in the limit of large vectors.",
     };

@@ -391,11 +391,10 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
         busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
         bytes_sent: detail.then(|| algorithm.sent(&At::numbers(shape)) * size.0),
         tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
-        guarantee: Some(match (ranked.form, algorithm.guarantee(&shape)) {
-            (Form::Paper, _) => "as-printed",
-            (Form::Asymptotic, _) | (_, Guarantee::Asymptotic) => "asymptotic",
-            (_, Guarantee::Equal) => "equal",
-            (_, Guarantee::UpperBound) => "upper-bound",
+        guarantee: Some(match ranked.form {
+            Form::Paper => "as-printed",
+            Form::Asymptotic => Guarantee::Asymptotic.name(),
+            Form::Exact => algorithm.guarantee(&shape).name(),
         }),
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)

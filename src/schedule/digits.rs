@@ -32,25 +32,35 @@ pub enum Order {
 struct Digits {
     ranks: u32,
     base: u32,
+    /// m.
+    steps: u32,
     order: Order,
 }
 
 impl Digits {
-    /// m.
-    fn steps(self) -> u32 {
-        self.ranks.checked_ilog(self.base).unwrap_or(0)
+    fn new(ranks: u32, base: u32, order: Order) -> Self {
+        Self { ranks, base, steps: ranks.checked_ilog(base).unwrap_or(0), order }
+    }
+
+    /// The exponent of the digit of `step`.
+    fn exponent(self, step: u32) -> u32 {
+        match self.order {
+            Order::Near => step,
+            Order::Far => self.steps - 1 - step,
+        }
     }
 
     /// The value of the digit of `step`.
     fn place(self, step: u32) -> u32 {
-        match self.order {
-            Order::Near => self.base.pow(step),
-            Order::Far => self.base.pow(self.steps() - 1 - step),
-        }
+        let exponent = self.exponent(step);
+        if self.base == 2 { 1 << exponent } else { self.base.pow(exponent) }
     }
 
     fn digit(self, rank: u32, step: u32) -> u32 {
-        rank / self.place(step) % self.base
+        match self.base {
+            2 => rank >> self.exponent(step) & 1,
+            base => rank / self.place(step) % base,
+        }
     }
 
     /// The digits other than that of `rank`, counted upwards from it, and the ranks that have them.
@@ -62,7 +72,7 @@ impl Digits {
 
     /// With one digit everybody does the same.
     fn turns(self) -> bool {
-        self.steps() <= 1
+        self.steps <= 1
     }
 }
 
@@ -75,14 +85,14 @@ impl Whole {
     /// [`verify`](super::verify()) refuses others.
     #[must_use]
     pub fn new(ranks: u32, base: u32) -> Self {
-        Self(Digits { ranks, base, order: Order::Near })
+        Self(Digits::new(ranks, base, Order::Near))
     }
 }
 
 impl Schedule for Whole {
     fn frame(&self) -> Frame {
         let Self(digits) = *self;
-        let frame = Frame::new(Collective::AllReduce, digits.ranks, 1, digits.steps().into());
+        let frame = Frame::new(Collective::AllReduce, digits.ranks, 1, digits.steps.into());
         // Of more than two that meet the outer ones are no neighbours.
         Frame { turns: digits.turns(), keeps_order: digits.base == 2, ..frame }
     }
@@ -109,7 +119,7 @@ impl Shares {
     /// [`verify`](super::verify()) refuses others.
     #[must_use]
     pub fn new(collective: Collective, ranks: u32, base: u32, order: Order) -> Self {
-        Self { collective, digits: Digits { ranks, base, order } }
+        Self { collective, digits: Digits::new(ranks, base, order) }
     }
 
     /// What `rank` is left with after `steps` steps of the reduce-scatter.
@@ -127,7 +137,7 @@ impl Shares {
     /// The chunk with which `rank` ends the reduce-scatter and starts the all-gather.
     #[must_use]
     pub fn chunk(self, rank: u32) -> u32 {
-        self.share(rank, self.digits.steps()).start
+        self.share(rank, self.digits.steps).start
     }
 }
 
@@ -135,7 +145,7 @@ impl Schedule for Shares {
     fn frame(&self) -> Frame {
         let Self { collective, digits } = *self;
         let passes = if collective == Collective::AllReduce { 2 } else { 1 };
-        let rounds = passes * u64::from(digits.steps());
+        let rounds = passes * u64::from(digits.steps);
         let frame = Frame::new(collective, digits.ranks, digits.ranks, rounds);
         let keeps_order = digits.base == 2 && digits.order == Order::Near;
         Frame { turns: digits.turns(), keeps_order, ..frame }
@@ -145,12 +155,12 @@ impl Schedule for Shares {
     fn owner(&self, chunk: u32) -> u32 {
         let digits = self.digits;
         let far = Digits { order: Order::Far, ..digits };
-        (0..digits.steps()).map(|step| far.digit(chunk, step) * digits.place(step)).sum()
+        (0..digits.steps).map(|step| far.digit(chunk, step) * digits.place(step)).sum()
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
-        let steps = self.digits.steps();
+        let steps = self.digits.steps;
         let skipped = if self.collective == Collective::AllGather { steps } else { 0 };
         // Below 2m.
         let step = round as u32 + skipped;

@@ -232,7 +232,10 @@ impl Simulator {
     ) -> Result<Outcome> {
         let costs = Costs::new(schedule, fabric, setup)?;
         let space = &mut self.space;
-        let turns = schedule.frame().turns && costs.is_uniform() && !costs.is_half();
+        // Of two that come at once to be added the one with the lower sender goes first, which is
+        // not the same one at every rank.
+        let alike = costs.is_uniform() && !costs.is_half() && (costs.is_plain() || !costs.adds());
+        let turns = schedule.frame().turns && alike;
         if turns && listener.is_none() {
             return symmetric::run(schedule, &costs, setup.mode, space);
         }

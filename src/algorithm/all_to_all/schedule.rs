@@ -118,3 +118,35 @@ impl Schedule for Relayed {
         }
     }
 }
+
+/// All blocks but the own one up in one message, all that are for a rank down in one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switched {
+    pub ranks: u32,
+}
+
+impl Schedule for Switched {
+    fn frame(&self) -> Frame {
+        let rounds = if self.ranks > 1 { 2 } else { 0 };
+        Frame { switches: 1, ..Frame::new(AllToAll, self.ranks, self.ranks, rounds) }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let n = self.ranks;
+        match (round, from) {
+            (0, Endpoint::Rank(rank)) => {
+                let around = Run::around(rank + 1, n - 1, n);
+                let blocks = around.map(|run| Run { start: rank * n + run.start, ..run });
+                out.push(Endpoint::Switch(0), Op::Copy, blocks);
+            }
+            (1, Endpoint::Switch(_)) => {
+                for to in 0..n {
+                    let senders = (0..n).filter(|&sender| sender != to);
+                    let blocks = senders.map(|sender| Run::one(sender * n + to));
+                    out.push(Endpoint::Rank(to), Op::Copy, blocks);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -6,8 +6,9 @@ use super::known::best_known;
 use super::lengths::{one_port_slots, unsegmented_steps};
 use crate::collective::Collective::{AllReduce, Broadcast};
 use crate::formula::Trees;
+use crate::schedule::combine::Segment;
 use crate::schedule::tree::{Levels, Tree, repetition};
-use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+use crate::schedule::{Endpoint, Frame, List, Op, Run, Schedule, Sends};
 
 /// The two trees of the all-reduce: NCCL's, or the heap and its mirror.
 #[must_use]
@@ -150,6 +151,78 @@ impl Schedule for Fed {
                 Some(place) => tree
                     .children(place)
                     .for_each(|child| out.push(Endpoint::Rank(child + 1), Op::Copy, [chunk])),
+            }
+        }
+    }
+}
+
+/// Broadcast on one port: rank 0 feeds two trees on the other ranks, a pair of segments every two
+/// rounds.
+///
+/// A rank receives a pair by two messages and sends it by two at most. Messages that share a
+/// sender, and those that share a receiver, form paths and even circles, so two colours keep them
+/// apart: messages of one colour go in even rounds, the others in odd ones.
+pub(super) fn fed_in_turn(ranks: u32, segments: u32) -> Segment<List> {
+    let trees = trees(ranks.saturating_sub(1), Trees::Levels);
+    let slots = slots(&trees);
+    let mut pair = List::new(Frame::new(Broadcast, ranks, 2, 0));
+    for (k, tree) in (0..).zip(trees) {
+        for place in 0..ranks.saturating_sub(1) {
+            let from = tree.parent(place).map_or(0, |parent| parent + 1);
+            let [from, to] = [from, place + 1].map(Endpoint::Rank);
+            let slot = slots[k as usize][place as usize];
+            pair.push(slot.into(), from, to, Op::Copy, &[Run::one(k)]);
+        }
+    }
+    Segment::new(pair.sort(), segments, 2)
+}
+
+/// The round in which each place gets the first segment of each tree.
+fn slots(trees: &[Tree; 2]) -> [Vec<u32>; 2] {
+    let places = trees[0].ranks();
+    let mut order: Vec<(usize, u32)> =
+        (0..2).flat_map(|k| (0..places).map(move |place| (k, place))).collect();
+    order.sort_by_key(|&(k, place)| trees[k].depth(place));
+    let mut colours: [Vec<Option<u32>>; 2] = [0, 1].map(|_| vec![None; places as usize]);
+    let mut slots: [Vec<u32>; 2] = [0, 1].map(|_| vec![0; places as usize]);
+    for (k, place) in order {
+        // The first round in which the message can go, whatever its colour.
+        let ready = trees[k].parent(place).map_or(0, |parent| slots[k][parent as usize] + 1);
+        let colour = match colours[k][place as usize] {
+            Some(colour) => colour,
+            None => {
+                colour_from(trees, &mut colours, (k, place), ready % 2);
+                ready % 2
+            }
+        };
+        slots[k][place as usize] = ready + (ready + colour) % 2;
+    }
+    slots
+}
+
+/// Colours the message to `place` in tree `k`, and in turns all that it is chained to.
+fn colour_from(
+    trees: &[Tree; 2],
+    colours: &mut [Vec<Option<u32>>; 2],
+    start: (usize, u32),
+    colour: u32,
+) {
+    let mut open = vec![(start, colour)];
+    while let Some(((k, place), colour)) = open.pop() {
+        let own = &mut colours[k][place as usize];
+        if own.is_some() {
+            continue;
+        }
+        *own = Some(colour);
+        // The other message to this place, and the other one of the same sender.
+        open.push(((1 - k, place), 1 - colour));
+        match trees[k].parent(place) {
+            None => open.push(((1 - k, trees[1 - k].root()), 1 - colour)),
+            Some(parent) => {
+                // Its children are in one tree, or one is in each.
+                let sent = (0..2).flat_map(|k| trees[k].children(parent).map(move |c| (k, c)));
+                let others = sent.filter(|&message| message != (k, place));
+                open.extend(others.map(|message| (message, 1 - colour)));
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Explanation, NoteView, Subject};
-use crate::algorithm::{Algorithm, Guarantee, Named, Registry, Route, Step};
+use crate::algorithm::{Algorithm, Named, Registry, Route, Step};
 use crate::bound::{bound, least_messages, least_share};
 use crate::collective::Collective;
 use crate::error::Result;
@@ -166,7 +166,7 @@ pub struct PortsView {
     pub needed: u32,
     /// Whether they have that many.
     pub fits: bool,
-    /// `equal`, `upper-bound` or `asymptotic`.
+    /// `equal`, `equal-in-rounds`, `upper-bound` or `asymptotic`.
     pub guarantee: &'static str,
     /// What fabrics have.
     pub budgets: Vec<Budget>,
@@ -700,11 +700,7 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
         have: shape.ports.to_string(),
         needed,
         fits: shape.ports.sends(needed) >= needed,
-        guarantee: match algorithm.guarantee(shape) {
-            Guarantee::Equal => "equal",
-            Guarantee::UpperBound => "upper-bound",
-            Guarantee::Asymptotic => "asymptotic",
-        },
+        guarantee: algorithm.guarantee(shape).name(),
         budgets: budgets.collect(),
     }
 }

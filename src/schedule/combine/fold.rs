@@ -16,6 +16,8 @@ use crate::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 #[derive(Debug, Clone)]
 pub struct Fold<S> {
     inner: S,
+    /// That of the inner schedule, asked once.
+    frame: Frame,
     ranks: u32,
     pairs: Pairs,
 }
@@ -40,7 +42,8 @@ impl<S: Schedule> Fold<S> {
     pub fn new(inner: S, ranks: u32) -> Self {
         debug_assert_eq!(inner.collective(), Collective::AllReduce);
         debug_assert_eq!((inner.ranks(), inner.switches()), (folded(ranks), 0));
-        Self { inner, ranks, pairs: Pairs::Whole }
+        let frame = inner.frame();
+        Self { inner, frame, ranks, pairs: Pairs::Whole }
     }
 
     /// The same in which both ranks of a pair add half of the vector, one round longer;
@@ -51,7 +54,7 @@ impl<S: Schedule> Fold<S> {
 
     /// N − p.
     fn surplus(&self) -> u32 {
-        self.ranks.saturating_sub(self.inner.ranks())
+        self.ranks.saturating_sub(self.frame.ranks)
     }
 
     /// Rounds before those of the inner schedule.
@@ -83,7 +86,7 @@ impl<S: Schedule> Fold<S> {
         if rank / 2 >= self.surplus() {
             return;
         }
-        let parts = self.inner.parts();
+        let parts = self.frame.parts;
         let lower = Run { start: 0, len: parts / 2 };
         let upper = Run { start: parts / 2, len: parts - parts / 2 };
         let (op, run) = match (self.pairs, round, rank % 2) {
@@ -99,7 +102,7 @@ impl<S: Schedule> Fold<S> {
 
 impl<S: Schedule> Schedule for Fold<S> {
     fn frame(&self) -> Frame {
-        let inner = self.inner.frame();
+        let inner = self.frame;
         if self.surplus() == 0 {
             return Frame { ranks: self.ranks, ..inner };
         }
@@ -109,6 +112,9 @@ impl<S: Schedule> Schedule for Fold<S> {
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        if self.surplus() == 0 {
+            return self.inner.sends(round, from, out);
+        }
         let Endpoint::Rank(rank) = from else { return };
         let Some(round) = round.checked_sub(self.before()) else {
             return self.add_up(round, rank, out);
@@ -117,11 +123,11 @@ impl<S: Schedule> Schedule for Fold<S> {
         if paired && rank.is_multiple_of(2) {
             return;
         }
-        if round < self.inner.rounds() {
+        if round < self.frame.rounds {
             self.inner.sends(round, Endpoint::Rank(self.part(rank)), out);
             out.rename(|to| self.actor(to));
         } else if paired {
-            let all = Run { start: 0, len: self.inner.parts() };
+            let all = Run { start: 0, len: self.frame.parts };
             out.push(Endpoint::Rank(rank - 1), Op::Copy, [all]);
         }
     }
