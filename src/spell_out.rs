@@ -1,6 +1,6 @@
 //! An algorithm of a question spelled out: the schedule that its closed form prices there.
 
-use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
+use crate::algorithm::{Algorithm, Library, Registry};
 use crate::error::{Error, Result};
 use crate::formula::Shape;
 use crate::price::Price;
@@ -49,16 +49,6 @@ pub fn spell_out(
         spelled.schedule = Box::new(Relabel::new(spelled.schedule, root));
     }
     Ok(spelled)
-}
-
-/// How the closed form relates to the schedule, as reports say it.
-#[must_use]
-pub fn relation(guarantee: Guarantee) -> &'static str {
-    match guarantee {
-        Guarantee::Equal => "equal",
-        Guarantee::UpperBound => "upper-bound",
-        Guarantee::Asymptotic => "asymptotic",
-    }
 }
 
 fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {

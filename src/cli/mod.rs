@@ -70,13 +70,13 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
-    /// A schedule played out: makespan, path, utilisation, closed form, bound
+    /// A schedule played out: makespan, critical path, form, bound
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
     /// Step by step: who sends what to whom, what ranks then hold
     Trace(trace::Args),
-    /// Schedules against what their collectives promise, and against closed forms
+    /// Schedules and closed forms held to what they promise
     Verify(verify::Args),
     /// A schedule in another program's format: MSCCL's XML, GOAL
     Export(export::Args),

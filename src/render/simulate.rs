@@ -113,6 +113,7 @@ pub fn times(report: &Simulation) -> Sheet {
     if let Some(form) = &report.closed_form {
         let says = match form.guarantee {
             "equal" => "closed form",
+            "equal-in-rounds" => "closed form, sync",
             "upper-bound" => "closed form, at most",
             _ => "closed form, in the limit",
         };

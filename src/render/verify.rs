@@ -25,7 +25,7 @@ pub fn verification(
         }
         if let Some(broken) = &line.broken {
             let promise = match broken.guarantee {
-                "equal" => "is not the time of the schedule",
+                "equal" | "equal-in-rounds" => "is not the time of the schedule",
                 _ => "is no upper bound of it",
             };
             let text = format!(

@@ -34,7 +34,7 @@ use crate::simulate::listen::{
 use crate::simulate::{
     Listener, MEMORY, Mode, Outcome, Setup, Timed, Trouble, simulate as time, simulate_with,
 };
-use crate::spell_out::{Spelled, relation};
+use crate::spell_out::Spelled;
 
 /// A schedule with what its messages took.
 #[derive(Debug, Serialize)]
@@ -118,8 +118,8 @@ pub struct ModeView {
 pub struct FormView {
     /// All terms but the launch.
     pub time_s: f64,
-    /// `equal`: it is the time in mode flow; `upper-bound`: it is at least that; `asymptotic`: the
-    /// ratio of both tends to 1 for large vectors.
+    /// `equal`: it is the time in mode flow; `equal-in-rounds`: that in mode sync; `upper-bound`: it
+    /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors.
     pub guarantee: &'static str,
     /// n_α·α.
     pub latency_s: f64,
@@ -404,7 +404,7 @@ impl Plan {
 fn form(price: &Price, guarantee: Guarantee) -> FormView {
     FormView {
         time_s: without_launch(price).0,
-        guarantee: relation(guarantee),
+        guarantee: guarantee.name(),
         latency_s: price.latency.0,
         bandwidth_s: price.bandwidth.0,
         compute_s: price.compute.map(|c| c.0),
@@ -598,6 +598,9 @@ impl Facts<'_> {
     fn form_gap(&self, base: Seconds) -> Option<String> {
         let (form, (_, guarantee)) = (self.form()?, self.plan.form.as_ref()?);
         let tiered = self.query.machine.fabric.depth(self.query.shape.ranks).ok()? > 1;
+        let sync = self.makespan(Mode::Sync).filter(|_| self.ask.trouble.is_none());
+        let in_rounds = *guarantee == Guarantee::EqualInRounds
+            && sync.is_some_and(|sync| !is_more(sync, form) && !is_more(form, sync));
         Some(if is_more(form, base) {
             let gap = difference(form, base);
             match guarantee {
@@ -607,12 +610,16 @@ impl Facts<'_> {
                 Guarantee::Asymptotic => {
                     format!("the closed form is the limit for large vectors, {gap} above mode flow")
                 }
-                Guarantee::Equal if tiered => format!(
+                Guarantee::EqualInRounds if in_rounds => format!(
+                    "the closed form is the time in mode sync, {gap} above mode flow: data that \
+                     run ahead of the rounds save that"
+                ),
+                _ if tiered => format!(
                     "the closed form is {gap} above mode flow: it adds up steps, each on the \
                      outermost tier that it crosses, while here ranks inside a node run ahead of \
                      those that wait for the network"
                 ),
-                Guarantee::Equal => format!(
+                _ => format!(
                     "the closed form is {gap} above mode flow: more messages are under way at \
                      once than its steps have"
                 ),
@@ -625,6 +632,10 @@ impl Facts<'_> {
                         "the closed form is the limit for large vectors; mode flow takes {gap} more"
                     )
                 }
+                Guarantee::EqualInRounds if in_rounds => format!(
+                    "the closed form is the time in mode sync; mode flow takes {gap} more, since \
+                     what runs ahead holds ports that others need"
+                ),
                 _ if tiered => format!(
                     "mode flow takes {gap} more than the closed form: messages of several steps \
                      meet at ports and NICs; the path says where they wait"

@@ -7,7 +7,6 @@ use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::formula::Shape;
 use crate::schedule::{Fault, Schedule, verify as check};
-use crate::spell_out::relation;
 use crate::trial::{Broken, COMPARED, Case, Compared, messages, try_out};
 
 /// Schedules with whether they do what they promise.
@@ -46,10 +45,10 @@ pub struct VerifyLine {
     pub ok: bool,
     /// The first schedule that does not do what its collective promises.
     pub fault: Option<FaultView>,
-    /// What the closed form promises: `equal`, `upper-bound`, `asymptotic`, several joined by
-    /// commas; absent where none was compared.
+    /// What the closed form promises: `equal`, `equal-in-rounds`, `upper-bound`, `asymptotic`,
+    /// several joined by commas; absent where none was compared.
     pub closed_form: Option<String>,
-    /// Closed forms that were compared with their schedules in mode flow.
+    /// Closed forms that were compared with simulations of their schedules.
     pub compared: u64,
     /// The first that is not what it promises.
     pub broken: Option<BrokenView>,
@@ -93,7 +92,7 @@ pub struct BrokenView {
     pub size_over_alpha: f64,
     /// What it says.
     pub form_s: f64,
-    /// What the messages take in mode flow.
+    /// What the messages take.
     pub makespan_s: f64,
 }
 
@@ -123,7 +122,7 @@ pub fn verify(
                 none.push(id);
                 continue;
             }
-            let Compared { equal, upper_bound, asymptotic } = trial.compared;
+            let Compared { equal, equal_in_rounds, upper_bound, asymptotic } = trial.compared;
             lines.push(VerifyLine {
                 collective: collective.id(),
                 algorithm: id.to_owned(),
@@ -131,7 +130,7 @@ pub fn verify(
                 transfers: trial.transfers,
                 ok: trial.is_sound(),
                 closed_form: promises(trial.compared),
-                compared: equal + upper_bound + asymptotic,
+                compared: equal + equal_in_rounds + upper_bound + asymptotic,
                 fault: trial.fault.map(|(case, fault)| view(&fault, place_of(&case))),
                 broken: trial.broken.map(|broken| broken_view(&broken)),
             });
@@ -201,7 +200,7 @@ fn view(fault: &Fault, place: String) -> FaultView {
 fn broken_view(broken: &Broken) -> BrokenView {
     BrokenView {
         place: format!("{}, {}", words(&broken.shape), broken.shape.ports),
-        guarantee: relation(broken.guarantee),
+        guarantee: broken.guarantee.name(),
         size_over_alpha: broken.size_over_alpha,
         form_s: broken.form.0,
         makespan_s: broken.makespan.0,
@@ -209,8 +208,9 @@ fn broken_view(broken: &Broken) -> BrokenView {
 }
 
 fn promises(compared: Compared) -> Option<String> {
-    let Compared { equal, upper_bound, asymptotic } = compared;
-    let all = [(equal, "equal"), (upper_bound, "upper-bound"), (asymptotic, "asymptotic")];
+    let Compared { equal, equal_in_rounds, upper_bound, asymptotic } = compared;
+    let rounds = (equal_in_rounds, "equal-in-rounds");
+    let all = [(equal, "equal"), rounds, (upper_bound, "upper-bound"), (asymptotic, "asymptotic")];
     let made: Vec<_> = all.iter().filter(|(n, _)| *n > 0).map(|(_, name)| *name).collect();
     (!made.is_empty()).then(|| made.join(", "))
 }
