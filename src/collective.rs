@@ -114,6 +114,12 @@ impl Collective {
         }
     }
 
+    /// Whether one rank has or gets all the data.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        matches!(self, Broadcast | Reduce | Scatter | Gather | SendRecv)
+    }
+
     /// busbw = algbw · this factor, as nccl-tests' PERFORMANCE.md defines it.
     ///
     /// Broadcast is 1 there, not the (N − 1)/N of some texts. Scatter and gather follow

@@ -47,6 +47,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "simulate",
         ],
     ),
+    ("export", &["collective", "error", "quantity", "schedule"]),
+    ("import", &["collective", "error", "export", "quantity", "schedule"]),
+    (
+        "spell_out",
+        &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
+    ),
+    (
+        "trial",
+        &[
+            "algorithm",
+            "collective",
+            "error",
+            "fabric",
+            "formula",
+            "price",
+            "quantity",
+            "schedule",
+            "simulate",
+        ],
+    ),
     (
         "report",
         &[
@@ -59,6 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "import",
             "notes",
             "place",
             "presets",
@@ -70,6 +91,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "replay",
             "schedule",
             "simulate",
+            "spell_out",
+            "trial",
             "what_if",
         ],
     ),

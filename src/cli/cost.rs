@@ -74,6 +74,9 @@ struct OutputFlags {
     /// All algorithms, and why the others do not apply
     #[arg(long)]
     all: bool,
+    /// Play out every algorithm's schedule beside its closed form
+    #[arg(long)]
+    simulate: bool,
     /// Columns, separated by commas, such as steps,total,busbw,ships
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
@@ -134,7 +137,7 @@ impl Args {
             return self.sweep(out, &sweep);
         }
         if !sized {
-            if only.is_some() {
+            if only.is_some() || self.simulates() {
                 self.need_size(sized, collective)?;
             }
             let bands = report::bands(&registry, &first)?;
@@ -149,6 +152,9 @@ impl Args {
         let mut report = report::cost(&registry, &first, only, detail).map_err(place)?;
         if self.ships.is_some() {
             report.keep_shipped();
+        }
+        if self.simulates() {
+            report.add_simulated(&registry, &first)?;
         }
         if self.ranks.is_silent() {
             let n = first.shape.ranks;
@@ -196,12 +202,24 @@ impl Args {
                 .at(asked.join(" and "))
                 .mend("give one value to the others"));
         }
+        if !asked.is_empty() && self.output.simulate {
+            return Err(Error::input("a sweep is priced, not simulated")
+                .at(format!("--simulate with {}", asked.join(" and ")))
+                .mend("ask for one size, one number of ranks and one machine"));
+        }
         if asked.is_empty() || self.output.columns.is_none() && self.output.sort.is_none() {
             return Ok(());
         }
         Err(Error::input("a sweep has its own columns and order")
             .at("--columns, --sort")
             .mend("ask for one size, or write --format csv"))
+    }
+
+    /// Whether schedules are played out: asked, or a column asks for it.
+    fn simulates(&self) -> bool {
+        let column = |name: &str| matches!(name.trim(), "simulated" | "difference");
+        let columns = self.output.columns.as_deref().unwrap_or_default();
+        self.output.simulate || columns.split(',').any(column)
     }
 
     fn need_size(&self, sized: bool, collective: Collective) -> Result<()> {

@@ -177,8 +177,18 @@ pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Opt
     }
 }
 
+/// A whole number from 0.
+pub(super) fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Option<u32>> {
+    let Some(text) = text else { return Ok(None) };
+    text.trim().parse().map(Some).map_err(|_| {
+        Error::input(format!("`{text}` is no {what}"))
+            .at(format!("{flag} {text}"))
+            .mend("write a whole number, counted from 0")
+    })
+}
+
 /// A finite number above 0.
-fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
+pub(super) fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> {
     let Some(text) = text else { return Ok(None) };
     match text.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Some(Ratio(x))),
@@ -241,6 +251,18 @@ impl RankFlags {
     /// N where it is given.
     pub(super) fn count(&self) -> Result<Option<NonZeroU32>> {
         count("--n", "ranks", self.n.as_ref())
+    }
+
+    /// The same for the `n` ranks of a schedule from `file`.
+    pub(super) fn for_ranks(self, n: u32, file: &str) -> Result<Self> {
+        match self.count()? {
+            Some(asked) if asked.get() != n => {
+                Err(Error::input(format!("the schedule has {n} ranks, not {asked}"))
+                    .at(format!("--n {asked} --schedule {file}"))
+                    .mend("leave out --n"))
+            }
+            _ => Ok(Self { n: Some(n.to_string()), ..self }),
+        }
     }
 
     /// The same over that many nodes.

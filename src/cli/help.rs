@@ -41,14 +41,16 @@ const GROUPS: &[(&str, &[&str])] = &[
             "sendrecv",
             "barrier",
             "explain",
+            "simulate",
             "trace",
+            "export",
             "convert",
             "batch",
         ],
     ),
     ("Choose", &["crossover", "list"]),
     ("Measure", &["profiles"]),
-    ("Check", &["config"]),
+    ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];
 

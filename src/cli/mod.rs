@@ -7,13 +7,17 @@ mod convert;
 mod cost;
 mod crossover;
 mod explain;
+mod export;
 mod flags;
 mod help;
 mod list;
 mod man;
 mod profiles;
+mod schedule;
+mod simulate;
 mod terminal;
 mod trace;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -66,10 +70,16 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
+    /// A schedule played out: makespan, critical path, form, bound
+    Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
     /// Step by step: who sends what to whom, what ranks then hold
     Trace(trace::Args),
+    /// Schedules and closed forms held to what they promise
+    Verify(verify::Args),
+    /// A schedule in another program's format: MSCCL's XML, GOAL
+    Export(export::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
     /// What is settled without flags, and who said so
@@ -187,8 +197,11 @@ impl Verb {
             Self::Sendrecv(args) => args.run(C::SendRecv, out),
             Self::Barrier(args) => args.run(C::Barrier, out),
             Self::Crossover(args) => args.run(out),
+            Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
+            Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

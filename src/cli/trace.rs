@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use super::Stop;
 use super::config::format as settled;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value, whole};
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
@@ -130,16 +130,6 @@ impl Args {
         }
         Ok(query)
     }
-}
-
-/// A whole number from 0.
-fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Option<u32>> {
-    let Some(text) = text else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| {
-        Error::input(format!("`{text}` is no {what}"))
-            .at(format!("{flag} {text}"))
-            .mend("write a whole number, counted from 0")
-    })
 }
 
 /// The longest data that are read.

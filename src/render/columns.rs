@@ -73,6 +73,27 @@ static KINDS: &[Kind] = &[
     },
     Kind { name: "total", heading: "total", unit: "µs", key: "time_s", cell: |r| micro(r.time_s) },
     Kind {
+        name: "simulated",
+        heading: "simulated",
+        unit: "µs",
+        key: "simulated_s",
+        cell: |r| micro(r.simulated_s),
+    },
+    Kind {
+        name: "difference",
+        heading: "differs",
+        unit: "%",
+        key: "simulated_difference",
+        cell: |r| {
+            let over = r.simulated_s.zip(r.time_s).filter(|(_, form)| *form > 0.0);
+            Cell::number(over.map(|(simulated, form)| simulated / form - 1.0), |d| {
+                // A difference of a last bit is none, and neither has a sign.
+                let percent = 100.0 * d;
+                if percent.abs() < 0.05 { "0.0".to_owned() } else { format!("{percent:+.1}") }
+            })
+        },
+    },
+    Kind {
         name: "bound",
         heading: "x bound",
         unit: "",
@@ -154,6 +175,10 @@ pub(super) fn sheet(
         names.retain(|n| *n != "nic" || tiered);
         if priced {
             names.insert(names.len() - 3, "compute");
+        }
+        if rows.iter().any(|r| r.simulated_s.is_some()) {
+            let after = names.len() - 2;
+            names.splice(after..after, ["simulated", "difference"]);
         }
     }
     let kinds = names.iter().filter_map(|name| KINDS.iter().find(|k| k.name == *name));

@@ -8,9 +8,11 @@ pub mod explain;
 pub mod list;
 pub mod profiles;
 pub mod sheet;
+pub mod simulate;
 pub mod sweep;
 pub mod table;
 pub mod trace;
+pub mod verify;
 
 use std::io::{self, Write};
 

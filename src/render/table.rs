@@ -51,7 +51,8 @@ pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<
 }
 
 /// Columns that a narrow terminal can do without, the first to go first.
-const SPARE: &[&str] = &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s"];
+const SPARE: &[&str] =
+    &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s", "busbw_Bps", "latency_s"];
 
 /// The main table alone, every applicable algorithm in it, for documents and programs.
 #[must_use]

@@ -18,7 +18,8 @@ use super::Look;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use crate::quantity::{Seconds, Volume};
-use crate::report::trace::{End, Line, Step, Sum, Trace, Transfer, Tree};
+use crate::report::End;
+use crate::report::trace::{Line, Step, Sum, Trace, Transfer, Tree};
 
 /// The most messages of a step that are all listed, unless it is the only one.
 const MOST_LISTED: usize = 32;

@@ -20,6 +20,7 @@ use crate::profile::How;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::{Machine, Query};
 use crate::rank::{Candidate, Ranked, candidates, rank, rank_elements};
+use crate::simulate::{Setup, simulate};
 
 /// Every algorithm of a collective on a machine, the fastest first.
 #[derive(Debug, Serialize)]
@@ -145,6 +146,8 @@ pub struct Row {
     pub compute_s: Option<f64>,
     /// All terms and the launch.
     pub time_s: Option<f64>,
+    /// What its schedule takes in mode flow, and the launch; absent where it was not simulated.
+    pub simulated_s: Option<f64>,
     /// The time over the bound.
     pub bound_ratio: Option<f64>,
     /// M over the time.
@@ -231,6 +234,38 @@ impl Cost {
         self.algorithms.retain(|row| row.is_shipped(library));
         self.paper = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
         self.flips.clear();
+    }
+}
+
+impl Cost {
+    /// Plays out the schedule of every algorithm that is spelled out, in mode flow.
+    ///
+    /// # Errors
+    /// An unknown figure. One that takes too much memory is left out with a note.
+    pub fn add_simulated(&mut self, registry: &Registry, query: &Query) -> Result<()> {
+        let fabric = &query.machine.fabric;
+        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
+        let mut without = 0;
+        for row in self.algorithms.iter_mut().filter(|row| row.applies) {
+            let algorithm = registry.find(query.shape.collective, row.id)?.algorithm;
+            let segments = row.segments;
+            let shape = segments.map_or(query.shape, |p| query.shape_of(p));
+            let Some(schedule) = algorithm.schedule(&shape) else {
+                without += 1;
+                continue;
+            };
+            match simulate(&*schedule, fabric, &setup) {
+                Ok(outcome) => row.simulated_s = Some((outcome.makespan + fabric.launch).0),
+                Err(why) if why.is_input() => {
+                    self.notes.push(format!("{} is not simulated: {}", row.title, why.what()));
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        if without > 0 {
+            self.notes.push(format!("{without} algorithms are not spelled out, so not simulated"));
+        }
+        Ok(())
     }
 }
 

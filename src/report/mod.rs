@@ -6,15 +6,19 @@ mod config;
 pub mod convert;
 mod cost;
 mod crossover;
+mod end;
 pub mod explain;
 pub mod list;
 mod profiles;
+pub mod simulate;
 mod sweep;
 pub mod trace;
+pub mod verify;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
 pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
+pub use end::End;
 pub use profiles::{
     Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck, RateView,
     profile, profiles, profiles_check,

@@ -13,6 +13,7 @@ mod members;
 
 use serde::{Serialize, Serializer};
 
+use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
 use crate::algorithm::{Algorithm, Registry};
 use crate::collective::Collective;
@@ -21,7 +22,7 @@ use crate::quantity::Volume;
 use crate::query::Query;
 use crate::rank::{Candidate, candidates, check_elements};
 use crate::schedule::combine::Relabel;
-use crate::schedule::{Endpoint, Frame, Op, Schedule, Sends, senders};
+use crate::schedule::{Frame, Op, Schedule, Sends, senders};
 use crate::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
 
 pub use contents::{Cell, Sum};
@@ -136,17 +137,6 @@ pub struct Transfer {
     pub end_s: f64,
 }
 
-/// A rank by its number, or a switch as `switch0`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
-pub enum End {
-    /// A rank.
-    Rank(u32),
-    /// A switch.
-    Switch(String),
-}
-
 /// What all steps come to.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -169,24 +159,6 @@ pub struct Totals {
     pub whole_after_step: Option<u64>,
     /// Rank and chunk of what is then whole.
     pub owners: Vec<(u32, u32)>,
-}
-
-impl From<Endpoint> for End {
-    fn from(endpoint: Endpoint) -> Self {
-        match endpoint {
-            Endpoint::Rank(rank) => Self::Rank(rank),
-            Endpoint::Switch(switch) => Self::Switch(format!("switch{switch}")),
-        }
-    }
-}
-
-impl std::fmt::Display for End {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Rank(rank) => write!(f, "{rank}"),
-            Self::Switch(name) => f.write_str(name),
-        }
-    }
 }
 
 impl Run {
@@ -280,7 +252,7 @@ impl Run {
             machine: machine(&self.query.machine),
             algorithm: meta.id,
             title: meta.title,
-            root: has_root(frame.collective).then_some(frame.root),
+            root: frame.collective.has_root().then_some(frame.root),
             segments: self.segments,
             parts: frame.parts,
             own_parts: frame.layout == crate::schedule::Layout::Owned,
@@ -384,7 +356,7 @@ fn not_spelled(algorithm: &dyn Algorithm) -> Error {
 fn rooted(schedule: Box<dyn Schedule>, root: u32) -> Result<Box<dyn Schedule>> {
     let Frame { collective, ranks, .. } = schedule.frame();
     let at = format!("--root {root}");
-    if !has_root(collective) {
+    if !collective.has_root() {
         return Err(Error::input(format!("{collective} has no root"))
             .at(at)
             .mend("leave it out: broadcast, reduce, scatter, gather and send/recv have one"));
@@ -397,13 +369,8 @@ fn rooted(schedule: Box<dyn Schedule>, root: u32) -> Result<Box<dyn Schedule>> {
     Ok(Box::new(Relabel::new(schedule, root)))
 }
 
-fn has_root(collective: Collective) -> bool {
-    use Collective::{Broadcast, Gather, Reduce, Scatter, SendRecv};
-    matches!(collective, Broadcast | Reduce | Scatter | Gather | SendRecv)
-}
-
 /// The word of an operation in JSON.
-fn op_name(op: Op) -> &'static str {
+pub(super) fn op_name(op: Op) -> &'static str {
     match op {
         Op::Copy => "copy",
         Op::Reduce => "reduce",

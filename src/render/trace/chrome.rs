@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{carried, verb};
-use crate::report::trace::{End, Trace, Transfer};
+use crate::report::End;
+use crate::report::trace::{Trace, Transfer};
 
 /// An event of the format; what does not apply is left out.
 #[derive(Serialize)]

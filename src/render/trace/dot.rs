@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::{carried, runs, verb};
-use crate::report::trace::{End, Trace, Transfer};
+use crate::report::End;
+use crate::report::trace::{Trace, Transfer};
 
 /// What goes over one edge: the steps and the messages, by what is done to what comes.
 type Over<'a> = BTreeMap<&'a str, Vec<(u32, &'a Transfer)>>;

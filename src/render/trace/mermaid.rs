@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use super::{carried, verb};
-use crate::report::trace::{End, Trace};
+use crate::report::End;
+use crate::report::trace::Trace;
 
 /// A participant's name.
 fn name(end: &End) -> String {

@@ -1,0 +1,266 @@
+//! `collcost simulate`: a schedule played out message by message.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::flags::{
+    MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
+};
+use super::schedule::read;
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::fabric::Discipline;
+use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::query::Query;
+use collcost::render;
+use collcost::report::simulate::{Ask, Plan, simulate};
+use collcost::schedule::Schedule;
+use collcost::simulate::{Mode, Trouble};
+use collcost::spell_out::spell_out;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective, such as allreduce; that of --schedule without it
+    #[arg(required_unless_present = "schedule")]
+    collective: Option<String>,
+    /// An algorithm of the collective, and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The algorithm as an option; without any the take, the fastest that is shipped
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// The size as an option
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// The rank that has or gets the data
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    root: Option<String>,
+    /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
+    schedule: Option<String>,
+    #[command(flatten)]
+    timing: TimingFlags,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+// When messages may start, and what goes wrong.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Timing")]
+struct TimingFlags {
+    /// sync (a barrier a round), local (a rank's own rounds) or flow (data alone); all without it
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// When a rank starts, such as 3=20us; repeatable
+    #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true)]
+    start: Vec<String>,
+    /// Ranks start one after the other, rank r at r/N of this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "start")]
+    skew: Option<String>,
+    /// A rank whose messages take so many times as long, such as 3=1.5; repeatable
+    #[arg(long, value_name = "RANK=X", allow_hyphen_values = true)]
+    slow_rank: Vec<String>,
+    /// A directed link over which they do, such as 0-1=2; repeatable
+    #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true)]
+    slow_link: Vec<String>,
+    /// How messages share a port: serial (one after the other) or fair (all at once)
+    #[arg(long, value_name = "HOW")]
+    discipline: Option<String>,
+    /// The rate each way of an exchange over the rate one way, from 0.5 to 1
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    duplex_factor: Option<String>,
+}
+
+impl Args {
+    pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let registry = Registry::builtin();
+        let (query, plan) = match self.schedule.take() {
+            Some(file) => self.foreign(&registry, &file)?,
+            None => self.spelled(&registry)?,
+        };
+        let ask = self.timing.ask(query.shape.ranks)?;
+        let place = |e: Error| e.at(format!("simulate {}", plan.asked()));
+        let mut report = simulate(&query, &plan, &ask).map_err(place)?;
+        if self.ranks.is_silent() {
+            let n = query.shape.ranks;
+            report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
+        }
+        match format(self.format, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            Format::Table => render::simulate::simulation(out, &report, look())?,
+        }
+        Ok(())
+    }
+
+    /// The collective and what the words say of it.
+    fn sort(&mut self, registry: &Registry) -> Result<Option<Collective>> {
+        let Some(name) = &self.collective else { return Ok(None) };
+        let place = format!("simulate {name}");
+        let collective: Collective = name.parse().map_err(|e: Error| e.at(place.clone()))?;
+        let words = std::mem::take(&mut self.words);
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(registry, collective, words, slots).map_err(|e| e.at(place))?;
+        Ok(Some(collective))
+    }
+
+    fn spelled(&mut self, registry: &Registry) -> Result<(Query, Plan)> {
+        let collective = self.sort(registry)?.unwrap_or(Collective::AllReduce);
+        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        if size.is_none() && collective != Collective::Barrier {
+            return Err(Error::input("how many bytes?")
+                .at(format!("simulate {}", collective.id()))
+                .mend("give a size, such as 16MiB"));
+        }
+        let query = self.query(collective, size.unwrap_or_default(), self.ranks.clone())?;
+        let root = whole("--root", "rank", self.root.as_ref())?;
+        let spelled = spell_out(registry, &query, self.algorithm.as_deref(), root);
+        let place = |e: Error| {
+            let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
+            e.at(format!("simulate {}{name}, {} ranks", collective.id(), query.shape.ranks))
+        };
+        let plan = Plan::from(spelled.map_err(place)?);
+        Ok((query, plan))
+    }
+
+    /// The schedule of a file, whose collective, ranks and size stand in it.
+    fn foreign(&mut self, registry: &Registry, file: &str) -> Result<(Query, Plan)> {
+        let foreign = read(file)?;
+        let collective = foreign.list.collective();
+        let place = format!("--schedule {file}");
+        if let Some(asked) = self.sort(registry)?.filter(|&asked| asked != collective) {
+            return Err(Error::input(format!("the schedule is of {collective}, not {asked}"))
+                .at(place)
+                .mend(format!("write simulate {} --schedule {file}", collective.id())));
+        }
+        if let Some(name) = &self.algorithm {
+            return Err(Error::input(format!("`{name}` beside a schedule from a file"))
+                .at(place)
+                .mend("give one of them"));
+        }
+        let typed: Option<Bytes> = value("--size", self.size.as_ref())?;
+        let size =
+            typed.or(foreign.size).or((collective == Collective::Barrier).then_some(Bytes(0)));
+        let size = size.ok_or_else(|| {
+            Error::input("how many bytes? The file does not say it")
+                .at(place.clone())
+                .mend("give --size, such as 16MiB")
+        })?;
+        let ranks = self.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
+        let plan = Plan::foreign(foreign, file)?;
+        self.ranks = ranks.clone();
+        Ok((self.query(collective, size, ranks)?, plan))
+    }
+
+    fn query(&self, collective: Collective, size: Bytes, ranks: RankFlags) -> Result<Query> {
+        let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
+        self.timing.share_ports(&mut query)?;
+        Ok(query)
+    }
+}
+
+impl TimingFlags {
+    fn ask(&self, ranks: u32) -> Result<Ask> {
+        let mode: Option<Mode> = value("--mode", self.mode.as_ref())?;
+        let there = |flag: &str, text: &str, number: &str| {
+            let rank = rank(flag, text, number)?;
+            if rank < ranks {
+                return Ok(rank);
+            }
+            Err(Error::input(format!("there is no rank {rank}"))
+                .at(format!("{flag} {text}"))
+                .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
+        };
+        let mut trouble = Trouble::default();
+        for text in &self.start {
+            let (number, time) = pair("--start", text, "3=20us")?;
+            let rank = there("--start", text, number)? as usize;
+            let time: Seconds = time.parse().map_err(|e: Error| e.at(format!("--start {text}")))?;
+            trouble.starts.resize(trouble.starts.len().max(rank + 1), Seconds(0.0));
+            trouble.starts[rank] = time;
+        }
+        if let Some(Seconds(skew)) = value("--skew", self.skew.as_ref())? {
+            let share = |rank: u32| Seconds(skew * f64::from(rank) / f64::from(ranks));
+            trouble.starts = (0..ranks).map(share).collect();
+        }
+        for text in &self.slow_rank {
+            let (number, times) = pair("--slow-rank", text, "3=1.5")?;
+            let rank = there("--slow-rank", text, number)?;
+            trouble.slow_ranks.push((rank, factor("--slow-rank", text, times)?));
+        }
+        for text in &self.slow_link {
+            let (link, times) = pair("--slow-link", text, "0-1=2")?;
+            let (from, to) =
+                link.split_once('-').ok_or_else(|| no_pair("--slow-link", text, "0-1=2"))?;
+            let (from, to) = (there("--slow-link", text, from)?, there("--slow-link", text, to)?);
+            trouble.slow_links.push((from, to, factor("--slow-link", text, times)?));
+        }
+        Ok(Ask { mode, trouble })
+    }
+
+    /// Puts in how ports are shared.
+    fn share_ports(&self, query: &mut Query) -> Result<()> {
+        let discipline = match self.discipline.as_deref() {
+            None => None,
+            Some("serial") => Some(Discipline::Serial),
+            Some("fair") => Some(Discipline::Fair),
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` is no way to share a port"))
+                    .at(format!("--discipline {other}"))
+                    .mend("write serial or fair"));
+            }
+        };
+        let duplex = ratio("--duplex-factor", self.duplex_factor.as_ref())?;
+        if let Some(Ratio(factor)) = duplex.filter(|d| !(0.5..=1.0).contains(&d.0)) {
+            return Err(Error::input(format!("{factor} is no duplex factor"))
+                .at(format!("--duplex-factor {factor}"))
+                .mend("write a number from 0.5, one way at a time, to 1, both at full rate"));
+        }
+        for tier in &mut query.machine.fabric.tiers {
+            tier.discipline = discipline.unwrap_or(tier.discipline);
+            tier.duplex = duplex.unwrap_or(tier.duplex);
+        }
+        Ok(())
+    }
+}
+
+/// Both sides of `text`, which should look like `such`.
+fn pair<'a>(flag: &str, text: &'a str, such: &str) -> Result<(&'a str, &'a str)> {
+    text.split_once('=').ok_or_else(|| no_pair(flag, text, such))
+}
+
+fn no_pair(flag: &str, text: &str, such: &str) -> Error {
+    Error::input(format!("`{text}` says too little"))
+        .at(format!("{flag} {text}"))
+        .mend(format!("write it as {such}"))
+}
+
+fn rank(flag: &str, text: &str, number: &str) -> Result<u32> {
+    number.trim().parse().map_err(|_| {
+        Error::input(format!("`{number}` is no rank"))
+            .at(format!("{flag} {text}"))
+            .mend("ranks are whole numbers from 0 on")
+    })
+}
+
+fn factor(flag: &str, text: &str, times: &str) -> Result<Ratio> {
+    match times.trim().parse::<f64>() {
+        Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
+        _ => Err(Error::input(format!("`{times}` is no number above 0"))
+            .at(format!("{flag} {text}"))
+            .mend("write how many times as long messages take, such as 1.5")),
+    }
+}

@@ -1,0 +1,97 @@
+//! `collcost verify`: whether schedules do what their collectives promise.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::flags::count;
+use super::schedule::read;
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::render;
+use collcost::report::verify::{Verification, verify, verify_file};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective; without it all of them
+    collective: Option<String>,
+    /// Only this algorithm
+    #[arg(long, visible_alias = "algo", value_name = "NAME", requires = "collective")]
+    algorithm: Option<String>,
+    /// A line for every algorithm, and which are not spelled out
+    #[arg(long)]
+    all: bool,
+    /// Ranks: all of 1..64, or 2,4,8
+    #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", default_value = "1..16", allow_hyphen_values = true)]
+    n: String,
+    /// Segments to try with pipelines
+    #[arg(long, value_name = "P", default_value = "1,2,3,7", allow_hyphen_values = true)]
+    segments: String,
+    /// A schedule from a file instead: MSCCL's XML, GOAL, or lines of trace --events
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all"])]
+    schedule: Option<String>,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let report = self.report()?;
+        match format(self.format, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            Format::Table => {
+                let all = self.all || self.collective.is_some() || self.schedule.is_some();
+                render::verify::verification(out, &report, all, look())?;
+            }
+        }
+        if report.failed > 0 { Err(Stop::Failed) } else { Ok(()) }
+    }
+
+    fn report(&self) -> Result<Verification> {
+        if let Some(file) = &self.schedule {
+            let foreign = read(file)?;
+            return Ok(verify_file(&foreign.list, file, |fault| foreign.line_of(fault)));
+        }
+        let registry = Registry::builtin();
+        let name = self.algorithm.as_deref();
+        let words = [Some("verify"), self.collective.as_deref(), name];
+        let place = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let place = |e: Error| e.at(place.clone());
+        let collectives = match &self.collective {
+            Some(one) => vec![one.parse::<Collective>().map_err(place)?],
+            None => Collective::ALL.to_vec(),
+        };
+        let (ranks, segments) =
+            (numbers("--n", "ranks", &self.n)?, numbers("--segments", "segments", &self.segments)?);
+        verify(&registry, &collectives, name, &ranks, &segments).map_err(place)
+    }
+}
+
+/// The greatest number of ranks and of segments: beyond, schedules take more memory than there is.
+const MOST: u32 = 4096;
+
+/// Every number of `1..64`, or those of `2,4,8`.
+fn numbers(flag: &str, what: &str, text: &str) -> Result<Vec<u32>> {
+    let one = |part: &str| {
+        let number = count(flag, what, Some(&part.trim().to_owned()))?.map_or(0, |n| n.get());
+        if number <= MOST {
+            return Ok(number);
+        }
+        Err(Error::input(format!("{number} {what} are more than {MOST}"))
+            .at(format!("{flag} {text}"))
+            .mend("verify fewer: what holds for small numbers holds for large ones"))
+    };
+    let Some((first, last)) = text.split_once("..") else {
+        return text.split(',').map(one).collect();
+    };
+    let (first, last) = (one(first)?, one(last.trim_start_matches('='))?);
+    if first > last {
+        return Err(Error::input(format!("`{text}` has no {what}"))
+            .at(format!("{flag} {text}"))
+            .mend("write the smaller number first, as 1..64"));
+    }
+    Ok((first..=last).collect())
+}

@@ -1,0 +1,105 @@
+//! An algorithm of a question spelled out: the schedule that its closed form prices there.
+
+use crate::algorithm::{Algorithm, Library, Registry};
+use crate::error::{Error, Result};
+use crate::formula::Shape;
+use crate::price::Price;
+use crate::quantity::Volume;
+use crate::query::Query;
+use crate::rank::{Candidate, Ranked, candidates, rank};
+use crate::schedule::combine::Relabel;
+use crate::schedule::{Layout, Schedule};
+
+/// A schedule with the closed form beside it.
+pub struct Spelled {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// The shape with the number of segments that is the best for the size, unless one was asked.
+    pub shape: Shape,
+    /// The closed form on the machine, at that number.
+    pub price: Price,
+    /// What runs.
+    pub schedule: Box<dyn Schedule>,
+    /// Faster algorithms of the machine's library that are not spelled out, where none was named.
+    pub passed_over: Vec<&'static str>,
+}
+
+/// Spells out the named algorithm; without a name the fastest that the machine's library ships,
+/// or, where it ships none that is spelled out, the fastest of all. `root` may be any rank.
+///
+/// # Errors
+/// An unknown name, an algorithm that does not apply or is not spelled out, an unknown figure, a
+/// root that there is not or that the collective does not have.
+pub fn spell_out(
+    registry: &Registry,
+    query: &Query,
+    name: Option<&str>,
+    root: Option<u32>,
+) -> Result<Spelled> {
+    check_root(query, root)?;
+    let mut spelled = match name {
+        Some(name) => named(registry, query, name)?,
+        None => fastest(registry, query)?,
+    };
+    if let Some(root) = root.filter(|&root| root > 0) {
+        if spelled.schedule.frame().layout == Layout::Owned {
+            let id = spelled.algorithm.meta().id;
+            return Err(Error::unsupported(format!("the root of `{id}` is always rank 0")));
+        }
+        spelled.schedule = Box::new(Relabel::new(spelled.schedule, root));
+    }
+    Ok(spelled)
+}
+
+fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
+    let candidate = Candidate::named(registry, name, &query.shape, &query.machine.fabric)?;
+    let price = candidate.prepared.price(Volume::from(query.size));
+    written(candidate.algorithm, price, query).ok_or_else(|| {
+        let id = candidate.algorithm.meta().id;
+        Error::unsupported(format!("`{id}` is not spelled out as a schedule for these ranks"))
+            .mend("name another --algorithm, or none: that takes the fastest that is")
+    })
+}
+
+fn fastest(registry: &Registry, query: &Query) -> Result<Spelled> {
+    let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+    let ranked = rank(&ready, Volume::from(query.size));
+    let library = query.machine.library.as_deref().and_then(Library::named);
+    let (shipped, others): (Vec<&Ranked>, Vec<&Ranked>) =
+        ranked.iter().partition(|one| one.algorithm.is_shipped(library, &query.shape));
+    let mut passed_over = Vec::new();
+    for one in shipped.into_iter().chain(others) {
+        match written(one.algorithm, one.price, query) {
+            Some(spelled) => return Ok(Spelled { passed_over, ..spelled }),
+            None => passed_over.push(one.algorithm.meta().id),
+        }
+    }
+    let collective = query.shape.collective;
+    Err(Error::unsupported(format!("no {collective} is spelled out for these ranks")))
+}
+
+fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Option<Spelled> {
+    let shape = match algorithm.is_pipelined() {
+        true => query.shape.with_segments(price.segments),
+        false => query.shape,
+    };
+    let schedule = algorithm.schedule(&shape)?;
+    Some(Spelled { algorithm, shape, price, schedule, passed_over: Vec::new() })
+}
+
+fn check_root(query: &Query, root: Option<u32>) -> Result<()> {
+    let Some(root) = root else { return Ok(()) };
+    let Shape { collective, ranks, .. } = query.shape;
+    let place = format!("--root {root}");
+    if !collective.has_root() {
+        return Err(Error::input(format!("{collective} has no root"))
+            .at(place)
+            .mend("leave out --root"));
+    }
+    if root >= ranks {
+        return Err(Error::input(format!("there is no rank {root}"))
+            .at(place)
+            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
+    }
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! What is written for other programs comes back as the same data flow, and what is wrong in their
+//! files is refused with its line.
+
+use std::collections::BTreeMap;
+
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::export::{FORMATS, Job};
+use collcost::formula::Shape;
+use collcost::import;
+use collcost::quantity::{Bytes, Volume};
+use collcost::schedule::combine::Relabel;
+use collcost::schedule::{Endpoint, Frame, Layout, List, Op, Schedule, verify};
+use collcost::simulate::{Setup, simulate};
+
+/// Every schedule of some shapes, with another root where there is one.
+fn schedules() -> Vec<(String, Box<dyn Schedule>)> {
+    let mut found: Vec<(String, Box<dyn Schedule>)> = Vec::new();
+    for algorithm in Registry::builtin().iter() {
+        for &collective in algorithm.meta().collectives {
+            for (n, p) in [(2, 1), (3, 2), (4, 3), (5, 1), (6, 2), (8, 1)] {
+                let shape = Shape::new(collective, n).with_segments(p);
+                if algorithm.applies(&shape).is_err() {
+                    continue;
+                }
+                let Some(schedule) = algorithm.schedule(&shape) else { continue };
+                let name = format!("{} {} {n} {p}", collective.id(), algorithm.meta().id);
+                let moves = collective.has_root() && schedule.frame().layout == Layout::Shared;
+                let schedule: Box<dyn Schedule> =
+                    if moves { Box::new(Relabel::new(schedule, n - 1)) } else { schedule };
+                found.push((name, schedule));
+            }
+        }
+    }
+    found
+}
+
+/// How often each chunk goes from one rank to another, and how.
+fn carried(schedule: &dyn Schedule) -> BTreeMap<(Endpoint, Endpoint, bool, u32), u32> {
+    let mut carried = BTreeMap::new();
+    for message in List::of(schedule).iter() {
+        for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
+            let key = (message.from, message.to, message.op == Op::Copy, chunk);
+            *carried.entry(key).or_default() += 1;
+        }
+    }
+    carried
+}
+
+/// The same chunks, numbered as blocks in rank order, as MSCCL wants them.
+fn in_rank_order(schedule: &dyn Schedule) -> List {
+    let Frame { ranks, parts, layout, collective, .. } = schedule.frame();
+    let blocks = layout == Layout::Shared
+        && matches!(
+            collective,
+            Collective::AllGather
+                | Collective::ReduceScatter
+                | Collective::Gather
+                | Collective::Scatter
+        );
+    let mut list = List::new(schedule.frame());
+    let mut position: Vec<u32> = (0..schedule.chunks()).collect();
+    if blocks {
+        let mut owned = vec![0; ranks as usize];
+        for chunk in 0..parts {
+            let owner = schedule.owner(chunk);
+            position[chunk as usize] = owner * (parts / ranks) + owned[owner as usize];
+            owned[owner as usize] += 1;
+        }
+    }
+    for message in List::of(schedule).iter() {
+        let chunks = message.runs.iter().flat_map(|run| run.chunks());
+        let runs: Vec<_> =
+            chunks.map(|chunk| collcost::schedule::Run::one(position[chunk as usize])).collect();
+        list.push(message.round, message.from, message.to, message.op, &runs);
+    }
+    list
+}
+
+#[test]
+fn every_schedule_comes_back() {
+    let mut written: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, schedule) in schedules() {
+        let size = Bytes(u64::from(schedule.parts()) * 64);
+        for format in FORMATS {
+            let job = Job { schedule: &*schedule, name: "test", size, gamma: None };
+            let text = match format.write(&job) {
+                Ok(text) => text,
+                Err(why) => {
+                    assert!(why.is_unsupported(), "{name} {}: {why}", format.id);
+                    continue;
+                }
+            };
+            let name = format!("{name} {}", format.id);
+            let back =
+                import::read(&text, "file").unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            if let Err(fault) = verify(&back.list) {
+                panic!("{name}: {fault}\n{text}");
+            }
+            let original = match format.id {
+                "msccl" => in_rank_order(&*schedule),
+                _ => List::of(&*schedule),
+            };
+            assert_eq!(carried(&original), carried(&back.list), "{name}");
+            assert_eq!(back.list.root(), schedule.root(), "{name}");
+            *written.entry(format.id).or_default() += 1;
+        }
+    }
+    assert!(written["msccl"] > 250 && written["goal"] > 300, "{written:?}");
+}
+
+/// GOAL keeps messages whole, so that a schedule takes as long afterwards, give or take the order
+/// of messages that could start at once.
+#[test]
+fn goal_keeps_messages_and_size() {
+    use collcost::fabric::Fabric;
+    use collcost::quantity::{Bandwidth, Seconds};
+    let fabric = Fabric::flat(Seconds(1.0), Bandwidth(16.0));
+    let setup = Setup::new(Volume(640.0));
+    for name in ["ring", "tree", "recursive-doubling"] {
+        let shape = Shape::new(Collective::AllReduce, 8);
+        let named = Registry::builtin().find(Collective::AllReduce, name).unwrap();
+        let schedule = named.algorithm.schedule(&shape).unwrap();
+        let job = Job { schedule: &*schedule, name, size: Bytes(640), gamma: None };
+        let goal = FORMATS.iter().find(|format| format.id == "goal").unwrap();
+        let back = import::read(&goal.write(&job).unwrap(), "file").unwrap();
+        assert_eq!(back.size, Some(Bytes(640)));
+        let before = simulate(&*schedule, &fabric, &setup).unwrap();
+        let after = simulate(&back.list, &fabric, &setup).unwrap();
+        assert_eq!(before, after, "{name}");
+    }
+}
+
+/// A ring over two GPUs that gathers, as MSCCL writes it.
+const GATHER: &str = r#"<algo name="x" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="1">
+  <gpu id="0" i_chunks="1" o_chunks="2" s_chunks="0">
+    <tb id="0" send="1" recv="-1" chan="0">
+      <step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+    <tb id="1" send="-1" recv="1" chan="0">
+      <step s="0" type="r" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="1" o_chunks="2" s_chunks="0">
+    <tb id="0" send="0" recv="-1" chan="0">
+      <step s="0" type="s" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+    <tb id="1" send="-1" recv="0" chan="0">
+      <step s="0" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+</algo>
+"#;
+
+/// The third line of a refusal says how to mend it; the first two are compared.
+fn refused(text: &str) -> String {
+    let error = import::read(text, "x").expect_err(text).to_string();
+    assert_eq!(error.lines().count(), 3, "{error}");
+    error.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" @ ")
+}
+
+#[test]
+fn what_is_wrong_in_msccl_is_refused_with_its_line() {
+    assert!(verify(&import::read(GATHER, "x").unwrap().list).is_ok());
+    let without = |line: usize| {
+        let lines: Vec<&str> = GATHER.lines().collect();
+        [&lines[..line - 1], &lines[line..]].concat().join("\n")
+    };
+    let with = |from: &str, to: &str| GATHER.replacen(from, to, 1);
+    let twice = |line: usize| {
+        let lines: Vec<&str> = GATHER.lines().collect();
+        let again = lines[line - 1].replace("s=\"0\"", "s=\"1\"");
+        [&lines[..line], &[again.as_str()], &lines[line..]].concat().join("\n")
+    };
+    let cases = [
+        (without(4), "gpu 1 receives from gpu 0 on channel 0, which does not send it @ x:14"),
+        (without(7), "gpu 1 sends to gpu 0 on channel 0, which does not receive it @ x:11"),
+        (twice(4), "gpu 0 sends to gpu 1 on channel 0, which does not receive it @ x:5"),
+        (
+            // Both sends wait for what the other GPU sends.
+            GATHER.replace(
+                "type=\"s\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"-1\" deps=\"-1\"",
+                "type=\"s\" srcbuf=\"o\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"0\" cnt=\"1\" depid=\"1\" deps=\"0\"",
+            )
+            .replace(
+                "type=\"s\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"-1\" deps=\"-1\"",
+                "type=\"s\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"1\" deps=\"0\"",
+            ),
+            "a cycle: lines 4, 7, 12, 15 wait for each other @ x:4",
+        ),
+        (with("cnt=\"1\"", "cnt=\"2\""), "2 chunks are sent and 1 received @ x:15"),
+        (with("srcoff=\"0\"", "srcoff=\"1\""), "gpu 0 has nothing at o[1] @ x:4"),
+        (with("dstoff=\"1\"", "dstoff=\"0\""), "at the end output 0 of gpu 0 is not chunk 0 @ x"),
+        (with("type=\"s\"", "type=\"x\""), "`x` is no type of step that is known @ x:4"),
+        (with("depid=\"-1\"", "depid=\"9\""), "step -1 of thread block 9 is not there @ x:4"),
+        (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks a loop do not divide over 3 GPUs @ x:1"),
+        (with("nchunksperloop=\"2\"", "nchunksperloop=\"2000000000\""),
+            "following 4000000000 chunks takes 488281 MiB of memory, more than 1024 @ x:1"),
+        (with("</tb>", "</gpu>"), "the text is no XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
+    ];
+    for (text, what) in cases {
+        assert_eq!(refused(&text), what);
+    }
+}
+
+#[test]
+fn what_is_wrong_in_goal_is_refused_with_its_line() {
+    let good = "\
+// collcost goal 1: test
+// collective broadcast root 0 parts 1 layout shared size 8
+num_ranks 3
+
+rank 0 {
+// message 0 copy chunks 0
+l1: send 8b to 1 tag 0
+}
+rank 1 {
+l1: recv 8b from 0 tag 0
+// message 1 copy chunks 0
+l2: send 8b to 2 tag 1
+l2 requires l1
+}
+rank 2 {
+l1: recv 8b from 1 tag 1
+}
+";
+    assert!(verify(&import::read(good, "x").unwrap().list).is_ok());
+    let with = |from: &str, to: &str| good.replace(from, to);
+    let cases = [
+        (
+            with("l1: recv 8b from 1 tag 1\n", ""),
+            "rank 1 sends tag 1 to rank 2, which does not receive it @ x:12",
+        ),
+        (
+            with("l1: send 8b to 1 tag 0\n", ""),
+            "rank 1 receives tag 0 from rank 0, which does not send it @ x:9",
+        ),
+        (
+            with("l2 requires l1", "l2 requires l1\nl1 requires l2"),
+            "a cycle: lines 10, 12 wait for each other @ x:10",
+        ),
+        (
+            with("l2 requires l1\n", ""),
+            "chunk 0 of rank 1 is used here and in line 10, and nothing says which comes first @ x:12",
+        ),
+        (with("l2 requires l1", "l2 requires l9"), "`l9` names no operation of this rank @ x:13"),
+        (with("l2: send", "l1: send"), "the label `l1` stands twice @ x:12"),
+        (with("message 1", "message 0"), "message 0 stands twice, first in line 7 @ x:12"),
+        (with("recv 8b from 1", "recv 9b from 1"), "8 bytes are sent and 9 received @ x:16"),
+        (
+            with("// message 1 copy chunks 0\n", ""),
+            "sends and receives match, but which data they carry is not said @ x:11",
+        ),
+        (with("l2: send 8b", "l2: put 8b"), "`put` is no send, recv or calc @ x:12"),
+        (
+            with("chunks 0\nl1", "chunks 0-99999999\nl1"),
+            "following the chunks up to here takes 6103 MiB of memory, more than 1024 @ x:6",
+        ),
+    ];
+    for (text, what) in cases {
+        assert_eq!(refused(&text), what);
+    }
+}
+
+/// A file of its own for this test.
+fn file(name: &str, text: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("collcost-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn collcost(words: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_collcost"));
+    let output = command.args(words).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn files_are_verified_simulated_and_written_whole() {
+    let good = file("good", GATHER);
+    let path = good.to_str().unwrap();
+    let (code, text, _) = collcost(&["verify", "--schedule", path]);
+    assert_eq!(code, Some(0), "{text}");
+    let flags = ["--alpha", "1us", "--bw", "1GB/s"];
+    let (code, text, _) =
+        collcost(&[&["simulate", "--schedule", path, "--size", "2kB"], &flags[..]].concat());
+    assert_eq!(code, Some(0));
+    assert!(text.contains("1 round, 2 messages with 1.953 KiB in all"), "{text}");
+
+    // The second send goes before its data have come.
+    let events = "\
+{\"collective\":\"broadcast\",\"ranks\":3,\"root\":0,\"chunk_bytes\":[8]}
+{\"round\":0,\"from\":0,\"to\":1,\"chunks\":[0],\"op\":\"copy\"}
+{\"round\":0,\"from\":1,\"to\":2,\"chunks\":[0],\"op\":\"copy\"}
+";
+    let wrong = file("wrong", events);
+    let path = wrong.to_str().unwrap();
+    let (code, text, _) = collcost(&["verify", "--schedule", path]);
+    assert_eq!(code, Some(1));
+    let what = "round 0: rank 1 sends chunk 0 to rank 2 but does not hold it";
+    assert!(text.contains(&format!("{path}:3: {what}")), "{text}");
+    let (code, _, text) = collcost(&[&["simulate", "--schedule", path], &flags[..]].concat());
+    assert_eq!((code, text.lines().count()), (Some(2), 3), "{text}");
+    assert!(text.contains(what) && text.contains(&format!("{path}:3")), "{text}");
+
+    let written = good.with_extension("xml");
+    let target = written.to_str().unwrap();
+    let question = ["export", "msccl", "allreduce", "ring", "-n", "4"];
+    let (code, shown, _) = collcost(&question);
+    assert_eq!(code, Some(0));
+    let (code, nothing, _) = collcost(&[&question[..], &["--output", target]].concat());
+    assert_eq!((code, nothing.as_str()), (Some(0), ""));
+    assert_eq!(std::fs::read_to_string(&written).unwrap(), shown);
+    for path in [good, wrong, written] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Whatever stands in a file, reading it and verifying what was read only ever refuses.
+#[test]
+fn damaged_files_never_panic() {
+    let shape = Shape::new(Collective::AllReduce, 3);
+    let ring = Registry::builtin().find(Collective::AllReduce, "ring").unwrap().algorithm;
+    let schedule = ring.schedule(&shape).unwrap();
+    let job = Job { schedule: &*schedule, name: "ring", size: Bytes(300), gamma: None };
+    let mut texts: Vec<String> = FORMATS.iter().map(|f| f.write(&job).unwrap()).collect();
+    texts.push(GATHER.to_owned());
+    let numbers = ["-1", "0", "2", "4294967295", "99999999999999999999", "x", ""];
+    for text in texts {
+        let lines: Vec<&str> = text.lines().collect();
+        for line in 0..lines.len() {
+            let mut damaged = vec![
+                [&lines[..line], &lines[line + 1..]].concat().join("\n"),
+                [&lines[..=line], &lines[line..]].concat().join("\n"),
+                lines[..line].join("\n"),
+            ];
+            let digits: Vec<usize> = lines[line]
+                .char_indices()
+                .filter(|(_, c)| c.is_ascii_digit())
+                .map(|c| c.0)
+                .collect();
+            for (at, number) in digits.into_iter().flat_map(|at| numbers.map(|n| (at, n))) {
+                let changed = format!("{}{number}{}", &lines[line][..at], &lines[line][at + 1..]);
+                damaged.push(
+                    [&lines[..line], &[changed.as_str()], &lines[line + 1..]].concat().join("\n"),
+                );
+            }
+            for text in damaged {
+                if let Ok(foreign) = import::read(&text, "x") {
+                    let fault = verify(&foreign.list).err();
+                    let _ = fault.and_then(|fault| foreign.line_of(&fault));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn events_are_read_and_faults_have_a_line() {
+    let good = "\
+{\"collective\":\"broadcast\",\"ranks\":3,\"root\":0,\"chunk_bytes\":[8],\"holds\":[[0],[],[]],\"wants\":[[0],[0],[0]]}
+{\"round\":0,\"start_s\":0,\"end_s\":1,\"from\":0,\"to\":1,\"chunks\":[0],\"op\":\"copy\"}
+{\"round\":1,\"start_s\":1,\"end_s\":2,\"from\":1,\"to\":2,\"chunks\":[0],\"op\":\"copy\"}
+";
+    let back = import::read(good, "x").unwrap();
+    assert_eq!((verify(&back.list), back.size), (Ok(()), Some(Bytes(8))));
+    let early = import::read(&good.replace("\"round\":1", "\"round\":0"), "x").unwrap();
+    assert_eq!(early.line_of(&verify(&early.list).unwrap_err()), Some(3));
+    let cases = [
+        (
+            good.replace("\"holds\":[[0],[]", "\"holds\":[[],[0]"),
+            "`holds` of rank 0 is not that of broadcast @ x:1",
+        ),
+        (
+            good.replace("\"from\":1", "\"from\":\"hub\""),
+            "`hub` is no rank, and no switch such as switch0 @ x:3",
+        ),
+        (
+            good.replace("\"op\":\"copy\"}\n{", "\"op\":\"put\"}\n{"),
+            "`put` is no copy, reduce or or @ x:2",
+        ),
+    ];
+    for (text, what) in cases {
+        assert_eq!(refused(&text), what);
+    }
+    assert_eq!(refused("nonsense"), "the file holds no schedule @ x");
+}
