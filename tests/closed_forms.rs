@@ -65,9 +65,9 @@ fn played(
 /// Bounds that do not hold, each with its reason: a difference that is known, and stays visible.
 fn is_known(id: &str, shape: &Shape, rates: &Rates) -> bool {
     match id {
-        // Ranks that did not fold run ahead and hold ports that others need, up to 1.12 times; and
-        // a barrier, which would stop them, makes the switch store what it could forward.
-        "nvls-rabenseifner" => !(shape.ranks / shape.group()).is_power_of_two(),
+        // Ranks that did not fold run ahead and hold ports that others need; a barrier, which would
+        // stop them, keeps a rank with many ports from feeding its children at once.
+        "nvls-rabenseifner" => shape.ports != Ports::ONE,
         "leader-rabenseifner" => shape.ranks == 27 && shape.ports != Ports::ONE,
         // An addition delays a message beyond its slot, and that one the next: up to 1.1 times with
         // γ at two fifths of the time of the data.

@@ -237,11 +237,8 @@ impl ClosedForm for Hierarchical {
             let of = |part: &Part| part.algorithm.guarantee(&Self::shape(part, shape));
             parts.iter().all(|part| wanted.contains(&of(part)))
         };
-        // With a barrier, a switch does not forward while it receives, and a rank with many ports
-        // does not feed all its children at once.
-        let switched = parts.iter().any(|part| std::ptr::addr_eq(part.algorithm, SWITCH));
-        let in_rounds = shape.ports == Ports::ONE && !switched;
-        match in_rounds {
+        // With a barrier a rank with many ports does not feed all its children at once.
+        match shape.ports == Ports::ONE {
             _ if all(&[Guarantee::Equal]) => Guarantee::Equal,
             true if all(&[Guarantee::Equal, Guarantee::EqualInRounds]) => Guarantee::EqualInRounds,
             _ => Guarantee::UpperBound,

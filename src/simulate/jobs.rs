@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::formula::Ports;
 use crate::schedule::{Op, Schedule, Sends, senders};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// No job, slot or cell.
 pub(super) const NONE: u32 = u32::MAX;
@@ -336,6 +337,27 @@ impl Jobs {
         cells: Cells,
         tally: &mut Tally,
     ) -> Result<()> {
+        self.add_rounds(schedule, costs, (cells, 0..costs.frame.rounds), tally)
+    }
+
+    /// The messages of some rounds, waiting for data of each other alone.
+    pub fn fill_rounds(
+        &mut self,
+        schedule: &dyn Schedule,
+        costs: &Costs,
+        rounds: Range<u64>,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        self.add_rounds(schedule, costs, (Cells::Chunks, rounds), tally)
+    }
+
+    fn add_rounds(
+        &mut self,
+        schedule: &dyn Schedule,
+        costs: &Costs,
+        (cells, rounds): (Cells, Range<u64>),
+        tally: &mut Tally,
+    ) -> Result<()> {
         check_memory(schedule, costs)?;
         let chunks = costs.frame.chunks();
         let count = match cells {
@@ -345,7 +367,7 @@ impl Jobs {
         self.reset(costs, count);
         self.sent = usize::from(cells == Cells::Places);
         let mut sends = Sends::default();
-        for round in 0..costs.frame.rounds {
+        for round in rounds {
             for sender in senders(schedule) {
                 sends.clear();
                 schedule.sends(round, sender, &mut sends);

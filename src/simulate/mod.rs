@@ -23,7 +23,7 @@
 //! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
 //! which are free meanwhile.
 //!
-//! A switch forwards while it receives: in `flow` what it sends may start α_sw after what it
+//! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
 
 mod costs;

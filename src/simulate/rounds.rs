@@ -1,6 +1,7 @@
 //! Modes `sync` and `local`: one round at a time, with memory for one round.
 //!
 //! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
+//! Switches take no part in barriers.
 
 use super::costs::Costs;
 use super::greedy::{Engine, Span, tell};
@@ -9,7 +10,7 @@ use super::jobs::{Jobs, Message};
 use super::tally::Tally;
 use super::{Listener, MEMORY, Mode, Outcome, Space};
 use crate::error::{Error, Result};
-use crate::schedule::{Schedule, Sends, senders};
+use crate::schedule::{Endpoint, Schedule, Sends, senders};
 
 pub(super) fn run(
     schedule: &dyn Schedule,
@@ -18,6 +19,9 @@ pub(super) fn run(
     space: &mut Space,
     mut listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
+    if costs.frame.switches > 0 {
+        return through_switches(schedule, costs, mode, space, listener);
+    }
     let Space { jobs, buffers, tally, written, .. } = space;
     tally.reset(costs.places());
     jobs.reset(costs, 0);
@@ -59,6 +63,62 @@ pub(super) fn run(
         }
     }
     Ok(tally.finish(costs.frame.ranks as usize, makespan))
+}
+
+/// The same where switches take part. They keep to no rounds: a switch forwards while it receives.
+/// So a round in which one sends belongs to the round before.
+fn through_switches(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mode: Mode,
+    space: &mut Space,
+    mut listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
+    let Space { jobs, buffers, tally, .. } = space;
+    tally.reset(costs.places());
+    let mut free: Vec<f64> = (0..costs.places() as u32).map(|place| costs.start(place)).collect();
+    let mut makespan = 0.0_f64;
+    let mut first = 0;
+    while first < costs.frame.rounds {
+        let mut last = first + 1;
+        while last < costs.frame.rounds && a_switch_sends(schedule, costs, last) {
+            last += 1;
+        }
+        jobs.fill_rounds(schedule, costs, first..last, tally)?;
+        let mut engine = Engine::new(costs, buffers);
+        engine.keeps_times = true;
+        engine.play(jobs, |from, to| free[from as usize].max(free[to as usize]));
+        for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&buffers.times) {
+            makespan = makespan.max(added);
+            for (place, until) in [(job.from, end), (job.to, added)] {
+                // Switches are always there.
+                if place < costs.frame.ranks {
+                    free[place as usize] = free[place as usize].max(until);
+                }
+            }
+        }
+        if mode == Mode::Sync {
+            free[..costs.frame.ranks as usize]
+                .iter_mut()
+                .for_each(|free| *free = free.max(makespan));
+        }
+        if let Some(listener) = listener.as_deref_mut() {
+            let mut times = buffers.times.iter();
+            for round in first..last {
+                tell(schedule, costs, round, &mut times, listener);
+            }
+        }
+        first = last;
+    }
+    Ok(tally.finish(costs.frame.ranks as usize, makespan))
+}
+
+fn a_switch_sends(schedule: &dyn Schedule, costs: &Costs, round: u64) -> bool {
+    let mut sends = Sends::default();
+    (0..costs.frame.switches).any(|switch| {
+        schedule.sends(round, Endpoint::Switch(switch), &mut sends);
+        !sends.is_empty()
+    })
 }
 
 /// The messages of one round and their times, in schedule order.
