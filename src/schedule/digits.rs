@@ -100,6 +100,11 @@ impl Schedule for Whole {
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
         // Below m.
+        if self.0.base == 2 {
+            // The other value of one bit.
+            let partner = rank ^ self.0.place(round as u32);
+            return out.push(Endpoint::Rank(partner), Op::Reduce, [Run::one(0)]);
+        }
         for (_, partner) in self.0.partners(rank, round as u32) {
             out.push(Endpoint::Rank(partner), Op::Reduce, [Run::one(0)]);
         }

@@ -277,15 +277,8 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
-        let needs = jobs.needs_of(job);
-        for &need in needs.iter() {
-            if jobs.tokens[need as usize] == 0 {
-                self.buffers.queues.push(need, job);
-                return;
-            }
-        }
-        for &need in needs.iter() {
-            take(&mut jobs.tokens[need as usize]);
+        if let Err(lacking) = jobs.take(job) {
+            return self.buffers.queues.push(lacking, job);
         }
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
@@ -318,12 +311,12 @@ impl<'a> Engine<'a> {
     /// Gives back what a job held.
     #[inline]
     fn end(&mut self, jobs: &mut Jobs, job: u32) {
-        for &need in jobs.needs_of(job).iter() {
-            give(&mut jobs.tokens[need as usize]);
-            if let Some(first) = self.buffers.queues.first(need) {
-                self.buffers.candidates.push(Candidate::new(first, need));
+        let Buffers { queues, candidates, .. } = &mut *self.buffers;
+        jobs.give(job, |need| {
+            if let Some(first) = queues.first(need) {
+                candidates.push(Candidate::new(first, need));
             }
-        }
+        });
     }
 
     /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
@@ -338,11 +331,11 @@ impl<'a> Engine<'a> {
         for slot in slots {
             let cell = jobs.slots[slot].end();
             // Everything up to the first writer that is still at work has been written.
-            while let Some(first) = jobs.slots.get(jobs.open[cell] as usize).copied() {
+            while let Some(first) = jobs.slots.get(jobs.unwritten[cell] as usize).copied() {
                 if !first.is_done() {
                     break;
                 }
-                jobs.open[cell] = first.next;
+                jobs.unwritten[cell] = first.next;
                 let mut waiting = first.waiting;
                 while waiting != NONE {
                     let slot = jobs.slots[waiting as usize];
@@ -390,21 +383,6 @@ fn due(heap: &mut BinaryHeap<Reverse<(u64, u32)>>, until: f64) -> Option<u32> {
     }
     heap.pop();
     Some(job)
-}
-
-/// Takes one; of `u32::MAX` there is no end.
-#[inline]
-fn take(tokens: &mut u32) {
-    if *tokens != u32::MAX {
-        *tokens -= 1;
-    }
-}
-
-#[inline]
-fn give(tokens: &mut u32) {
-    if *tokens != u32::MAX {
-        *tokens += 1;
-    }
 }
 
 /// The whole schedule at once, in mode `flow` or `local`.

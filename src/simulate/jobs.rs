@@ -25,19 +25,6 @@ const PLAIN: usize = 2;
 /// How many durations have a lane of their own.
 pub(super) const LANES: usize = 16;
 
-/// What a job holds while it runs.
-pub(super) struct Held {
-    needs: Needs,
-    count: usize,
-}
-
-impl Held {
-    #[inline]
-    pub fn iter(&self) -> std::slice::Iter<'_, u32> {
-        self.needs[..self.count].iter()
-    }
-}
-
 /// One message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
@@ -127,13 +114,15 @@ pub(super) struct Jobs {
     /// The place of each beyond the first [`LANES`], by its bits.
     more_durations: HashMap<u64, u32>,
     /// The first writer of each cell that has not ended.
-    pub open: Vec<u32>,
+    pub unwritten: Vec<u32>,
     /// How much there is of each resource.
     pub tokens: Vec<u32>,
     links: HashMap<(u32, u32), u32>,
     /// The last writer of each cell so far.
     tail: Vec<u32>,
     written: Vec<u32>,
+    /// Cells that the message at hand waits for.
+    waits: u32,
 }
 
 /// What is written and waited for.
@@ -150,7 +139,7 @@ impl Jobs {
     pub fn reset(&mut self, costs: &Costs, cells: usize) {
         self.clear();
         self.sent = 0;
-        for numbers in [&mut self.open, &mut self.tail] {
+        for numbers in [&mut self.unwritten, &mut self.tail] {
             numbers.clear();
             numbers.resize(cells, NONE);
         }
@@ -186,15 +175,54 @@ impl Jobs {
         self.needs.clear();
     }
 
-    /// What a job needs.
+    /// The two ports of a job, where ports are all.
     #[inline]
-    pub fn needs_of(&self, job: u32) -> Held {
+    fn ports(&self, job: u32) -> [u32; PLAIN] {
+        let Job { from, to, .. } = self.jobs[job as usize];
+        [1 + from, self.receive + to]
+    }
+
+    /// Takes what a job needs, or says what there is too little of.
+    #[inline]
+    pub fn take(&mut self, job: u32) -> std::result::Result<(), u32> {
+        let tokens = &self.tokens;
+        let lacks = |&&need: &&u32| tokens[need as usize] == 0;
         if self.is_plain {
-            let Job { from, to, .. } = self.jobs[job as usize];
-            return Held { needs: [1 + from, self.receive + to, FREE, FREE, FREE], count: PLAIN };
+            let ports = self.ports(job);
+            if let Some(&lacking) = ports.iter().find(lacks) {
+                return Err(lacking);
+            }
+            // A rank with one port has it or not.
+            ports.iter().for_each(|&port| self.tokens[port as usize] = 0);
+            return Ok(());
         }
         let needs = self.needs[job as usize];
-        Held { needs, count: needs.len() }
+        if let Some(&lacking) = needs.iter().find(lacks) {
+            return Err(lacking);
+        }
+        for need in needs {
+            let tokens = &mut self.tokens[need as usize];
+            // Of these there is no end.
+            *tokens -= u32::from(*tokens != u32::MAX);
+        }
+        Ok(())
+    }
+
+    /// Gives back what a job held and names each of it.
+    #[inline]
+    pub fn give(&mut self, job: u32, mut each: impl FnMut(u32)) {
+        if self.is_plain {
+            for port in self.ports(job) {
+                self.tokens[port as usize] = 1;
+                each(port);
+            }
+            return;
+        }
+        for need in self.needs[job as usize] {
+            let tokens = &mut self.tokens[need as usize];
+            *tokens += u32::from(*tokens != u32::MAX);
+            each(need);
+        }
     }
 
     /// The place of a duration among all.
@@ -229,7 +257,8 @@ impl Jobs {
     /// The bytes that all this takes, with what the engine adds.
     pub fn memory(&self) -> u64 {
         let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
-        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.open.len() * 8) as u64
+        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.unwritten.len() * 8)
+            as u64
     }
 
     /// What a message from one place to another needs.
@@ -254,29 +283,20 @@ impl Jobs {
         [port(from, false), port(to, true), link, out, into]
     }
 
-    /// Adds a message that needs ports and a link, and reads and writes cells.
-    pub fn push(
-        &mut self,
-        costs: &Costs,
-        message: Message,
-        reads: impl Iterator<Item = u32>,
-        writes: impl Iterator<Item = u32>,
-    ) {
-        let needs =
-            if self.is_plain { [FREE; 5] } else { self.needs(costs, message.from, message.to) };
-        self.push_needing(costs, message, needs, reads, writes);
+    /// Adds a message with what it needs of the machine; its cells follow by [`Self::touch`], and
+    /// [`Self::close`] ends it.
+    #[inline]
+    pub fn open(&mut self, costs: &Costs, message: Message) {
+        if self.is_plain {
+            return self.open_needing(costs, message, [FREE; 5]);
+        }
+        let needs = self.needs(costs, message.from, message.to);
+        self.open_needing(costs, message, needs);
     }
 
     /// The same with its needs given.
-    pub fn push_needing(
-        &mut self,
-        costs: &Costs,
-        message: Message,
-        needs: Needs,
-        reads: impl Iterator<Item = u32>,
-        writes: impl Iterator<Item = u32>,
-    ) {
-        let job = self.jobs.len() as u32;
+    #[inline]
+    pub fn open_needing(&mut self, costs: &Costs, message: Message, needs: Needs) {
         let (latency, moving) = costs.terms(&message);
         if costs.shares() {
             self.terms.push(Terms { latency, moving });
@@ -284,29 +304,39 @@ impl Jobs {
         if costs.adds() {
             self.adding.push(costs.adding(&message));
         }
-        let lane = self.lane(latency + moving);
         if !self.is_plain {
             self.needs.push(needs);
         }
+        let lane = self.lane(latency + moving);
         let slots = self.slots.len() as u32;
-        let mut waits = 0;
-        for (read, write) in reads.zip(writes) {
-            let slot = self.slots.len() as u32;
-            let tail = self.tail[read as usize];
-            let mut entry = Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE };
-            if tail != NONE {
-                let tail = &mut self.slots[tail as usize];
-                entry.also = std::mem::replace(&mut tail.waiting, slot);
-                waits += 1;
-            }
-            self.slots.push(entry);
-            self.written.push(slot);
-        }
-        if waits == 0 {
-            self.first.push(job);
-        }
         let Message { from, to, .. } = message;
-        self.jobs.push(Job { from, to, lane, waits, slots });
+        self.jobs.push(Job { from, to, lane, waits: 0, slots });
+        self.waits = 0;
+    }
+
+    /// The message at hand waits for `read` and writes `write`.
+    #[inline]
+    pub fn touch(&mut self, read: u32, write: u32) {
+        let slot = self.slots.len() as u32;
+        let job = self.jobs.len() as u32 - 1;
+        let mut entry = Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE };
+        let tail = self.tail[read as usize];
+        if tail != NONE {
+            let tail = &mut self.slots[tail as usize];
+            entry.also = std::mem::replace(&mut tail.waiting, slot);
+            self.waits += 1;
+        }
+        self.slots.push(entry);
+        self.written.push(slot);
+    }
+
+    /// Ends the message at hand.
+    #[inline]
+    pub fn close(&mut self) {
+        match self.jobs.last_mut() {
+            Some(job) if self.waits > 0 => job.waits = self.waits,
+            _ => self.first.push(self.jobs.len() as u32 - 1),
+        }
     }
 
     /// What the round wrote is there for later rounds to wait for.
@@ -314,7 +344,7 @@ impl Jobs {
         for slot in self.written.drain(..) {
             let cell = self.slots[slot as usize].cell as usize;
             match std::mem::replace(&mut self.tail[cell], slot) {
-                NONE => self.open[cell] = slot,
+                NONE => self.unwritten[cell] = slot,
                 last => self.slots[last as usize].next = slot,
             }
         }
@@ -374,16 +404,16 @@ impl Jobs {
                 for transfer in sends.iter() {
                     let message = costs.message(sender, transfer)?;
                     let Message { from, to, bytes, .. } = message;
+                    self.open(costs, message);
                     if cells == Cells::Chunks {
-                        let at = |place: u32| {
-                            let chunk = transfer.runs.iter().flat_map(|run| run.chunks());
-                            chunk.map(move |chunk| place * chunks + chunk)
-                        };
-                        self.push(costs, message, at(from), at(to));
+                        for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
+                            self.touch(from * chunks + chunk, to * chunks + chunk);
+                        }
                     } else {
-                        let both = || [from, to].into_iter();
-                        self.push(costs, message, both(), both());
+                        self.touch(from, from);
+                        self.touch(to, to);
                     }
+                    self.close();
                     tally.add(round, from, to, bytes);
                 }
             }

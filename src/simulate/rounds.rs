@@ -183,7 +183,8 @@ impl Round<'_> {
     fn event_by_event(&mut self, free: &[f64]) {
         self.jobs.clear();
         for &message in &self.messages {
-            self.jobs.push(self.costs, message, std::iter::empty(), std::iter::empty());
+            self.jobs.open(self.costs, message);
+            self.jobs.close();
         }
         let release = |from: u32, to: u32| free[from as usize].max(free[to as usize]);
         self.engine.keeps_times = true;

@@ -62,7 +62,8 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
             // What goes to another comes, from another, to rank 0.
             let message = Message { to: 0, ..message };
-            jobs.push_needing(costs, message, needs, std::iter::empty(), std::iter::empty());
+            jobs.open_needing(costs, message, needs);
+            jobs.close();
         })?;
         now += match jobs.jobs.len() {
             0 => 0.0,
@@ -123,11 +124,13 @@ fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> 
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
             let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
-            let arrives = chunks().map(|c| frame.turned(c, n - message.to));
+            let back = n - message.to;
             let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
             tally.add(round, 0, message.to, message.bytes);
             let message = Message { to: 0, ..message };
-            jobs.push_needing(costs, message, needs, chunks(), arrives);
+            jobs.open_needing(costs, message, needs);
+            chunks().for_each(|chunk| jobs.touch(chunk, frame.turned(chunk, back)));
+            jobs.close();
         })?;
         jobs.end_round();
         check_memory(jobs.memory(), costs)?;
