@@ -24,32 +24,35 @@ pub struct Outcome {
 /// Bytes and messages so far.
 #[derive(Default)]
 pub(super) struct Tally {
-    sent: Vec<f64>,
-    received: Vec<f64>,
-    messages: Vec<u64>,
+    places: Vec<Place>,
     rounds: u64,
     /// The round, plus one, in which the last message was.
     last: u64,
 }
 
+/// What one place has sent and received.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    sent: f64,
+    received: f64,
+    messages: u64,
+}
+
 impl Tally {
     /// Nothing yet, for so many places.
     pub fn reset(&mut self, places: usize) {
-        for bytes in [&mut self.sent, &mut self.received] {
-            bytes.clear();
-            bytes.resize(places, 0.0);
-        }
-        self.messages.clear();
-        self.messages.resize(places, 0);
+        self.places.clear();
+        self.places.resize(places, Place::default());
         (self.rounds, self.last) = (0, 0);
     }
 
     /// Counts one message between places.
     #[inline]
     pub fn add(&mut self, round: u64, from: u32, to: u32, bytes: f64) {
-        self.sent[from as usize] += bytes;
-        self.received[to as usize] += bytes;
-        self.messages[from as usize] += 1;
+        let sender = &mut self.places[from as usize];
+        sender.sent += bytes;
+        sender.messages += 1;
+        self.places[to as usize].received += bytes;
         if self.last != round + 1 {
             self.last = round + 1;
             self.rounds += 1;
@@ -58,14 +61,16 @@ impl Tally {
 
     /// What `ranks` ranks did, `makespan` long.
     pub fn finish(&self, ranks: usize, makespan: f64) -> Outcome {
-        let most = |bytes: &[f64]| Volume(bytes[..ranks].iter().copied().fold(0.0, f64::max));
+        let most = |bytes: fn(&Place) -> f64| {
+            Volume(self.places[..ranks].iter().map(bytes).fold(0.0, f64::max))
+        };
         Outcome {
             makespan: Seconds(makespan),
-            max_sent: most(&self.sent),
-            max_received: most(&self.received),
-            total: Volume(self.sent.iter().sum()),
-            messages: self.messages.iter().sum(),
-            max_messages: self.messages[..ranks].iter().copied().max().unwrap_or(0),
+            max_sent: most(|place| place.sent),
+            max_received: most(|place| place.received),
+            total: Volume(self.places.iter().map(|place| place.sent).sum()),
+            messages: self.places.iter().map(|place| place.messages).sum(),
+            max_messages: self.places[..ranks].iter().map(|p| p.messages).max().unwrap_or(0),
             rounds: self.rounds,
         }
     }
