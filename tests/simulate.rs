@@ -97,9 +97,16 @@ fn a_million_ranks_in_a_ring() {
 fn what_takes_too_much_memory_is_refused_with_the_estimate() {
     let mut setup = Setup::new(Volume(1e9));
     setup.trouble.starts = vec![Seconds(0.0), Seconds(1e-6)];
-    let ring = Ring::new(Collective::AllReduce, 1_000_000);
+    let ring = Ring::new(Collective::AllReduce, 40_000);
     let error = simulate(&ring, &flat(Ports::ONE), &setup).unwrap_err().to_string();
-    assert!(error.contains("MiB") && error.contains("1000000 ranks"), "{error}");
+    assert!(error.contains("MiB") && error.contains("40000 ranks"), "{error}");
+    // What would take for ever is refused too, in every mode.
+    let ring = Ring::new(Collective::AllReduce, 1_000_000);
+    for mode in Mode::ALL {
+        let setup = setup.clone().in_mode(mode);
+        let error = simulate(&ring, &flat(Ports::ONE), &setup).unwrap_err().to_string();
+        assert!(error.contains("1999998000000 times"), "{error}");
+    }
 }
 
 /// The order in which memory is used again does not matter.

@@ -51,6 +51,9 @@ use costs::Costs;
 /// The most memory that a simulation takes, in bytes.
 pub const MEMORY: u64 = 1 << 30;
 
+/// The most senders, counted once a round, that a simulation asks what they send: minutes.
+pub const SENDERS: u64 = 20_000_000_000;
+
 /// When a message may start, beside its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
@@ -222,7 +225,7 @@ impl Simulator {
     /// A figure of the machine that a message needs and that is unknown; more ranks than the
     /// machine joins; a rank that there is not in the trouble; a schedule that names what there is
     /// not; a simulation that needs more than [`MEMORY`], with the estimate, before anything is
-    /// allocated.
+    /// allocated, or more than [`SENDERS`].
     pub fn run(
         &mut self,
         schedule: &dyn Schedule,
@@ -238,6 +241,13 @@ impl Simulator {
         let turns = schedule.frame().turns && alike;
         if turns && listener.is_none() {
             return symmetric::run(schedule, &costs, setup.mode, space);
+        }
+        let asked = schedule.rounds().saturating_mul(costs.places() as u64);
+        if asked > SENDERS {
+            return Err(Error::input(format!(
+                "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
+            ))
+            .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"));
         }
         let meets_across_rounds = costs.has_nics() && setup.mode == Mode::Local;
         match setup.mode {
