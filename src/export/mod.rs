@@ -8,7 +8,7 @@ mod msccl;
 
 use crate::error::{Error, Result, nearest};
 use crate::quantity::{Bytes, SecondsPerByte};
-use crate::schedule::{Schedule, Sends, senders};
+use crate::schedule::{Schedule, sends_more_than};
 
 /// What is written.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ impl Format {
         if schedule.switches() > 0 {
             return Err(Error::unsupported(format!("{} knows no switches", self.id)));
         }
-        if is_long(schedule) {
+        if sends_more_than(schedule, MOST) {
             return Err(Error::input(format!(
                 "more than {MOST} messages make a file of more than {} MiB",
                 (MOST * BYTES) >> 20
@@ -85,19 +85,3 @@ impl Format {
 /// Messages that are written at most, and the bytes that one makes at least.
 const MOST: u64 = 1 << 22;
 const BYTES: u64 = 150;
-
-/// Whether there are more messages than are written.
-fn is_long(schedule: &dyn Schedule) -> bool {
-    let (mut messages, mut sends) = (0, Sends::default());
-    for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            messages += sends.len() as u64;
-        }
-        if messages > MOST {
-            return true;
-        }
-    }
-    false
-}

@@ -20,10 +20,10 @@ use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::Volume;
 use crate::query::Query;
-use crate::rank::{Candidate, candidates, check_elements};
-use crate::schedule::combine::Relabel;
-use crate::schedule::{Frame, Op, Schedule, Sends, senders};
+use crate::rank::check_elements;
+use crate::schedule::{Frame, Op, Schedule, sends_more_than};
 use crate::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
+use crate::spell_out::{Spelled, spell_out};
 
 pub use contents::{Cell, Sum};
 pub use events::{Event, EventTier, Header};
@@ -162,8 +162,8 @@ pub struct Totals {
 }
 
 impl Run {
-    /// The schedule of the named algorithm, or of the fastest that is spelled out, on the
-    /// question's machine, moved on to another root.
+    /// The schedule of the named algorithm, or of the take, on the question's machine, moved on to
+    /// another root.
     ///
     /// # Errors
     /// An unknown name, an algorithm that does not apply or is not spelled out, a root where there
@@ -175,28 +175,10 @@ impl Run {
         root: Option<u32>,
         mode: Mode,
     ) -> Result<Self> {
-        let (shape, fabric) = (query.shape, &query.machine.fabric);
         query.element.map_or(Ok(()), |each| check_elements(query.size, each))?;
-        let of = |candidate: &Candidate| {
-            let algorithm = candidate.algorithm;
-            let price = candidate.prepared.price(Volume::from(query.size));
-            let segments = algorithm.is_pipelined().then_some(price.segments);
-            let shape = segments.map_or(shape, |p| shape.with_segments(p));
-            Some((algorithm, segments, algorithm.schedule(&shape)?))
-        };
-        let (algorithm, segments, schedule) = match algorithm {
-            Some(name) => {
-                let named = Candidate::named(registry, name, &shape, fabric)?;
-                of(&named).ok_or_else(|| not_spelled(named.algorithm))?
-            }
-            None => {
-                fastest(registry, query)?.iter().find_map(of).ok_or_else(|| none_spelled(query))?
-            }
-        };
-        let schedule = match root.filter(|root| *root != schedule.root()) {
-            None => schedule,
-            Some(root) => rooted(schedule, root)?,
-        };
+        let Spelled { algorithm, shape, schedule, .. } =
+            spell_out(registry, query, algorithm, root)?;
+        let segments = algorithm.is_pipelined().then(|| shape.segments());
         let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
         Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })
     }
@@ -311,62 +293,14 @@ impl Run {
     }
 }
 
-/// All that apply, the fastest first.
-fn fastest(registry: &Registry, query: &Query) -> Result<Vec<Candidate>> {
-    let (mut ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
-    let size = Volume::from(query.size);
-    // A stable sort keeps the registry's order of equal times.
-    ready.sort_by(|a, b| a.prepared.time(size).0.total_cmp(&b.prepared.time(size).0));
-    Ok(ready)
-}
-
-fn none_spelled(query: &Query) -> Error {
-    let (collective, n) = (query.shape.collective, query.shape.ranks);
-    Error::unsupported(format!("no {collective} over {n} ranks is spelled out as a schedule"))
-        .mend("ask for other ranks")
-}
-
 /// Refuses more messages than a trace holds, without counting on.
 fn check_messages(schedule: &dyn Schedule) -> Result<()> {
-    let (mut messages, mut sends) = (0, Sends::default());
-    for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            messages += sends.len() as u64;
-        }
-        if messages > MOST_MESSAGES {
-            return Err(Error::input(format!(
-                "more than {MOST_MESSAGES} messages are too many to show"
-            ))
-            .at(format!("{} ranks", schedule.ranks()))
-            .mend("ask for fewer ranks, or take --events, which streams them"));
-        }
+    if !sends_more_than(schedule, MOST_MESSAGES) {
+        return Ok(());
     }
-    Ok(())
-}
-
-fn not_spelled(algorithm: &dyn Algorithm) -> Error {
-    let id = algorithm.meta().id;
-    Error::unsupported(format!("`{id}` is not spelled out as a schedule for this shape"))
-        .mend("leave out the algorithm: the fastest that is spelled out is traced")
-}
-
-/// `schedule` with another root.
-fn rooted(schedule: Box<dyn Schedule>, root: u32) -> Result<Box<dyn Schedule>> {
-    let Frame { collective, ranks, .. } = schedule.frame();
-    let at = format!("--root {root}");
-    if !collective.has_root() {
-        return Err(Error::input(format!("{collective} has no root"))
-            .at(at)
-            .mend("leave it out: broadcast, reduce, scatter, gather and send/recv have one"));
-    }
-    if root >= ranks {
-        return Err(Error::input(format!("there is no rank {root}"))
-            .at(at)
-            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
-    }
-    Ok(Box::new(Relabel::new(schedule, root)))
+    Err(Error::input(format!("more than {MOST_MESSAGES} messages are too many to show"))
+        .at(format!("{} ranks", schedule.ranks()))
+        .mend("ask for fewer ranks, or take --events, which streams them"))
 }
 
 /// The word of an operation in JSON.

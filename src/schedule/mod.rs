@@ -144,6 +144,19 @@ pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<
     ranks.map(Endpoint::Rank).chain((0..switches).map(Endpoint::Switch))
 }
 
+/// Whether all messages together are more than `most`; stops counting where they are.
+pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+    let (mut messages, mut sends) = (0, Sends::default());
+    (0..schedule.rounds()).any(|round| {
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            messages += sends.len() as u64;
+        }
+        messages > most
+    })
+}
+
 /// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 where there are none.
 pub(crate) fn block_of(chunk: u32, chunks: u32, ranks: u32) -> u32 {
     let block = u64::from(chunk) * u64::from(ranks) / u64::from(chunks.max(1));
