@@ -54,10 +54,10 @@ impl Fixed {
     fn first(&self) -> Option<(usize, f64)> {
         let mut first = self.others.peek().map(|&Reverse((end, _))| (LANES, f64::from_bits(end)));
         for (lane, jobs) in self.lanes[..self.used].iter().enumerate() {
-            if let Some(&(end, _)) = jobs.front() {
-                if first.is_none_or(|(_, least)| end < least) {
-                    first = Some((lane, end));
-                }
+            if let Some(&(end, _)) = jobs.front()
+                && first.is_none_or(|(_, least)| end < least)
+            {
+                first = Some((lane, end));
             }
         }
         first
@@ -264,13 +264,13 @@ impl<'a> Engine<'a> {
             }
             self.buffers.queues.pop(queue);
             self.try_start(jobs, clock, job, now);
-            if jobs.tokens[queue as usize] > 0 {
-                if let Some(next) = self.buffers.queues.first(queue) {
-                    let candidates = &mut self.buffers.candidates;
-                    let next = Candidate::new(next, queue);
-                    let at = candidates.partition_point(|&other| other > next);
-                    candidates.insert(at, next);
-                }
+            if jobs.tokens[queue as usize] > 0
+                && let Some(next) = self.buffers.queues.first(queue)
+            {
+                let candidates = &mut self.buffers.candidates;
+                let next = Candidate::new(next, queue);
+                let at = candidates.partition_point(|&other| other > next);
+                candidates.insert(at, next);
             }
         }
     }

@@ -91,14 +91,15 @@ pub(super) fn flow(
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    if cells.saturating_mul(8) <= MEMORY && may_hold(costs) {
-        if let Some(outcome) = pass(schedule, costs, space, None) {
-            if listener.is_some() {
-                // The same once more, now that it is known to hold.
-                pass(schedule, costs, space, listener);
-            }
-            return Ok(outcome);
+    if cells.saturating_mul(8) <= MEMORY
+        && may_hold(costs)
+        && let Some(outcome) = pass(schedule, costs, space, None)
+    {
+        if listener.is_some() {
+            // The same once more, now that it is known to hold.
+            pass(schedule, costs, space, listener);
         }
+        return Ok(outcome);
     }
     greedy::whole(schedule, costs, Mode::Flow, space, listener)
 }

@@ -44,7 +44,8 @@ pub struct Sum {
 
 impl Sum {
     /// The name of chunk `chunk` where each of `ranks` ranks has `parts` parts of its own.
-    pub(crate) fn of_part(chunk: u32, parts: u32, ranks: u32) -> Self {
+    #[must_use]
+    pub fn of_part(chunk: u32, parts: u32, ranks: u32) -> Self {
         Self {
             ranks: vec![chunk / parts.max(1)],
             part: (parts > 1).then(|| chunk % parts),
