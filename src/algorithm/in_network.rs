@@ -11,11 +11,12 @@
 //! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
 //! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
 //! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
-//! all-reduce both. The ranks add nothing, n_γ = 0, but for their own block of a reduce-scatter,
-//! which does not travel. The time α_sw is a figure of the switch, and the form a definition: in
-//! the schedule a switch, one a tier in a row, forwards while it still receives. Other texts count
-//! one hop for some of these (K12). On one half-duplex port what goes up and what comes down take
-//! turns.
+//! all-reduce both. The ranks add nothing, but in a reduce-scatter each its own block, which does not
+//! travel. The time α_sw is a figure of the switch. The schedule is one message up and one down a
+//! rank; a switch forwards while it receives. Blocks of an all-gather or reduce-scatter over several
+//! tiers would share the links between switches, which the form, for a fat tree, does not price:
+//! there is no schedule for those. Other texts count one hop for some of these (K12). On one
+//! half-duplex port what goes up and what comes down take turns.
 
 use super::rounds::exchange_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
