@@ -121,6 +121,9 @@ pub enum Tie {
 }
 
 /// How two trees at once are laid out in rounds.
+///
+/// Closed forms on one port are those of the coloured layout; pipelines in the others take longer
+/// there, by up to a fifth where messages go as soon as they can, and are simulated only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Trees {
     /// Edge-coloured: nobody sends or receives twice in a round on one port.
