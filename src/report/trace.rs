@@ -261,15 +261,14 @@ impl Run {
 
     /// Bytes of each chunk: M divides, or whole elements are dealt out, the first parts one more.
     fn chunk_bytes(&self) -> Vec<f64> {
-        let Frame { parts, collective, .. } = self.schedule.frame();
-        let size = if collective == Collective::Barrier { 0.0 } else { self.setup.size.0 };
+        let frame = self.schedule.frame();
+        let size = if frame.collective == Collective::Barrier { 0.0 } else { self.setup.size.0 };
         let part = |chunk: u32| match self.setup.element {
             Some(each) => {
-                let (elements, parts) = ((size / each.0 as f64) as u64, u64::from(parts));
-                let more = u64::from(u64::from(chunk) % parts < elements % parts);
-                (elements / parts + more) as f64 * each.0 as f64
+                let range = frame.range(chunk, (size / each.0 as f64) as u64);
+                (range.end - range.start) as f64 * each.0 as f64
             }
-            None => size / f64::from(parts),
+            None => size / f64::from(frame.parts),
         };
         (0..self.schedule.chunks()).map(part).collect()
     }

@@ -1,5 +1,7 @@
 //! What a schedule is for, and its measures.
 
+use std::ops::Range;
+
 use crate::collective::Collective;
 
 /// How chunks are numbered.
@@ -82,6 +84,28 @@ impl Frame {
             Layout::Shared => self.parts,
             Layout::Owned => self.parts.saturating_mul(self.ranks),
         }
+    }
+
+    /// Where the elements of `chunk` lie in a buffer in which a vector has `elements`: the first
+    /// parts have one more than the others where they do not divide. Vectors of several ranks
+    /// ([`Layout::Owned`]) lie one after the other.
+    ///
+    /// ```
+    /// # use collcost::{Collective, schedule::Frame};
+    /// let frame = Frame::new(Collective::AllReduce, 4, 4, 6);
+    /// let ranges: Vec<_> = (0..4).map(|chunk| frame.range(chunk, 10)).collect();
+    /// assert_eq!(ranges, [0..3, 3..6, 6..8, 8..10]);
+    /// ```
+    #[must_use]
+    pub fn range(&self, chunk: u32, elements: u64) -> Range<u64> {
+        self.before(chunk.into(), elements)..self.before(u64::from(chunk) + 1, elements)
+    }
+
+    /// The elements of all chunks before `chunk`.
+    fn before(&self, chunk: u64, elements: u64) -> u64 {
+        let parts = u64::from(self.parts.max(1));
+        let (vector, part) = (chunk / parts, chunk % parts);
+        vector * elements + part * (elements / parts) + part.min(elements % parts)
     }
 
     /// The number that `chunk` has after ranks have moved on by `by`, for a schedule that turns:

@@ -49,8 +49,8 @@ pub(super) struct Costs {
 enum Sizes {
     /// Every part has as many bytes.
     Even { part: f64 },
-    /// The first `larger` parts have one element more than the others.
-    Elements { each: u64, larger: u64, bytes: f64, parts: u64 },
+    /// A vector has so many elements of so many bytes each.
+    Elements { elements: u64, bytes: f64 },
 }
 
 impl Costs {
@@ -208,19 +208,12 @@ impl Costs {
                 let chunks: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
                 chunks as f64 * part
             }
-            Sizes::Elements { .. } => runs
-                .iter()
-                .map(|run| self.before(run.start + run.len) - self.before(run.start))
-                .sum(),
+            Sizes::Elements { elements, bytes } => {
+                let chunks = runs.iter().flat_map(|run| run.chunks());
+                let ranges = chunks.map(|chunk| self.frame.range(chunk, elements));
+                ranges.map(|range| range.end - range.start).sum::<u64>() as f64 * bytes
+            }
         }
-    }
-
-    /// The bytes of all chunks before `chunk`, where elements are dealt out.
-    fn before(&self, chunk: u32) -> f64 {
-        let Sizes::Elements { each, larger, bytes, parts } = self.sizes else { return 0.0 };
-        let (whole, part) = (u64::from(chunk) / parts, u64::from(chunk) % parts);
-        let elements = whole * (each * parts + larger) + part * each + part.min(larger);
-        elements as f64 * bytes
     }
 
     /// The tier that joins two ranks, from the innermost.
@@ -323,7 +316,5 @@ fn sizes(frame: &Frame, setup: &Setup, empty: bool) -> Result<Sizes> {
             setup.size.0, element.0
         )));
     }
-    let elements = elements as u64;
-    let (each, larger) = (elements / parts, elements % parts);
-    Ok(Sizes::Elements { each, larger, bytes: element.0 as f64, parts })
+    Ok(Sizes::Elements { elements: elements as u64, bytes: element.0 as f64 })
 }
