@@ -90,7 +90,7 @@ pub enum Guarantee {
     /// The makespan is at most this, event by event or, where running ahead does harm, with a
     /// barrier after every round.
     UpperBound,
-    /// The ratio to the makespan tends to 1 as the vector grows.
+    /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
     Asymptotic,
 }
 
