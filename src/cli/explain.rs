@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
@@ -126,12 +126,7 @@ impl Args {
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {
-        let size = match collective {
-            Collective::Barrier => Bytes(0),
-            _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
-        };
-        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
-        query.size = counted(&query, size, self.size_is.as_ref())?;
-        Ok(query)
+        let flags = (&self.ranks, &self.machine, &self.params);
+        sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value, whole};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, whole};
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
@@ -85,13 +85,8 @@ impl Args {
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {
-        let size = match collective {
-            Collective::Barrier => Bytes(0),
-            _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
-        };
-        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
-        query.size = counted(&query, size, self.size_is.as_ref())?;
-        Ok(query)
+        let flags = (&self.ranks, &self.machine, &self.params);
+        sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)
     }
 }
 

@@ -377,6 +377,23 @@ pub(super) fn query(
     Query::new(machine, collective, size, Layout { ranks: n, ..layout }, params.params()?)
 }
 
+/// The same for the size that was typed, or `default` where none was, counted as --size-is says;
+/// a barrier has none.
+pub(super) fn sized_query(
+    collective: Collective,
+    (size, default): (Option<&String>, Bytes),
+    size_is: Option<&String>,
+    (ranks, machine, params): (&RankFlags, &MachineFlags, &ParamFlags),
+) -> Result<Query> {
+    let size = match collective {
+        Collective::Barrier => Bytes(0),
+        _ => value("--size", size)?.unwrap_or(default),
+    };
+    let mut query = query(collective, size, ranks, machine, params)?;
+    query.size = counted(&query, size, size_is)?;
+    Ok(query)
+}
+
 /// A query for every number of ranks that --n names.
 pub(super) fn queries(
     collective: Collective,

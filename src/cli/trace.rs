@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use super::Stop;
 use super::config::format as settled;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, sort_words, value, whole};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
@@ -118,12 +118,9 @@ impl Args {
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {
-        let size = match collective {
-            Collective::Barrier => Bytes(0),
-            _ => value("--size", self.size.as_ref())?.unwrap_or(SIZE),
-        };
-        let mut query = query(collective, size, &self.ranks, &self.machine, &self.params)?;
-        query.size = counted(&query, size, self.size_is.as_ref())?;
+        let flags = (&self.ranks, &self.machine, &self.params);
+        let mut query =
+            sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)?;
         if let Some(name) = &self.elements {
             let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
             query.element = Some(each);
