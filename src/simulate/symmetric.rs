@@ -52,23 +52,27 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
     let mut sends = Sends::default();
     jobs.reset(costs, 0);
     let mut engine = Engine::new(costs, buffers);
+    let mut found: Vec<Message> = Vec::new();
     let mut now = 0.0;
     for round in 0..costs.frame.rounds {
-        jobs.clear();
-        let mut only = 0.0;
+        found.clear();
         messages(schedule, costs, round, &mut sends, |message, _| {
             tally.add(round, 0, message.to, message.bytes);
-            only = costs.duration(&message) + costs.adding(&message);
-            let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
-            // What goes to another comes, from another, to rank 0.
-            let message = Message { to: 0, ..message };
-            jobs.open_needing(costs, message, needs);
-            jobs.close();
+            found.push(message);
         })?;
-        now += match jobs.jobs.len() {
-            0 => 0.0,
-            1 => only,
-            _ => engine.play(jobs, |_, _| 0.0),
+        now += match found.as_slice() {
+            [] => 0.0,
+            [only] => costs.duration(only) + costs.adding(only),
+            several => {
+                jobs.clear();
+                for message in several {
+                    let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
+                    // What goes to another comes, from another, to rank 0.
+                    jobs.open_needing(costs, Message { to: 0, ..*message }, needs);
+                    jobs.close();
+                }
+                engine.play(jobs, |_, _| 0.0)
+            }
         };
     }
     Ok(tally.turned(costs.frame.ranks, now))
