@@ -9,19 +9,29 @@
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
 mod choose;
+pub mod comms;
 mod communicator;
 mod constants;
+pub mod envs;
+mod machines;
 mod names;
+mod ranges;
+mod schedule;
 mod settings;
 mod table;
 mod version;
+mod why;
 
 pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
+pub use machines::{Place, names as machines};
 pub use names::{Algo, Function, Proto};
+pub use ranges::{Range, ranges};
+pub use schedule::logged_channels;
 pub use settings::Settings;
 pub use table::Table;
 pub use version::{Asked, Version};
+pub use why::{Out, why_not};
 
 /// A rate of 10^9 bytes a second in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
