@@ -7,6 +7,8 @@
 mod events;
 mod goal;
 mod msccl;
+pub mod nccl_comms;
+pub mod nccl_envs;
 mod order;
 
 use crate::error::{Error, Result};
