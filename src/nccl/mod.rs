@@ -8,18 +8,28 @@
 //! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
+mod bounds;
 mod choose;
 mod communicator;
 mod constants;
+mod machine;
 mod names;
+mod printed;
+mod range;
 mod settings;
+mod startup;
 mod table;
 mod version;
 
+pub use bounds::{Allowed, Behind, Bounds};
 pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
+pub use machine::{Capability, Processor, Told};
 pub use names::{Algo, Function, Proto};
+pub use printed::{Printed, Tenths};
+pub use range::Scheduled;
 pub use settings::Settings;
+pub use startup::Startup;
 pub use table::Table;
 pub use version::{Asked, Version};
 
