@@ -89,6 +89,14 @@ impl Bounds {
         Allowed { cells }
     }
 
+    /// How many channels the tuner allows where it surely takes this cell and they are known.
+    #[must_use]
+    pub fn channels(&self, call: &Call, algo: Algo, proto: Proto) -> Option<u32> {
+        let decisions = self.variants.iter().filter_map(|(fast, _)| fast.decide(call));
+        let mut same = decisions.filter(|d| (d.algo, d.proto) == (algo, proto) && d.channels > 0);
+        same.next().map(|d| d.channels)
+    }
+
     /// The least and the greatest time of a cell; none where it is not available.
     #[must_use]
     pub fn time(&self, call: &Call, algo: Algo, proto: Proto) -> Option<(f32, f32)> {

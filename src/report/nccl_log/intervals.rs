@@ -1,0 +1,41 @@
+//! What the tuner chooses by size, where a log has a table and no choices.
+
+use super::basis::Basis;
+use super::{IntervalView, pair};
+use crate::nccl::{Call, Function};
+use crate::quantity::Bytes;
+
+/// The sizes that are tried: 8 B to 8 GiB, each twice the one before.
+const POWERS: std::ops::RangeInclusive<u32> = 3..=33;
+
+/// Intervals of sizes with the same choice, by function; none where nothing is known to choose by.
+pub(super) fn intervals(basis: &Basis) -> Vec<IntervalView> {
+    let mut found: Vec<IntervalView> = Vec::new();
+    for function in Function::ALL {
+        for size in POWERS.map(|power| 1u64 << power) {
+            let call = Call { function, size: Bytes(size), pipelined: 1 };
+            let Some(choices) = chosen(basis, &call) else { return Vec::new() };
+            match found.last_mut() {
+                Some(last) if last.function == function.name() && last.choices == choices => {
+                    last.to_bytes = size;
+                }
+                _ => found.push(IntervalView {
+                    function: function.name(),
+                    from_bytes: size,
+                    to_bytes: size,
+                    choices,
+                }),
+            }
+        }
+    }
+    found
+}
+
+fn chosen(basis: &Basis, call: &Call) -> Option<Vec<String>> {
+    if let Some(computed) = &basis.computed {
+        let decision = computed.choosers[0].0.decide(call);
+        return Some(decision.into_iter().map(|d| pair(d.algo, d.proto)).collect());
+    }
+    let bounds = basis.bounds.as_ref()?;
+    Some(bounds.allowed(call).cells.into_iter().map(|(algo, proto)| pair(algo, proto)).collect())
+}
