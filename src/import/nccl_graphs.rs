@@ -55,7 +55,9 @@ impl Graphs {
     /// contradict themselves or each other; each with its line.
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let graphs = Parsed::read(text).and_then(|parsed| parsed.graphs());
-        graphs.map_err(|refused| refused.error(file, "write the file again with NCCL_GRAPH_DUMP_FILE"))
+        graphs.map_err(|refused| {
+            refused.error(file, "write the file again with NCCL_GRAPH_DUMP_FILE")
+        })
     }
 
     /// The communicator that starts with these graphs: `told` says what the file does not.
@@ -160,9 +162,8 @@ impl Parsed {
             let end = text.floor_char_boundary(end.min(text.len())).max(read);
             line += text[read..end].matches('\n').count();
             read = end;
-            let event = event.map_err(|e| {
-                Refused::at(here, format!("the text is no XML from here on: {e}"))
-            })?;
+            let event = event
+                .map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
             match &event {
                 Event::Start(start) => {
                     parsed.element(&open, &Element { start, line: here })?;
@@ -258,7 +259,11 @@ impl Parsed {
             channels: at.number("nchannels")?,
             intra: Gbps(at.rate("speedintra")?),
             inter: Gbps(at.rate("speedinter")?),
-            latency_inter: Micros(if at.has("latencyinter") { at.rate("latencyinter")? } else { 0.0 }),
+            latency_inter: Micros(if at.has("latencyinter") {
+                at.rate("latencyinter")?
+            } else {
+                0.0
+            }),
             type_intra: at.path("typeintra")?,
             type_inter: at.path("typeinter")?,
             cross_nic: at.number("crossnic")?,
@@ -386,7 +391,8 @@ impl Element<'_> {
 
     fn text(&self, name: &str) -> std::result::Result<String, Refused> {
         let refuse = |what: String| Refused::at(self.line, what);
-        let found = self.start.try_get_attribute(name).map_err(|e| refuse(format!("no XML: {e}")))?;
+        let found =
+            self.start.try_get_attribute(name).map_err(|e| refuse(format!("no XML: {e}")))?;
         let value = found.map(|attribute| attribute.value.into_owned());
         value.ok_or_else(|| refuse(format!("`{name}` is missing")))
     }

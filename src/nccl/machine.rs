@@ -53,7 +53,9 @@ impl FromStr for Capability {
         match number.parse() {
             Ok(cc @ 35..=999) => Ok(Self(cc)),
             _ => Err(Error::input(format!("`{text}` is no GPU whose compute capability is known"))
-                .mend("write the capability, such as cc90, or one of h100, b200, a100, l40s, v100")),
+                .mend(
+                    "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",
+                )),
         }
     }
 }

@@ -18,9 +18,10 @@ pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> i
         blocks.push(Block::Text(format!("Set: {}", set.collect::<Vec<_>>().join(" "))));
     }
     if !report.enabled.is_empty() {
-        let rows = report.enabled.iter().map(|e| {
-            vec![e.function.to_owned(), e.algorithms.join(" "), e.protocols.join(" ")]
-        });
+        let rows = report
+            .enabled
+            .iter()
+            .map(|e| vec![e.function.to_owned(), e.algorithms.join(" "), e.protocols.join(" ")]);
         blocks.push(Block::table(&["enabled", "algorithms", "protocols"], rows));
     }
     if let Some(table) = &report.table {
@@ -28,7 +29,7 @@ pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> i
     }
     if !report.choices.is_empty() {
         blocks.push(choices(&report.choices));
-        blocks.extend(reasons(&report.choices));
+        blocks.extend(reasons(&report.choices, report.communicator.ranks));
     }
     if !report.intervals.is_empty() {
         blocks.push(intervals(&report.intervals));
@@ -49,8 +50,9 @@ fn head(report: &NcclLog) -> String {
         (None, Some(rules)) => text += &format!("NCCL, by the rules of {rules}"),
         (None, None) => text += "NCCL",
     }
-    let CommView { ranks, nodes, compute_capability, processor, processor_vendor, channels, .. } =
-        report.communicator;
+    let CommView {
+        ranks, nodes, compute_capability, processor, processor_vendor, channels, ..
+    } = report.communicator;
     let count = |n: u32, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     if let Some(ranks) = ranks {
         text += &format!(", {}", count(ranks, "rank", "ranks"));
@@ -157,7 +159,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
 }
 
 /// A sentence for each choice that needs one; what many share stands once.
-fn reasons(choices: &[ChoiceView]) -> Vec<Block> {
+fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Vec<Block> {
     let mut lines: Vec<String> = Vec::new();
     for choice in choices.iter().filter(|c| c.verdict == "differs") {
         let why = choice.why.as_deref().unwrap_or("");
@@ -179,21 +181,25 @@ fn reasons(choices: &[ChoiceView]) -> Vec<Block> {
         });
     }
     for choice in choices {
-        if let (Some(time), Some(algbw), Some(size)) =
-            (choice.time_us, choice.algbw, choice.size_bytes)
-            && choice.busbw.is_none()
-            && size >= 1 << 20
-        {
-            lines.push(format!(
-                "line {}: the tuner expects {} in {}, {}",
-                choice.line,
-                Bytes(size),
-                Seconds(time * 1e-6),
-                Bandwidth(algbw)
-            ));
-        }
+        lines.extend(expected(choice, ranks));
     }
     lines.into_iter().map(|line| Block::Lines(vec![line])).collect()
+}
+
+/// What a large call's time says where nothing tells its function.
+fn expected(choice: &ChoiceView, ranks: Option<u32>) -> Option<String> {
+    let (time, algbw, size) = (choice.time_us?, choice.algbw?, choice.size_bytes?);
+    if choice.busbw.is_some() || size < 1 << 20 {
+        return None;
+    }
+    let (size, time) = (Bytes(size), Seconds(time * 1e-6));
+    let line = choice.line;
+    let mut text = format!("line {line}: the tuner expects {size} in {time}: {}", Bandwidth(algbw));
+    if let Some(n) = ranks.filter(|&n| n > 1).map(f64::from) {
+        let busbw = Bandwidth(algbw * 2.0 * (n - 1.0) / n);
+        text += &format!(", for an all-reduce over {n} ranks a busbw of {busbw}");
+    }
+    Some(text)
 }
 
 fn intervals(intervals: &[IntervalView]) -> Block {
@@ -210,27 +216,29 @@ fn intervals(intervals: &[IntervalView]) -> Block {
 }
 
 fn verdict(report: &NcclLog) -> String {
-    let cells = report.table.as_ref().map_or(0, |t| t.differences.len() as u64);
     let of = |verdict: &str| report.choices.iter().filter(|c| c.verdict == verdict).count();
     let mut parts = Vec::new();
-    if report.table.as_ref().is_some_and(|t| t.compared.is_some()) {
-        parts.push(format!("{cells} of the table's figures differ"));
+    if let Some((table, compared)) = report.table.as_ref().and_then(|t| Some((t, t.compared?))) {
+        parts.push(match table.differences.len() {
+            0 => format!("all {compared} figures of the table are as computed"),
+            n => format!("{n} of {compared} figures of the table are not as computed"),
+        });
     }
-    if !report.choices.is_empty() {
-        parts.push(format!(
-            "of {} choices {} agree, {} differ, {} are open, {} unchecked",
-            report.choices.len(),
-            of("agrees"),
-            of("differs"),
-            of("open"),
-            of("unchecked")
-        ));
+    let total = report.choices.len();
+    if total > 0 {
+        let counts = [
+            (of("agrees"), "as computed"),
+            (of("differs"), "not as computed"),
+            (of("open"), "left open by the printed digits"),
+            (of("unchecked"), "not checked"),
+        ];
+        let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+        let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+        parts.push(format!("of {total} choices {}", counts.join(", ")));
     }
-    match parts.is_empty() {
-        true => "Nothing to hold against the tuner".to_owned(),
-        false => {
-            let text = parts.join("; ");
-            text[..1].to_uppercase() + &text[1..]
-        }
+    if parts.is_empty() {
+        return "There is nothing to hold against the tuner".to_owned();
     }
+    let text = parts.join("; ");
+    text[..1].to_uppercase() + &text[1..]
 }

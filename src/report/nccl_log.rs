@@ -246,8 +246,9 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     let known = log.known(table, &asked.told)?;
     let basis = Basis::find(log, table, &known, asked)?;
     let mut notes = basis.notes.clone();
+    let choices = choices::choices(log, table, &basis);
     let table = table.map(|printed| {
-        let (compared, differences) = match &basis.computed {
+        let (compared, differences) = match basis.computed.first() {
             Some(computed) => {
                 let found = computed.differences(printed);
                 (Some(found.compared), found.views)
@@ -268,7 +269,6 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
             differences,
         }
     });
-    let choices = choices::choices(log, &basis);
     let intervals = if choices.is_empty() { intervals::intervals(&basis) } else { Vec::new() };
     let count = |verdict| choices.iter().filter(|c| c.verdict == verdict).count() as u64;
     let cells = table.as_ref().map_or(0, |t: &TableView| t.differences.len()) as u64;
@@ -342,9 +342,8 @@ fn enabled(log: &Log) -> Vec<EnabledView> {
     let rows = Function::ALL.iter().zip(&matrix.what);
     rows.map(|(function, row)| {
         let protocols = Proto::ALL.iter().zip(row).filter(|(_, on)| **on > 0);
-        let protocols = protocols.map(|(proto, &on)| {
-            format!("{}{}", proto.name(), if on == 2 { "?" } else { "" })
-        });
+        let protocols = protocols
+            .map(|(proto, &on)| format!("{}{}", proto.name(), if on == 2 { "?" } else { "" }));
         let algorithms = Algo::ALL.iter().zip(row.iter().skip(Proto::ALL.len()));
         EnabledView {
             function: function.name(),

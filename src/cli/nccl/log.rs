@@ -84,7 +84,7 @@ impl Args {
             table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),
             given: self.given()?,
         };
-        let text = source::text("nccl log", &self.file)?;
+        let text = source::log(&self.file)?;
         let log = Log::read(&text, &self.file)?;
         nccl_log(&log, &asked).map_err(|e| e.at(self.file.clone()))
     }

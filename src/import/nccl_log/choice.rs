@@ -16,7 +16,7 @@ use crate::nccl::{Algo, Function, Micros, Proto};
 use crate::quantity::Bytes;
 
 /// A line that says what was chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// Its line, from 1.
     pub line: usize,
@@ -30,6 +30,7 @@ pub struct Choice {
     pub proto: Proto,
     /// What else stands there.
     pub detail: Detail,
+    pub(super) printer: String,
 }
 
 /// What a choice line says beside algorithm and protocol.
@@ -49,17 +50,21 @@ impl Choice {
         gathers && matches!(self.detail, Detail::Channels(..))
     }
 
-    /// Whether the other line says the same of another call.
+    /// What lines of the same choice share.
     #[must_use]
-    pub fn repeats(&self, other: &Self) -> bool {
-        *self == Self { line: self.line, ..*other }
+    pub fn key(&self) -> (Option<Function>, Bytes, Algo, Proto, (u32, u32)) {
+        let detail = match self.detail {
+            Detail::Time(Micros(time)) => (time.to_bits(), u32::MAX),
+            Detail::Channels(first, last) => (first, last),
+        };
+        (self.function, self.bytes, self.algo, self.proto, detail)
     }
 }
 
 pub(super) const MARK: &str = " Bytes -> Algo ";
 
 /// Reads a message that has the mark.
-pub(super) fn read(message: &str, line: usize) -> Result<Choice, Refused> {
+pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, Refused> {
     let cut = || {
         Refused::at(line, "the line of a choice is cut off or damaged").mend(
             "such lines end with `time 76.686562`, or with `channel{Lo..Hi}={0..23}`; copy the \
@@ -78,9 +83,11 @@ pub(super) fn read(message: &str, line: usize) -> Result<Choice, Refused> {
         None => (None, before),
     };
     let size = size.trim();
-    let bytes = size.parse::<u64>().ok().or_else(|| whole(size)).ok_or_else(|| {
-        Refused::at(line, format!("`{size}` is no number of bytes"))
-    })?;
+    let bytes = size
+        .parse::<u64>()
+        .ok()
+        .or_else(|| whole(size))
+        .ok_or_else(|| Refused::at(line, format!("`{size}` is no number of bytes")))?;
     let words: Vec<&str> = after.split_whitespace().collect();
     let [algo, "proto", proto, rest @ ..] = words.as_slice() else { return Err(cut()) };
     let (algo, proto) = (algorithm(algo, line)?, protocol(proto, line)?);
@@ -104,7 +111,8 @@ pub(super) fn read(message: &str, line: usize) -> Result<Choice, Refused> {
         }
         _ => return Err(cut()),
     };
-    Ok(Choice { line, function, bytes: Bytes(bytes), algo, proto, detail })
+    let printer = printer.to_owned();
+    Ok(Choice { line, function, bytes: Bytes(bytes), algo, proto, detail, printer })
 }
 
 /// `4e9`, as people shorten sizes.
@@ -138,15 +146,15 @@ mod tests {
 
     #[test]
     fn all_forms() {
-        let old = read("4000000000 Bytes -> Algo 1 proto 2 time 375213.125", 7).unwrap();
+        let old = read("4000000000 Bytes -> Algo 1 proto 2 time 375213.125", "", 7).unwrap();
         assert_eq!((old.algo, old.proto, old.function), (Algo::Ring, Proto::Simple, None));
         assert_eq!(old.detail, Detail::Time(Micros(375_213.125)));
-        let short = read("4e9 Bytes -> Algo 1 proto 2 time 375213", 7).unwrap();
+        let short = read("4e9 Bytes -> Algo 1 proto 2 time 375213", "", 7).unwrap();
         assert_eq!(short.bytes, old.bytes);
-        let named = read("AllGather: 8 Bytes -> Algo 6 proto 2 time 17.6", 1).unwrap();
+        let named = read("AllGather: 8 Bytes -> Algo 6 proto 2 time 17.6", "", 1).unwrap();
         assert_eq!((named.algo, named.is_per_rank()), (Algo::Pat, false));
         let new = "AllGather: 8 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..15}";
-        let new = read(new, 1).unwrap();
+        let new = read(new, "", 1).unwrap();
         assert_eq!((new.algo, new.proto, new.is_per_rank()), (Algo::NvlsTree, Proto::Simple, true));
         assert_eq!(new.detail, Detail::Channels(0, 15));
     }
@@ -164,7 +172,7 @@ mod tests {
             "AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..",
             "AllReduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={3..0}",
         ] {
-            assert_eq!(read(text, 3).unwrap_err().line, Some(3), "{text}");
+            assert_eq!(read(text, "", 3).unwrap_err().line, Some(3), "{text}");
         }
     }
 }

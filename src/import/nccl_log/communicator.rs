@@ -83,7 +83,12 @@ impl Log {
     }
 
     /// What is told, unless the log has it otherwise.
-    fn told(&self, flag: &str, told: Option<u32>, found: Option<(u32, usize)>) -> Result<Option<u32>> {
+    fn told(
+        &self,
+        flag: &str,
+        told: Option<u32>,
+        found: Option<(u32, usize)>,
+    ) -> Result<Option<u32>> {
         match (told, found) {
             (Some(told), Some((found, line))) if told != found => {
                 let name = flag.trim_start_matches('-');
@@ -96,7 +101,7 @@ impl Log {
     }
 
     /// Lines between which a table's communicator stands: those of its printer's other tables.
-    fn window(&self, table: &Table) -> (usize, usize) {
+    pub(super) fn window(&self, table: &Table) -> (usize, usize) {
         let others = || self.tables.iter().filter(|other| other.printer == table.printer);
         let before = others().map(|t| t.line).filter(|&line| line < table.line).max();
         let behind = others().map(|t| t.line).filter(|&line| line > table.line).min();

@@ -195,9 +195,9 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
     };
     let number = |text: &str, name: &str| -> Result<u32, Refused> {
         let value = text.strip_prefix(name).ok_or_else(cut)?.trim();
-        value.parse().map_err(|_| {
-            Refused::at(line, format!("`{name}{value}` is no whole number from 0"))
-        })
+        value
+            .parse()
+            .map_err(|_| Refused::at(line, format!("`{name}{value}` is no whole number from 0")))
     };
     let pair = |text: &str| -> Result<(String, String), Refused> {
         let (_, values) = text.split_once(' ').ok_or_else(cut)?;

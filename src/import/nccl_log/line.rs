@@ -47,9 +47,15 @@ mod tests {
     fn prefixes() {
         for (text, who) in [
             ("node0:1000:1001 [0] NCCL INFO x y", "node0:1000[0]"),
-            ("[0] h100clust-worker-1:497888:497958 [0] NCCL INFO x y", "h100clust-worker-1:497888[0]"),
+            (
+                "[0] h100clust-worker-1:497888:497958 [0] NCCL INFO x y",
+                "h100clust-worker-1:497888[0]",
+            ),
             ("[1,0]<stdout>:n:12:13 [7] NCCL INFO x y", "n:12[7]"),
-            ("2025-01-02T03:04:05.678 n122-230-208:1214:1263 [0] NCCL INFO x y", "n122-230-208:1214[0]"),
+            (
+                "2025-01-02T03:04:05.678 n122-230-208:1214:1263 [0] NCCL INFO x y",
+                "n122-230-208:1214[0]",
+            ),
             ("[2025-01-02 03:04:05] n:1:2 [3] NCCL INFO x y", "n:1[3]"),
             ("NCCL INFO x y", ""),
             ("x y", ""),

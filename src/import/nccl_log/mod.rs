@@ -79,9 +79,9 @@ impl Log {
         let read = reader.lines(text).and_then(|()| reader.finish(file));
         let log = read.map_err(|refused| refused.error(file, "copy the log again, whole"))?;
         if log.read == 0 {
-            return Err(Error::input("the file holds no line of NCCL's tuner").at(file).mend(
-                "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV",
-            ));
+            return Err(Error::input("the file holds no line of NCCL's tuner")
+                .at(file)
+                .mend("run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV"));
         }
         Ok(log)
     }
@@ -117,6 +117,20 @@ impl Log {
                 })
             }
         }
+    }
+
+    /// The choices that go with a table: all, or where there are several tables, those that its
+    /// printer made before the next.
+    pub fn choices_of<'a>(&'a self, table: Option<&Table>) -> impl Iterator<Item = &'a Choice> {
+        let window = table.filter(|_| self.tables.len() > 1).map(|table| {
+            let (_, behind) = self.window(table);
+            (table.printer.clone(), table.line..behind)
+        });
+        self.choices.iter().filter(move |choice| {
+            window.as_ref().is_none_or(|(printer, lines)| {
+                choice.printer == *printer && lines.contains(&choice.line)
+            })
+        })
     }
 
     /// The version that announced itself.
@@ -187,7 +201,7 @@ impl Reader {
             let found = self.matrix(message, line)?
                 || self.tables.take(message, &printer, line)?
                 || self.searches.take(message, &printer, line)?
-                || self.choice(message, line)?
+                || self.choice(message, &printer, line)?
                 || self.fact(message.trim(), &printer, line);
             self.log.read += usize::from(found);
         }
@@ -206,11 +220,11 @@ impl Reader {
         Ok(log)
     }
 
-    fn choice(&mut self, message: &str, line: usize) -> Read<bool> {
+    fn choice(&mut self, message: &str, printer: &str, line: usize) -> Read<bool> {
         if !message.contains(choice::MARK) {
             return Ok(false);
         }
-        self.log.choices.push(choice::read(message, line)?);
+        self.log.choices.push(choice::read(message, printer, line)?);
         Ok(true)
     }
 
@@ -259,7 +273,11 @@ impl Reader {
             let Some(ranks) = ranks else { return false };
             let nodes = line::number_after(message, "nNodes");
             let local = line::number_after(message, "localRanks");
-            log.communicators.push(At { line, what: Ranks { ranks, nodes, local }, printer: printer() });
+            log.communicators.push(At {
+                line,
+                what: Ranks { ranks, nodes, local },
+                printer: printer(),
+            });
         } else if let Some(rest) = message.strip_prefix("Channel ") {
             // `Channel 00/0 : 0[0] -> 1[1]` is a connection, and its second number is another.
             let Some((numbers, ring)) = rest.split_once(" : ") else { return false };

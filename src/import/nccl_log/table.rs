@@ -189,7 +189,8 @@ impl Tables {
 
     fn head(&mut self, rest: &str, printer: &str, line: usize) -> Result<(), Refused> {
         let cells = cells(rest, line)?;
-        let algos: Vec<Algo> = cells.iter().map(|name| algo(name, line)).collect::<Result<_, _>>()?;
+        let algos: Vec<Algo> =
+            cells.iter().map(|name| algo(name, line)).collect::<Result<_, _>>()?;
         if algos.first() == Some(&Algo::Tree) {
             self.close(printer)?;
             self.open.push(Table::begin(line, printer, Layout::Blocks));

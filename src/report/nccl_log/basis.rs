@@ -1,7 +1,7 @@
 //! What a log is held against: version, communicator and settings, told, read or found by trying.
 
-use super::{Asked, CellDifference, CommView, Given, parsed, too_old};
-use crate::error::Result;
+use super::{Asked, CellDifference, CommView, Given, choices, parsed, too_old};
+use crate::error::{Error, Result};
 use crate::import::nccl_log::{Detail, Known, Layout, Log, Table};
 use crate::nccl::{
     self, Algo, Arch, Behind, Bounds, Capability, Chooser, Communicator, Element, Function,
@@ -14,8 +14,9 @@ pub(super) struct Basis {
     pub version: Option<String>,
     /// Whose rules answer.
     pub rules: Option<Version>,
-    /// What the tuner computes, where the communicator is known.
-    pub computed: Option<Computed>,
+    /// What the tuner computes, where the communicator is known; several where all of them give
+    /// the log's table, and its choices.
+    pub computed: Vec<Computed>,
     /// What the printed table allows, where it is not.
     pub bounds: Option<Bounds>,
     pub behind: Behind,
@@ -57,7 +58,7 @@ impl Basis {
         let mut basis = Self {
             version: None,
             rules: None,
-            computed: None,
+            computed: Vec::new(),
             bounds: None,
             behind: known.behind(),
             notes: Vec::new(),
@@ -66,22 +67,22 @@ impl Basis {
         let settings = log.settings()?;
         let tried = Tried { versions: &versions, settings: &settings, table, known, asked };
         basis.notes.extend(tried.notes());
-        let best = tried.best()?;
+        let best = choices::nearest(log, table, tried.best()?);
         if let Some(computed) = best.first() {
             basis.rules = Some(computed.version);
             basis.notes.extend(tried.found(&best));
         } else if let [only] = versions.as_slice() {
             basis.rules = Some(*only);
         } else if table.is_some() {
-            basis.rules = versions.last().copied();
+            basis.rules = versions.first().copied();
             basis.notes.push(format!(
                 "the log names no version: the rules of {} are taken; say --nccl",
-                versions.last().map_or("", |v| v.id())
+                versions.first().map_or("", |v| v.id())
             ));
         }
-        basis.computed = best.into_iter().next();
-        if let (None, Some(rules), Some(table)) = (&basis.computed, basis.rules, table) {
-            basis.guess_channels(log);
+        basis.computed = best;
+        if let (true, Some(rules), Some(table)) = (basis.computed.is_empty(), basis.rules, table) {
+            basis.guess_channels(log, table);
             let behind = basis.behind;
             basis.bounds = Some(Bounds::new(
                 rules,
@@ -96,25 +97,27 @@ impl Basis {
                     .to_owned(),
             );
         }
-        if let Some(computed) = &basis.computed {
+        if let Some(computed) = basis.computed.first() {
             let Communicator { ranks, nodes, min_cc, channels, nvls_channels, .. } = computed.comm;
             basis.behind = Behind {
                 ranks: Some(ranks),
                 nodes: Some(nodes),
-                min_cc: Some(min_cc),
-                channels: Some(channels),
-                nvls_channels: Some(nvls_channels),
+                min_cc: agreed(&basis.computed, |c| c.min_cc).then_some(min_cc),
+                channels: agreed(&basis.computed, |c| c.channels).then_some(channels),
+                nvls_channels: agreed(&basis.computed, |c| c.nvls_channels)
+                    .then_some(nvls_channels),
             };
         }
         Ok(basis)
     }
 
     /// Where nothing tells the channels, large calls show them.
-    fn guess_channels(&mut self, log: &Log) {
-        let shown = log.choices.iter().filter_map(|choice| match (choice.algo, choice.detail) {
-            (Algo::Ring | Algo::Tree, Detail::Channels(0, last)) => last.checked_add(1),
-            _ => None,
-        });
+    fn guess_channels(&mut self, log: &Log, table: &Table) {
+        let shown =
+            log.choices_of(Some(table)).filter_map(|choice| match (choice.algo, choice.detail) {
+                (Algo::Ring | Algo::Tree, Detail::Channels(0, last)) => last.checked_add(1),
+                _ => None,
+            });
         if let (None, Some(channels)) = (self.behind.channels, shown.max()) {
             self.behind.channels = Some(channels);
             self.notes.push(format!("channels are taken as {channels}, the most of any choice"));
@@ -151,30 +154,46 @@ impl Basis {
         }
         if let Some(named) = named {
             let (major, minor, patch) = named.asked;
+            if let Some(table) = table.filter(|t| minor >= 23 && !t.algos.contains(&Algo::Pat)) {
+                let what = format!("the table ends before PAT, which NCCL 2.{minor} has");
+                return Err(Error::input(what)
+                    .at(format!("{}:{}", log.file, table.line))
+                    .mend("copy the whole table, or say the version that wrote it with --nccl"));
+            }
             self.version = Some(format!("{major}.{minor}.{patch}"));
             self.notes.extend(named.note());
             return Ok(Some(vec![named.rules]));
         }
         let new = table.is_some_and(|t| t.algos.contains(&Algo::Pat));
         let fits = |v: &Version| table.is_none() || v.is_new() == new;
-        let versions: Vec<Version> = Version::ALL.into_iter().filter(fits).collect();
+        // Of versions that give the same, the newest.
+        let versions: Vec<Version> = Version::ALL.into_iter().rev().filter(fits).collect();
         Ok((table.is_some() || asked.given.is_some()).then_some(versions))
     }
 
     /// The communicator as far as it is known.
     pub(super) fn view(&self, known: &Known<'_>) -> CommView {
-        let comm = self.computed.as_ref().map(|computed| &computed.comm);
-        let processor = known.processor;
+        let processor = match self.computed.first().map(|computed| &computed.comm) {
+            Some(comm) if agreed(&self.computed, |c| (c.arch, c.vendor)) => {
+                Some(Processor { arch: comm.arch, vendor: comm.vendor })
+            }
+            _ => known.processor,
+        };
         CommView {
             ranks: self.behind.ranks,
             nodes: self.behind.nodes,
             compute_capability: self.behind.min_cc,
-            processor: comm.map(|c| c.arch).or(processor.map(|p| p.arch)).map(Arch::name),
-            processor_vendor: comm.map(|c| c.vendor).or(processor.map(|p| p.vendor)).map(Vendor::name),
+            processor: processor.map(|p| p.arch.name()),
+            processor_vendor: processor.map(|p| p.vendor.name()),
             channels: self.behind.channels,
             nvls_channels: self.behind.nvls_channels.filter(|&n| n > 0),
         }
     }
+}
+
+/// Whether a figure is the same in every case.
+fn agreed<T: PartialEq>(cases: &[Computed], of: impl Fn(&Communicator) -> T) -> bool {
+    cases.iter().all(|case| of(&case.comm) == of(&cases[0].comm))
 }
 
 /// Everything that may have been the case.
@@ -228,12 +247,8 @@ impl Tried<'_> {
                 let comm = match graphs {
                     Some(graphs) => {
                         let Behind { ranks, nodes, .. } = self.known.behind();
-                        let told = nccl::Told {
-                            ranks,
-                            nodes,
-                            gpu: Some(gpu),
-                            processor: Some(processor),
-                        };
+                        let told =
+                            nccl::Told { ranks, nodes, gpu: Some(gpu), processor: Some(processor) };
                         Some(graphs.communicator(&told, version)?)
                     }
                     None => self.known.communicator(version, gpu, processor)?,
@@ -267,25 +282,29 @@ impl Tried<'_> {
                     names.push(name);
                 }
             }
-            names.join(", ")
+            let several = names.len() > 1;
+            let names = names.join(" or ");
+            match (best[0].differences(table).views.is_empty(), several) {
+                (true, false) => format!("{names} gives this table"),
+                (true, true) => format!("this table may be of {names}"),
+                (false, _) => format!("{names} comes nearest to this table"),
+            }
         };
-        let exact = best[0].differences(table).views.is_empty();
-        let gives = if exact { "gives this table" } else { "comes nearest to this table" };
         if self.versions.len() > 1 {
-            let ids = names(&|c| c.version.id().to_owned());
-            notes.push(format!("the log names no version; {ids} {gives}"));
+            let found = names(&|c| c.version.id().to_owned());
+            notes.push(format!("the log names no version; {found}"));
         }
         let whole = matches!(self.asked.given, Some(Given::Whole(..)));
         if self.known.gpu.is_none() && !whole {
-            let caps = names(&|c| c.comm.min_cc.to_string());
-            notes.push(format!("the log does not tell the GPUs; compute capability {caps} {gives}"));
+            let found = names(&|c| format!("cc{}", c.comm.min_cc));
+            notes.push(format!("the log does not tell the GPUs; {found}"));
         }
         if self.known.processor.is_none() && !whole && best[0].comm.nodes > 1 {
-            let cpus = names(&|c| match c.comm.vendor {
+            let found = names(&|c| match c.comm.vendor {
                 Vendor::Other => c.comm.arch.name().to_owned(),
                 vendor => vendor.name().to_owned(),
             });
-            notes.push(format!("the log does not tell the processors; {cpus} {gives}"));
+            notes.push(format!("the log does not tell the processors; {found}"));
         }
         notes
     }

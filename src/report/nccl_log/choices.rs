@@ -1,8 +1,10 @@
 //! Choices of a log against those of the tuner, or against what a printed table allows.
 
+use std::collections::HashMap;
+
 use super::basis::{Basis, Computed};
 use super::{ChoiceView, pair};
-use crate::import::nccl_log::{Choice, Detail, Log};
+use crate::import::nccl_log::{Choice, Detail, Log, Table};
 use crate::nccl::{Algo, Bounds, Call, Decision, Function, Micros, Proto, Scheduled};
 use crate::quantity::Bytes;
 
@@ -10,15 +12,36 @@ use crate::quantity::Bytes;
 const FOR_WANT: f32 = 3.6e9;
 
 /// Every choice, those that say the same as one.
-pub(super) fn choices(log: &Log, basis: &Basis) -> Vec<ChoiceView> {
+pub(super) fn choices(log: &Log, table: Option<&Table>, basis: &Basis) -> Vec<ChoiceView> {
     let mut groups: Vec<(&Choice, u64)> = Vec::new();
-    for choice in &log.choices {
-        match groups.iter_mut().find(|(first, _)| first.repeats(choice)) {
+    let mut places = HashMap::new();
+    for choice in log.choices_of(table) {
+        let place = *places.entry(choice.key()).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((_, lines)) => *lines += 1,
             None => groups.push((choice, 1)),
         }
     }
     groups.into_iter().map(|(choice, lines)| view(choice, lines, basis)).collect()
+}
+
+/// Of cases that are equally likely otherwise, those that the log's choices fit best.
+pub(super) fn nearest(log: &Log, table: Option<&Table>, cases: Vec<Computed>) -> Vec<Computed> {
+    if cases.len() < 2 {
+        return cases;
+    }
+    let choices: Vec<&Choice> = log.choices_of(table).collect();
+    let faults = |case: &Computed| {
+        let differs = |choice: &&&Choice| {
+            let ranks = if choice.is_per_rank() { u64::from(case.comm.ranks) } else { 1 };
+            let size = Bytes(choice.bytes.0.saturating_mul(ranks));
+            against_tuner(choice, size, case).verdict == "differs"
+        };
+        choices.iter().filter(differs).count()
+    };
+    let counted: Vec<(usize, Computed)> = cases.into_iter().map(|c| (faults(&c), c)).collect();
+    let least = counted.iter().map(|(faults, _)| *faults).min();
+    counted.into_iter().filter(|(f, _)| Some(*f) == least).map(|(_, case)| case).collect()
 }
 
 /// What a comparison came to.
@@ -46,7 +69,7 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
         (true, None) => None,
         (false, _) => Some(choice.bytes.0),
     };
-    let found = match (&basis.computed, &basis.bounds, size) {
+    let found = match (basis.computed.first(), &basis.bounds, size) {
         (Some(computed), _, Some(size)) => against_tuner(choice, Bytes(size), computed),
         (None, Some(bounds), Some(size)) => against_table(choice, Bytes(size), bounds, basis),
         (None, None, _) => unchecked(choice).because("there is nothing to hold it against"),
@@ -141,7 +164,9 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
     if !equal.is_empty() {
         let verdict = Verdict::new("agrees", equal, vec![pair(taken.0, taken.1)]);
         return match types {
-            Some(types) => verdict.because(format!("as for {types}; the log does not tell the type")),
+            Some(types) => {
+                verdict.because(format!("as for {types}; the log does not tell the type"))
+            }
             None => verdict,
         };
     }

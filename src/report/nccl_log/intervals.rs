@@ -32,9 +32,12 @@ pub(super) fn intervals(basis: &Basis) -> Vec<IntervalView> {
 }
 
 fn chosen(basis: &Basis, call: &Call) -> Option<Vec<String>> {
-    if let Some(computed) = &basis.computed {
-        let decision = computed.choosers[0].0.decide(call);
-        return Some(decision.into_iter().map(|d| pair(d.algo, d.proto)).collect());
+    if !basis.computed.is_empty() {
+        let decisions = basis.computed.iter().filter_map(|c| c.choosers[0].0.decide(call));
+        let mut cells: Vec<_> = decisions.map(|d| (d.algo, d.proto)).collect();
+        cells.sort_unstable();
+        cells.dedup();
+        return Some(cells.into_iter().map(|(algo, proto)| pair(algo, proto)).collect());
     }
     let bounds = basis.bounds.as_ref()?;
     Some(bounds.allowed(call).cells.into_iter().map(|(algo, proto)| pair(algo, proto)).collect())
