@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use csv::StringRecord;
 
 use crate::error::{Error, Result};
-use crate::import::nccl_comms::Named;
+use crate::nccl::comms::Named;
 use crate::nccl::{self, Asked, Call, Chooser, Communicator, Function, Settings, Table, Version};
 use crate::quantity::Bytes;
 

@@ -7,8 +7,6 @@
 mod events;
 mod goal;
 mod msccl;
-pub mod nccl_comms;
-pub mod nccl_envs;
 pub mod nccl_graphs;
 pub mod nccl_log;
 mod order;

@@ -2,7 +2,7 @@
 
 use super::{
     Algo, Arch, Call, Chooser, Communicator, Function, Graph, Printed, Proto, Reduction, Settings,
-    Table, Vendor, Version,
+    Table, Vendor, Version, logged_channels,
 };
 use crate::error::Result;
 
@@ -27,7 +27,17 @@ pub struct Behind {
 /// size on. Where nodes, channels or GPUs are unknown, every answer is tried.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    variants: Vec<(Chooser, Chooser)>,
+    version: Version,
+    variants: Vec<Variant>,
+}
+
+/// What may have been behind the table, and its extremes.
+#[derive(Debug, Clone)]
+struct Variant {
+    comm: Communicator,
+    ranks_known: bool,
+    fast: Chooser,
+    slow: Chooser,
 }
 
 /// What a printed table allows for a call.
@@ -69,17 +79,19 @@ impl Bounds {
                     let table = table.clone().with_cells(&cell, &threads, fast);
                     Chooser::new(&comm, version, &table, Reduction::default())
                 };
-                variants.push((side(true), side(false)));
+                let (fast, slow) = (side(true), side(false));
+                let ranks_known = behind.ranks.is_some();
+                variants.push(Variant { comm, ranks_known, fast, slow });
             }
         }
-        Ok(Self { variants })
+        Ok(Self { version, variants })
     }
 
     /// What may be chosen for a call.
     #[must_use]
     pub fn allowed(&self, call: &Call) -> Allowed {
         let mut cells = Vec::new();
-        for (fast, slow) in &self.variants {
+        for Variant { fast, slow, .. } in &self.variants {
             let limit = slow.ranked(call).first().map_or(f32::INFINITY, |(_, _, time)| time.0);
             let near = fast.ranked(call).into_iter().filter(|(_, _, time)| time.0 <= limit);
             cells.extend(near.map(|(algo, proto, _)| (algo, proto)));
@@ -89,12 +101,16 @@ impl Bounds {
         Allowed { cells }
     }
 
-    /// How many channels the tuner allows where it surely takes this cell and they are known.
+    /// On how many channels a call runs where the tuner surely takes this cell; none where ranks
+    /// or channels are unknown.
     #[must_use]
     pub fn channels(&self, call: &Call, algo: Algo, proto: Proto) -> Option<u32> {
-        let decisions = self.variants.iter().filter_map(|(fast, _)| fast.decide(call));
-        let mut same = decisions.filter(|d| (d.algo, d.proto) == (algo, proto) && d.channels > 0);
-        same.next().map(|d| d.channels)
+        let decided = self.variants.iter().filter(|v| v.ranks_known).filter_map(|variant| {
+            let decision = variant.fast.decide(call)?;
+            let same = (decision.algo, decision.proto) == (algo, proto) && decision.channels > 0;
+            same.then(|| logged_channels(&variant.comm, self.version, call, &decision))
+        });
+        decided.reduce(u32::max)
     }
 
     /// The least and the greatest time of a cell; none where it is not available.
@@ -104,7 +120,7 @@ impl Bounds {
             let ranked = chooser.ranked(call);
             ranked.into_iter().find(|&(a, p, _)| (a, p) == (algo, proto)).map(|(_, _, t)| t.0)
         };
-        let times = self.variants.iter().filter_map(|(fast, slow)| Some((of(fast)?, of(slow)?)));
+        let times = self.variants.iter().filter_map(|v| Some((of(&v.fast)?, of(&v.slow)?)));
         times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }

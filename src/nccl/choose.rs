@@ -4,7 +4,7 @@ use super::communicator::{Arch, Communicator};
 use super::constants::{self, TREE_FACTORS};
 use super::table::Table;
 use super::{Algo, Function, Micros, Proto, Version};
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, Ratio};
 
 /// What is asked of the tuner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +208,33 @@ impl Chooser {
         Some(Decision { algo, proto, channels, threads, time: Some(Micros(time)) })
     }
 
+    /// Whether a cell takes part in the choice.
+    #[must_use]
+    pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        if let Some(alone) = self.alone {
+            return (algo, proto) == (alone.algo, alone.proto);
+        }
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
+        lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
+    }
+
+    /// From which size on the ring's latency in Simple is longer for a large all-reduce.
+    pub(super) fn plateau(&self) -> u64 {
+        self.plateau
+    }
+
+    /// What trees and their like reach of their bandwidth at a size; 1 for others.
+    #[must_use]
+    pub fn factor(&self, algo: Algo, proto: Proto, size: Bytes) -> Ratio {
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
+        lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.row(size.0)[i])))
+    }
+
+    fn row(&self, size: u64) -> &'static Lanes {
+        let class = (size / 64).checked_ilog2();
+        &self.factors[class.map_or(self.smallest, |k| k.min(24) as usize + 1)]
+    }
+
     /// Every available cell with its time, the fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
@@ -247,8 +274,7 @@ impl Chooser {
     fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
         let size = call.size.0;
         let prepared = &self.functions[call.function as usize];
-        let class = (size / 64).checked_ilog2();
-        let factors = &self.factors[class.map_or(self.smallest, |k| k.min(24) as usize + 1)];
+        let factors = self.row(size);
         let mut latency = prepared.latency;
         if size >= self.plateau {
             latency[RING + 2] = prepared.plateau;

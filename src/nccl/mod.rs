@@ -10,28 +10,36 @@
 
 mod bounds;
 mod choose;
+pub mod comms;
 mod communicator;
 mod constants;
+pub mod envs;
 mod machine;
+mod machines;
 mod names;
 mod printed;
-mod range;
+mod ranges;
+mod schedule;
 mod settings;
 mod startup;
 mod table;
 mod version;
+mod why;
 
 pub use bounds::{Allowed, Behind, Bounds};
 pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
 pub use machine::{Capability, Processor, Told};
+pub use machines::{Place, names as machines};
 pub use names::{Algo, Function, Proto};
 pub use printed::{Printed, Tenths};
-pub use range::Scheduled;
+pub use ranges::{Range, ranges};
+pub use schedule::logged_channels;
 pub use settings::Settings;
 pub use startup::Startup;
 pub use table::Table;
 pub use version::{Asked, Version};
+pub use why::{Out, why_not};
 
 /// A rate of 10^9 bytes a second in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]

@@ -65,6 +65,21 @@ impl Table {
         })
     }
 
+    /// Whether a version has the algorithm for the function in that protocol.
+    pub(super) fn has_code(version: Version, function: Function, algo: Algo, proto: Proto) -> bool {
+        has_code(version, function, algo) && (proto == Proto::Simple || has_protocols(algo))
+    }
+
+    /// Whether LL128 would be safe on an algorithm's paths, whatever the GPUs.
+    pub(super) fn trusts_paths(
+        comm: &Communicator,
+        version: Version,
+        settings: &Settings,
+        algo: Algo,
+    ) -> bool {
+        Tuner::new(comm, version, settings).trusts_paths(algo)
+    }
+
     /// What a call costs before its first byte.
     #[must_use]
     pub fn latency(&self, function: Function, algo: Algo, proto: Proto) -> Micros {
@@ -110,6 +125,25 @@ fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
         }
     }
     thresholds
+}
+
+/// Whether a version implements the function by the algorithm.
+fn has_code(version: Version, function: Function, algo: Algo) -> bool {
+    match function {
+        Function::Broadcast | Function::Reduce => algo == Algo::Ring,
+        Function::AllGather | Function::ReduceScatter => match algo {
+            Algo::Ring => true,
+            Algo::Nvls | Algo::CollNetDirect => version >= Version::V2_21,
+            Algo::Pat => version.is_new(),
+            _ => false,
+        },
+        Function::AllReduce => algo != Algo::Pat,
+    }
+}
+
+/// Whether an algorithm runs in other protocols than Simple.
+fn has_protocols(algo: Algo) -> bool {
+    matches!(algo, Algo::Tree | Algo::Ring)
 }
 
 /// A communicator with everything that does not depend on the cell.
@@ -186,28 +220,18 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Whether NCCL has the algorithm for the function.
+    /// Whether the cell is computed at all.
     fn has(&self, function: Function, algo: Algo) -> bool {
-        let by_function = match function {
-            Function::Broadcast | Function::Reduce => algo == Algo::Ring,
-            Function::AllGather | Function::ReduceScatter => match algo {
-                Algo::Ring => true,
-                Algo::Nvls | Algo::CollNetDirect => self.version >= Version::V2_21,
-                Algo::Pat => self.has_pat(),
-                _ => false,
-            },
-            Function::AllReduce => algo != Algo::Pat,
-        };
         let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
         let too_few = self.version >= Version::V2_30 && self.comm.nvls_graph.channels < 2;
-        by_function && !(nvls && too_few)
+        has_code(self.version, function, algo)
+            && !(nvls && too_few)
+            && (algo != Algo::Pat || self.has_pat())
     }
 
     fn has_pat(&self) -> bool {
         let one_rank_a_node = self.comm.nodes == self.comm.ranks;
-        self.version.is_new()
-            && self.comm.min_cc >= 60
-            && self.settings.pat().unwrap_or(one_rank_a_node)
+        self.comm.min_cc >= 60 && self.settings.pat().unwrap_or(one_rank_a_node)
     }
 
     /// What one channel carries.
@@ -485,13 +509,20 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Whether LL128 is safe and worth it on an algorithm's links.
+    /// Whether LL128 is safe on an algorithm's links and GPUs.
     fn trusts(&self, algo: Algo) -> bool {
         let Communicator { min_cc, max_cc, .. } = *self.comm;
+        let alike = min_cc == max_cc || (self.version >= Version::V2_30 && min_cc >= 90);
+        let known =
+            if self.version.is_new() { min_cc >= 70 } else { matches!(min_cc, 70 | 80 | 90) };
+        alike && known && self.trusts_paths(algo)
+    }
+
+    fn trusts_paths(&self, algo: Algo) -> bool {
         let graph = self.comm.graph(algo);
         let within =
             |path: PathType, limit: PathType| path.rank(self.version) <= limit.rank(self.version);
-        let hopper = min_cc >= 90;
+        let hopper = self.comm.min_cc >= 90;
         let far = match self.version {
             Version::V2_18 | Version::V2_21 if hopper => PathType::Pxn,
             Version::V2_27 if hopper && self.settings.ll128_over_c2c() => PathType::P2c,
@@ -499,9 +530,6 @@ impl<'a> Tuner<'a> {
             Version::V2_30 if hopper && self.settings.ll128_over_c2c() => PathType::Pxn,
             _ => PathType::Pxb,
         };
-        let alike = min_cc == max_cc || (self.version >= Version::V2_30 && hopper);
-        let known =
-            if self.version.is_new() { min_cc >= 70 } else { matches!(min_cc, 70 | 80 | 90) };
-        within(graph.type_intra, PathType::Nvb) && within(graph.type_inter, far) && alike && known
+        within(graph.type_intra, PathType::Nvb) && within(graph.type_inter, far)
     }
 }

@@ -227,9 +227,10 @@ pub struct ChoiceView {
 pub struct IntervalView {
     /// The function.
     pub function: &'static str,
-    /// The least power of two, in bytes of the largest buffer.
+    /// The least size, in bytes of the largest buffer; a power of two where several communicators
+    /// may be behind the table.
     pub from_bytes: u64,
-    /// The greatest.
+    /// The greatest, likewise.
     pub to_bytes: u64,
     /// What is chosen, as `Ring/LL`; several where the printed table leaves it open; none where
     /// nothing is available, and the call fails.

@@ -9,7 +9,7 @@ use super::source;
 use collcost::error::{Error, Result};
 use collcost::import::nccl_graphs::Graphs;
 use collcost::import::nccl_log::Log;
-use collcost::nccl::{Asked as Nccl, Capability, Processor, Told};
+use collcost::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
 use collcost::render;
 use collcost::report::nccl_log::{Asked, Given, NcclLog, nccl_log};
 
@@ -45,8 +45,8 @@ pub(super) struct Args {
     /// Graphs that NCCL_GRAPH_DUMP_FILE wrote, in place of the log's
     #[arg(long, value_name = "FILE", conflicts_with = "comm")]
     graph: Option<String>,
-    /// A communicator of --comms, in place of what the log tells
-    #[arg(long, value_name = "ID", requires = "comms")]
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, in place of what the log tells
+    #[arg(long, value_name = "ID")]
     comm: Option<String>,
     /// Communicators, a line each
     #[arg(long, value_name = "FILE", requires = "comm")]
@@ -94,7 +94,12 @@ impl Args {
             let graphs = Graphs::read(&source::text("--graph", file)?, file)?;
             return Ok(Some(Given::Graphs(file.clone(), graphs)));
         }
-        let (Some(id), Some(file)) = (&self.comm, &self.comms) else { return Ok(None) };
+        let Some(id) = &self.comm else { return Ok(None) };
+        let Some(file) = &self.comms else {
+            let comm = Place::named(id).and_then(|place| place.communicator());
+            let comm = comm.map_err(|e| e.at(format!("--comm {id}")))?;
+            return Ok(Some(Given::Whole(id.clone(), Box::new(comm))));
+        };
         let named = source::comms(file)?.into_iter().find(|named| named.id == *id);
         let named = named.ok_or_else(|| {
             Error::input(format!("{file} has no communicator `{id}`"))

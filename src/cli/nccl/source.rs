@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 
 use collcost::error::{Error, Result};
-use collcost::import::{nccl_comms, nccl_envs};
 use collcost::nccl::Settings;
+use collcost::nccl::{comms, envs};
 
 /// A whole file as text.
 pub(super) fn text(flag: &str, file: &str) -> Result<String> {
@@ -27,13 +27,13 @@ pub(super) fn log(file: &str) -> Result<String> {
 }
 
 /// The communicators of `--comms`.
-pub(super) fn comms(file: &str) -> Result<Vec<nccl_comms::Named>> {
-    nccl_comms::read(&text("--comms", file)?).map_err(|e| e.within(file))
+pub(super) fn comms(file: &str) -> Result<Vec<comms::Named>> {
+    comms::read(&text("--comms", file)?).map_err(|e| e.within(file))
 }
 
 /// The environments of `--envs`.
 pub(super) fn envs(file: &str) -> Result<Vec<(String, Settings)>> {
-    nccl_envs::read(&text("--envs", file)?).map_err(|e| e.within(file))
+    envs::read(&text("--envs", file)?).map_err(|e| e.within(file))
 }
 
 /// The same by their names.

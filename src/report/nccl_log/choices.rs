@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::basis::{Basis, Computed};
 use super::{ChoiceView, pair};
 use crate::import::nccl_log::{Choice, Detail, Log, Table};
-use crate::nccl::{Algo, Bounds, Call, Decision, Function, Micros, Proto, Scheduled};
+use crate::nccl::{Algo, Bounds, Call, Decision, Function, Micros, Proto, logged_channels};
 use crate::quantity::Bytes;
 
 /// 2.21.5 prints this time where it takes the ring for want of anything else.
@@ -207,26 +207,25 @@ fn same_detail(
         // A call of a group goes on where the one before it ended.
         Detail::Channels(first, _) if first > 0 => true,
         Detail::Channels(_, last) => {
-            let used = scheduled(choice, function, decision, computed).used(computed.version);
-            used.is_none_or(|used| used == last + 1)
+            last_channel(choice, function, decision, computed).is_none_or(|l| l == last)
         }
     }
 }
 
-fn scheduled(
+/// The last channel of a call, by the tuner and the scheduler behind it; none where the network
+/// reduces, which is scheduled otherwise.
+fn last_channel(
     choice: &Choice,
     function: Function,
     decision: &Decision,
     computed: &Computed,
-) -> Scheduled {
-    Scheduled {
-        function,
-        algo: decision.algo,
-        proto: decision.proto,
-        buffer: choice.bytes,
-        ranks: computed.comm.ranks,
-        channels: decision.channels,
-    }
+) -> Option<u32> {
+    let Computed { comm, version, .. } = computed;
+    let ranks = if choice.is_per_rank() { u64::from(comm.ranks) } else { 1 };
+    let size = Bytes(choice.bytes.0.saturating_mul(ranks));
+    let call = Call { function, size, pipelined: 1 };
+    let used = logged_channels(comm, *version, &call, decision);
+    (!decision.algo.is_collnet()).then(|| used.saturating_sub(1))
 }
 
 /// What is otherwise where algorithm and protocol are the same.
@@ -243,8 +242,7 @@ fn otherwise(
             decision.time.unwrap_or_default().0
         ),
         Detail::Channels(first, last) => {
-            let used = scheduled(choice, function, decision, computed).used(computed.version);
-            let used = used.unwrap_or(decision.channels).saturating_sub(1);
+            let used = last_channel(choice, function, decision, computed).unwrap_or(last);
             format!("the same, but on channels 0 to {used}, not {first} to {last}")
         }
     }
@@ -269,24 +267,11 @@ fn times(choice: &Choice, size: Bytes, computed: &Computed) -> String {
 }
 
 /// What is wrong with the channels, where they are known.
-fn other_channels(choice: &Choice, call: &Call, bounds: &Bounds, basis: &Basis) -> Option<String> {
-    let (Detail::Channels(0, last), Some(ranks), Some(version)) =
-        (choice.detail, basis.behind.ranks, basis.rules)
-    else {
-        return None;
-    };
-    let channels = bounds.channels(call, choice.algo, choice.proto)?;
-    let scheduled = Scheduled {
-        function: call.function,
-        algo: choice.algo,
-        proto: choice.proto,
-        buffer: choice.bytes,
-        ranks,
-        channels,
-    };
-    let used = scheduled.used(version)?;
-    let other = used.saturating_sub(1);
-    (other != last).then(|| format!("the same, but on channels 0 to {other}, not 0 to {last}"))
+fn other_channels(choice: &Choice, call: &Call, bounds: &Bounds) -> Option<String> {
+    let Detail::Channels(0, last) = choice.detail else { return None };
+    let used = bounds.channels(call, choice.algo, choice.proto)?.saturating_sub(1);
+    let scheduled = !choice.algo.is_collnet() && used != last;
+    scheduled.then(|| format!("the same, but on channels 0 to {used}, not 0 to {last}"))
 }
 
 /// Within what the printed digits allow.
@@ -300,7 +285,7 @@ fn against_table(choice: &Choice, size: Bytes, bounds: &Bounds, basis: &Basis) -
         let call = Call { function, size, pipelined: 1 };
         let cells = bounds.allowed(&call).cells;
         if cells.contains(&taken) {
-            if let Some(why) = other_channels(choice, &call, bounds, basis) {
+            if let Some(why) = other_channels(choice, &call, bounds) {
                 return Verdict::new("differs", known, vec![pair(taken.0, taken.1)]).because(why);
             }
             match (choice.detail, bounds.time(&call, taken.0, taken.1)) {

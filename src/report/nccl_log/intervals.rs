@@ -2,14 +2,19 @@
 
 use super::basis::Basis;
 use super::{IntervalView, pair};
-use crate::nccl::{Call, Function};
+use crate::nccl::{Call, Chooser, Function, ranges};
 use crate::quantity::Bytes;
 
 /// The sizes that are tried: 8 B to 8 GiB, each twice the one before.
 const POWERS: std::ops::RangeInclusive<u32> = 3..=33;
 
 /// Intervals of sizes with the same choice, by function; none where nothing is known to choose by.
+///
+/// To the byte where one communicator alone is behind the table; else at powers of two.
 pub(super) fn intervals(basis: &Basis) -> Vec<IntervalView> {
+    if let [one] = basis.computed.as_slice() {
+        return exact(&one.choosers[0].0);
+    }
     let mut found: Vec<IntervalView> = Vec::new();
     for function in Function::ALL {
         for size in POWERS.map(|power| 1u64 << power) {
@@ -29,6 +34,20 @@ pub(super) fn intervals(basis: &Basis) -> Vec<IntervalView> {
         }
     }
     found
+}
+
+fn exact(chooser: &Chooser) -> Vec<IntervalView> {
+    let (from, to) = (Bytes(1 << POWERS.start()), Bytes(1 << POWERS.end()));
+    let of = |function| {
+        let ranges = ranges(chooser, function, from, to).into_iter();
+        ranges.map(move |range| IntervalView {
+            function: function.name(),
+            from_bytes: range.from.0,
+            to_bytes: range.to.0,
+            choices: range.first.iter().map(|d| pair(d.algo, d.proto)).collect(),
+        })
+    };
+    Function::ALL.into_iter().flat_map(of).collect()
 }
 
 fn chosen(basis: &Basis, call: &Call) -> Option<Vec<String>> {

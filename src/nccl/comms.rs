@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use csv::StringRecord;
 
+use super::{Arch, Communicator, Gbps, Graph, Micros, PathType, Vendor};
 use crate::error::{Error, Result};
-use crate::nccl::{Arch, Communicator, Gbps, Graph, Micros, PathType, Vendor};
 
 /// A communicator with its name.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
             return Err(Error::input(format!("`{id}` stands on line {before} already"))
                 .mend("give every communicator an id of its own"));
         }
-        let comm = communicator(record)?;
+        let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
         found.push(Named { id, comm });
         Ok(())
     })?;
@@ -41,14 +41,14 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
 }
 
 /// A line of a table with its columns' names.
-pub(crate) struct Record<'a> {
+pub(super) struct Record<'a> {
     columns: &'a HashMap<String, usize>,
     fields: &'a StringRecord,
     line: u64,
 }
 
 /// Reads a table line by line; errors name the line.
-pub(crate) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -> Result<()> {
+pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -> Result<()> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let broken = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
@@ -68,14 +68,14 @@ pub(crate) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
 }
 
 impl Record<'_> {
-    pub(crate) fn text(&self, column: &str) -> Result<&str> {
+    pub(super) fn text(&self, column: &str) -> Result<&str> {
         self.columns.get(column).and_then(|&i| self.fields.get(i)).ok_or_else(|| {
             Error::input(format!("the table has no column `{column}`"))
                 .mend("the first line names the columns")
         })
     }
 
-    fn whole(&self, column: &str) -> Result<u32> {
+    pub(super) fn whole(&self, column: &str) -> Result<u32> {
         let text = self.text(column)?;
         text.parse().map_err(|_| {
             Error::input(format!("`{text}` is no whole number of {column}"))
@@ -97,10 +97,11 @@ impl Record<'_> {
     }
 }
 
-fn communicator(record: &Record) -> Result<Communicator> {
+/// The communicator of a line, for so many ranks and nodes.
+pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
     let comm = Communicator {
-        ranks: record.whole("nranks")?,
-        nodes: record.whole("nnodes")?,
+        ranks,
+        nodes,
         local_ranks: record.whole("localranks")?,
         min_cc: record.whole("mincc")?,
         max_cc: record.whole("maxcc")?,

@@ -1,8 +1,8 @@
 //! Environments as a table: a name and a shell line of settings each.
 
-use super::nccl_comms::records;
+use super::Settings;
+use super::comms::records;
 use crate::error::{Error, Result};
-use crate::nccl::Settings;
 
 /// Reads a table with the columns `env` and `settings`.
 ///
