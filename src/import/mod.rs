@@ -1,12 +1,14 @@
-//! Schedules that other programs wrote, one file a format.
+//! What other programs wrote, one file a format: schedules, NCCL's graphs, NCCL's logs.
 //!
-//! A reader turns text into messages with what must come before each, and those into rounds: a
+//! A reader of schedules turns text into messages with what must come before each, and those into rounds: a
 //! message's round is the first that its data, and what it overwrites, allow. Whether the messages
 //! do what their collective promises is for [`verify`](crate::schedule::verify()) to say.
 
 mod events;
 mod goal;
 mod msccl;
+pub mod nccl_graphs;
+pub mod nccl_log;
 mod order;
 
 use crate::error::{Error, Result};
@@ -59,6 +61,14 @@ impl Refused {
     fn unsupported(self) -> Self {
         Self { unsupported: true, ..self }
     }
+
+    /// The same about `file`, with what mends it where nothing better is known.
+    fn error(self, file: &str, mend: &'static str) -> Error {
+        let Self { what, line, mend: own, unsupported } = self;
+        let error = if unsupported { Error::unsupported(what) } else { Error::input(what) };
+        let error = error.at(line.map_or(file.to_owned(), |line| format!("{file}:{line}")));
+        error.mend(own.unwrap_or(mend))
+    }
 }
 
 /// Reads the text of `file`, in whichever format it is.
@@ -73,15 +83,8 @@ pub fn read(text: &str, file: &str) -> Result<Foreign> {
             "MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events` are read",
         )
     })?;
-    (format.read)(text).map_err(|refused| {
-        let Refused { what, line, mend, unsupported } = refused;
-        let error = if unsupported { Error::unsupported(what) } else { Error::input(what) };
-        let error = error.at(line.map_or(file.to_owned(), |line| format!("{file}:{line}")));
-        match mend {
-            Some(mend) => error.mend(mend),
-            None => error.mend("correct the file, or export the schedule again"),
-        }
-    })
+    let mend = "correct the file, or export the schedule again";
+    (format.read)(text).map_err(|refused| refused.error(file, mend))
 }
 
 /// A message with its line.

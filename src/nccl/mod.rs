@@ -8,27 +8,35 @@
 //! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
+mod bounds;
 mod choose;
 pub mod comms;
 mod communicator;
 mod constants;
 pub mod envs;
+mod machine;
 mod machines;
 mod names;
+mod printed;
 mod ranges;
 mod schedule;
 mod settings;
+mod startup;
 mod table;
 mod version;
 mod why;
 
+pub use bounds::{Allowed, Behind, Bounds};
 pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
+pub use machine::{Capability, Processor, Told};
 pub use machines::{Place, names as machines};
 pub use names::{Algo, Function, Proto};
+pub use printed::{Printed, Tenths};
 pub use ranges::{Range, ranges};
 pub use schedule::logged_channels;
 pub use settings::Settings;
+pub use startup::Startup;
 pub use table::Table;
 pub use version::{Asked, Version};
 pub use why::{Out, why_not};

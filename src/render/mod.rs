@@ -7,6 +7,8 @@ pub mod document;
 pub mod explain;
 pub mod list;
 pub mod nccl;
+pub mod nccl_log;
+pub mod nccl_table;
 pub mod profiles;
 pub mod sheet;
 pub mod simulate;

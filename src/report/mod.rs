@@ -10,6 +10,7 @@ mod end;
 pub mod explain;
 pub mod list;
 pub mod nccl;
+pub mod nccl_log;
 mod profiles;
 pub mod simulate;
 mod sweep;

@@ -1,5 +1,6 @@
 //! `collcost nccl`: what NCCL's tuner would do, decision for decision.
 
+mod log;
 mod replay;
 mod source;
 mod table;
@@ -13,6 +14,7 @@ use super::Stop;
 Examples:
   collcost nccl table --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
+  collcost nccl log nccl.log --gpu h100
   collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,6 +25,8 @@ pub(super) struct Args {
 enum Verb {
     /// Latencies and bandwidths of every function, algorithm and protocol
     Table(table::Args),
+    /// A debug log decoded, and held against the tuner
+    Log(log::Args),
     /// Questions as a table on standard input, NCCL's decisions as a table
     Replay(replay::Args),
 }
@@ -31,6 +35,7 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         match self.verb {
             Verb::Table(args) => args.run(out),
+            Verb::Log(args) => args.run(out),
             Verb::Replay(args) => args.run(out),
         }
     }

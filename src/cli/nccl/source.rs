@@ -16,6 +16,16 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
     })
 }
 
+/// A whole file that other programs wrote into: what is no text in it is passed over.
+pub(super) fn log(file: &str) -> Result<String> {
+    let bytes = fs::read(file).map_err(|e| {
+        Error::input(format!("the file cannot be read: {e}"))
+            .at(file)
+            .mend("name a log file that is there")
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The communicators of `--comms`.
 pub(super) fn comms(file: &str) -> Result<Vec<comms::Named>> {
     comms::read(&text("--comms", file)?).map_err(|e| e.within(file))
