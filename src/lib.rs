@@ -61,6 +61,7 @@ pub mod render;
 pub mod replay;
 pub mod report;
 pub mod schedule;
+pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
