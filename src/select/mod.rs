@@ -9,6 +9,7 @@
 mod call;
 mod choice;
 mod intervals;
+mod openmpi;
 
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
@@ -50,6 +51,13 @@ pub trait Policy {
     /// # Errors
     /// As [`Self::choose`].
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
+
+    /// The options or variables that make the library run the algorithm of this crate called
+    /// `algorithm`; absent where it cannot be forced.
+    fn force(&self, call: &Call, algorithm: &str) -> Option<String> {
+        let _ = (call, algorithm);
+        None
+    }
 }
 
 /// A policy in the list: its names, and how it is made for a machine.
@@ -65,7 +73,26 @@ pub struct Entry {
 }
 
 /// All policies that need no file; of one library the newest first.
-pub const POLICIES: &[Entry] = &[];
+pub const POLICIES: &[Entry] = &[
+    Entry {
+        id: "openmpi@5.0",
+        aliases: &["openmpi@5", "openmpi"],
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+        make: openmpi::v5_0,
+    },
+    Entry {
+        id: "openmpi@4.1",
+        aliases: &["openmpi@4"],
+        title: "Open MPI 4.1: coll/tuned's fixed decisions",
+        make: openmpi::v4_1,
+    },
+    Entry {
+        id: "openmpi@4.0",
+        aliases: &["openmpi@3", "openmpi@2"],
+        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
+        make: openmpi::v4_0,
+    },
+];
 
 /// The policy called `name` for a machine: an id, an alias, or a library, which means its newest.
 ///
