@@ -76,8 +76,7 @@ fn under(call: &Call, a: f64, b: f64) -> bool {
 }
 
 /// The lines of the broadcast, 1/B and ranks: pipelines of 128, 64 and 16 KiB lie under them.
-const BROADCAST: [(f64, f64); 3] =
-    [(1.6134e-6, 2.1102), (2.3679e-6, 1.1787), (3.2118e-6, 8.7936)];
+const BROADCAST: [(f64, f64); 3] = [(1.6134e-6, 2.1102), (2.3679e-6, 1.1787), (3.2118e-6, 8.7936)];
 
 fn broadcast(call: &Call) -> Found {
     let (bytes, ranks) = (call.size.0, call.ranks);
@@ -218,9 +217,8 @@ fn barrier(call: &Call) -> Found {
 /// Every M at which a decision may change.
 pub(super) fn edges(rules: &Rules, call: &Call) -> Vec<Bytes> {
     let whole = |sizes: &[u64]| sizes.iter().copied().map(Some).collect::<Vec<_>>();
-    let blocks = |sizes: &[u64]| {
-        sizes.iter().map(|s| s.checked_mul(call.ranks.into())).collect::<Vec<_>>()
-    };
+    let blocks =
+        |sizes: &[u64]| sizes.iter().map(|s| s.checked_mul(call.ranks.into())).collect::<Vec<_>>();
     let element = call.element.0.max(1);
     // The least M for which a condition that stays true holds.
     let first = |holds: &dyn Fn(&Call) -> bool| first_size(call, holds);
@@ -241,9 +239,8 @@ pub(super) fn edges(rules: &Rules, call: &Call) -> Vec<Bytes> {
         }
         (C::Reduce, _) => {
             let lines = REDUCE.iter().map(|&(a, b)| {
-                let not_above = move |c: &Call| {
-                    f64::from(c.ranks) <= a / 1024.0 * c.size.0 as f64 + b
-                };
+                let not_above =
+                    move |c: &Call| f64::from(c.ranks) <= a / 1024.0 * c.size.0 as f64 + b;
                 first(&not_above)
             });
             let fixed = [Some(512), Some(2048), Some(20_480), Some(2 * element)];

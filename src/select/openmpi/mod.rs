@@ -9,7 +9,7 @@
 //! `ompi/mca/coll/base/coll_base_*.c`.
 
 mod before_4_1;
-pub(super) mod fall_backs;
+mod fall_backs;
 pub(super) mod operations;
 mod tables;
 
@@ -50,7 +50,7 @@ struct OpenMpi {
 }
 
 /// What the rules say, before an algorithm looks at the call itself.
-pub(super) struct Decision {
+pub(in crate::select) struct Decision {
     /// The algorithm's number.
     pub id: u32,
     /// Bytes of a segment; 0: the vector in one piece.
@@ -196,7 +196,11 @@ impl Policy for OpenMpi {
 }
 
 /// Where what an algorithm does by itself changes: its fall-backs, and the calls that it makes.
-pub(super) fn inner_edges(policy: &dyn Policy, rules: &Rules, call: &Call) -> Result<Vec<Bytes>> {
+pub(in crate::select) fn inner_edges(
+    policy: &dyn Policy,
+    rules: &Rules,
+    call: &Call,
+) -> Result<Vec<Bytes>> {
     let mut edges = fall_backs::edges(call);
     for then in rules.algorithms.iter().filter_map(|k| match k.ours {
         Ours::Reduce(then) => Some(then),
@@ -223,7 +227,7 @@ fn parts_of(call: &Call, then: Then) -> Vec<Call> {
 /// What runs where the rules named an algorithm: fall-backs first, then its parts.
 ///
 /// `policy` decides for the calls that the algorithm makes itself.
-pub(super) fn carry_out(
+pub(in crate::select) fn carry_out(
     policy: &dyn Policy,
     rules: &'static Rules,
     decision: &Decision,
@@ -240,7 +244,7 @@ pub(super) fn carry_out(
         part.segment = (decision.segment > 0).then_some(Bytes(decision.segment));
         if ours == "knomial" {
             // coll_tuned_bcast_algorithm_knomial_radix is 4 unless set.
-            part.params.radix = Some(4);
+            part.radix = Some(4);
         }
         Runs::Parts(vec![part])
     };
@@ -250,10 +254,9 @@ pub(super) fn carry_out(
             notes.push(format!("priced as {ours}: {differs}").into());
             whole(ours)
         }
-        Ours::Like(ours, _) => Runs::unpriced(format!(
-            "{} is priced as {ours}, at powers of two only",
-            known.name
-        )),
+        Ours::Like(ours, _) => {
+            Runs::unpriced(format!("{} is priced as {ours}, at powers of two only", known.name))
+        }
         Ours::No(why) => Runs::unpriced(why),
         Ours::Reduce(then) => {
             let mut parts = Vec::new();

@@ -6,7 +6,7 @@ use crate::collective::Collective::{Gather, Reduce, ReduceScatter, Scatter};
 use crate::select::{Call, Flavour, Operation};
 
 /// One operation with rules of its own.
-pub(super) struct Rules {
+pub(in crate::select) struct Rules {
     pub collective: Collective,
     pub flavour: Flavour,
     /// The name in the library's parameters: `coll_tuned_NAME_algorithm`.
@@ -21,7 +21,7 @@ pub(super) struct Rules {
 
 /// What the bytes of a rule count.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(in crate::select) enum Counts {
     /// All of M.
     Whole,
     /// M over N: what one rank has for one other, or one rank's part.
@@ -31,14 +31,14 @@ pub(super) enum Counts {
 }
 
 /// An algorithm of the library.
-pub(super) struct Known {
+pub(in crate::select) struct Known {
     pub name: &'static str,
     pub ours: Ours,
 }
 
 /// What it is here.
 #[derive(Clone, Copy)]
-pub(super) enum Ours {
+pub(in crate::select) enum Ours {
     /// An algorithm of the registry.
     Is(&'static str),
     /// The same at powers of two alone, with what differs.
@@ -51,7 +51,7 @@ pub(super) enum Ours {
 
 /// The second half of what begins with a reduce to rank 0.
 #[derive(Clone, Copy)]
-pub(super) enum Then {
+pub(in crate::select) enum Then {
     Broadcast,
     Scatter,
     /// Scatterv, for which the library has no rule but the linear one.
@@ -78,7 +78,7 @@ const BUTTERFLY: Known = Known {
 const NO_GATHER_BROADCAST: &str = "no closed form here gathers and then broadcasts";
 
 /// All of them.
-pub(super) static RULES: &[Rules] = &[
+pub(in crate::select) static RULES: &[Rules] = &[
     Rules {
         collective: AllReduce,
         flavour: Flavour::Plain,
@@ -269,26 +269,24 @@ pub(super) static RULES: &[Rules] = &[
 
 impl Rules {
     /// Those of an operation.
-    pub(super) fn of(operation: Operation) -> Option<&'static Self> {
-        let is = |r: &&Self| {
-            (r.collective, r.flavour) == (operation.collective, operation.flavour)
-        };
+    pub(in crate::select) fn of(operation: Operation) -> Option<&'static Self> {
+        let is = |r: &&Self| (r.collective, r.flavour) == (operation.collective, operation.flavour);
         RULES.iter().find(is)
     }
 
     /// The algorithm with this number.
-    pub(super) fn algorithm(&self, id: u32) -> Option<&'static Known> {
+    pub(in crate::select) fn algorithm(&self, id: u32) -> Option<&'static Known> {
         self.algorithms.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
     /// The number of the first algorithm that is `ours`.
-    pub(super) fn number_of(&self, ours: &str) -> Option<u32> {
+    pub(in crate::select) fn number_of(&self, ours: &str) -> Option<u32> {
         let same = |k: &Known| matches!(k.ours, Ours::Is(id) | Ours::Like(id, _) if id == ours);
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
 
     /// What its thresholds see of a call, in bytes.
-    pub(super) fn bytes(&self, call: &Call) -> u64 {
+    pub(in crate::select) fn bytes(&self, call: &Call) -> u64 {
         match self.counts {
             Counts::Whole => call.size.0,
             Counts::Block => call.block().0,
@@ -297,7 +295,7 @@ impl Rules {
     }
 
     /// The least M of which a threshold sees `bytes`.
-    pub(super) fn size(&self, bytes: u64, ranks: u32) -> Option<u64> {
+    pub(in crate::select) fn size(&self, bytes: u64, ranks: u32) -> Option<u64> {
         match self.counts {
             Counts::Whole => Some(bytes),
             Counts::Block => bytes.checked_mul(ranks.into()),
@@ -306,7 +304,7 @@ impl Rules {
     }
 
     /// What is counted, in words that follow a number.
-    pub(super) fn counted(&self) -> &'static str {
+    pub(in crate::select) fn counted(&self) -> &'static str {
         match (self.counts, self.collective) {
             (Counts::Whole, _) => "of the vector",
             (Counts::Block, AllToAll) => "for each peer",

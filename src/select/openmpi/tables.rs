@@ -9,7 +9,7 @@
 pub(super) const ALL: u64 = u64::MAX;
 
 /// (below so many ranks, [(below so many bytes, algorithm)]).
-pub(super) type Table = &'static [(u64, &'static [(u64, u32)])];
+pub(in crate::select) type Table = &'static [(u64, &'static [(u64, u32)])];
 
 /// allreduce of operations that do not commute.
 pub(super) const ALLREDUCE_IN_ORDER: Table = &[
@@ -39,7 +39,21 @@ pub(super) const ALLREDUCE: Table = &[
 
 /// alltoall.
 pub(super) const ALLTOALL: Table = &[
-    (3, &[(2, 2), (4, 5), (16, 2), (64, 5), (256, 2), (4096, 5), (32768, 2), (262144, 4), (1048576, 5), (ALL, 2)]),
+    (
+        3,
+        &[
+            (2, 2),
+            (4, 5),
+            (16, 2),
+            (64, 5),
+            (256, 2),
+            (4096, 5),
+            (32768, 2),
+            (262144, 4),
+            (1048576, 5),
+            (ALL, 2),
+        ],
+    ),
     (8, &[(8192, 4), (16384, 1), (65536, 4), (524288, 1), (1048576, 2), (ALL, 1)]),
     (16, &[(262144, 4), (ALL, 1)]),
     (32, &[(4, 4), (512, 3), (8192, 4), (32768, 1), (262144, 4), (524288, 1), (ALL, 4)]),
@@ -77,7 +91,21 @@ pub(super) const BARRIER: Table = &[
 
 /// bcast.
 pub(super) const BCAST: Table = &[
-    (4, &[(32, 3), (256, 5), (512, 3), (1024, 7), (32768, 1), (131072, 5), (262144, 2), (524288, 1), (1048576, 6), (ALL, 5)]),
+    (
+        4,
+        &[
+            (32, 3),
+            (256, 5),
+            (512, 3),
+            (1024, 7),
+            (32768, 1),
+            (131072, 5),
+            (262144, 2),
+            (524288, 1),
+            (1048576, 6),
+            (ALL, 5),
+        ],
+    ),
     (8, &[(64, 5), (128, 6), (2048, 5), (8192, 6), (1048576, 1), (ALL, 2)]),
     (16, &[(8, 7), (64, 5), (4096, 7), (16384, 5), (32768, 6), (ALL, 1)]),
     (32, &[(4096, 7), (1048576, 6), (ALL, 8)]),
@@ -114,9 +142,7 @@ pub(super) const REDUCE: Table = &[
 ];
 
 /// reduce_scatter of operations that do not commute.
-pub(super) const REDUCE_SCATTER_IN_ORDER: Table = &[
-    (ALL, &[(ALL, 1)]),
-];
+pub(super) const REDUCE_SCATTER_IN_ORDER: Table = &[(ALL, &[(ALL, 1)])];
 
 /// reduce_scatter.
 pub(super) const REDUCE_SCATTER: Table = &[
@@ -134,13 +160,14 @@ pub(super) const REDUCE_SCATTER: Table = &[
 ];
 
 /// reduce_scatter_block of operations that do not commute.
-pub(super) const REDUCE_SCATTER_BLOCK_IN_ORDER: Table = &[
-    (ALL, &[(ALL, 1)]),
-];
+pub(super) const REDUCE_SCATTER_BLOCK_IN_ORDER: Table = &[(ALL, &[(ALL, 1)])];
 
 /// reduce_scatter_block.
 pub(super) const REDUCE_SCATTER_BLOCK: Table = &[
-    (4, &[(4, 2), (8, 4), (16, 3), (128, 4), (256, 3), (4096, 4), (8192, 3), (131072, 4), (ALL, 1)]),
+    (
+        4,
+        &[(4, 2), (8, 4), (16, 3), (128, 4), (256, 3), (4096, 4), (8192, 3), (131072, 4), (ALL, 1)],
+    ),
     (8, &[(8, 3), (32, 2), (256, 4), (8192, 3), (16384, 4), (1048576, 3), (ALL, 1)]),
     (16, &[(4, 1), (32, 3), (128, 4), (524288, 3), (4194304, 1), (ALL, 4)]),
     (32, &[(32, 1), (524288, 3), (2097152, 1), (4194304, 3), (ALL, 4)]),
