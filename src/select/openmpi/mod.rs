@@ -14,7 +14,7 @@ pub(super) mod operations;
 mod tables;
 
 use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
-use crate::algorithm::Library;
+use crate::algorithm::{Library, Reason};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -189,9 +189,15 @@ impl Policy for OpenMpi {
         Ok(edges)
     }
 
-    fn force(&self, call: &Call, algorithm: &str) -> Option<String> {
-        let rules = Rules::of(call.operation())?;
-        Some(forced(rules, rules.number_of(algorithm)?, 0))
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let none = || Reason::new("no number of the library is this algorithm alone");
+        let rules = Rules::of(call.operation()).ok_or_else(none)?;
+        let id = rules.number_of(algorithm).ok_or_else(none)?;
+        let decision = Decision { id, segment: 0, rule: String::new() };
+        match &fall_backs::settle(rules, &decision, call).1[..] {
+            [] => Ok(forced(rules, id, 0)),
+            [turn, ..] => Err(Reason::from(format!("it turns away: {}", turn.why))),
+        }
     }
 }
 
