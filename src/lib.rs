@@ -60,6 +60,7 @@ pub mod rank;
 pub mod render;
 pub mod replay;
 pub mod report;
+pub mod rules;
 pub mod schedule;
 pub mod select;
 pub mod simulate;

@@ -62,8 +62,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "simulate",
         ],
     ),
-    ("export", &["collective", "error", "quantity", "schedule"]),
-    ("import", &["collective", "error", "export", "quantity", "schedule"]),
+    ("export", &["collective", "error", "quantity", "rules", "schedule"]),
+    ("rules", &["collective", "error", "export", "import", "quantity"]),
+    ("import", &["collective", "error", "export", "quantity", "rules", "schedule"]),
     (
         "spell_out",
         &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
