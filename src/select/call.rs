@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::collective::Collective;
 use crate::error::{Error, Result};
+use crate::fabric::Fabric;
 use crate::quantity::Bytes;
 
 /// MPI's variants of a collective; libraries have rules of their own for them.
@@ -52,7 +53,7 @@ pub struct Call {
 }
 
 /// What is known of the machine; policies that choose by hardware need it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Site {
     /// The profile's name, such as `dgx-h100`.
     pub machine: String,
@@ -62,6 +63,8 @@ pub struct Site {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
+    /// Its links and switches, where they are known.
+    pub fabric: Option<Fabric>,
 }
 
 impl Call {

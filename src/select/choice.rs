@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use crate::collective::Collective;
-use crate::formula::Params;
 use crate::quantity::{Bytes, Seconds};
 
 /// What a library runs for one call.
@@ -56,10 +55,12 @@ pub struct Part {
     pub place: Where,
     /// The algorithm's id in the registry of `collective`.
     pub algorithm: &'static str,
-    /// Its parameters; the segments are those of `segment` where that is set.
-    pub params: Params,
+    /// The radix of a tree, where the library sets it.
+    pub radix: Option<u32>,
     /// Bytes of a segment of a pipeline; absent: the vector goes in one piece.
     pub segment: Option<Bytes>,
+    /// Whether a pipeline takes the best number of segments instead.
+    pub best_segments: bool,
 }
 
 /// Which ranks run a part.
@@ -118,6 +119,14 @@ impl Part {
     /// An algorithm with the usual parameters, its vector in one piece.
     #[must_use]
     pub fn new(collective: Collective, ranks: u32, place: Where, algorithm: &'static str) -> Self {
-        Self { collective, ranks, place, algorithm, params: Params::default(), segment: None }
+        Self {
+            collective,
+            ranks,
+            place,
+            algorithm,
+            radix: None,
+            segment: None,
+            best_segments: false,
+        }
     }
 }
