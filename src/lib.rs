@@ -68,6 +68,7 @@ pub mod size_is;
 pub mod spell_out;
 pub mod topology;
 pub mod trial;
+pub mod tune;
 pub mod what_if;
 
 pub use collective::Collective;

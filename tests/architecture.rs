@@ -84,6 +84,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "tune",
+        &[
+            "algorithm",
+            "collective",
+            "error",
+            "export",
+            "import",
+            "fabric",
+            "formula",
+            "quantity",
+            "query",
+            "rules",
+            "select",
+        ],
+    ),
+    (
         "report",
         &[
             "algorithm",

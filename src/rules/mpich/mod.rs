@@ -2,6 +2,10 @@
 //!
 //! Source: MPICH 4.0 to 4.2 `src/mpi/coll/src/csel.c`; its behaviour was observed on Debian's 4.0.2.
 
+mod builtin;
+
+pub use builtin::{Version, builtin, runs, tests};
+
 use super::Line;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -262,6 +266,47 @@ pub const COLLECTIVES: &[&str] = &[
     "ineighbor_alltoallv",
     "ineighbor_alltoallw",
 ];
+
+impl Test {
+    /// As it stands in a file.
+    #[must_use]
+    pub fn key(self) -> String {
+        let limit = |subject: &str, limit: Limit| match limit {
+            Limit::AtMost(most) => format!("{subject}<={most}"),
+            Limit::Below(bound) => format!("{subject}<{bound}"),
+        };
+        let yes = |subject: &str, is: bool| format!("{subject}={}", if is { "yes" } else { "no" });
+        match self {
+            Self::Inter(inter) => format!("comm_type={}", if inter { "inter" } else { "intra" }),
+            Self::Ranks(ranks) => limit("comm_size", ranks),
+            Self::PowerOfTwo => "comm_size=pow2".to_owned(),
+            Self::OneNode => "comm_size=node_comm_size".to_owned(),
+            Self::Parent(true) => "comm_hierarchy=parent".to_owned(),
+            Self::Parent(false) => "comm_hierarchy=flat".to_owned(),
+            Self::PerNode(ranks) => limit("comm_avg_ppn", ranks),
+            Self::Consecutive(is) => yes("is_node_consecutive", is),
+            Self::Average(bytes) => limit("avg_msg_size", bytes),
+            Self::Total(bytes) => limit("total_msg_size", bytes),
+            Self::Count(most) => limit("count", Limit::AtMost(most)),
+            Self::CountBelowPower => "count<pow2".to_owned(),
+            Self::Commutative(is) => yes("is_commutative", is),
+            Self::BuiltIn(is) => yes("is_op_built_in", is),
+            Self::InPlace(is) => yes("is_sendbuf_inplace", is),
+            Self::Regular(is) => yes("is_block_regular", is),
+            Self::Threads(is) => yes("is_multi_threaded", is),
+            Self::Any(kind) => match kind {
+                Kind::Plain => "any",
+                Kind::Ranks => "comm_size=any",
+                Kind::Parent => "comm_hierarchy=any",
+                Kind::PerNode => "comm_avg_ppn=any",
+                Kind::Average => "avg_msg_size=any",
+                Kind::Total => "total_msg_size=any",
+                Kind::Count => "count=any",
+            }
+            .to_owned(),
+        }
+    }
+}
 
 impl Tree {
     /// The collectives of which the tree says nothing; their first call aborts.
