@@ -20,6 +20,7 @@ mod xla;
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
 pub use intervals::{Interval, intervals};
+pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
 
 use crate::algorithm::{Library, Reason};

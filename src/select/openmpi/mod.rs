@@ -218,6 +218,22 @@ pub(in crate::select) fn inner_edges(
     Ok(edges)
 }
 
+/// What runs where a rule of a file names an algorithm by its number.
+///
+/// # Errors
+/// An operation or a number that the library does not have.
+pub(crate) fn numbered(
+    policy: &dyn Policy,
+    call: &Call,
+    id: u32,
+    segment: Bytes,
+) -> Result<Choice> {
+    let operation = call.operation();
+    let rules = Rules::of(operation).ok_or_else(|| no_rules(policy.meta(), operation))?;
+    let decision = Decision { id, segment: segment.0, rule: "a rule of the file:".to_owned() };
+    carry_out(policy, rules, &decision, call)
+}
+
 /// The reduce and what follows it, as calls.
 fn parts_of(call: &Call, then: Then) -> Vec<Call> {
     use super::Flavour::Plain;
