@@ -9,11 +9,12 @@ use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
 use super::terminal;
 use collcost::algorithm::Registry;
 use collcost::error::{Error, Result};
+use collcost::import::read_rules;
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render;
 use collcost::report::select::select;
-use collcost::select::{Call, Operation, Policy, Site, entry, policy};
+use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -195,5 +196,8 @@ fn is_rules_file(name: &str) -> bool {
 
 /// The policy of that name; a file of rules is read here.
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
-    policy(name, site)
+    let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::input(format!("the file cannot be read: {e}")).at(path.to_owned()))?;
+    of_file(read_rules(&text, path)?, path, site)
 }
