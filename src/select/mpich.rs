@@ -55,6 +55,8 @@ struct Mpir {
     ours: std::result::Result<&'static str, &'static str>,
     rule: String,
     note: Option<&'static str>,
+    /// What runs in the first calls of a communicator.
+    early: Option<Cow<'static, str>>,
 }
 
 /// How the device runs a call over nodes.
@@ -78,11 +80,11 @@ const LONG_BRUCK: u64 = 81_920;
 const TO_EACH: [u64; 2] = [256, 32_768];
 
 fn picked(name: &'static str, ours: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name: name.into(), ours: Ok(ours), rule: rule.into(), note: None }
+    Mpir { name: name.into(), ours: Ok(ours), rule: rule.into(), note: None, early: None }
 }
 
 fn unpriced(name: &'static str, why: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name: name.into(), ours: Err(why), rule: rule.into(), note: None }
+    Mpir { name: name.into(), ours: Err(why), rule: rule.into(), note: None, early: None }
 }
 
 /// What the MPIR layer picks over `ranks` ranks; absent for what it has no rule of.
@@ -164,7 +166,9 @@ fn reduce_scatter(power: bool, call: &Call) -> Mpir {
     match (call.commutative, call.size.0 < LONG) {
         (true, true) => picked("recursive_halving", "recursive-halving", rule("below")),
         (true, false) => Mpir {
-            note: Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring"),
+            note: Some(
+                "pairwise sends N − 1 blocks, each to another rank: priced as the ring".into(),
+            ),
             ..picked("pairwise", "ring", rule("not below"))
         },
         (false, _) if power => unpriced(
@@ -184,8 +188,11 @@ fn all_to_all(ranks: u32, call: &Call) -> Mpir {
     let block = call.block().0;
     let [bruck, scattered] = TO_EACH;
     if call.in_place {
-        let note = Some("in place every pair exchanges one after another: priced as pairwise");
-        return Mpir { note, ..picked("pairwise_sendrecv_replace", "pairwise", "in place") };
+        let note = "in place every pair exchanges one after another: priced as pairwise";
+        return Mpir {
+            note: Some(note),
+            ..picked("pairwise_sendrecv_replace", "pairwise", "in place")
+        };
     }
     if call.flavour == Flavour::Vector {
         return picked("scattered", "direct", "counts of their own");
@@ -324,7 +331,7 @@ fn by_file(
     let keys: Vec<String> = path.iter().map(|test| test.key()).collect();
     let rule = format!("{file}:{}: {}", leaf.line.0, keys.join(" > "));
     let ours = known(collective, short).ok_or("no closed form here is this algorithm");
-    Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note: None })
+    Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note: None, early: None })
 }
 
 /// What a name of the library is here.
@@ -422,18 +429,24 @@ impl Mpich {
                 C::Barrier => ours = Err("a barrier in shared memory has no messages to price"),
                 _ => {}
             }
+            let early = Some(self.mpir_layer(collective, place, ranks, call)?.name);
             let note = "release_gather works in shared memory, without messages: priced as \
                         binomial trees inside the node";
             let rule = "shared memory, one thread".to_owned();
             let name = "release_gather";
-            return Ok((Mpir { name: name.into(), ours, rule, note: Some(note) }, parts));
+            return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
         }
-        let found = match &self.file {
-            Some((tree, file)) => by_file(tree, file, collective, place, ranks, call)?,
-            None => mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call))?,
-        };
+        let found = self.mpir_layer(collective, place, ranks, call)?;
         let parts = found.ours.map(|ours| vec![Part::new(collective, ranks, place, ours)]);
         Ok((found, parts.unwrap_or_default()))
+    }
+
+    /// What the rules of messages pick for a part: the library's own, or a file's.
+    fn mpir_layer(&self, collective: C, place: Where, ranks: u32, call: &Call) -> Result<Mpir> {
+        match &self.file {
+            Some((tree, file)) => by_file(tree, file, collective, place, ranks, call),
+            None => mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call)),
+        }
     }
 
     fn no_rule(&self, call: &Call) -> Error {
@@ -465,7 +478,8 @@ impl Policy for Mpich {
         let mut steps = Vec::new();
         let mut parts = Vec::new();
         let mut missing = None;
-        let mut notes: Vec<&'static str> = Vec::new();
+        let mut early = Vec::new();
+        let mut notes: Vec<Cow<'static, str>> = Vec::new();
         let mut force = vec![variable(call.collective, "COMPOSITION", composition.number)];
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
@@ -473,7 +487,8 @@ impl Policy for Mpich {
             names.push(found.name.clone());
             let what = format!("{} {}", collective.name(), place_words(place, ranks));
             steps.push(format!("{what}: {}: {}", found.rule, found.name));
-            notes.extend(found.note);
+            notes.extend(found.note.map(Cow::Borrowed));
+            early.extend(found.early);
             match found.ours {
                 Ok(_) => parts.extend(ours),
                 Err(why) => missing = Some(why),
@@ -483,6 +498,14 @@ impl Policy for Mpich {
             }
         }
         notes.dedup();
+        if !early.is_empty() {
+            let note = format!(
+                "before the sixth broadcast, reduce, all-reduce or barrier of a communicator \
+                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead",
+                early.join(", ")
+            );
+            notes.push(note.into());
+        }
         let name = match &names[..] {
             [one] => one.clone().into_owned(),
             several => format!("{greek}: {}", several.join(", ")),
@@ -490,7 +513,6 @@ impl Policy for Mpich {
         let rule = format!("CH4: {}: {greek}; then {}", composition.rule, steps.join("; "));
         let runs = missing.map_or(Runs::Parts(parts), Runs::unpriced);
         force.dedup();
-        let notes = notes.into_iter().map(Into::into).collect();
         Ok(Choice { force, notes, ..Choice::new(name, rule, runs) })
     }
 
@@ -525,6 +547,11 @@ impl Policy for Mpich {
         let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
         if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
             return Err(Reason::from(why));
+        }
+        let tiered = call.nodes > 1 && call.per_node() > 1;
+        if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
+            let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
+            return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
         }
         let name = match (call.collective, algorithm) {
             (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",

@@ -188,7 +188,12 @@ impl Policy for OpenMpi {
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
-        let none = || Reason::new("no number of the library is this algorithm alone");
+        let none = || match (call.collective, algorithm) {
+            (Collective::AllReduce, "tree") => {
+                Reason::new("its reduce and its broadcast follow rules of their own")
+            }
+            _ => Reason::new("no number of the library is this algorithm"),
+        };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
         let id = rules.number_of(algorithm).ok_or_else(none)?;
         let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
