@@ -139,20 +139,37 @@ const NVLS_TREE: usize = 9;
 type Lanes = [f32; LANES];
 
 /// A communicator's table, made ready for one decision after another.
+///
+/// Decisions about many communicators wait for memory above all: what one reads stands together.
 #[derive(Debug, Clone)]
+#[repr(align(128))]
 pub struct Chooser {
     functions: [Prepared; 5],
+    /// Whether there is a single rank.
+    is_alone: bool,
     limits: [Limit; CELLS.len()],
-    /// What rings would carry where nothing else is left, by function; 2.21.5 alone has it.
-    backup: [[f32; 3]; 5],
-    /// What a single rank gets without a look at the table.
-    alone: Option<Decision>,
-    heads: u32,
+    rare: Rare,
 }
 
-/// One function's cells, with all that a decision needs in two lines of the cache.
+/// What few decisions ask.
+#[derive(Debug, Clone)]
+struct Rare {
+    /// What a single rank gets without a look at the table.
+    alone: Option<Decision>,
+    /// What rings would carry where nothing else is left, by function; 2.21.5 alone has it.
+    backup: [[f32; 3]; 5],
+    /// Bytes a thread below which channels are given up.
+    thresholds: [u32; CELLS.len()],
+    heads: u32,
+    /// Operations of a group for which all but rings pay their latency once.
+    pipelined: u32,
+    /// Whether a time of the ring counts 1024 times.
+    avoids_ring: bool,
+}
+
+/// One function's cells, with all that a decision needs, in two lines of the cache.
 #[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
+#[repr(align(128))]
 struct Prepared {
     latency: Lanes,
     /// 0 where the cell is not available: its time is then infinite.
@@ -164,29 +181,27 @@ struct Prepared {
     slowest: f32,
     /// What trees reach, by size class; the first row is for less than 64 bytes.
     factors: &'static [Lanes; CLASSES],
-    /// Operations of a group for which all but rings pay their latency once.
-    pipelined: u8,
     /// The row for less than 64 bytes.
     smallest: u8,
-    /// Whether a time of the ring counts 1024 times.
-    avoids_ring: bool,
-    /// Whether there is a single rank.
-    alone: bool,
 }
 
 /// How a cell's channels and threads fall with the size.
 #[derive(Debug, Clone, Copy)]
 struct Limit {
-    channels: u32,
-    /// Bytes a thread below which channels are given up; 0: never.
-    threshold: u32,
+    /// Bytes a channel below which it is given up, at full threads; at least 1.
+    block: u32,
+    channels: u16,
+    /// Channels at least: all of them where the size does not matter.
+    least: u16,
     threads: u16,
     /// Threads that a block gets on top.
     helpers: u16,
     /// Threads whatever the size; 0: none.
     fixed: u16,
-    /// Whether no product of the three overflows.
-    is_exact: bool,
+    /// How often threads may be halved once a channel is left.
+    halvings: u8,
+    /// Whether channels fall by a rule of their own, or a product of 32 bits overflows.
+    is_odd: bool,
 }
 
 const CLASSES: usize = 26;
@@ -229,23 +244,30 @@ impl Chooser {
             threads: table.threads(Algo::Ring, Proto::Simple) + 32,
             time: version.is_new().then_some(Micros(0.0)),
         });
+        let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
         Self {
             functions: Function::ALL.map(|f| scope.prepare(f, table)),
+            is_alone: alone.is_some(),
             limits: CELLS.map(|(algo, proto)| scope.limit(algo, proto, table)),
-            backup: table.backup,
-            alone,
-            heads: comm.collnet_heads,
+            rare: Rare {
+                alone,
+                backup: table.backup,
+                thresholds: CELLS.map(threshold),
+                heads: comm.collnet_heads,
+                pipelined: constants::of(version).pipelined,
+                avoids_ring: version.is_new() && element == Element::Fp8 && comm.ranks > 8,
+            },
         }
     }
 
     /// What NCCL takes; none where nothing is available, which is an error there.
     #[must_use]
     pub fn decide(&self, call: &Call) -> Option<Decision> {
-        let prepared = &self.functions[call.function as usize];
-        if prepared.alone {
-            return self.alone;
+        if self.is_alone {
+            return self.rare.alone;
         }
-        let best = prepared.least(&prepared.times(call, &prepared.bandwidth));
+        let prepared = &self.functions[call.function as usize];
+        let best = prepared.least(&self.times(call, &prepared.bandwidth));
         let (lane, time) = best.or_else(|| self.last_resort(call))?;
         let (algo, proto) = CELLS[lane];
         let (channels, threads) = self.blocks(lane, call.size.0);
@@ -255,7 +277,7 @@ impl Chooser {
     /// Whether a cell takes part in the choice.
     #[must_use]
     pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
-        if let Some(alone) = self.alone {
+        if let Some(alone) = self.rare.alone {
             return (algo, proto) == (alone.algo, alone.proto);
         }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
@@ -277,11 +299,11 @@ impl Chooser {
     /// Every available cell with its time, the fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
-        if let Some(d) = self.alone {
+        if let Some(d) = self.rare.alone {
             return vec![(d.algo, d.proto, d.time.unwrap_or_default())];
         }
         let prepared = &self.functions[call.function as usize];
-        let times = prepared.times(call, &prepared.bandwidth);
+        let times = self.times(call, &prepared.bandwidth);
         let available = CELLS.iter().zip(times).filter(|&(_, t)| t < prepared.slowest);
         let mut ranked: Vec<_> = available.map(|(&(a, p), t)| (a, p, Micros(t))).collect();
         ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
@@ -292,51 +314,88 @@ impl Chooser {
     #[cold]
     fn last_resort(&self, call: &Call) -> Option<(usize, f32)> {
         let mut rings = [0.0; LANES];
-        rings[RING..RING + 3].copy_from_slice(&self.backup[call.function as usize]);
+        rings[RING..RING + 3].copy_from_slice(&self.rare.backup[call.function as usize]);
         let prepared = &self.functions[call.function as usize];
-        prepared.least(&prepared.times(call, &rings))
+        prepared.least(&self.times(call, &rings))
     }
 
-    /// Channels and threads of a cell.
+    /// Every cell's time in microseconds; infinite where there is no bandwidth.
+    fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
+        let prepared = &self.functions[call.function as usize];
+        let moving = prepared.moving(call.size.0, bandwidth);
+        if call.pipelined != 1 || self.rare.avoids_ring {
+            return self.times_of_many(call, &moving);
+        }
+        let mut times = [0.0; LANES];
+        for i in 0..LANES {
+            times[i] = prepared.latency[i] + moving[i];
+        }
+        times[RING + 2] = prepared.ring_latency(call.size.0) + moving[RING + 2];
+        times
+    }
+
+    /// The same for several operations at once, or where rings are a last resort.
+    #[cold]
+    fn times_of_many(&self, call: &Call, moving: &Lanes) -> Lanes {
+        let prepared = &self.functions[call.function as usize];
+        let mut times = prepared.latency;
+        times[RING + 2] = prepared.ring_latency(call.size.0);
+        let other = call.pipelined.div_ceil(self.rare.pipelined) as f32;
+        for (i, time) in times.iter_mut().enumerate() {
+            let is_ring = (RING..RING + 3).contains(&i);
+            *time = *time * if is_ring { call.pipelined as f32 } else { other } + moving[i];
+            if is_ring && self.rare.avoids_ring {
+                *time *= 1024.0;
+            }
+        }
+        times
+    }
+
+    /// Channels and threads of a cell. Written so that sizes need no branch.
     fn blocks(&self, lane: usize, size: u64) -> (u32, u32) {
         let limit = &self.limits[lane];
-        let (mut channels, mut threads) = (limit.channels, u32::from(limit.threads));
-        if CELLS[lane].0 == Algo::CollNetDirect {
-            channels = self.collnet_direct_channels(limit, size);
-        } else if limit.threshold > 0 {
-            if limit.is_exact {
-                let block = u64::from(threads * limit.threshold);
-                if size < block * u64::from(channels) {
-                    channels = ((size / block) as u32).max(1);
-                }
-            } else {
-                while channels >= 2 && limit.is_short(size, channels, threads) {
-                    channels -= 1;
-                }
-            }
-            if channels == 1 {
-                while threads % 128 == 0 && limit.is_short(size, 1, threads) {
-                    threads /= 2;
-                }
-            }
+        if limit.is_odd {
+            return self.odd_blocks(lane, size);
         }
-        threads += u32::from(limit.helpers);
-        if threads < 96 {
-            threads = 96;
-        }
-        (channels, if limit.fixed > 0 { limit.fixed.into() } else { threads })
+        // A quotient of more than 32 bits is more than any number of channels.
+        let channels = size.min(u32::MAX.into()) as u32 / limit.block;
+        let channels = channels.clamp(limit.least.into(), limit.channels.into());
+        let halved = |k: u8| k < limit.halvings && size < u64::from(limit.block >> k);
+        let halvings = u32::from(halved(0)) + u32::from(halved(1)) + u32::from(halved(2));
+        (channels, limit.helped(u32::from(limit.threads) >> halvings))
     }
 
-    fn collnet_direct_channels(&self, limit: &Limit, size: u64) -> u32 {
-        let (mut channels, mut threshold) = (limit.channels as i32, limit.threshold as i32);
+    #[cold]
+    fn odd_blocks(&self, lane: usize, size: u64) -> (u32, u32) {
+        let limit = &self.limits[lane];
+        let threshold = self.rare.thresholds[lane];
+        let (mut channels, mut threads) = (u32::from(limit.channels), u32::from(limit.threads));
+        if CELLS[lane].0 == Algo::CollNetDirect {
+            return (self.collnet_direct_channels(channels, threads, threshold, size), threads);
+        }
+        while channels >= 2 && is_short(size, [channels, threads, threshold]) {
+            channels -= 1;
+        }
+        if channels == 1 {
+            while threads.is_multiple_of(128) && is_short(size, [1, threads, threshold]) {
+                threads /= 2;
+            }
+        }
+        (channels, limit.helped(threads))
+    }
+
+    fn collnet_direct_channels(
+        &self,
+        mut channels: u32,
+        threads: u32,
+        mut threshold: u32,
+        size: u64,
+    ) -> u32 {
+        let heads = self.rare.heads;
         let mut step = 16;
         loop {
-            let low = |channels: i32, threshold: i32| {
-                let product = channels
-                    .wrapping_mul(limit.threads.into())
-                    .wrapping_mul(self.heads as i32)
-                    .wrapping_mul(threshold);
-                size < product as u64
+            let low = |channels: u32, threshold: u32| {
+                is_short(size, [channels.wrapping_mul(threads), heads, threshold])
             };
             let mut is_low = low(channels, threshold);
             while is_low && channels > step {
@@ -348,19 +407,25 @@ impl Chooser {
             }
             step /= 2;
             if step < 1 || !is_low {
-                return channels.unsigned_abs();
+                return channels;
             }
         }
     }
 }
 
+/// Whether the size is less than a product.
+///
+/// NCCL multiplies 32-bit integers, and compares them with 64 unsigned bits.
+fn is_short(size: u64, factors: [u32; 3]) -> bool {
+    let product = factors[0].wrapping_mul(factors[1]).wrapping_mul(factors[2]);
+    size < product.cast_signed() as u64
+}
+
 impl Limit {
-    /// Whether the size has less than the threshold for each thread.
-    ///
-    /// NCCL multiplies 32-bit integers, and compares them with 64 unsigned bits.
-    fn is_short(&self, size: u64, channels: u32, threads: u32) -> bool {
-        let product = channels.wrapping_mul(threads).wrapping_mul(self.threshold);
-        size < product.cast_signed() as u64
+    /// A block's threads with its helpers, and no fewer than NCCL ever starts.
+    fn helped(&self, threads: u32) -> u32 {
+        let threads = (threads + u32::from(self.helpers)).max(96);
+        if self.fixed > 0 { self.fixed.into() } else { threads }
     }
 }
 
@@ -370,46 +435,45 @@ impl Prepared {
         &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
     }
 
-    /// Every cell's time in microseconds; infinite where there is no bandwidth.
-    fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
-        let size = call.size.0;
+    /// What the bytes take, by cell.
+    fn moving(&self, size: u64, bandwidth: &Lanes) -> Lanes {
         let factors = self.row(size);
-        let mut latency = self.latency;
-        if size >= self.plateau {
-            latency[RING + 2] = self.plateau_latency;
-        }
-        if call.pipelined != 1 {
-            let other = call.pipelined.div_ceil(self.pipelined.into()) as f32;
-            for (i, latency) in latency.iter_mut().enumerate() {
-                let is_ring = (RING..RING + 3).contains(&i);
-                *latency *= if is_ring { call.pipelined as f32 } else { other };
-            }
-        }
         // The least positive number stands for nothing: over no bandwidth it is infinite still.
         let bytes = if size == 0 { f32::from_bits(1) } else { size as f32 };
-        let mut times = [0.0; LANES];
+        let mut moving = [0.0; LANES];
         for i in 0..LANES {
-            times[i] = latency[i] + bytes / (1000.0 * (bandwidth[i] * factors[i]));
+            moving[i] = bytes / (1000.0 * (bandwidth[i] * factors[i]));
         }
-        if self.avoids_ring {
-            for time in &mut times[RING..RING + 3] {
-                *time *= 1024.0;
-            }
-        }
-        times
+        moving
     }
 
-    /// The first of the fastest cells. Written so that it needs no branch a cell.
+    /// The latency of the ring in Simple.
+    fn ring_latency(&self, size: u64) -> f32 {
+        if size >= self.plateau { self.plateau_latency } else { self.latency[RING + 2] }
+    }
+
+    /// The first of the fastest cells: four at a time, then the best of the four.
     fn least(&self, times: &Lanes) -> Option<(usize, f32)> {
-        let mut fours = [times[0], times[1], times[2], times[3]];
-        for (i, &time) in times[4..].iter().enumerate() {
-            let least = &mut fours[i % 4];
-            *least = if time < *least { time } else { *least };
+        let mut best = [times[0], times[1], times[2], times[3]];
+        let mut lanes = [0, 1, 2, 3_u32];
+        for row in 1..LANES / 4 {
+            for i in 0..4 {
+                let (time, lane) = (times[4 * row + i], (4 * row + i) as u32);
+                let is_less = time < best[i];
+                best[i] = if is_less { time } else { best[i] };
+                lanes[i] = if is_less { lane } else { lanes[i] };
+            }
         }
-        let least = fours.into_iter().fold(self.slowest, |a, b| if b < a { b } else { a });
-        let equal = |i: usize| u32::from(times[i] == least) << i;
-        let lane = (0..LANES).map(equal).fold(0, |a, b| a | b).trailing_zeros() as usize;
-        (least < self.slowest && lane < CELLS.len()).then_some((lane, least))
+        let pick = |a: usize, b: usize, best: &mut [f32; 4], lanes: &mut [u32; 4]| {
+            let is_less = best[b] < best[a] || (best[b] == best[a] && lanes[b] < lanes[a]);
+            best[a] = if is_less { best[b] } else { best[a] };
+            lanes[a] = if is_less { lanes[b] } else { lanes[a] };
+        };
+        pick(0, 2, &mut best, &mut lanes);
+        pick(1, 3, &mut best, &mut lanes);
+        pick(0, 1, &mut best, &mut lanes);
+        // The lane that fills up is never available.
+        (best[0] < self.slowest).then_some((lanes[0] as usize % CELLS.len(), best[0]))
     }
 }
 
@@ -438,21 +502,15 @@ impl Scope<'_> {
         let comm = self.comm;
         let blackwell =
             self.version >= Version::V2_30 && comm.min_cc >= 100 && comm.arch == Arch::X86;
-        let constants = constants::of(self.version);
         Prepared {
             latency,
             bandwidth,
             plateau: 64 * u64::from(comm.channels) * u64::from(comm.ranks),
             plateau_latency: if plateaus { (f64::from(ring) * longer) as f32 } else { ring },
-            slowest: constants.slowest,
+            slowest: constants::of(self.version).slowest,
             factors: &FACTORS[usize::from(blackwell)],
-            pipelined: constants.pipelined,
             // Old versions put less than 64 bytes into the first class of sizes.
             smallest: u8::from(!self.version.is_new()),
-            alone: comm.ranks == 1,
-            avoids_ring: self.version.is_new()
-                && self.element == Element::Fp8
-                && self.comm.ranks > 8,
         }
     }
 
@@ -499,11 +557,15 @@ impl Scope<'_> {
             _ => channels,
         };
         let threads = table.threads(algo, proto);
-        let threshold = if nvls { 0 } else { table.thresholds[algo as usize][proto as usize] };
-        let most = u64::from(channels) * u64::from(threads) * u64::from(threshold);
+        let threshold = table.thresholds[algo as usize][proto as usize];
+        let block = u64::from(threads) * u64::from(threshold);
+        let matters = !nvls && block > 0;
+        let overflows = matters && block * u64::from(channels) > i32::MAX as u64;
+        let halving = |k: &u32| matters && (threads >> k).is_multiple_of(128);
         Limit {
-            channels,
-            threshold: if threads == 0 { 0 } else { threshold },
+            block: if matters { block as u32 } else { 1 },
+            channels: channels as u16,
+            least: if matters { 1 } else { channels as u16 },
             threads: threads as u16,
             helpers: match (algo, proto) {
                 (Algo::Ring, Proto::Simple) => 32,
@@ -511,7 +573,8 @@ impl Scope<'_> {
                 _ => 0,
             },
             fixed: if new && matches!(algo, Algo::Tree | Algo::Pat) { 640 } else { 0 },
-            is_exact: most <= i32::MAX as u64,
+            halvings: (0..3).take_while(halving).count() as u8,
+            is_odd: overflows || algo == Algo::CollNetDirect,
         }
     }
 }
