@@ -205,11 +205,7 @@ impl Model<'_> {
             Priced::Unknown(why) => Some(why.clone()),
             Priced::Time(_) => None,
         };
-        let turn = |f: &crate::select::FellBack| Turn {
-            from: f.from.to_string(),
-            id: f.id,
-            why: f.why.clone(),
-        };
+        let turn = |f: &FellBack| Turn { from: f.from.to_string(), id: f.id, why: f.why.clone() };
         Ok(ChoiceView {
             name: choice.name.to_string(),
             id: choice.id,
