@@ -8,6 +8,7 @@ use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
 use super::terminal;
 use collcost::algorithm::Registry;
+use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::import::read_rules;
 use collcost::quantity::{Bytes, dtype_bytes};
@@ -77,6 +78,7 @@ impl Args {
             None => Bytes(4),
         };
         let range = match &asked.sizes {
+            _ if collective == Collective::Barrier => (Bytes(0), Bytes(0)),
             Some(sizes) => self.range(&query, sizes)?,
             None => (element, LARGEST),
         };

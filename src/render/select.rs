@@ -19,8 +19,12 @@ pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) 
     }
     sheet(report).text(out)?;
     let found: Vec<String> = summary(report);
-    if !found.is_empty() || explain {
+    let unpriced = unpriced(report);
+    if !found.is_empty() || !unpriced.is_empty() || explain {
         writeln!(out)?;
+    }
+    for line in unpriced {
+        look.line(out, "note  ", &line)?;
     }
     for line in found {
         look.line(out, "diff  ", &line)?;
@@ -41,7 +45,8 @@ pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) 
 }
 
 fn heading(report: &Select) -> String {
-    let size = report.size_bytes.map_or(String::new(), |s| format!(" of {}", exact(s)));
+    let asked = report.size_bytes.filter(|_| report.collective != "barrier");
+    let size = asked.map_or(String::new(), |s| format!(" of {}", exact(s)));
     let versus = report.versus.as_ref().map_or(String::new(), |v| format!(" and {}", v.id));
     let mut call = vec![format!("elements of {} B", report.element_bytes)];
     let facts = [
@@ -50,9 +55,13 @@ fn heading(report: &Select) -> String {
         (report.in_place, "in place"),
     ];
     call.extend(facts.iter().filter(|(holds, _)| *holds).map(|(_, word)| (*word).to_owned()));
+    let ranks = match report.ranks {
+        1 => "1 rank".to_owned(),
+        n => format!("{n} ranks"),
+    };
     let ranks = match report.nodes {
-        1 => format!("{} ranks on one node", report.ranks),
-        nodes => format!("{} ranks on {nodes} nodes", report.ranks),
+        1 => format!("{ranks} on one node"),
+        nodes => format!("{ranks} on {nodes} nodes"),
     };
     format!(
         "{}{size} by {}{versus}: {ranks}, {}, machine {}",
@@ -250,6 +259,19 @@ fn times(value: f64) -> String {
         v if v < 99.95 => format!("{v:.1}"),
         v => format!("{v:.0}"),
     }
+}
+
+/// Why choices have no time, each once.
+fn unpriced(report: &Select) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for span in &report.intervals {
+        for view in [Some(&span.choice), span.versus.as_ref()].into_iter().flatten() {
+            let line =
+                view.unpriced.as_ref().map(|why| format!("{} is not priced: {why}", view.name));
+            lines.extend(line.filter(|line| !lines.contains(line)));
+        }
+    }
+    lines
 }
 
 /// Where two policies part most, in words.

@@ -7,7 +7,9 @@ use crate::error::Result;
 use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::Query;
 use crate::rank::{Candidate, candidates};
-use crate::select::{Call, Choice, Interval, Part, Policy, Priced, Runs, Where, intervals, priced};
+use crate::select::{
+    Call, Choice, FellBack, Interval, Part, Policy, Priced, Runs, Where, intervals, priced,
+};
 
 /// The choices of one policy, or of two, over sizes.
 #[derive(Debug, Serialize)]
@@ -122,6 +124,8 @@ pub struct ChoiceView {
 pub struct Turn {
     /// What the rules named.
     pub from: String,
+    /// The library's number of it.
+    pub id: Option<u32>,
     /// Why it does not run.
     pub why: String,
 }
@@ -201,8 +205,7 @@ impl Model<'_> {
             Priced::Unknown(why) => Some(why.clone()),
             Priced::Time(_) => None,
         };
-        let turn =
-            |f: &crate::select::FellBack| Turn { from: f.from.to_string(), why: f.why.clone() };
+        let turn = |f: &FellBack| Turn { from: f.from.to_string(), id: f.id, why: f.why.clone() };
         Ok(ChoiceView {
             name: choice.name.to_string(),
             id: choice.id,

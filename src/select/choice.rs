@@ -31,6 +31,8 @@ pub struct Choice {
 pub struct FellBack {
     /// The library's name of what the rules named.
     pub from: Cow<'static, str>,
+    /// The library's number of that, where it has one.
+    pub id: Option<u32>,
     /// Why it does not run.
     pub why: String,
 }

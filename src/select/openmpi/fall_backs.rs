@@ -17,7 +17,7 @@ pub(super) fn settle(rules: &Rules, decision: &Decision, call: &Call) -> (u32, V
     // A turn may lead to an algorithm that turns away itself: segmented ring, ring, doubling.
     while let Some((next, why)) = turn(rules, id, decision.segment, call) {
         let from = rules.algorithm(id).map_or("", |k| k.name);
-        turns.push(FellBack { from: Cow::Borrowed(from), why });
+        turns.push(FellBack { from: Cow::Borrowed(from), id: Some(id), why });
         id = next;
     }
     (id, turns)
