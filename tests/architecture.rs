@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("what_if", &["error", "fabric", "quantity"]),
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
+    ("nccl", &["collective", "error", "quantity"]),
     ("replay", &["error", "schedule"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
@@ -41,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "nccl",
             "quantity",
             "replay",
             "schedule",
@@ -48,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("export", &["collective", "error", "quantity", "schedule"]),
-    ("import", &["collective", "error", "export", "quantity", "schedule"]),
+    ("import", &["collective", "error", "export", "nccl", "quantity", "schedule"]),
     (
         "spell_out",
         &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
@@ -80,6 +82,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fabric",
             "formula",
             "import",
+            "nccl",
             "notes",
             "place",
             "presets",
@@ -96,7 +99,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "what_if",
         ],
     ),
-    ("render", &["algorithm", "collective", "error", "profile", "quantity", "report", "simulate"]),
+    (
+        "render",
+        &["algorithm", "collective", "error", "nccl", "profile", "quantity", "report", "simulate"],
+    ),
     ("lib", &["collective", "error"]),
 ];
 

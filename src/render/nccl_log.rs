@@ -37,7 +37,7 @@ pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> i
     for note in &report.notes {
         blocks.push(Block::Text(format!("Note: {note}.")));
     }
-    blocks.push(Block::Text(verdict(report)));
+    blocks.extend(verdict(report).map(Block::Text));
     write(out, &blocks, notation)
 }
 
@@ -215,7 +215,8 @@ fn intervals(intervals: &[IntervalView]) -> Block {
     Block::table(&["function", "from", "to", "the tuner takes"], rows)
 }
 
-fn verdict(report: &NcclLog) -> String {
+/// What it all came to; none where a log only tells.
+fn verdict(report: &NcclLog) -> Option<String> {
     let of = |verdict: &str| report.choices.iter().filter(|c| c.verdict == verdict).count();
     let mut parts = Vec::new();
     if let Some((table, compared)) = report.table.as_ref().and_then(|t| Some((t, t.compared?))) {
@@ -234,11 +235,15 @@ fn verdict(report: &NcclLog) -> String {
         ];
         let counts = counts.into_iter().filter(|(n, _)| *n > 0);
         let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
-        parts.push(format!("of {total} choices {}", counts.join(", ")));
+        parts.push(match total {
+            1 => format!("the choice is {}", counts.concat().trim_start_matches("1 ")),
+            _ => format!("of {total} choices {}", counts.join(", ")),
+        });
     }
     if parts.is_empty() {
-        return "There is nothing to hold against the tuner".to_owned();
+        let nothing = "There is nothing to hold against the tuner";
+        return report.intervals.is_empty().then(|| nothing.to_owned());
     }
     let text = parts.join("; ");
-    text[..1].to_uppercase() + &text[1..]
+    Some(text[..1].to_uppercase() + &text[1..])
 }
