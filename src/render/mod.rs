@@ -6,6 +6,7 @@ pub mod crossover;
 pub mod document;
 pub mod explain;
 pub mod list;
+pub mod nccl;
 pub mod nccl_log;
 pub mod nccl_table;
 pub mod profiles;
