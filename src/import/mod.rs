@@ -1,8 +1,9 @@
 //! What other programs wrote, one file a format: schedules, NCCL's graphs, NCCL's logs.
 //!
-//! A reader of schedules turns text into messages with what must come before each, and those into rounds: a
-//! message's round is the first that its data, and what it overwrites, allow. Whether the messages
-//! do what their collective promises is for [`verify`](crate::schedule::verify()) to say.
+//! A reader of schedules turns text into messages with what must come before each, and those into
+//! rounds: a message's round is the first that its data, and what it overwrites, allow. Whether
+//! the messages do what their collective promises is for [`verify`](crate::schedule::verify()) to
+//! say.
 
 mod events;
 mod goal;
