@@ -293,6 +293,19 @@ fn the_slightest_change_is_found() {
     assert_eq!(verdicts(&report), [13, 0, 1, 0]);
 }
 
+/// Told the wrong machine, the report says which is right.
+#[test]
+fn what_is_told_wrongly_is_found_out() {
+    let amd = Some("amd".parse().unwrap());
+    let report = check(
+        H100,
+        &Asked { told: Told { processor: amd, ..Told::default() }, ..Asked::default() },
+    );
+    assert!(report.differences > 0);
+    let right = "every figure is as computed for NCCL 2.21.5, cc90, intel";
+    assert!(report.notes.iter().any(|n| n == right), "{:?}", report.notes);
+}
+
 /// A worse graph of another rank counts.
 #[test]
 fn ranks_agree_on_the_worst_graph() {

@@ -3,7 +3,7 @@
 //! ```text
 //! <graphs version="1">
 //!   <graph id="0" pattern="4" nchannels="1" speedintra="20" … typeintra="NVL" samechannels="1">
-//!     <channel><net dev="0"/><gpu dev="0" rank="0"/><gpu dev="1" rank="1"/><net dev="0"/></channel>
+//!     <channel><net dev="0"/><gpu dev="0" rank="0"/> … <net dev="0"/></channel>
 //!   </graph>
 //! </graphs>
 //! ```

@@ -158,32 +158,23 @@ fn choices(choices: &[ChoiceView]) -> Block {
     Block::table(&header, rows)
 }
 
-/// A sentence for each choice that needs one; what many share stands once.
-fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Vec<Block> {
-    let mut lines: Vec<String> = Vec::new();
-    for choice in choices.iter().filter(|c| c.verdict == "differs") {
-        let why = choice.why.as_deref().unwrap_or("");
-        lines.push(format!("line {}: {why}", choice.line));
-    }
+/// A sentence for each choice that needs one; what several share stands once.
+fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Option<Block> {
     let mut shared: Vec<(&str, Vec<usize>)> = Vec::new();
-    for choice in choices.iter().filter(|c| c.verdict != "differs") {
+    for choice in choices {
         let Some(why) = choice.why.as_deref() else { continue };
         match shared.iter_mut().find(|(other, _)| *other == why) {
             Some((_, lines)) => lines.push(choice.line),
             None => shared.push((why, vec![choice.line])),
         }
     }
-    for (why, at) in shared {
-        lines.push(match at.as_slice() {
-            [one] => format!("line {one}: {why}"),
-            [first, .., last] => format!("{} choices from line {first} to {last}: {why}", at.len()),
-            [] => why.to_owned(),
-        });
-    }
-    for choice in choices {
-        lines.extend(expected(choice, ranks));
-    }
-    lines.into_iter().map(|line| Block::Lines(vec![line])).collect()
+    let named = shared.into_iter().map(|(why, at)| match at.as_slice() {
+        [first, .., last] => format!("{} choices, lines {first} to {last}: {why}", at.len()),
+        one => format!("line {}: {why}", one.first().unwrap_or(&0)),
+    });
+    let unnamed = choices.iter().filter(|c| c.verdict != "differs");
+    let lines: Vec<String> = named.chain(unnamed.filter_map(|c| expected(c, ranks))).collect();
+    (!lines.is_empty()).then_some(Block::Lines(lines))
 }
 
 /// What a large call's time says where nothing tells its function.

@@ -1,12 +1,13 @@
 //! A log of NCCL's, decoded and held against what the tuner computes.
 //!
 //! ```text
-//! nccl.log: NCCL 2.27.3, 16 ranks on 2 nodes, compute capability 90
+//! nccl.log: NCCL 2.21.5, 16 ranks on 2 nodes, compute capability 90, processors intel, 16 channels
 //!
-//! The table in line 219: 105 cells, each as computed
+//! Table in line 20: 198 figures, all as computed
 //!
-//!   line  function   size     took         channels  computed
-//!   230   AllReduce  1 MiB    Ring LL      0..15     the same
+//!   line  lines  function     size  took                time  GB/s  busbw  computed
+//!   44        1  AllReduce  256 KiB  Tree/LL128          52 µs   5.0    9.5  the same
+//!   45        1  AllReduce    1 MiB  NVLSTree/Simple  56.93 µs  18.4   34.5  the same
 //! ```
 //!
 //! What a log says of its communicator is as much as it happens to print. With graphs, ranks and
