@@ -61,12 +61,15 @@ pub mod rank;
 pub mod render;
 pub mod replay;
 pub mod report;
+pub mod rules;
 pub mod schedule;
+pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
 pub mod topology;
 pub mod trial;
+pub mod tune;
 pub mod what_if;
 
 pub use collective::Collective;

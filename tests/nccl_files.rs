@@ -16,7 +16,7 @@ use collcost::nccl::{
     Table, Told, Version,
 };
 use collcost::render::nccl_table::table;
-use collcost::report::nccl_log::{Asked, Given, NcclLog, nccl_log};
+use collcost::report::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
 use proptest::prelude::*;
 
 const H100: &str = include_str!("data/nccl_logs/h100-2x8.log");
@@ -291,6 +291,22 @@ fn the_slightest_change_is_found() {
     let choice = H100.replace("1048576 Bytes -> Algo 5 proto 2", "1048576 Bytes -> Algo 1 proto 2");
     let report = check(&choice, &Asked::default());
     assert_eq!(verdicts(&report), [13, 0, 1, 0]);
+}
+
+/// The communicator itself, to ask other things of it.
+#[test]
+fn a_log_gives_its_communicator() {
+    let log = Log::read(H100, "x.log").unwrap();
+    let found = communicator(&log, &Asked::default()).unwrap();
+    let known = named("dgx_h100_8x400g.p8.n2.s2.21.5");
+    assert_eq!(found.version, Version::V2_21);
+    assert_eq!(
+        (found.comm.channels, found.comm.nvls_channels),
+        (known.channels, known.nvls_channels)
+    );
+    assert_eq!((found.comm.ring, found.comm.tree), (known.ring, known.tree));
+    let error = communicator(&Log::read(T4, "x.log").unwrap(), &Asked::default()).unwrap_err();
+    assert!(error.to_string().contains("does not tell its communicator"), "{error}");
 }
 
 /// Told the wrong machine, the report says which is right.

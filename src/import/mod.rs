@@ -1,4 +1,7 @@
-//! What other programs wrote, one file a format: schedules, NCCL's graphs, NCCL's logs.
+//! What other programs wrote, one file a format: schedules, tuning files, NCCL's graphs and logs.
+//!
+//! Tuning files become the tables of [`rules`](crate::rules); what a library would drop without a
+//! word is an error here.
 //!
 //! A reader of schedules turns text into messages with what must come before each, and those into
 //! rounds: a message's round is the first that its data, and what it overwrites, allow. Whether
@@ -7,13 +10,17 @@
 
 mod events;
 mod goal;
+mod mpich_json;
 mod msccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+mod nccl_tuner_csv;
+mod openmpi_rules;
 mod order;
 
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
+use crate::rules::{TuningFile, mpich, nccl, openmpi};
 use crate::schedule::{Endpoint, Fault, Frame, List, Op, Run, Schedule, Sends};
 
 /// A schedule from a file.
@@ -45,7 +52,7 @@ static FORMATS: &[Format] = &[
 struct Refused {
     what: String,
     line: Option<usize>,
-    mend: Option<&'static str>,
+    mend: Option<String>,
     unsupported: bool,
 }
 
@@ -54,8 +61,8 @@ impl Refused {
         Self { what: what.into(), line: Some(line), mend: None, unsupported: false }
     }
 
-    fn mend(self, mend: &'static str) -> Self {
-        Self { mend: Some(mend), ..self }
+    fn mend(self, mend: impl Into<String>) -> Self {
+        Self { mend: Some(mend.into()), ..self }
     }
 
     /// What the text says is well formed, but more than is understood.
@@ -63,12 +70,15 @@ impl Refused {
         Self { unsupported: true, ..self }
     }
 
-    /// The same about `file`, with what mends it where nothing better is known.
-    fn error(self, file: &str, mend: &'static str) -> Error {
-        let Self { what, line, mend: own, unsupported } = self;
+    /// The same as an error about a file.
+    fn error(self, file: &str) -> Error {
+        let Self { what, line, mend, unsupported } = self;
         let error = if unsupported { Error::unsupported(what) } else { Error::input(what) };
         let error = error.at(line.map_or(file.to_owned(), |line| format!("{file}:{line}")));
-        error.mend(own.unwrap_or(mend))
+        match mend {
+            Some(mend) => error.mend(mend),
+            None => error,
+        }
     }
 }
 
@@ -84,8 +94,56 @@ pub fn read(text: &str, file: &str) -> Result<Foreign> {
             "MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events` are read",
         )
     })?;
-    let mend = "correct the file, or export the schedule again";
-    (format.read)(text).map_err(|refused| refused.error(file, mend))
+    (format.read)(text).map_err(|refused| {
+        refused.error(file).or_mend("correct the file, or export the schedule again")
+    })
+}
+
+/// Reads a tuning file, in whichever library's format it is.
+///
+/// # Errors
+/// As the reader of the format; text that looks like none of them.
+pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let first = lines.clone().next().unwrap_or("");
+    let number = |c: char| c.is_ascii_digit();
+    if first.starts_with('{') {
+        read_mpich_json(text, file).map(TuningFile::Mpich)
+    } else if first.starts_with(number) || first.starts_with(openmpi_rules::VERSION) {
+        read_openmpi_rules(text, file).map(TuningFile::OpenMpi)
+    } else if lines.clone().any(|l| l.contains(',')) {
+        read_nccl_tuner_csv(text, file).map(TuningFile::Nccl)
+    } else {
+        Err(Error::input("the file holds no rules of a library").at(file).mend(
+            "Open MPI's dynamic rules, MPICH's JSON or the CSV of NCCL's example plugin are read",
+        ))
+    }
+}
+
+/// Reads the dynamic rules of Open MPI's `coll/tuned`.
+///
+/// # Errors
+/// What makes Open MPI drop the whole file or skip a part of it, both without a word; an algorithm
+/// that it does not have; a rule that it never comes to.
+pub fn read_openmpi_rules(text: &str, file: &str) -> Result<openmpi::Rules> {
+    openmpi_rules::read(text).map_err(|refused| refused.error(file))
+}
+
+/// Reads a selection tree of MPICH.
+///
+/// # Errors
+/// Text that is no JSON of objects; tests that MPICH does not have, or not for the collective;
+/// lists of tests without a last one for all the rest; numbers that it would cut off.
+pub fn read_mpich_json(text: &str, file: &str) -> Result<mpich::Tree> {
+    mpich_json::read(text).map_err(|refused| refused.error(file))
+}
+
+/// Reads the table of NCCL's example tuner plugin.
+///
+/// # Errors
+/// Lines that the plugin drops, and words that it takes for others, both without a word.
+pub fn read_nccl_tuner_csv(text: &str, file: &str) -> Result<nccl::Rules> {
+    nccl_tuner_csv::read(text).map_err(|refused| refused.error(file))
 }
 
 /// A message with its line.

@@ -56,7 +56,7 @@ impl Graphs {
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let graphs = Parsed::read(text).and_then(|parsed| parsed.graphs());
         graphs.map_err(|refused| {
-            refused.error(file, "write the file again with NCCL_GRAPH_DUMP_FILE")
+            refused.error(file).or_mend("write the file again with NCCL_GRAPH_DUMP_FILE")
         })
     }
 

@@ -1,9 +1,12 @@
 //! A call's choice: the cell with the least time, then how many channels and threads it gets.
 
+use std::str::FromStr;
+
 use super::communicator::{Arch, Communicator};
 use super::constants::{self, TREE_FACTORS};
 use super::table::Table;
 use super::{Algo, Function, Micros, Proto, Version};
+use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio};
 
 /// What is asked of the tuner.
@@ -60,6 +63,45 @@ pub enum Operation {
     Product,
     /// Average, and sums that are scaled first.
     Scaled,
+}
+
+impl FromStr for Element {
+    type Err = Error;
+
+    /// Reads a data type's name, such as `float`, `bf16` or `int32`.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "float" | "fp32" | "f32" | "float32" | "double" | "fp64" | "f64" | "float64" => {
+                Self::Float
+            }
+            "half" | "fp16" | "f16" | "float16" | "bf16" | "bfloat16" => Self::Half,
+            "int32" | "uint32" | "int64" | "uint64" | "int" => Self::Integer,
+            "fp8" | "f8e4m3" | "f8e5m2" => Self::Fp8,
+            "int8" | "uint8" | "char" => Self::Byte,
+            _ => {
+                return Err(Error::input(format!("`{text}` is no data type of NCCL"))
+                    .mend("known are float, double, half, bf16, int32, int64, int8, fp8"));
+            }
+        })
+    }
+}
+
+impl FromStr for Operation {
+    type Err = Error;
+
+    /// Reads `sum`, `min`, `max`, `prod`, `avg`.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "sum" => Self::Sum,
+            "min" | "max" => Self::MinMax,
+            "prod" => Self::Product,
+            "avg" | "mulsum" => Self::Scaled,
+            _ => {
+                return Err(Error::input(format!("`{text}` is no operation of NCCL"))
+                    .mend("known are sum, min, max, prod, avg"));
+            }
+        })
+    }
 }
 
 /// What is reduced, and how. The default is a sum of floats.

@@ -10,6 +10,7 @@ pub mod nccl;
 pub mod nccl_log;
 pub mod nccl_table;
 pub mod profiles;
+pub mod select;
 pub mod sheet;
 pub mod simulate;
 pub mod sweep;

@@ -12,6 +12,7 @@ pub mod list;
 pub mod nccl;
 pub mod nccl_log;
 mod profiles;
+pub mod select;
 pub mod simulate;
 mod sweep;
 pub mod trace;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::nccl::{
-    Algo, Asked, Call, Chooser, Communicator, Decision, Function, Proto, Range, Reduction,
+    Algo, Asked, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
     Settings, Table, Version, logged_channels, ranges, why_not,
 };
 use crate::quantity::Bytes;
@@ -48,7 +48,7 @@ pub struct Choose {
     pub nccl: &'static str,
     /// The choices, by size.
     pub ranges: Vec<RangeView>,
-    /// For one size: every cell, the fastest first, then those that are out.
+    /// For one size: every cell that the version has, the fastest first, then those that are out.
     pub cells: Vec<CellView>,
     /// The rule that decided, for one size.
     pub rule: Option<String>,
@@ -218,6 +218,9 @@ impl Scope<'_> {
         let all = Table::cells(self.version).filter(|c| c.0 == self.function);
         let out = all.filter_map(|cell| {
             let why = why_not(self.comm, self.version, settings, self.chooser, cell)?;
+            if why == Out::NoCode {
+                return None;
+            }
             Some(view(cell.1, cell.2, None, Some(why.to_string())))
         });
         runs.chain(out).collect()
@@ -253,4 +256,71 @@ impl Scope<'_> {
             second.2.0
         )
     }
+}
+
+/// The lines that make a job take what it takes at the question's least size, and their traps.
+///
+/// What they do is checked with the tuner itself: the choice at other sizes, and what becomes of
+/// the other functions of the same job.
+///
+/// # Errors
+/// Settings that this version refuses; nothing to force.
+pub fn emit_env(question: &Question) -> Result<String> {
+    let Question { comm, nccl, settings, function, sizes: (size, _), reduction, .. } = *question;
+    let version = nccl.rules;
+    let table = Table::new(comm, version, settings)?;
+    let chooser = Chooser::new(comm, version, &table, reduction);
+    let call = Call { function, size, pipelined: 1 };
+    let Some(decision) = chooser.decide(&call) else {
+        return Err(Error::unsupported(format!("NCCL {version} has nothing for {function} here"))
+            .mend("leave out --env"));
+    };
+    let Decision { algo, proto, .. } = decision;
+    // Since 2.24 a list can be meant for one function.
+    let scope = if version.is_new() {
+        format!("{}:", function.name().to_lowercase())
+    } else {
+        String::new()
+    };
+    let (algos, protos) =
+        (format!("{scope}{}", algo.name().to_lowercase()), format!("{scope}{proto}"));
+    let mut forced = settings.clone();
+    forced.set("NCCL_ALGO", &algos)?;
+    forced.set("NCCL_PROTO", &protos)?;
+    let mut lines = vec![
+        format!("# {function} of {size} on {}: NCCL {version} takes {algo}/{proto}", question.name),
+        format!("export NCCL_ALGO={algos}"),
+        format!("export NCCL_PROTO={protos}"),
+    ];
+    let table = Table::new(comm, version, &forced)?;
+    let forced = Chooser::new(comm, version, &table, reduction);
+    let (from, to) = (Bytes(8), Bytes(8 << 30));
+    let taken = ranges(&forced, function, from, to);
+    let held = taken.iter().all(|r| r.first.map(|d| (d.algo, d.proto)) == Some((algo, proto)));
+    lines.push(match held {
+        true => format!("# checked: {function} takes it at every size from {from} to {to}"),
+        false => format!("# checked: {function} does not take it at every size"),
+    });
+    for other in Function::ALL.into_iter().filter(|&f| f != function) {
+        let before = ranges(&chooser, other, from, to);
+        let after = ranges(&forced, other, from, to);
+        if after.iter().any(|r| r.first.is_none()) {
+            lines.push(format!("# trap: {other} then fails in this job, nothing is left for it"));
+        } else if before != after {
+            lines.push(format!("# trap: {other} changes too, the lists hold for all collectives"));
+        }
+    }
+    if version.is_new() {
+        lines.push("# lists behind `collective:` need NCCL 2.24 or newer".to_owned());
+    }
+    if proto == Proto::Ll128 {
+        lines.push(
+            "# trap: naming LL128 forces it on, even on paths where NCCL distrusts it".to_owned(),
+        );
+    }
+    lines.push(
+        "# trap: `^X` in NCCL_PROTO means all but X, and forces LL128 on like naming it".to_owned(),
+    );
+    lines.push(String::new());
+    Ok(lines.join("\n"))
 }

@@ -301,6 +301,40 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     })
 }
 
+/// The communicator that a log is of, to ask something else of it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The communicator.
+    pub comm: Communicator,
+    /// The rules that gave its table.
+    pub version: nccl::Version,
+    /// Its environment.
+    pub settings: nccl::Settings,
+    /// What was found by trying, and what the log leaves out.
+    pub notes: Vec<String>,
+}
+
+/// The communicator behind a log.
+///
+/// # Errors
+/// As [`nccl_log`]; a log that does not tell enough, with what it lacks.
+pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
+    let table = log.table(asked.table)?;
+    let known = log.known(table, &asked.told)?;
+    let basis = Basis::find(log, table, &known, asked)?;
+    let settings = log.settings()?;
+    let found = basis.computed.into_iter().next();
+    let Some(computed) = found else {
+        return Err(Error::unknown("the log does not tell its communicator")
+            .at(log.file.clone())
+            .mend(
+                "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
+                 nodes, and without a table --gpu and --nccl; or give --graph",
+            ));
+    };
+    Ok(Found { comm: computed.comm, version: computed.version, settings, notes: basis.notes })
+}
+
 /// An algorithm with its protocol, as `Ring/LL`.
 fn pair(algo: Algo, proto: Proto) -> String {
     format!("{}/{}", algo.name(), proto.name())

@@ -1,5 +1,6 @@
 //! `collcost nccl`: what NCCL's tuner would do, decision for decision.
 
+mod choose;
 mod log;
 mod replay;
 mod source;
@@ -12,6 +13,7 @@ use super::Stop;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
   collcost nccl log nccl.log --gpu h100
@@ -23,6 +25,8 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// What NCCL takes by size, and why
+    Choose(choose::Args),
     /// Latencies and bandwidths of every function, algorithm and protocol
     Table(table::Args),
     /// A debug log decoded, and held against the tuner
@@ -34,6 +38,7 @@ enum Verb {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         match self.verb {
+            Verb::Choose(args) => args.run(out),
             Verb::Table(args) => args.run(out),
             Verb::Log(args) => args.run(out),
             Verb::Replay(args) => args.run(out),

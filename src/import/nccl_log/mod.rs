@@ -77,7 +77,8 @@ impl Log {
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let mut reader = Reader::default();
         let read = reader.lines(text).and_then(|()| reader.finish(file));
-        let log = read.map_err(|refused| refused.error(file, "copy the log again, whole"))?;
+        let log =
+            read.map_err(|refused| refused.error(file).or_mend("copy the log again, whole"))?;
         if log.read == 0 {
             return Err(Error::input("the file holds no line of NCCL's tuner")
                 .at(file)

@@ -235,7 +235,8 @@ impl Tried<'_> {
         let Some(table) = self.table.filter(|t| !best.differences(t).views.is_empty()) else {
             return Ok(None);
         };
-        let known = Known { gpu: None, processor: None, ..self.known.clone() };
+        let mut known = self.known.clone();
+        (known.gpu, known.processor) = (None, None);
         let free = Tried { versions: &Version::ALL, known: &known, ..*self };
         let found = free.best()?;
         let found = found.first().filter(|found| found.differences(table).views.is_empty());

@@ -1,0 +1,78 @@
+//! `collcost export`: schedules and tuning files in the formats of other programs.
+
+mod schedule;
+mod tuning;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use super::Stop;
+use super::flags::{MachineFlags, ParamFlags, RankFlags};
+use collcost::error::{Error, Result};
+use tuning::Tuning;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
+    /// openmpi-rules or mpich-json
+    #[arg(value_name = "FORMAT")]
+    format: String,
+    /// Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning
+    /// file the collectives, without any all
+    #[arg(value_name = "COLLECTIVE|ALGORITHM|SIZE")]
+    words: Vec<String>,
+    /// A schedule's algorithm; without any the take, the fastest that is shipped
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// A schedule's size; 16MiB stands for it where none is given
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// The rank that has or gets the data
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    root: Option<String>,
+    /// The library and version that a tuning file is for, such as openmpi@4.1 or mpich@4.0
+    #[arg(long = "for", value_name = "LIBRARY@VERSION")]
+    target: Option<String>,
+    /// Write to this file instead of standard output; it is there whole or not at all
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<String>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+impl Args {
+    pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let text = match Tuning::named(&self.format) {
+            Some(tuning) => self.tuning(tuning)?,
+            None => self.schedule()?,
+        };
+        match &self.output {
+            None => out.write_all(text.as_bytes())?,
+            Some(file) => write_whole(Path::new(file), &text)?,
+        }
+        Ok(())
+    }
+}
+
+/// Writes beside the file and renames: a run that is stopped leaves no half file.
+fn write_whole(file: &Path, text: &str) -> Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    let written = fs::write(part, text).and_then(|()| fs::rename(part, file));
+    written.map_err(|e| {
+        // What cannot be removed was not there.
+        let _ = fs::remove_file(part);
+        Error::input(format!("the file cannot be written: {e}"))
+            .at(format!("--output {}", file.display()))
+            .mend("name a file in a folder that is there and can be written to")
+    })
+}

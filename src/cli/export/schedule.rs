@@ -1,0 +1,51 @@
+//! A schedule in the format of another program.
+
+use super::Args;
+use crate::cli::flags::{sized_query, sort_words, whole};
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::export::{Format, Job};
+use collcost::quantity::Bytes;
+use collcost::query::Query;
+use collcost::spell_out::spell_out;
+
+/// The size where none is given.
+const SIZE: Bytes = Bytes(16 << 20);
+
+impl Args {
+    /// The text of the file.
+    pub(super) fn schedule(&mut self) -> Result<String> {
+        let format =
+            Format::named(&self.format).map_err(|e| e.at(format!("export {}", self.format)))?;
+        let mut words = std::mem::take(&mut self.words);
+        if words.is_empty() {
+            return Err(Error::input("which collective?")
+                .at(format!("export {}", self.format))
+                .mend("name it, such as allreduce"));
+        }
+        let first = words.remove(0);
+        let place = format!("export {} {first}", self.format);
+        let collective: Collective = first.parse().map_err(|e: Error| e.at(place.clone()))?;
+        let registry = Registry::builtin();
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
+        let query = self.query(collective)?;
+        let root = whole("--root", "rank", self.root.as_ref())?;
+        let name = self.algorithm.as_deref();
+        let place = |e: Error| e.at(format!("{place}, {} ranks", query.shape.ranks));
+        let spelled = spell_out(&registry, &query, name, root).map_err(place)?;
+        let job = Job {
+            schedule: &*spelled.schedule,
+            name: spelled.algorithm.meta().id,
+            size: query.size,
+            gamma: query.machine.fabric.gamma,
+        };
+        format.write(&job).map_err(|e| place(e).or_mend("name another --algorithm or format"))
+    }
+
+    fn query(&self, collective: Collective) -> Result<Query> {
+        let flags = (&self.ranks, &self.machine, &self.params);
+        sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)
+    }
+}

@@ -1,0 +1,210 @@
+//! What a library is to choose, in the format of its tuning files.
+
+use super::Args;
+use crate::cli::flags::queries;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::export::{mpich_json, openmpi_rules};
+use collcost::quantity::Bytes;
+use collcost::query::Query;
+use collcost::rules::mpich::Version;
+use collcost::rules::openmpi::{Coll, MessageRule};
+use collcost::select::{Call, Operation, Policy, Site, policy};
+use collcost::tune::{self, LEAST_GAIN, Offer, Plan, Question};
+
+/// A library's tuning files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tuning {
+    OpenMpi,
+    Mpich,
+}
+
+/// A library with the versions that read the format, and whose rules each has.
+const TARGETS: &[(Tuning, &str, &[(&str, &str)])] = &[
+    (
+        Tuning::OpenMpi,
+        "openmpi",
+        &[("4.1", "openmpi@4.1"), ("4.0", "openmpi@4.0"), ("5.0", "openmpi@5.0")],
+    ),
+    (
+        Tuning::Mpich,
+        "mpich",
+        &[
+            ("4.0", "mpich@4"),
+            ("4.1", "mpich@4"),
+            ("4.2", "mpich@4"),
+            ("4.3", "mpich@4"),
+            ("5.0", "mpich@4"),
+        ],
+    ),
+];
+
+impl Tuning {
+    /// The format of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "openmpi-rules" => Some(Self::OpenMpi),
+            "mpich-json" => Some(Self::Mpich),
+            _ => None,
+        }
+    }
+
+    /// The version that the file is for, and the policy of its own rules.
+    fn target(self, asked: Option<&String>) -> Result<(&'static str, &'static str)> {
+        let Some(&(_, library, versions)) = TARGETS.iter().find(|(of, ..)| *of == self) else {
+            return Err(Error::unsupported("no version reads this format"));
+        };
+        let Some(asked) = asked else { return Ok(versions[0]) };
+        let plain = asked.to_ascii_lowercase();
+        let version = plain.strip_prefix(library).map(|v| v.trim_start_matches(['@', '-', 'v']));
+        let is = |known: &&(&str, &str)| {
+            let behind = version.and_then(|v| v.strip_prefix(known.0));
+            behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        versions.iter().find(is).copied().ok_or_else(|| {
+            let known: Vec<_> = versions.iter().map(|(v, _)| format!("{library}@{v}")).collect();
+            Error::input(format!("no file can be written for `{asked}`"))
+                .at(format!("--for {asked}"))
+                .mend(format!("known are {}", known.join(", ")))
+        })
+    }
+
+    fn operations(self) -> Vec<Operation> {
+        match self {
+            Self::OpenMpi => tune::openmpi::operations().collect(),
+            Self::Mpich => tune::mpich::operations().collect(),
+        }
+    }
+}
+
+impl Args {
+    /// The text of a tuning file; what the format has no room for goes to standard error.
+    pub(super) fn tuning(&self, tuning: Tuning) -> Result<String> {
+        self.refuse_schedule_flags()?;
+        let (version, rules) = tuning.target(self.target.as_ref())?;
+        let place = |e: Error| e.at(format!("export {}", self.format));
+        let own = policy(rules, &Site::default()).map_err(place)?;
+        let registry = Registry::builtin();
+        let mut plans = Vec::new();
+        let mut first: Option<Query> = None;
+        for operation in self.asked(tuning)? {
+            let collective = operation.collective;
+            let queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+            for query in queries {
+                if tuning == Tuning::Mpich {
+                    tune::mpich::check(&query).map_err(place)?;
+                    if !tune::mpich::reaches(operation, &query) {
+                        continue;
+                    }
+                }
+                let offers = |call: &Call| offers(tuning, &*own, call);
+                let question = Question {
+                    registry: &registry,
+                    policy: &*own,
+                    offers: &offers,
+                    query: &query,
+                    operation,
+                };
+                plans.push(tune::plan(&question).map_err(place)?);
+                first.get_or_insert(query);
+            }
+        }
+        let head = self.head(version, rules, first.as_ref(), &plans);
+        match tuning {
+            Tuning::OpenMpi => {
+                let mut lines = head;
+                lines.extend(tune::openmpi::head(self.output.as_deref()));
+                let says =
+                    |coll: Coll, ranks: u32, rule: &MessageRule| remark(&plans, coll, ranks, rule);
+                Ok(openmpi_rules(&tune::openmpi::table(&plans), &lines, &says))
+            }
+            Tuning::Mpich => {
+                for line in head.iter().chain(&tune::mpich::head(self.output.as_deref())) {
+                    eprintln!("note: {line}");
+                }
+                let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
+                Ok(mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?))
+            }
+        }
+    }
+
+    fn refuse_schedule_flags(&self) -> Result<()> {
+        let flags = [
+            ("--algorithm", &self.algorithm),
+            ("--size", &self.size),
+            ("--size-is", &self.size_is),
+            ("--root", &self.root),
+        ];
+        match flags.iter().find_map(|(flag, text)| text.as_ref().map(|text| (flag, text))) {
+            Some((flag, text)) => {
+                Err(Error::input("a tuning file is for all sizes and algorithms")
+                    .at(format!("{flag} {text}"))
+                    .mend(format!("leave out {flag}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The operations that were named, or all.
+    fn asked(&self, tuning: Tuning) -> Result<Vec<Operation>> {
+        let all = tuning.operations();
+        let mut asked = Vec::new();
+        for word in &self.words {
+            let collective: Collective = word.parse()?;
+            let of = all.iter().filter(|o| o.collective == collective);
+            asked.extend(of.copied());
+            if !all.iter().any(|o| o.collective == collective) {
+                let names: Vec<_> = all.iter().map(ToString::to_string).collect();
+                return Err(Error::input(format!("no rules are made for {collective}"))
+                    .at(format!("export {} {word}", self.format))
+                    .mend(format!("known are {}", names.join(", "))));
+            }
+        }
+        Ok(if asked.is_empty() { all } else { asked })
+    }
+
+    /// Who made the file, of what.
+    fn head(
+        &self,
+        version: &str,
+        rules: &str,
+        query: Option<&Query>,
+        plans: &[Plan],
+    ) -> Vec<String> {
+        let mut ranks: Vec<u32> = plans.iter().map(|plan| plan.ranks).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let ranks: Vec<_> = ranks.iter().map(u32::to_string).collect();
+        let machine = query.map_or("no machine", |query| &query.machine.name);
+        let library = rules.split('@').next().unwrap_or(rules);
+        let mut lines = vec![
+            format!("written by collcost {} for {library} {version}", env!("CARGO_PKG_VERSION")),
+            format!("machine {machine}, communicators of {} ranks", ranks.join(", ")),
+            format!(
+                "a rule stands where the closed forms of the machine predict at least {} % less time",
+                LEAST_GAIN.0 * 100.0
+            ),
+            format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
+        ];
+        if !plans.iter().any(Plan::has_rules) {
+            lines.push("nothing gains that much: the file changes nothing".to_owned());
+        }
+        lines
+    }
+}
+
+fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
+    match tuning {
+        Tuning::OpenMpi => tune::openmpi::offers(own, call),
+        Tuning::Mpich => tune::mpich::offers(call),
+    }
+}
+
+/// What is predicted of a rule.
+fn remark(plans: &[Plan], coll: Coll, ranks: u32, rule: &MessageRule) -> Option<String> {
+    let is =
+        |plan: &&Plan| plan.ranks == ranks && tune::openmpi::coll(plan.operation) == Some(coll);
+    let span = plans.iter().find(is)?.spans.iter().find(|span| span.from == rule.from)?;
+    span.says()
+}

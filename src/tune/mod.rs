@@ -1,0 +1,287 @@
+//! Which rules a tuning file is to have: where the model predicts that another algorithm of the
+//! library beats what the library would run.
+//!
+//! [`plan`] compares, for one operation over so many ranks, what the library's own policy runs with
+//! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
+//! of the spans is in [`openmpi`] and [`mpich`].
+
+pub mod mpich;
+pub mod openmpi;
+
+use std::borrow::Cow;
+
+use crate::algorithm::Registry;
+use crate::collective::Collective;
+use crate::error::Result;
+use crate::quantity::{Bytes, Ratio, Seconds};
+use crate::query::Query;
+use crate::select::{Call, Choice, Operation, Policy, priced};
+
+/// A rule must promise to take at least this part of the time off.
+pub const LEAST_GAIN: Ratio = Ratio(0.05);
+
+/// What runs stays while nothing else takes this part of its time less: a file of few rules is
+/// read, and a difference of less is no evidence.
+const STAYS: f64 = 0.02;
+
+/// The largest size that is compared; the last rule goes on beyond it.
+pub const LARGEST: Bytes = Bytes(1 << 30);
+
+/// Sizes that are compared between two powers of two: those at the ends, and one in the middle.
+const STEPS: u32 = 2;
+
+/// The widest predefined elements of MPI, a complex of two doubles. An algorithm that gives up
+/// where elements are few is asked for only where there are enough even of these.
+pub const WIDEST: Bytes = Bytes(16);
+
+/// Something that a rule of a file can ask the library for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// How the file asks for it.
+    pub pick: Pick,
+    /// What then runs.
+    pub choice: Choice,
+}
+
+/// How a file asks for an algorithm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pick {
+    /// The library's number, where it has numbers.
+    pub id: Option<u32>,
+    /// The library's name.
+    pub name: Cow<'static, str>,
+    /// Bytes of a segment; 0: the vector in one piece.
+    pub segment: Bytes,
+}
+
+/// Sizes for which one thing is best.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// The first size, in M; the span ends where the next begins.
+    pub from: Bytes,
+    /// What a rule is to ask for; none: the library's own decision stays.
+    pub pick: Option<Pick>,
+    /// The least and the most of the library's own time that a rule takes off, over the compared
+    /// sizes of the span.
+    pub gain: Option<(Ratio, Ratio)>,
+}
+
+/// The spans of one operation over so many ranks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The operation.
+    pub operation: Operation,
+    /// N.
+    pub ranks: u32,
+    /// From no bytes on, without gaps.
+    pub spans: Vec<Span>,
+}
+
+/// What is compared.
+pub struct Question<'a> {
+    /// The algorithms that price.
+    pub registry: &'a Registry,
+    /// What the library decides by itself.
+    pub policy: &'a dyn Policy,
+    /// What a file can ask it for, for one call.
+    pub offers: &'a dyn Fn(&Call) -> Result<Vec<Offer>>,
+    /// The machine and the ranks on it.
+    pub query: &'a Query,
+    /// The operation.
+    pub operation: Operation,
+}
+
+/// What is best at one size, with the time of everything.
+struct Point {
+    own: Option<Seconds>,
+    offers: Vec<(Pick, Seconds)>,
+}
+
+impl Point {
+    fn time(&self, pick: &Pick) -> Option<Seconds> {
+        self.offers.iter().find(|(offered, _)| offered == pick).map(|&(_, time)| time)
+    }
+
+    /// What is best here, where `before` was best at the size before.
+    fn best(&self, before: Option<&Pick>) -> Option<Pick> {
+        // What nothing prices is left alone.
+        let own = self.own?;
+        let by_time = |a: &&(Pick, Seconds), b: &&(Pick, Seconds)| a.1.0.total_cmp(&b.1.0);
+        let (pick, least) = self.offers.iter().min_by(by_time)?;
+        let gains = |time: Seconds| time.0 <= own.0 * (1.0 - LEAST_GAIN.0);
+        if let Some(before) = before
+            && let Some(time) = self.time(before)
+            && time.0 * (1.0 - STAYS) <= least.0
+            && gains(time)
+        {
+            return Some(before.clone());
+        }
+        gains(*least).then(|| pick.clone())
+    }
+
+    /// The time of a decision, the library's own with what a rule would have to beat.
+    fn to_beat(&self, decision: Option<&Pick>) -> Option<f64> {
+        match decision {
+            None => Some(self.own?.0 * (1.0 - LEAST_GAIN.0)),
+            Some(pick) => Some(self.time(pick)?.0),
+        }
+    }
+}
+
+impl Question<'_> {
+    fn call(&self, size: Bytes) -> Call {
+        let Operation { collective, flavour } = self.operation;
+        let nodes = self.query.nodes();
+        Call { flavour, nodes, ..Call::new(collective, self.query.shape.ranks, size) }
+    }
+
+    fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
+        let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
+        Ok(priced(self.registry, choice, shape, fabric, size)?.time())
+    }
+
+    fn point(&self, size: Bytes) -> Result<Point> {
+        let call = self.call(size);
+        let own = self.policy.choose(&call)?;
+        let mut offers = Vec::new();
+        for offer in (self.offers)(&call)? {
+            if let Some(time) = self.time(&offer.choice, size)? {
+                offers.push((offer.pick, time));
+            }
+        }
+        Ok(Point { own: self.time(&own, size)?, offers })
+    }
+
+    /// The first size from which `to` is better than `from`, between one where it is not and one
+    /// where it is.
+    fn change(&self, sizes: (u64, u64), from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
+        let (mut low, mut high) = sizes;
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let point = self.point(Bytes(middle))?;
+            let is_better = match (point.to_beat(from), point.to_beat(to)) {
+                (Some(from), Some(to)) => to < from,
+                // What cannot be asked for here, or priced, is not better.
+                (None, Some(_)) => true,
+                (_, None) => false,
+            };
+            if is_better { high = middle } else { low = middle }
+        }
+        Ok(high)
+    }
+
+    /// Moves the start of a rule away from the sizes that people measure.
+    ///
+    /// Programs measure powers of two, and calls in blocks take n·⌊b/n⌋ of b elements, a little
+    /// less than was asked; a rule that starts right there misses them. Such a start goes half way
+    /// down to the power of two before, on a logarithmic scale, or no further than those calls
+    /// reach, where half way would cost something.
+    fn clear(&self, start: u64, after: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
+        let measured = start.next_power_of_two();
+        let short = u64::from(self.query.shape.ranks) * WIDEST.0;
+        if measured - start >= short {
+            return Ok(start);
+        }
+        let middle = (measured as f64 / 2.0_f64.sqrt()) as u64;
+        if middle > after {
+            let point = self.point(Bytes(middle))?;
+            let times = (point.to_beat(from), point.to_beat(to));
+            if let (Some(from), Some(to)) = times
+                && to <= from * (1.0 + LEAST_GAIN.0)
+            {
+                return Ok(middle);
+            }
+        }
+        let below = measured.saturating_sub(short);
+        Ok(if below > after { below } else { start })
+    }
+}
+
+/// Spans of sizes, from no bytes on, each with what is best there.
+///
+/// Sizes two to an octave are compared; between two with different answers the change is found to
+/// the byte. What nothing here prices is left to the library.
+///
+/// # Errors
+/// A figure that a price needs is unknown; an operation that the policy does not know.
+pub fn plan(question: &Question<'_>) -> Result<Plan> {
+    let Operation { collective, .. } = question.operation;
+    let ranks = question.query.shape.ranks;
+    let sizes = compared(collective, ranks);
+    let mut spans: Vec<Span> = Vec::new();
+    let mut before: Option<(u64, Option<Pick>)> = None;
+    for size in sizes {
+        let point = question.point(Bytes(size))?;
+        let pick = point.best(before.as_ref().and_then(|(_, pick)| pick.as_ref()));
+        let gain = pick.as_ref().and_then(|pick| {
+            let saved = 1.0 - point.time(pick)?.0 / point.own?.0;
+            Some(Ratio(saved))
+        });
+        match (&before, spans.last_mut()) {
+            (Some((_, last)), Some(span)) if *last == pick => {
+                if let (Some((least, most)), Some(gain)) = (&mut span.gain, gain) {
+                    *least = Ratio(least.0.min(gain.0));
+                    *most = Ratio(most.0.max(gain.0));
+                }
+            }
+            (Some((at, last)), Some(span)) => {
+                let (last, next) = (last.as_ref(), pick.as_ref());
+                let start = question.change((*at, size), last, next)?;
+                let start = question.clear(start, span.from.0, last, next)?;
+                let gain = gain.map(|gain| (gain, gain));
+                spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
+            }
+            _ => {
+                let gain = gain.map(|gain| (gain, gain));
+                spans.push(Span { from: Bytes(0), pick: pick.clone(), gain });
+            }
+        }
+        before = Some((size, pick));
+    }
+    Ok(Plan { operation: question.operation, ranks, spans })
+}
+
+/// The sizes that are compared, ascending.
+#[must_use]
+pub fn compared(collective: Collective, ranks: u32) -> Vec<u64> {
+    if collective == Collective::Barrier {
+        return vec![0];
+    }
+    // A word for each rank.
+    let least = u64::from(ranks.max(1)).next_power_of_two() * 8;
+    let powers = std::iter::successors(Some(least), |size| size.checked_mul(2));
+    let powers: Vec<u64> = powers.take_while(|&size| size <= LARGEST.0.max(least)).collect();
+    let root = 2.0_f64.sqrt();
+    let steps = |&size: &u64| {
+        (0..STEPS).map(move |step| (size as f64 * root.powi(step as i32)).round() as u64)
+    };
+    powers.iter().flat_map(steps).collect()
+}
+
+impl Plan {
+    /// Whether any rule is to be written.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        self.spans.iter().any(|span| span.pick.is_some())
+    }
+
+    /// What is best for a size.
+    #[must_use]
+    pub fn pick(&self, size: Bytes) -> Option<&Pick> {
+        let fitting = self.spans.iter().take_while(|span| span.from <= size).last();
+        fitting.and_then(|span| span.pick.as_ref())
+    }
+}
+
+impl Span {
+    /// `predicted 12 to 40 % less time`.
+    #[must_use]
+    pub fn says(&self) -> Option<String> {
+        let (least, most) = self.gain?;
+        let (least, most) = ((least.0 * 100.0).floor(), (most.0 * 100.0).floor());
+        Some(match least == most {
+            true => format!("predicted {least} % less time"),
+            false => format!("predicted {least} to {most} % less time"),
+        })
+    }
+}
