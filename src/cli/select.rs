@@ -14,6 +14,7 @@ use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render;
 use collcost::report::select::select;
+use collcost::report::site;
 use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]
@@ -181,16 +182,6 @@ impl Args {
             }
             None => one(sizes).map(|size| (size, size)),
         }
-    }
-}
-
-fn site(query: &Query, nodes: u32) -> Site {
-    Site {
-        machine: query.machine.name.clone(),
-        title: query.machine.title.clone(),
-        ranks: query.shape.ranks,
-        nodes,
-        fabric: Some(query.machine.fabric.clone()),
     }
 }
 

@@ -167,7 +167,7 @@ fn reduce_scatter(power: bool, call: &Call) -> Mpir {
         (true, true) => picked("recursive_halving", "recursive-halving", rule("below")),
         (true, false) => Mpir {
             note: Some(
-                "pairwise sends N − 1 blocks, each to another rank: priced as the ring".into(),
+                "pairwise sends N − 1 blocks, each to another rank: priced as the ring",
             ),
             ..picked("pairwise", "ring", rule("not below"))
         },
