@@ -499,6 +499,11 @@ fn what_is_told_must_not_contradict_the_log() {
     let asked = Asked { told: Told { ranks: Some(8), ..Told::default() }, ..Asked::default() };
     let error = nccl_log(&log, &asked).unwrap_err().to_string();
     assert!(error.contains("of 16 ranks, not 8") && error.contains("x.log:2"), "{error}");
+    for many in [0_u32, 1 << 25, u32::MAX] {
+        let text = H100.replace("nRanks 16 nNodes 2", &format!("nRanks {many} nNodes 2"));
+        let error = nccl_log(&Log::read(&text, "x.log").unwrap(), &Asked::default()).unwrap_err();
+        assert!(error.to_string().contains(&format!("{many} ranks")), "{error}");
+    }
     let two = format!("n:1:2 [0] NCCL INFO NCCL version 2.27.3\n{H100}");
     let error = nccl_log(&Log::read(&two, "x.log").unwrap(), &Asked::default()).unwrap_err();
     assert!(error.to_string().contains("announces itself in line 1"), "{error}");
