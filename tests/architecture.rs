@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("what_if", &["error", "fabric", "quantity"]),
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
+    ("nccl", &["collective", "error", "quantity"]),
     ("replay", &["error", "schedule"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
@@ -45,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "nccl",
             "quantity",
             "replay",
             "schedule",
@@ -53,7 +55,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("export", &["collective", "error", "quantity", "rules", "schedule"]),
     ("rules", &["collective", "error", "export", "import", "quantity"]),
-    ("import", &["collective", "error", "export", "quantity", "rules", "schedule"]),
+    ("import", &["collective", "error", "export", "nccl", "quantity", "rules", "schedule"]),
     (
         "spell_out",
         &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
@@ -101,6 +103,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "fabric",
             "formula",
             "import",
+            "nccl",
             "notes",
             "place",
             "presets",
@@ -118,7 +121,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "what_if",
         ],
     ),
-    ("render", &["algorithm", "collective", "error", "profile", "quantity", "report", "simulate"]),
+    (
+        "render",
+        &["algorithm", "collective", "error", "nccl", "profile", "quantity", "report", "simulate"],
+    ),
     ("lib", &["collective", "error"]),
 ];
 

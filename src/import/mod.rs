@@ -3,9 +3,10 @@
 //! Tuning files become the tables of [`rules`](crate::rules); what a library would drop without a
 //! word is an error here.
 //!
-//! A reader of schedules turns text into messages with what must come before each, and those into rounds: a
-//! message's round is the first that its data, and what it overwrites, allow. Whether the messages
-//! do what their collective promises is for [`verify`](crate::schedule::verify()) to say.
+//! A reader of schedules turns text into messages with what must come before each, and those into
+//! rounds: a message's round is the first that its data, and what it overwrites, allow. Whether
+//! the messages do what their collective promises is for [`verify`](crate::schedule::verify()) to
+//! say.
 
 mod events;
 mod goal;

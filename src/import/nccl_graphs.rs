@@ -3,7 +3,7 @@
 //! ```text
 //! <graphs version="1">
 //!   <graph id="0" pattern="4" nchannels="1" speedintra="20" … typeintra="NVL" samechannels="1">
-//!     <channel><net dev="0"/><gpu dev="0" rank="0"/><gpu dev="1" rank="1"/><net dev="0"/></channel>
+//!     <channel><net dev="0"/><gpu dev="0" rank="0"/> … <net dev="0"/></channel>
 //!   </graph>
 //! </graphs>
 //! ```
@@ -237,13 +237,14 @@ impl Parsed {
             let what = format!("graph {id} stands twice: in line {} too", other.line);
             return Err(Refused::at(at.line, what));
         }
+        // With one GPU a node everything but the ring becomes a tree, pattern 3. Until 2.21
+        // in-network reduction had one graph, a tree; now graph 2 is its chain.
         let patterns: &[u32] = match id {
             0 => &[4],
             1 => &[1, 2, 3],
-            // Until 2.21 in-network reduction had one graph, a tree; now it is a chain.
             2 => &[1, 2, 3, 6],
-            3 => &[5],
-            4 => &[6],
+            3 => &[3, 5],
+            4 => &[3, 6],
             _ => return Err(Refused::at(at.line, format!("graph {id}: known are 0 to 4"))),
         };
         let pattern = at.number("pattern")?;

@@ -247,12 +247,20 @@ impl Communicator {
         }
     }
 
+    /// Ranks that a communicator has at most: with more, NCCL's own 32-bit products overflow.
+    pub const MOST_RANKS: u32 = 1 << 24;
+
     /// Refuses counts that no communicator has.
     ///
     /// # Errors
-    /// No ranks; more nodes than ranks; a largest node that cannot hold its share.
+    /// No ranks, or more than [`MOST_RANKS`](Self::MOST_RANKS); more nodes than ranks; a largest
+    /// node that cannot hold its share.
     pub fn check(&self) -> Result<()> {
         let Self { ranks, nodes, local_ranks, .. } = *self;
+        if ranks > Self::MOST_RANKS {
+            return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+                .mend(format!("give at most {}", Self::MOST_RANKS)));
+        }
         let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
         if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {
             return Err(Error::input(format!(

@@ -37,7 +37,7 @@ pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> i
     for note in &report.notes {
         blocks.push(Block::Text(format!("Note: {note}.")));
     }
-    blocks.push(Block::Text(verdict(report)));
+    blocks.extend(verdict(report).map(Block::Text));
     write(out, &blocks, notation)
 }
 
@@ -158,32 +158,23 @@ fn choices(choices: &[ChoiceView]) -> Block {
     Block::table(&header, rows)
 }
 
-/// A sentence for each choice that needs one; what many share stands once.
-fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Vec<Block> {
-    let mut lines: Vec<String> = Vec::new();
-    for choice in choices.iter().filter(|c| c.verdict == "differs") {
-        let why = choice.why.as_deref().unwrap_or("");
-        lines.push(format!("line {}: {why}", choice.line));
-    }
+/// A sentence for each choice that needs one; what several share stands once.
+fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Option<Block> {
     let mut shared: Vec<(&str, Vec<usize>)> = Vec::new();
-    for choice in choices.iter().filter(|c| c.verdict != "differs") {
+    for choice in choices {
         let Some(why) = choice.why.as_deref() else { continue };
         match shared.iter_mut().find(|(other, _)| *other == why) {
             Some((_, lines)) => lines.push(choice.line),
             None => shared.push((why, vec![choice.line])),
         }
     }
-    for (why, at) in shared {
-        lines.push(match at.as_slice() {
-            [one] => format!("line {one}: {why}"),
-            [first, .., last] => format!("{} choices from line {first} to {last}: {why}", at.len()),
-            [] => why.to_owned(),
-        });
-    }
-    for choice in choices {
-        lines.extend(expected(choice, ranks));
-    }
-    lines.into_iter().map(|line| Block::Lines(vec![line])).collect()
+    let named = shared.into_iter().map(|(why, at)| match at.as_slice() {
+        [first, .., last] => format!("{} choices, lines {first} to {last}: {why}", at.len()),
+        one => format!("line {}: {why}", one.first().unwrap_or(&0)),
+    });
+    let unnamed = choices.iter().filter(|c| c.verdict != "differs");
+    let lines: Vec<String> = named.chain(unnamed.filter_map(|c| expected(c, ranks))).collect();
+    (!lines.is_empty()).then_some(Block::Lines(lines))
 }
 
 /// What a large call's time says where nothing tells its function.
@@ -215,7 +206,8 @@ fn intervals(intervals: &[IntervalView]) -> Block {
     Block::table(&["function", "from", "to", "the tuner takes"], rows)
 }
 
-fn verdict(report: &NcclLog) -> String {
+/// What it all came to; none where a log only tells.
+fn verdict(report: &NcclLog) -> Option<String> {
     let of = |verdict: &str| report.choices.iter().filter(|c| c.verdict == verdict).count();
     let mut parts = Vec::new();
     if let Some((table, compared)) = report.table.as_ref().and_then(|t| Some((t, t.compared?))) {
@@ -234,11 +226,15 @@ fn verdict(report: &NcclLog) -> String {
         ];
         let counts = counts.into_iter().filter(|(n, _)| *n > 0);
         let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
-        parts.push(format!("of {total} choices {}", counts.join(", ")));
+        parts.push(match total {
+            1 => format!("the choice is {}", counts.concat().trim_start_matches("1 ")),
+            _ => format!("of {total} choices {}", counts.join(", ")),
+        });
     }
     if parts.is_empty() {
-        return "There is nothing to hold against the tuner".to_owned();
+        let nothing = "There is nothing to hold against the tuner";
+        return report.intervals.is_empty().then(|| nothing.to_owned());
     }
     let text = parts.join("; ");
-    text[..1].to_uppercase() + &text[1..]
+    Some(text[..1].to_uppercase() + &text[1..])
 }

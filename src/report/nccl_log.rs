@@ -1,12 +1,13 @@
 //! A log of NCCL's, decoded and held against what the tuner computes.
 //!
 //! ```text
-//! nccl.log: NCCL 2.27.3, 16 ranks on 2 nodes, compute capability 90
+//! nccl.log: NCCL 2.21.5, 16 ranks on 2 nodes, compute capability 90, processors intel, 16 channels
 //!
-//! The table in line 219: 105 cells, each as computed
+//! Table in line 20: 198 figures, all as computed
 //!
-//!   line  function   size     took         channels  computed
-//!   230   AllReduce  1 MiB    Ring LL      0..15     the same
+//!   line  lines  function     size  took                time  GB/s  busbw  computed
+//!   44        1  AllReduce  256 KiB  Tree/LL128          52 µs   5.0    9.5  the same
+//!   45        1  AllReduce    1 MiB  NVLSTree/Simple  56.93 µs  18.4   34.5  the same
 //! ```
 //!
 //! What a log says of its communicator is as much as it happens to print. With graphs, ranks and
@@ -298,6 +299,40 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
         intervals,
         notes,
     })
+}
+
+/// The communicator that a log is of, to ask something else of it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The communicator.
+    pub comm: Communicator,
+    /// The rules that gave its table.
+    pub version: nccl::Version,
+    /// Its environment.
+    pub settings: nccl::Settings,
+    /// What was found by trying, and what the log leaves out.
+    pub notes: Vec<String>,
+}
+
+/// The communicator behind a log.
+///
+/// # Errors
+/// As [`nccl_log`]; a log that does not tell enough, with what it lacks.
+pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
+    let table = log.table(asked.table)?;
+    let known = log.known(table, &asked.told)?;
+    let basis = Basis::find(log, table, &known, asked)?;
+    let settings = log.settings()?;
+    let found = basis.computed.into_iter().next();
+    let Some(computed) = found else {
+        return Err(Error::unknown("the log does not tell its communicator")
+            .at(log.file.clone())
+            .mend(
+                "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
+                 nodes, and without a table --gpu and --nccl; or give --graph",
+            ));
+    };
+    Ok(Found { comm: computed.comm, version: computed.version, settings, notes: basis.notes })
 }
 
 /// An algorithm with its protocol, as `Ring/LL`.

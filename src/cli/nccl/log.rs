@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Graphs that NCCL_GRAPH_DUMP_FILE wrote, in place of the log's
     #[arg(long, value_name = "FILE", conflicts_with = "comm")]
     graph: Option<String>,
-    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, in place of what the log tells
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, in place of the log's
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
     /// Communicators, a line each

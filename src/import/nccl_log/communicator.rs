@@ -55,6 +55,12 @@ impl Log {
             (None, None) => None,
         };
         let ranks = self.told("--ranks", told.ranks, ranks)?;
+        if let Some(ranks) = ranks.filter(|&ranks| ranks > Communicator::MOST_RANKS) {
+            let line = comm.map_or(1, |comm| comm.line);
+            return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+                .at(format!("{}:{line}", self.file))
+                .mend(format!("give at most {}", Communicator::MOST_RANKS)));
+        }
         let local = comm.and_then(|c| c.what.local).or(listed.map(|(gpus, _)| gpus));
         let nodes = comm.and_then(|c| Some((c.what.nodes?, c.line)));
         let nodes = nodes.or_else(|| match (listed, ranks) {

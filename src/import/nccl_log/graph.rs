@@ -59,7 +59,16 @@ impl Search {
     }
 
     fn chain(&self) -> Option<&Found> {
-        self.graphs.iter().filter(|found| is_tree(found.graph.pattern)).nth(1)
+        self.trees().nth(1)
+    }
+
+    /// With one GPU a node this graph, too, is a tree.
+    fn direct(&self) -> Option<&Found> {
+        self.of(|pattern| pattern == 6).or_else(|| self.trees().nth(2))
+    }
+
+    fn trees(&self) -> impl Iterator<Item = &Found> {
+        self.graphs.iter().filter(|found| is_tree(found.graph.pattern))
     }
 }
 
@@ -83,7 +92,7 @@ pub(super) fn agreed(searches: &[&Search], version: Version) -> Option<Agreed> {
         tree.pattern = first.tree()?.graph.pattern;
     }
     let listed = first.ring()?.channels.first();
-    let collnet = first.of(|p| p == 6).or(first.chain());
+    let collnet = first.direct().or(first.chain());
     let mut heads: Vec<&str> =
         collnet.map_or(&[][..], |found| &found.channels).iter().map(|c| c.2.as_str()).collect();
     heads.sort_unstable();
@@ -92,7 +101,7 @@ pub(super) fn agreed(searches: &[&Search], version: Version) -> Option<Agreed> {
         ring,
         tree,
         chain: worst(Search::chain),
-        direct: worst(|search| search.of(|p| p == 6)),
+        direct: worst(Search::direct),
         nvls: worst(|search| search.of(|p| p == 5)),
         gpus: listed.map(|&(net, gpus, _)| (gpus, net)),
         heads: heads.len() as u32,

@@ -71,6 +71,7 @@ impl Basis {
         if let Some(computed) = best.first() {
             basis.rules = Some(computed.version);
             basis.notes.extend(tried.found(&best));
+            basis.notes.extend(tried.otherwise(computed)?);
         } else if let [only] = versions.as_slice() {
             basis.rules = Some(*only);
         } else if table.is_some() {
@@ -227,6 +228,28 @@ impl Tried<'_> {
             }
         }
         Ok(best)
+    }
+
+    /// Where the table differs: what version, GPUs and processors give it, if any.
+    fn otherwise(&self, best: &Computed) -> Result<Option<String>> {
+        let Some(table) = self.table.filter(|t| !best.differences(t).views.is_empty()) else {
+            return Ok(None);
+        };
+        let mut known = self.known.clone();
+        (known.gpu, known.processor) = (None, None);
+        let free = Tried { versions: &Version::ALL, known: &known, ..*self };
+        let found = free.best()?;
+        let found = found.first().filter(|found| found.differences(table).views.is_empty());
+        Ok(found.map(|Computed { comm, version, .. }| {
+            let processor = match comm.vendor {
+                Vendor::Other => comm.arch.name(),
+                vendor => vendor.name(),
+            };
+            format!(
+                "every figure is as computed for NCCL {version}, cc{}, {processor}",
+                comm.min_cc
+            )
+        }))
     }
 
     fn communicators(&self, version: Version) -> Result<Vec<Communicator>> {

@@ -171,6 +171,12 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
         };
     }
     let known: Vec<Function> = choice.function.into_iter().collect();
+    // Where the log does not name the function, the one whose time is nearest.
+    let far = |decision: &Decision| match (choice.detail, decision.time) {
+        (Detail::Time(Micros(logged)), Some(Micros(time))) => (logged - time).abs(),
+        _ => 0.0,
+    };
+    nearly.sort_by(|(_, a), (_, b)| far(a).total_cmp(&far(b)));
     match (nearly.first(), other) {
         (Some((function, decision)), _) => {
             let functions = if known.is_empty() { Vec::new() } else { known };

@@ -1,0 +1,21 @@
+//! A file of NCCL's graphs is read or refused with its line; what was read is a communicator.
+#![no_main]
+
+use collcost::import::nccl_graphs::Graphs;
+use collcost::nccl::{Capability, Settings, Table, Told, Version};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match Graphs::read(text, "g.xml") {
+        Ok(graphs) => {
+            for (nodes, version) in [(1, Version::V2_21), (2, Version::V2_30)] {
+                let gpu = Some(Capability(90));
+                let told = Told { nodes: Some(nodes), gpu, ..Told::default() };
+                if let Ok(comm) = graphs.communicator(&told, version) {
+                    let _ = Table::new(&comm, version, &Settings::default());
+                }
+            }
+        }
+        Err(why) => assert!(why.to_string().contains("g.xml:"), "{why}"),
+    }
+});

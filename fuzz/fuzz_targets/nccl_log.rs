@@ -1,0 +1,19 @@
+//! A log of NCCL's is read or refused with its line; what was read is held against the tuner.
+#![no_main]
+
+use collcost::import::nccl_log::Log;
+use collcost::report::nccl_log::{Asked, nccl_log};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match Log::read(text, "x.log") {
+        Ok(log) => {
+            let _ = nccl_log(&log, &Asked::default());
+            let _ = nccl_log(&log, &Asked { table: Some(1), ..Asked::default() });
+        }
+        Err(why) => {
+            let why = why.to_string();
+            assert!(why.contains("x.log:") || why.contains("no line of NCCL's tuner"), "{why}");
+        }
+    }
+});
