@@ -15,7 +15,7 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Policy, priced};
+use crate::select::{Call, Choice, Operation, Part, Policy, Runs, priced};
 
 /// A rule must promise to take at least this part of the time off.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
@@ -136,6 +136,11 @@ impl Question<'_> {
     }
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
+        if let Runs::Parts(parts) = &choice.runs
+            && parts.iter().any(folds_otherwise)
+        {
+            return Ok(None);
+        }
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         Ok(priced(self.registry, choice, shape, fabric, size)?.time())
     }
@@ -195,6 +200,13 @@ impl Question<'_> {
         let below = measured.saturating_sub(short);
         Ok(if below > after { below } else { start })
     }
+}
+
+/// Whether the libraries send other messages than those that are priced: where ranks are no power
+/// of two, MPICH and Open MPI fold before they halve, with the whole vector.
+fn folds_otherwise(part: &Part) -> bool {
+    let halves = matches!(part.algorithm, "recursive-halving" | "reduce-scatter-gather");
+    halves && !part.ranks.is_power_of_two()
 }
 
 /// Spans of sizes, from no bytes on, each with what is best there.
