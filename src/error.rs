@@ -67,6 +67,16 @@ impl Error {
         self
     }
 
+    /// Puts the file before the place in it: `rules.csv, line 3`.
+    #[must_use]
+    pub fn within(mut self, file: &str) -> Self {
+        self.0.place = Some(match self.0.place {
+            Some(place) => format!("{file}, {place}"),
+            None => file.to_owned(),
+        });
+        self
+    }
+
     /// Says what would be accepted.
     #[must_use]
     pub fn mend(mut self, mend: impl Into<String>) -> Self {

@@ -47,6 +47,7 @@ pub mod fabric;
 pub mod formula;
 pub mod host;
 pub mod import;
+pub mod nccl;
 pub mod notes;
 pub mod peers;
 pub mod place;

@@ -15,6 +15,7 @@
 
 mod answer;
 mod hierarchy;
+pub mod nccl;
 mod question;
 mod simulate;
 mod trace;

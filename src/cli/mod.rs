@@ -12,6 +12,7 @@ mod flags;
 mod help;
 mod list;
 mod man;
+mod nccl;
 mod profiles;
 mod schedule;
 mod simulate;
@@ -86,6 +87,8 @@ enum Verb {
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
     Convert(convert::Args),
+    /// NCCL's tuner: its table, its choices, its logs
+    Nccl(nccl::Args),
     /// Questions as JSON Lines in, answers out, in order
     Batch(batch::Args),
     /// Collectives, algorithms, libraries, topics by their names
@@ -205,6 +208,7 @@ impl Verb {
             Self::Profiles(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
+            Self::Nccl(args) => args.run(out),
             Self::Batch(args) => args.run(out),
             Self::List(args) => args.run(out),
             Self::Completions(args) => args.run(out),

@@ -1,0 +1,37 @@
+//! `collcost nccl`: what NCCL's tuner would do, decision for decision.
+
+mod replay;
+mod source;
+mod table;
+
+use std::io::Write;
+
+use super::Stop;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost nccl table --comm dgx_h100_8x400g.p8.n2
+  collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
+  collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Latencies and bandwidths of every function, algorithm and protocol
+    Table(table::Args),
+    /// Questions as a table on standard input, NCCL's decisions as a table
+    Replay(replay::Args),
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
+        match self.verb {
+            Verb::Table(args) => args.run(out),
+            Verb::Replay(args) => args.run(out),
+        }
+    }
+}

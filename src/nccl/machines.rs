@@ -1,0 +1,136 @@
+//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks a node.
+//!
+//! Graphs are those of one node, two nodes, and more. From two nodes on a search sees only its own
+//! node and its NICs, so a count between, or beyond, has the graphs of its neighbours; what
+//! depends on the count (channels of NVLS on Blackwell) has a line of its own. The table holds what
+//! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
+
+use super::comms::{Record, communicator, records};
+use super::{Communicator, Version};
+use crate::error::{Error, Result, nearest};
+
+const TABLE: &str = include_str!("machines.csv");
+
+/// A known machine: how many of its GPUs a job uses on each node, and on how many nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The machine, such as `dgx_h100_8x400g`.
+    pub machine: &'a str,
+    /// Ranks on each node.
+    pub per_node: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Whose search found the graphs.
+    pub search: Version,
+}
+
+impl<'a> Place<'a> {
+    /// Reads `dgx_h100_8x400g.p8.n2`, with `.s2.21.5` behind it for the search of that version.
+    ///
+    /// # Errors
+    /// Another form; a version that is not known in full.
+    pub fn named(id: &'a str) -> Result<Self> {
+        let refuse = || {
+            Error::input(format!("`{id}` is no communicator"))
+                .mend("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
+        };
+        let mut parts = id.splitn(4, '.');
+        let machine = parts.next().ok_or_else(refuse)?;
+        let mut count = |letter: char| {
+            let number = parts.next().and_then(|p| p.strip_prefix(letter));
+            number.and_then(|n| n.parse().ok()).filter(|&n: &u32| n > 0).ok_or_else(refuse)
+        };
+        let (per_node, nodes) = (count('p')?, count('n')?);
+        let search = match parts.next() {
+            None => Version::NEWEST,
+            Some(text) => {
+                let text = text.strip_prefix('s').ok_or_else(refuse)?;
+                Version::ALL.into_iter().find(|v| v.id() == text).ok_or_else(refuse)?
+            }
+        };
+        Ok(Self { machine, per_node, nodes, search })
+    }
+
+    /// The communicator there.
+    ///
+    /// # Errors
+    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched.
+    pub fn communicator(&self) -> Result<Communicator> {
+        let mut found = None;
+        let mut known = Vec::new();
+        each(|line, version, nodes| {
+            if line.text("machine")? != self.machine {
+                return Ok(());
+            }
+            let per_node = line.whole("localranks")?;
+            known.push(per_node);
+            let fits = per_node == self.per_node && nodes.holds(self.nodes);
+            if fits && version == self.search {
+                found = Some(self.on(line)?);
+            }
+            Ok(())
+        })?;
+        found.ok_or_else(|| self.unknown(known))
+    }
+
+    fn on(&self, line: &Record) -> Result<Communicator> {
+        let ranks = self.per_node.checked_mul(self.nodes).ok_or_else(|| {
+            Error::input(format!("{} x {} are too many ranks", self.nodes, self.per_node))
+        })?;
+        communicator(line, ranks, self.nodes)
+    }
+
+    fn unknown(&self, mut per_node: Vec<u32>) -> Error {
+        if per_node.is_empty() {
+            let names = names();
+            let near = nearest(self.machine, names.iter().copied());
+            return Error::input(format!("`{}` is no machine with known graphs", self.machine))
+                .mend(match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known are {}", names.join(", ")),
+                });
+        }
+        per_node.sort_unstable();
+        per_node.dedup();
+        let known: Vec<_> = per_node.iter().map(u32::to_string).collect();
+        Error::unsupported(format!(
+            "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",
+            self.machine, self.per_node, self.nodes, self.search
+        ))
+        .mend(format!("known are {} ranks a node; or give --graph or --log", known.join(", ")))
+    }
+}
+
+/// From how many nodes to how many a line holds.
+struct Nodes(u32, Option<u32>);
+
+impl Nodes {
+    fn holds(&self, nodes: u32) -> bool {
+        self.0 <= nodes && self.1.is_none_or(|to| nodes <= to)
+    }
+}
+
+fn each(mut line: impl FnMut(&Record, Version, Nodes) -> Result<()>) -> Result<()> {
+    records(TABLE, |record| {
+        let version = record.text("version")?;
+        let version = Version::ALL.into_iter().find(|v| v.id() == version);
+        let version = version.ok_or_else(|| Error::input("this is no known version"))?;
+        let to = record.text("to")?;
+        let to = if to.is_empty() { None } else { Some(record.whole("to")?) };
+        line(record, version, Nodes(record.whole("from")?, to))
+    })
+}
+
+/// The machines whose graphs are known.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for line in TABLE.lines().skip(1) {
+        if let Some(name) = line.split(',').nth(3)
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}

@@ -1,0 +1,45 @@
+//! How many channels a call really gets: what the scheduler behind the tuner makes of its answer.
+
+use super::{Call, Communicator, Decision, Function, Proto, Version};
+
+/// Traffic below which a channel is not worth it, in bytes.
+fn least_traffic(version: Version) -> u64 {
+    match version {
+        Version::V2_30 => 32 << 10,
+        _ => 16 << 10,
+    }
+}
+
+/// The channels that a call alone in its group uses, as its log line prints them: `{0..n−1}`.
+///
+/// Since 2.23 the tuner's channels are a maximum, and the scheduler fills them one after another;
+/// before, they are what is used.
+///
+/// Source: NVIDIA/nccl `src/enqueue.cc`, `scheduleCollTasksToPlan`.
+#[must_use]
+pub fn logged_channels(
+    comm: &Communicator,
+    version: Version,
+    call: &Call,
+    decision: &Decision,
+) -> u32 {
+    if !version.is_new() || comm.ranks == 1 {
+        return decision.channels;
+    }
+    let ranks = u64::from(comm.ranks);
+    let (bytes, mut per_byte) = match call.function {
+        Function::AllReduce => (call.size.0, 2),
+        Function::AllGather | Function::ReduceScatter => (call.size.0 / ranks, ranks),
+        Function::Broadcast | Function::Reduce => (call.size.0, 1),
+    };
+    if decision.proto == Proto::Ll {
+        per_byte *= 4;
+    }
+    let least = least_traffic(version);
+    let traffic = bytes.saturating_mul(per_byte);
+    let cell = least.div_ceil(per_byte).next_multiple_of(16);
+    let cells = bytes.div_ceil(cell).max(1);
+    let channel = (traffic.max(least) / u64::from(decision.channels.max(1))).next_multiple_of(16);
+    let per_channel = cells.min(channel.div_ceil(cell * per_byte)).max(1);
+    u32::try_from(cells.div_ceil(per_channel)).unwrap_or(decision.channels)
+}

@@ -1,0 +1,535 @@
+//! The tuner's table: a latency and a bandwidth for every function, algorithm and protocol.
+
+use super::communicator::{Arch, Communicator, Graph, PATTERN_TREE, PathType, Vendor};
+use super::constants::{self, Constants, gpu_class};
+use super::settings::{Enabled, Settings};
+use super::{Algo, Function, Gbps, Micros, Proto, Version};
+use crate::error::Result;
+
+/// Latencies and bandwidths as NCCL prints them at start-up, and the threads of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub(super) latency: [[[f32; 3]; 7]; 5],
+    pub(super) bandwidth: [[[f32; 3]; 7]; 5],
+    pub(super) threads: [[i32; 3]; 7],
+    /// 2.21.5 keeps what rings would carry, should nothing else be left.
+    pub(super) backup: [[f32; 3]; 5],
+    /// Bytes a thread, by algorithm and protocol, below which channels and threads are given up.
+    pub(super) thresholds: [[u32; 3]; 7],
+}
+
+const TREE: usize = Algo::Tree as usize;
+const RING: usize = Algo::Ring as usize;
+const LL: usize = Proto::Ll as usize;
+const SIMPLE: usize = Proto::Simple as usize;
+
+/// Links, as rows of the hardware latencies.
+const NVLINK: usize = 0;
+const PCI: usize = 1;
+const NET: usize = 2;
+
+/// What a first-generation x16 PCI link carries, in GB/s: rings no faster use small blocks.
+const PCI_BANDWIDTH: f32 = 12.0;
+
+impl Table {
+    /// The table of a communicator.
+    ///
+    /// # Errors
+    /// Settings that this version refuses.
+    pub fn new(comm: &Communicator, version: Version, settings: &Settings) -> Result<Self> {
+        let mut table = Self {
+            latency: [[[0.0; 3]; 7]; 5],
+            bandwidth: [[[0.0; 3]; 7]; 5],
+            threads: threads(comm, settings),
+            backup: [[0.0; 3]; 5],
+            thresholds: [[0; 3]; 7],
+        };
+        let enabled = settings.enabled(version)?;
+        if comm.ranks > 1 {
+            let tuner = Tuner::new(comm, version, settings);
+            for function in Function::ALL {
+                tuner.fill(function, &mut table);
+            }
+            tuner.forbid(enabled, &mut table);
+            table.thresholds = thresholds(comm.ranks, settings);
+        }
+        Ok(table)
+    }
+
+    /// Every cell of a version's table, in the order of its log.
+    pub fn cells(version: Version) -> impl Iterator<Item = (Function, Algo, Proto)> {
+        let algos = if version.is_new() { &Algo::ALL[..] } else { &Algo::ALL[..6] };
+        Function::ALL.into_iter().flat_map(move |function| {
+            let cells = algos.iter().flat_map(|&a| Proto::ALL.into_iter().map(move |p| (a, p)));
+            cells.map(move |(algo, proto)| (function, algo, proto))
+        })
+    }
+
+    /// Whether a version has the algorithm for the function in that protocol.
+    pub(super) fn has_code(version: Version, function: Function, algo: Algo, proto: Proto) -> bool {
+        has_code(version, function, algo) && (proto == Proto::Simple || has_protocols(algo))
+    }
+
+    /// Whether LL128 would be safe on an algorithm's paths, whatever the GPUs.
+    pub(super) fn trusts_paths(
+        comm: &Communicator,
+        version: Version,
+        settings: &Settings,
+        algo: Algo,
+    ) -> bool {
+        Tuner::new(comm, version, settings).trusts_paths(algo)
+    }
+
+    /// What a call costs before its first byte.
+    #[must_use]
+    pub fn latency(&self, function: Function, algo: Algo, proto: Proto) -> Micros {
+        Micros(self.latency[function as usize][algo as usize][proto as usize])
+    }
+
+    /// Bytes of the largest buffer over time; 0 where the cell is not available.
+    #[must_use]
+    pub fn bandwidth(&self, function: Function, algo: Algo, proto: Proto) -> Gbps {
+        Gbps(self.bandwidth[function as usize][algo as usize][proto as usize])
+    }
+
+    /// Threads of a block at most; 0 where an algorithm has no such protocol.
+    #[must_use]
+    pub fn threads(&self, algo: Algo, proto: Proto) -> u32 {
+        self.threads[algo as usize][proto as usize].unsigned_abs()
+    }
+}
+
+fn threads(comm: &Communicator, settings: &Settings) -> [[i32; 3]; 7] {
+    let ring_rate = comm.ring.intra.0 * comm.ring.channels as f32;
+    let ring_simple = if ring_rate <= PCI_BANDWIDTH { 256 } else { 512 };
+    let blocks = |default| settings.threads("NCCL_NTHREADS", 64, 512, default);
+    let ll128 = settings.threads("NCCL_LL128_NTHREADS", 160, 640, 640);
+    let mut threads = [[0; 3]; 7];
+    threads[TREE] = [blocks(512), ll128, blocks(512)];
+    threads[RING] = [blocks(512), ll128, blocks(ring_simple)];
+    for algo in [Algo::CollNetDirect, Algo::CollNetChain, Algo::Nvls, Algo::NvlsTree] {
+        threads[algo as usize][SIMPLE] = 640;
+    }
+    threads
+}
+
+fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
+    let mut thresholds = [[8, 8, 64]; 7];
+    thresholds[RING][LL] = 8 * ranks;
+    for algo in [Algo::CollNetDirect, Algo::CollNetChain] {
+        thresholds[algo as usize][SIMPLE] = 512;
+    }
+    for (i, set) in settings.thresholds().iter().enumerate() {
+        if let Some(bytes) = set {
+            thresholds[i / 3][i % 3] = *bytes;
+        }
+    }
+    thresholds
+}
+
+/// Whether a version implements the function by the algorithm.
+fn has_code(version: Version, function: Function, algo: Algo) -> bool {
+    match function {
+        Function::Broadcast | Function::Reduce => algo == Algo::Ring,
+        Function::AllGather | Function::ReduceScatter => match algo {
+            Algo::Ring => true,
+            Algo::Nvls | Algo::CollNetDirect => version >= Version::V2_21,
+            Algo::Pat => version.is_new(),
+            _ => false,
+        },
+        Function::AllReduce => algo != Algo::Pat,
+    }
+}
+
+/// Whether an algorithm runs in other protocols than Simple.
+fn has_protocols(algo: Algo) -> bool {
+    matches!(algo, Algo::Tree | Algo::Ring)
+}
+
+/// A communicator with everything that does not depend on the cell.
+struct Tuner<'a> {
+    comm: &'a Communicator,
+    version: Version,
+    constants: &'static Constants,
+    settings: &'a Settings,
+    /// The column of the caps: one node, two, more.
+    column: usize,
+    /// The row of the caps.
+    class: usize,
+    /// Ranks a node, as NCCL divides where it wants a fraction.
+    per_node: f32,
+    /// The same where it wants a whole number.
+    whole_per_node: i32,
+    log_nodes: i32,
+    overhead: f32,
+}
+
+impl<'a> Tuner<'a> {
+    fn new(comm: &'a Communicator, version: Version, settings: &'a Settings) -> Self {
+        let overhead = match settings.net_overhead() {
+            Some(nanoseconds) => (nanoseconds as f64 * 0.001) as f32,
+            None if comm.arch == Arch::X86 && comm.vendor == Vendor::Amd => 2.0,
+            None => 1.0,
+        };
+        Self {
+            comm,
+            version,
+            constants: constants::of(version),
+            settings,
+            column: (comm.nodes.min(3) - 1) as usize,
+            class: gpu_class(comm.min_cc, version),
+            per_node: comm.ranks as f32 / comm.nodes as f32,
+            whole_per_node: (comm.ranks / comm.nodes) as i32,
+            log_nodes: comm.nodes.ilog2() as i32,
+            overhead,
+        }
+    }
+
+    /// Messages that a ring sends one after another.
+    fn ring_steps(&self, function: Function) -> i32 {
+        let ranks = self.comm.ranks as i32;
+        match function {
+            Function::AllReduce => 2 * (ranks - 1),
+            Function::AllGather | Function::ReduceScatter => ranks - 1,
+            Function::Broadcast | Function::Reduce => ranks,
+        }
+    }
+
+    fn fill(&self, function: Function, table: &mut Table) {
+        let f = function as usize;
+        for algo in Algo::ALL {
+            if !self.has(function, algo) {
+                continue;
+            }
+            let a = algo as usize;
+            let only_simple = matches!(algo, Algo::Nvls | Algo::NvlsTree | Algo::Pat);
+            let bus = self.channel_rate(function, algo);
+            let ratio = self.ratio(function, algo);
+            for proto in Proto::ALL {
+                let p = proto as usize;
+                if only_simple && proto != Proto::Simple {
+                    continue;
+                }
+                let bandwidth = self.bus_bandwidth(function, algo, proto, bus) * ratio;
+                table.bandwidth[f][a][p] = bandwidth;
+                table.latency[f][a][p] = self.latency(function, algo, proto);
+                if algo == Algo::Ring && self.version == Version::V2_21 {
+                    table.backup[f][p] = bandwidth;
+                }
+            }
+        }
+    }
+
+    /// Whether the cell is computed at all.
+    fn has(&self, function: Function, algo: Algo) -> bool {
+        let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
+        let too_few = self.version >= Version::V2_30 && self.comm.nvls_graph.channels < 2;
+        has_code(self.version, function, algo)
+            && !(nvls && too_few)
+            && (algo != Algo::Pat || self.has_pat())
+    }
+
+    fn has_pat(&self) -> bool {
+        let one_rank_a_node = self.comm.nodes == self.comm.ranks;
+        self.comm.min_cc >= 60 && self.settings.pat().unwrap_or(one_rank_a_node)
+    }
+
+    /// What one channel carries.
+    fn channel_rate(&self, function: Function, algo: Algo) -> f32 {
+        let Graph { intra: Gbps(intra), inter: Gbps(inter), channels, .. } = *self.comm.graph(algo);
+        let few_nodes = self.comm.nodes <= 2;
+        let channels = channels as f32;
+        match (algo, self.version) {
+            (Algo::Nvls, Version::V2_21) => intra.min(inter),
+            (Algo::Nvls, Version::V2_27) if function == Function::AllReduce => intra.min(inter),
+            (Algo::Nvls, Version::V2_27) => {
+                (intra * (self.per_node - 1.0) / self.per_node).min(inter * 0.9)
+            }
+            (Algo::NvlsTree, Version::V2_21 | Version::V2_27) => {
+                intra.min(if few_nodes { inter } else { inter / 2.0 })
+            }
+            (Algo::Nvls | Algo::NvlsTree, Version::V2_30) => {
+                let efficiency = self.constants.nvls_efficiency[self.class];
+                let mut intra = intra * efficiency * (channels - 1.0) / channels;
+                if function == Function::AllReduce {
+                    intra *= 2.0;
+                } else {
+                    intra *= (self.per_node - 1.0) / self.per_node;
+                }
+                let tree = algo == Algo::NvlsTree;
+                let rate = intra.min(if few_nodes && tree { inter * 2.0 } else { inter });
+                let cap = self.constants.nvls_tree[self.class][self.column];
+                if tree { f64::from(rate).min(cap) as f32 } else { rate }
+            }
+            _ if few_nodes || algo.is_collnet() => intra,
+            _ => inter,
+        }
+    }
+
+    /// What all channels carry over the busiest link, for channels of the given rate.
+    fn bus_bandwidth(&self, function: Function, algo: Algo, proto: Proto, rate: f32) -> f32 {
+        let graph = self.comm.graph(algo);
+        let old = !self.version.is_new();
+        let nodes = self.comm.nodes;
+        let channels = graph.channels as f32;
+        let bus = channels * rate;
+        let wide = f64::from(bus);
+        let cap = |caps: &[[f64; 3]; 4]| f64::from(graph.channels) * caps[self.class][self.column];
+        match algo {
+            Algo::Ring => match proto {
+                Proto::Ll => self.ll_cap().min(wide * self.ring_ll_share(function)) as f32,
+                Proto::Ll128 => {
+                    let share = if old && self.per_node < 2.0 { 0.7 } else { 0.92 };
+                    (wide * share).min(cap(&self.constants.ring_ll128)) as f32
+                }
+                Proto::Simple => bus,
+            },
+            Algo::Tree => {
+                let bus = (wide * 0.92).min(cap(&self.constants.tree)) as f32;
+                let wide = f64::from(bus);
+                let bus = match proto {
+                    Proto::Ll => (wide / 3.8).min(self.ll_cap()) as f32,
+                    Proto::Ll128 => {
+                        let share = if nodes == 1 { 7.0 / 9.0 } else { 120.0 / 128.0 };
+                        (wide * share).min(cap(&self.constants.tree_ll128)) as f32
+                    }
+                    Proto::Simple => bus,
+                };
+                if graph.pattern == PATTERN_TREE { (f64::from(bus) * 0.85) as f32 } else { bus }
+            }
+            Algo::Pat => (wide * 0.75) as f32,
+            Algo::CollNetDirect | Algo::CollNetChain if proto != Proto::Simple => 0.0,
+            Algo::CollNetDirect if function.gathers() => self.collnet_gathers(graph, rate),
+            Algo::CollNetDirect => {
+                let mut factor = self.per_node / channels;
+                factor -= (factor - 1.0) / 2.0;
+                let bus = bus / factor;
+                if self.comm.min_cc >= 90 { (f64::from(bus) * 0.85) as f32 } else { bus }
+            }
+            Algo::Nvls if !old && function.gathers() && self.gathers_in_vain() => 0.0,
+            Algo::CollNetChain | Algo::Nvls | Algo::NvlsTree => bus,
+        }
+    }
+
+    /// LL's cap depends on the GPU on one node, on the processor on several.
+    fn ll_cap(&self) -> f64 {
+        let amd = self.comm.vendor == Vendor::Amd
+            || (self.version.is_new() && self.comm.vendor == Vendor::Mixed);
+        let row = if self.comm.nodes == 1 { self.class } else { usize::from(amd) };
+        self.constants.ll[row][self.column]
+    }
+
+    fn ring_ll_share(&self, function: Function) -> f64 {
+        let reduces = matches!(function, Function::AllReduce | Function::Reduce);
+        match self.version {
+            Version::V2_18 if self.comm.nodes > 1 || reduces => 1.0 / 4.0,
+            Version::V2_18 => 1.0 / 3.0,
+            _ => 0.5,
+        }
+    }
+
+    fn collnet_gathers(&self, graph: &Graph, rate: f32) -> f32 {
+        if self.gathers_in_vain() {
+            return 0.0;
+        }
+        if self.version.is_new() {
+            return self.per_node * graph.intra.0.min(graph.inter.0 * 0.9);
+        }
+        let weight = (self.per_node - 1.0) / 7.0;
+        let mean = f64::from(weight) * 0.85 + f64::from(1.0 - weight) * 0.95;
+        (f64::from(self.per_node * rate) * mean) as f32
+    }
+
+    /// Whether the network is needed and cannot gather: no plugin, or more ranks than heads.
+    fn gathers_in_vain(&self) -> bool {
+        let Communicator { nodes, collnet, collnet_heads, local_ranks, .. } = *self.comm;
+        if nodes == 1 {
+            return false;
+        }
+        match self.version {
+            Version::V2_21 => !collnet || self.per_node > collnet_heads as f32,
+            _ => !collnet || local_ranks > collnet_heads,
+        }
+    }
+
+    /// From the busiest link's rate to the largest buffer over time.
+    fn ratio(&self, function: Function, algo: Algo) -> f32 {
+        let ring = || f64::from(self.comm.ranks) / f64::from(self.ring_steps(function));
+        let gathers = function.gathers();
+        let ratio = match (algo, self.version) {
+            (Algo::Ring, _) => ring(),
+            (Algo::CollNetDirect, Version::V2_21) if gathers => 1.0,
+            (_, Version::V2_27 | Version::V2_30) if gathers => 1.0,
+            (Algo::Nvls, Version::V2_18) => 5.0 / 6.0,
+            (Algo::NvlsTree, Version::V2_18) => {
+                0.70 * f64::from(self.comm.nodes) / f64::from(2 * (self.comm.nodes - 1))
+            }
+            (Algo::Nvls | Algo::NvlsTree, Version::V2_30) => ring(),
+            (Algo::Nvls | Algo::NvlsTree, _) => 5.0 / 6.0,
+            _ => 0.5,
+        };
+        ratio as f32
+    }
+
+    fn latency(&self, function: Function, algo: Algo, proto: Proto) -> f32 {
+        let (a, p) = (algo as usize, proto as usize);
+        let nodes = self.comm.nodes as i32;
+        let local = self.whole_per_node;
+        let graph = self.comm.graph(algo);
+        let link = if graph.type_intra == PathType::Nvl { NVLINK } else { PCI };
+        let base = self.constants.base[a][p];
+        let intra = self.step(link, algo, proto);
+        let between = if self.version.is_new() && self.per_node == 1.0 { Algo::Tree } else { algo };
+        let mut inter = self.constants.hardware[NET][between as usize][p] + graph.latency_inter.0;
+        if proto == Proto::Simple {
+            inter += graph.latency_inter.0;
+        }
+        let logs = 2 * self.log_nodes;
+        match algo {
+            Algo::Ring => base + self.ring_latency(function, proto, link, intra, inter),
+            Algo::Tree => base + 2.0 * ((local - 1) as f32 * intra + self.log_nodes as f32 * inter),
+            Algo::CollNetDirect => {
+                let beside = f64::from((local - 1).min(1) as f32 * intra)
+                    + f64::from(local - 1) * self.constants.collnet_direct_rank;
+                (f64::from(base) + (2.0 * beside + f64::from(inter))) as f32
+            }
+            Algo::CollNetChain => base + ((2 * (local - 1)) as f32 * intra + inter),
+            Algo::Nvls | Algo::NvlsTree if self.version == Version::V2_18 => {
+                let net = self.constants.hardware[NET][a][p];
+                match algo {
+                    Algo::NvlsTree => base + (2 * (nodes - 1)) as f32 * net,
+                    _ if nodes > 1 => base + net,
+                    _ => base,
+                }
+            }
+            Algo::Nvls if nodes > 1 => intra + inter,
+            Algo::Nvls => intra,
+            Algo::NvlsTree => base + (intra + logs as f32 * inter),
+            Algo::Pat => {
+                let steps = f64::from(self.log_nodes) * (f64::from(inter) / 3.5)
+                    + f64::from(self.comm.ranks) * 2.8;
+                // 2.27.3 has the base in the formula, 2.30.7 in the table.
+                let base = if self.version == Version::V2_27 { 8.0 } else { f64::from(base) };
+                (base + steps) as f32
+            }
+        }
+    }
+
+    /// What a step costs on a link. On POWER a tree's step over PCI takes as long as a ring's.
+    fn step(&self, link: usize, algo: Algo, proto: Proto) -> f32 {
+        let power = self.comm.arch == Arch::Power && link == PCI;
+        let as_ring = power && algo == Algo::Tree && proto == Proto::Simple;
+        let algo = if as_ring { Algo::Ring } else { algo };
+        self.constants.hardware[link][algo as usize][proto as usize]
+    }
+
+    fn ring_latency(
+        &self,
+        function: Function,
+        proto: Proto,
+        link: usize,
+        mut intra: f32,
+        inter: f32,
+    ) -> f32 {
+        let nodes = self.comm.nodes as i32;
+        let steps = self.ring_steps(function);
+        if matches!(function, Function::Broadcast | Function::Reduce) {
+            let link = if nodes == 1 { link } else { NET };
+            if self.comm.ring.same_channels {
+                return self.step(link, Algo::Ring, proto);
+            }
+            let algo = if proto == Proto::Simple { Algo::Tree } else { Algo::Ring };
+            return steps as f32 * self.step(link, algo, proto);
+        }
+        if nodes > 1 {
+            let times = if proto == Proto::Simple { 3.0 } else { 1.0 };
+            intra = intra.max(self.overhead * times);
+        }
+        let all_reduce = function == Function::AllReduce;
+        let between = match nodes {
+            1 if self.version.is_new() || all_reduce => 0,
+            _ if all_reduce && self.version.is_new() => 2 * (nodes - 1),
+            _ if all_reduce => 2 * nodes,
+            _ => nodes - 1,
+        };
+        (steps - between) as f32 * intra + between as f32 * inter
+    }
+
+    /// Takes the bandwidth from every cell that may not run.
+    fn forbid(&self, mut enabled: Enabled, table: &mut Table) {
+        for algos in &mut enabled.algos {
+            self.forbid_algos(algos);
+        }
+        for function in Function::ALL {
+            let f = function as usize;
+            for algo in Algo::ALL {
+                // 2.18 has no check of its own for what only rings can do.
+                let always = self.version == Version::V2_18
+                    && algo == Algo::Ring
+                    && function != Function::AllReduce;
+                let on = always || enabled.algos[f][algo as usize];
+                for proto in Proto::ALL {
+                    let on = on
+                        && enabled.protos[f][proto as usize].unwrap_or_else(|| self.trusts(algo));
+                    if !on {
+                        table.bandwidth[f][algo as usize][proto as usize] = 0.0;
+                    }
+                }
+            }
+            let none = table.bandwidth[f].as_flattened().iter().all(|&b| b == 0.0);
+            if none && self.version == Version::V2_21 {
+                table.bandwidth[f][RING] = table.backup[f];
+            }
+        }
+    }
+
+    fn forbid_algos(&self, on: &mut [bool; 7]) {
+        let Communicator { nodes, collnet, nvswitch, collnet_chain, .. } = *self.comm;
+        let mut off = |algo: Algo| on[algo as usize] = false;
+        if nodes == 1 {
+            off(Algo::NvlsTree);
+        }
+        if !collnet {
+            off(Algo::CollNetDirect);
+            off(Algo::CollNetChain);
+            if nodes > 1 {
+                off(Algo::Nvls);
+            }
+        }
+        if !nvswitch {
+            off(Algo::CollNetDirect);
+        }
+        if self.version >= Version::V2_30 && !collnet_chain {
+            off(Algo::CollNetChain);
+        }
+        let left = [Algo::Ring, Algo::Tree, Algo::Nvls, Algo::NvlsTree];
+        if !self.version.is_new() && !collnet && left.iter().all(|&a| !on[a as usize]) {
+            on[RING] = true;
+            on[TREE] = true;
+        }
+    }
+
+    /// Whether LL128 is safe on an algorithm's links and GPUs.
+    fn trusts(&self, algo: Algo) -> bool {
+        let Communicator { min_cc, max_cc, .. } = *self.comm;
+        let alike = min_cc == max_cc || (self.version >= Version::V2_30 && min_cc >= 90);
+        let known =
+            if self.version.is_new() { min_cc >= 70 } else { matches!(min_cc, 70 | 80 | 90) };
+        alike && known && self.trusts_paths(algo)
+    }
+
+    fn trusts_paths(&self, algo: Algo) -> bool {
+        let graph = self.comm.graph(algo);
+        let within =
+            |path: PathType, limit: PathType| path.rank(self.version) <= limit.rank(self.version);
+        let hopper = self.comm.min_cc >= 90;
+        let far = match self.version {
+            Version::V2_18 | Version::V2_21 if hopper => PathType::Pxn,
+            Version::V2_27 if hopper && self.settings.ll128_over_c2c() => PathType::P2c,
+            Version::V2_27 if hopper => PathType::Pxn,
+            Version::V2_30 if hopper && self.settings.ll128_over_c2c() => PathType::Pxn,
+            _ => PathType::Pxb,
+        };
+        within(graph.type_intra, PathType::Nvb) && within(graph.type_inter, far)
+    }
+}
