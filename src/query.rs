@@ -57,6 +57,8 @@ pub struct Layout {
 pub struct Machine {
     /// The name in reports.
     pub name: String,
+    /// What it is, in one line; empty where figures alone make it.
+    pub title: String,
     /// Who chose it: `default`, `flags`, or what named the profile, such as `--profile`.
     pub chosen: &'static str,
     /// The communication library that people run on it.
@@ -149,6 +151,7 @@ impl Machine {
         });
         Self {
             name: profile.name.clone(),
+            title: profile.title.clone(),
             chosen,
             library: profile.library.clone(),
             origins: origins.collect(),
@@ -177,6 +180,7 @@ impl Machine {
         }
         Self {
             name: "of the given figures".to_owned(),
+            title: String::new(),
             chosen: "flags",
             library: None,
             origins: vec![Origin::default(); tiers.len()],

@@ -35,6 +35,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::ProfileView>("collcost/profile/1"),
         schema::<report::Profiles>("collcost/profiles/1"),
         schema::<report::ProfilesCheck>("collcost/profiles-check/1"),
+        schema::<report::select::Select>("collcost/select/1"),
         schema::<report::simulate::Simulation>("collcost/simulate/1"),
         schema::<report::Sweep>("collcost/sweep/1"),
         schema::<report::trace::Trace>("collcost/trace/1"),

@@ -48,7 +48,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "batch",
         ],
     ),
-    ("Choose", &["crossover", "list"]),
+    ("Choose", &["crossover", "select", "list"]),
     ("Measure", &["profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),

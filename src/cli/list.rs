@@ -9,7 +9,7 @@ use collcost::report::list::{PARTS, list};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// collectives, algorithms, libraries, topics, contradictions or batch; all without it
+    /// collectives, algorithms, libraries, policies, topics, contradictions or batch; all without it
     what: Option<String>,
     /// text, markdown or json
     #[arg(

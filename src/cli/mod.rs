@@ -15,6 +15,7 @@ mod man;
 mod nccl;
 mod profiles;
 mod schedule;
+mod select;
 mod simulate;
 mod terminal;
 mod trace;
@@ -71,6 +72,8 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
+    /// What a library will pick, why, and what that costs
+    Select(select::Args),
     /// A schedule played out: makespan, critical path, form, bound
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
@@ -200,6 +203,7 @@ impl Verb {
             Self::Sendrecv(args) => args.run(C::SendRecv, out),
             Self::Barrier(args) => args.run(C::Barrier, out),
             Self::Crossover(args) => args.run(out),
+            Self::Select(args) => args.run(out),
             Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
             Self::Verify(args) => args.run(out),

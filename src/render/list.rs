@@ -20,6 +20,7 @@ pub fn list(out: &mut impl Write, report: &List, notation: Notation) -> io::Resu
     part("Collectives", named(&report.collectives));
     part("Algorithms", algorithms(report));
     part("Libraries", named(&report.libraries));
+    part("Policies of select", named(&report.policies));
     part("Topics of explain", named(&report.topics));
     part("Contradictions between texts and schedules", named(&report.contradictions));
     let kinds = (!report.batch.is_empty()).then(|| Block::Text(report.batch.join(", ")));

@@ -7,6 +7,7 @@ pub mod document;
 pub mod explain;
 pub mod list;
 pub mod profiles;
+pub mod select;
 pub mod sheet;
 pub mod simulate;
 pub mod sweep;

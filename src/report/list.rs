@@ -7,6 +7,7 @@ use crate::batch::KINDS;
 use crate::collective::Collective;
 use crate::error::{Error, Result, nearest};
 use crate::notes::{CONTRADICTIONS, TOPICS};
+use crate::select::POLICIES;
 
 /// Everything that has a name.
 #[derive(Debug, Serialize)]
@@ -23,6 +24,9 @@ pub struct List {
     /// The libraries whose algorithms are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Named>,
+    /// Whose rules `select` knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<Named>,
     /// The pages of `explain`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<Named>,
@@ -66,7 +70,7 @@ pub struct AlgorithmEntry {
 
 /// The parts that can be asked for.
 pub const PARTS: &[&str] =
-    &["collectives", "algorithms", "libraries", "topics", "contradictions", "batch"];
+    &["collectives", "algorithms", "libraries", "policies", "topics", "contradictions", "batch"];
 
 /// Lists everything, or the part called `only`.
 ///
@@ -95,6 +99,11 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
             title: format!("{l}: {} of the algorithms", shipped.count()),
         }
     });
+    let policies = POLICIES.iter().map(|p| Named {
+        id: p.id,
+        aliases: p.aliases.to_vec(),
+        title: p.title.to_owned(),
+    });
     let topics = TOPICS.iter().map(|t| Named {
         id: t.id,
         aliases: t.aliases.to_vec(),
@@ -110,6 +119,7 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
         collectives: when("collectives", collectives.collect()),
         algorithms: if wanted("algorithms") { algorithms(registry) } else { Vec::new() },
         libraries: when("libraries", libraries.collect()),
+        policies: when("policies", policies.collect()),
         topics: when("topics", topics.collect()),
         contradictions: when("contradictions", contradictions.collect()),
         batch: if wanted("batch") { KINDS.to_vec() } else { Vec::new() },

@@ -10,6 +10,7 @@ mod end;
 pub mod explain;
 pub mod list;
 mod profiles;
+pub mod select;
 pub mod simulate;
 mod sweep;
 pub mod trace;

@@ -23,7 +23,7 @@ pub use intervals::{Interval, intervals};
 pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
 
-use crate::algorithm::Library;
+use crate::algorithm::{Library, Reason};
 use crate::error::{Error, Result, nearest};
 use crate::quantity::Bytes;
 
@@ -61,10 +61,13 @@ pub trait Policy {
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
 
     /// The options or variables that make the library run the algorithm of this crate called
-    /// `algorithm`; absent where it cannot be forced.
-    fn force(&self, call: &Call, algorithm: &str) -> Option<String> {
+    /// `algorithm` for this call.
+    ///
+    /// # Errors
+    /// Why it cannot be forced: the library has none such, or turns away from it.
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         let _ = (call, algorithm);
-        None
+        Err(Reason::new("it has no switch for it"))
     }
 }
 

@@ -12,7 +12,7 @@
 //! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0.
 
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
-use crate::algorithm::Library;
+use crate::algorithm::{Library, Reason};
 use crate::collective::Collective as C;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -283,7 +283,7 @@ impl Mpich {
             }
             let note = "release_gather works in shared memory, without messages: priced as \
                         binomial trees inside the node";
-            let rule = format!("{} in a node, single-threaded", collective.name());
+            let rule = "shared memory, one thread".to_owned();
             let name = "release_gather";
             return Ok((Mpir { name, ours, rule, note: Some(note) }, parts));
         }
@@ -326,14 +326,9 @@ impl Policy for Mpich {
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
             let ranks = ours.first().map_or(call.ranks, |p| p.ranks);
-            let whole = composition.parts.len() == 1;
-            names.push(if whole {
-                found.name.to_owned()
-            } else {
-                format!("{} {}", collective.id(), found.name)
-            });
-            let where_ = place_words(place, ranks);
-            steps.push(format!("{} {where_}: {}, {}", collective.name(), found.rule, found.name));
+            names.push(found.name);
+            let what = format!("{} {}", collective.name(), place_words(place, ranks));
+            steps.push(format!("{what}: {}: {}", found.rule, found.name));
             notes.extend(found.note);
             match found.ours {
                 Ok(_) => parts.extend(ours),
@@ -345,10 +340,10 @@ impl Policy for Mpich {
         }
         notes.dedup();
         let name = match &names[..] {
-            [one] => one.clone(),
-            several => format!("{greek}: {}", several.join(" + ")),
+            [one] => (*one).to_owned(),
+            several => format!("{greek}: {}", several.join(", ")),
         };
-        let rule = format!("CH4: {}: {greek}; MPIR: {}", composition.rule, steps.join("; "));
+        let rule = format!("CH4: {}: {greek}; then {}", composition.rule, steps.join("; "));
         let runs = missing.map_or(Runs::Parts(parts), Runs::unpriced);
         force.dedup();
         let notes = notes.into_iter().map(Into::into).collect();
@@ -379,7 +374,11 @@ impl Policy for Mpich {
         Ok(sizes.into_iter().flatten().map(Bytes).collect())
     }
 
-    fn force(&self, call: &Call, algorithm: &str) -> Option<String> {
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
+        if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
+            return Err(Reason::from(why));
+        }
         let name = match (call.collective, algorithm) {
             (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",
             (C::Reduce, "reduce-scatter-gather") => "reduce_scatter_gather",
@@ -393,7 +392,9 @@ impl Policy for Mpich {
             (C::AllToAll, "direct") => "scattered",
             (C::AllToAll, "pairwise") => "pairwise",
             (C::Broadcast | C::Reduce, "binomial") => "binomial",
-            _ => return None,
+            _ => {
+                return Err(Reason::new("no name of the library is this algorithm over all ranks"));
+            }
         };
         // The composition that runs one algorithm over all ranks.
         let flat = match call.collective {
@@ -402,7 +403,7 @@ impl Policy for Mpich {
             _ => 1,
         };
         let composition = variable(call.collective, "COMPOSITION", flat);
-        Some(format!("{composition} {}", variable(call.collective, "INTRA_ALGORITHM", name)))
+        Ok(format!("{composition} {}", variable(call.collective, "INTRA_ALGORITHM", name)))
     }
 }
 

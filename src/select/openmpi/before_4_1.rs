@@ -9,24 +9,28 @@ use crate::collective::Collective as C;
 use crate::quantity::Bytes;
 use crate::select::{Call, Flavour};
 
-/// What 4.0 decides; absent for operations whose rules are not known here.
-pub(super) fn decide(rules: &Rules, call: &Call) -> Option<Decision> {
+/// Whether the rules of an operation are known here.
+pub(super) fn knows(rules: &Rules) -> bool {
+    rules.flavour != Flavour::Vector
+}
+
+/// What 4.0 decides for an operation that it [knows].
+pub(super) fn decide(rules: &Rules, call: &Call) -> Decision {
     let found = match (call.collective, call.flavour) {
         (C::AllReduce, _) => all_reduce(call),
-        (C::AllToAll, Flavour::Plain) => all_to_all(call),
+        (C::AllToAll, _) => all_to_all(call),
         (C::Broadcast, _) => broadcast(call),
         (C::Reduce, _) => reduce(call),
         (C::ReduceScatter, Flavour::Plain) => reduce_scatter(call),
         (C::ReduceScatter, _) => rule("basic_linear", 0, "any size".into()),
-        (C::AllGather, Flavour::Plain) => all_gather(call),
+        (C::AllGather, _) => all_gather(call),
         (C::Gather, _) => gather(call),
         (C::Scatter, _) => scatter(call),
-        (C::Barrier, _) => barrier(call),
-        _ => return None,
+        (C::Barrier | C::SendRecv, _) => barrier(call),
     };
-    let at = rules.algorithms.iter().position(|k| k.name == found.name)?;
-    let id = u32::try_from(at + 1).ok()?;
-    Some(Decision { id, segment: found.segment, rule: format!("{}: algorithm {id}", found.why) })
+    let at = rules.algorithms.iter().position(|k| k.name == found.name).unwrap_or_default();
+    let id = at as u32 + 1;
+    Decision { id, segment: found.segment, rule: format!("{}: algorithm {id}", found.why) }
 }
 
 struct Found {

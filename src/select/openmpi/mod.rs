@@ -13,8 +13,8 @@ mod fall_backs;
 pub(super) mod operations;
 mod tables;
 
-use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
-use crate::algorithm::Library;
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::algorithm::{Library, Reason};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -94,14 +94,19 @@ impl OpenMpi {
     }
 
     fn rules(&self, call: &Call) -> Result<&'static Rules> {
-        Rules::of(call.operation()).ok_or_else(|| no_rules(&self.meta, call.operation()))
+        let old = self.version == Version::V40;
+        let known = |r: &Rules| !old || before_4_1::knows(r);
+        Rules::of(call.operation()).filter(|r| known(r)).ok_or_else(|| {
+            let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
+            Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
+                .mend(format!("ask for {}", names.join(", ")))
+        })
     }
 
-    fn decide(&self, rules: &'static Rules, call: &Call) -> Result<Decision> {
+    fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
         match self.version {
-            Version::V40 => before_4_1::decide(rules, call)
-                .ok_or_else(|| no_rules(&self.meta, call.operation())),
-            Version::V41 | Version::V50 => Ok(by_table(rules, call)),
+            Version::V40 => before_4_1::decide(rules, call),
+            Version::V41 | Version::V50 => by_table(rules, call),
         }
     }
 
@@ -114,12 +119,6 @@ impl OpenMpi {
              modelled (--mca coll_han_priority 0 leaves it to tuned)",
         )
     }
-}
-
-fn no_rules(meta: &Meta, operation: Operation) -> Error {
-    let names: Vec<&str> = RULES.iter().map(|r| r.name).collect();
-    Error::unsupported(format!("{} has no rule for {operation}", meta.id))
-        .mend(format!("ask for {}", names.join(", ")))
 }
 
 /// The row and pair of the tables that hold, and the sizes between which they do.
@@ -169,7 +168,7 @@ impl Policy for OpenMpi {
 
     fn choose(&self, call: &Call) -> Result<Choice> {
         let rules = self.rules(call)?;
-        let decision = self.decide(rules, call)?;
+        let decision = self.decide(rules, call);
         let mut choice = carry_out(self, rules, &decision, call)?;
         choice.notes.extend(self.han(call).map(Into::into));
         Ok(choice)
@@ -189,9 +188,15 @@ impl Policy for OpenMpi {
         Ok(edges)
     }
 
-    fn force(&self, call: &Call, algorithm: &str) -> Option<String> {
-        let rules = Rules::of(call.operation())?;
-        Some(forced(rules, rules.number_of(algorithm)?, 0))
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let none = || Reason::new("no number of the library is this algorithm alone");
+        let rules = Rules::of(call.operation()).ok_or_else(none)?;
+        let id = rules.number_of(algorithm).ok_or_else(none)?;
+        let decision = Decision { id, segment: 0, rule: String::new() };
+        match &fall_backs::settle(rules, &decision, call).1[..] {
+            [] => Ok(forced(rules, id, 0)),
+            [turn, ..] => Err(Reason::from(format!("it turns away: {}", turn.why))),
+        }
     }
 }
 

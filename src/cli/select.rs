@@ -1,0 +1,199 @@
+//! `collcost select`: what a library will pick, and what that costs.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::format as settled;
+use super::cost::Format;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
+use super::terminal;
+use collcost::algorithm::Registry;
+use collcost::error::{Error, Result};
+use collcost::quantity::{Bytes, dtype_bytes};
+use collcost::query::Query;
+use collcost::render;
+use collcost::report::select::select;
+use collcost::select::{Call, Operation, Policy, Site, entry, policy};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
+    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]")]
+    words: Vec<String>,
+    /// Whose rules: openmpi@4.1, mpich@4, gloo, …; collcost list policies
+    #[arg(long, value_name = "NAME|rules-file:FILE")]
+    policy: Option<String>,
+    /// Other rules beside them
+    #[arg(long, visible_alias = "versus", value_name = "NAME|rules-file:FILE")]
+    vs: Option<String>,
+    /// The rule of every choice, what sizes count, the source
+    #[arg(long)]
+    explain: bool,
+    /// Bytes of the elements, by type: char, float, double, bf16
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
+    /// The operation does not commute
+    #[arg(long)]
+    non_commutative: bool,
+    /// The operation is the user's own, not a predefined one
+    #[arg(long)]
+    user_op: bool,
+    /// The call works in place
+    #[arg(long)]
+    in_place: bool,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// table, markdown, csv or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+/// The words sorted by what they are.
+struct Asked {
+    operation: Operation,
+    policy: String,
+    sizes: Option<String>,
+}
+
+/// Where sizes end if none are asked: a tebibyte. They begin with one element.
+const LARGEST: Bytes = Bytes(1 << 40);
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let asked = self.asked()?;
+        let collective = asked.operation.collective;
+        let mut query = query(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let element = match &self.dtype {
+            Some(name) => dtype_bytes(name).map_err(|e| e.at(format!("--dtype {name}")))?,
+            None => Bytes(4),
+        };
+        let range = match &asked.sizes {
+            Some(sizes) => self.range(&query, sizes)?,
+            None => (element, LARGEST),
+        };
+        query.size = range.0;
+        let call = Call {
+            flavour: asked.operation.flavour,
+            nodes: query.nodes(),
+            element,
+            commutative: !self.non_commutative,
+            builtin_op: !self.user_op && !self.non_commutative,
+            in_place: self.in_place,
+            ..Call::new(collective, query.shape.ranks, range.0)
+        };
+        let site = site(&query);
+        let one = |flag: &str, name: &String| {
+            named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
+        };
+        let own = one("--policy", &asked.policy)?;
+        let versus = self.vs.as_ref().map(|name| one("--vs", name)).transpose()?;
+        let policies = (&*own, versus.as_deref());
+        let report = select(&Registry::builtin(), &query, &call, policies, range)
+            .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))?;
+        match settled(self.format, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            Format::Markdown => render::select::sheet(&report).markdown(out)?,
+            Format::Csv => render::select::sheet(&report).csv(out)?,
+            Format::Table | Format::NcclTests => {
+                render::select::select(out, &report, terminal::look(), self.explain)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the collective, the policy and the sizes apart: `openmpi@4.1 allreduce 32K` as well as
+    /// `allreduce 32K --policy openmpi@4.1`.
+    fn asked(&self) -> Result<Asked> {
+        let place = |e: Error| e.at(format!("select {}", self.words.join(" ")).trim_end());
+        let mut words = self.words.iter();
+        let mut first = words.next().ok_or_else(|| {
+            Error::input("which collective?")
+                .at("select")
+                .mend("write select allreduce --policy NAME")
+        })?;
+        let mut policy = self.policy.clone();
+        if first.parse::<Operation>().is_err() && (is_rules_file(first) || entry(first).is_ok()) {
+            if let Some(other) = policy.replace(first.clone()) {
+                return Err(place(
+                    Error::input(format!("two policies, `{first}` and `{other}`"))
+                        .mend("give the second as --vs"),
+                ));
+            }
+            first = words.next().ok_or_else(|| {
+                place(Error::input("which collective?").mend("write one behind the policy"))
+            })?;
+        }
+        let operation: Operation = first.parse().map_err(|e: Error| {
+            // A first word that is neither may be a slip of either.
+            let no_policy = policy.is_none() && self.words.len() > 1;
+            let second = self.words.get(1).is_some_and(|w| w.parse::<Operation>().is_ok());
+            place(match entry(first) {
+                Err(of_policy) if no_policy && second => of_policy,
+                _ => e,
+            })
+        })?;
+        let sizes = words.next().cloned();
+        if let Some(more) = words.next() {
+            return Err(place(
+                Error::input(format!("`{more}` is one too many"))
+                    .mend("give one collective and one size or range"),
+            ));
+        }
+        let policy = policy.ok_or_else(|| {
+            place(
+                Error::input("by whose rules?")
+                    .mend("give --policy, such as --policy openmpi@4.1; collcost list policies"),
+            )
+        })?;
+        Ok(Asked { operation, policy, sizes })
+    }
+
+    /// One size, or `8..1GiB`.
+    fn range(&self, query: &Query, sizes: &str) -> Result<(Bytes, Bytes)> {
+        let one = |text: &str| {
+            let size: Bytes = value("", Some(&text.trim().to_owned()))?.unwrap_or_default();
+            counted(query, size, self.size_is.as_ref())
+        };
+        match sizes.split_once("..") {
+            Some((first, last)) => {
+                let range = (one(first)?, one(last.trim_start_matches('='))?);
+                if range.0 > range.1 {
+                    return Err(Error::input(format!("`{sizes}` has no sizes"))
+                        .at(format!("select {sizes}"))
+                        .mend("write the smaller size first, as 8..1GiB"));
+                }
+                Ok(range)
+            }
+            None => one(sizes).map(|size| (size, size)),
+        }
+    }
+}
+
+fn site(query: &Query) -> Site {
+    Site {
+        machine: query.machine.name.clone(),
+        title: query.machine.title.clone(),
+        ranks: query.shape.ranks,
+        nodes: query.nodes(),
+        fabric: Some(query.machine.fabric.clone()),
+    }
+}
+
+/// What stands before the path of a file of rules.
+const RULES_FILE: &str = "rules-file:";
+
+fn is_rules_file(name: &str) -> bool {
+    name.starts_with(RULES_FILE)
+}
+
+/// The policy of that name; a file of rules is read here.
+fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
+    policy(name, site)
+}
