@@ -229,7 +229,10 @@ pub(crate) fn numbered(
     segment: Bytes,
 ) -> Result<Choice> {
     let operation = call.operation();
-    let rules = Rules::of(operation).ok_or_else(|| no_rules(policy.meta(), operation))?;
+    let rules = Rules::of(operation).ok_or_else(|| {
+        Error::unsupported(format!("Open MPI rules no {operation}"))
+            .mend("name a collective that coll/tuned rules")
+    })?;
     let decision = Decision { id, segment: segment.0, rule: "a rule of the file:".to_owned() };
     carry_out(policy, rules, &decision, call)
 }
