@@ -89,8 +89,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "algorithm",
             "collective",
             "error",
-            "export",
-            "import",
             "formula",
             "nccl",
             "price",

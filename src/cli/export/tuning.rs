@@ -25,11 +25,7 @@ pub(super) enum Tuning {
 
 /// A library with the versions that read the format, and whose rules each has.
 const TARGETS: &[(Tuning, &str, &[(&str, &str)])] = &[
-    (
-        Tuning::OpenMpi,
-        "openmpi",
-        &[("4.1", "openmpi@4.1"), ("4.0", "openmpi@4.0"), ("5.0", "openmpi@5.0")],
-    ),
+    (Tuning::OpenMpi, "openmpi", &[("4.1", "openmpi@4.1"), ("5.0", "openmpi@5.0")]),
     (
         Tuning::Mpich,
         "mpich",
@@ -130,7 +126,7 @@ impl Args {
         match tuning {
             Tuning::OpenMpi => {
                 let mut lines = head;
-                lines.extend(tune::openmpi::head(self.output.as_deref()));
+                lines.extend(tune::openmpi::head(version, self.output.as_deref()));
                 let says =
                     |coll: Coll, ranks: u32, rule: &MessageRule| remark(&plans, coll, ranks, rule);
                 Ok(openmpi_rules(&tune::openmpi::table(&plans), &lines, &says))
