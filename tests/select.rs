@@ -5,9 +5,11 @@ use collcost::Collective as C;
 use collcost::algorithm::Registry;
 use collcost::fabric::Fabric;
 use collcost::formula::Shape;
+use collcost::import::read_rules;
 use collcost::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::select::{
-    Call, Choice, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, policy, priced,
+    Call, Choice, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file, policy,
+    priced,
 };
 use proptest::prelude::*;
 
@@ -376,7 +378,100 @@ fn the_introduction_chooses_by_regime_and_capability() {
     assert_eq!(policy.choose(&chars(C::Reduce, 72, 1 << 40)).unwrap().name, "binomial tree");
 }
 
+// Tuning files.
+
+const DYNAMIC: &str = "1  # one collective: all-reduce, with a guard for small communicators
+2 2
+2 1
+0 0 0 0
+4 3
+0 3 0 0
+4096 6 0 0
+262144 5 0 16384
+";
+
+const TREE: &str = r#"{"collective=allreduce": {"comm_type=intra": {
+  "comm_size<=4": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+  "comm_size=any": {
+    "avg_msg_size<=131072": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+    "avg_msg_size=any": {
+      "is_op_built_in=yes": {"algorithm=MPIR_Allreduce_intra_reduce_scatter_allgather": {}},
+      "is_op_built_in=no": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}}}},
+  "comm_type=inter": {"algorithm=MPIR_Allreduce_inter_reduce_exchange_bcast": {}}}}
+"#;
+
+const CSV: &str = "allreduce,0,32768,tree,ll,-1,1,8
+allreduce,32769,4194304,ring,ll128,4,1,8
+";
+
+fn file(text: &str) -> Box<dyn Policy> {
+    of_file(read_rules(text, "rules").unwrap(), "rules", &site()).unwrap()
+}
+
+#[test]
+fn dynamic_rules_stand_before_the_fixed_decisions() {
+    let policy = file(DYNAMIC);
+    let at = |ranks, size| policy.choose(&Call::new(C::AllReduce, ranks, Bytes(size))).unwrap();
+    assert_eq!(at(8, 4095).name, "recursive_doubling");
+    let choice = at(8, 4096);
+    assert_eq!(choice.name, "rabenseifner");
+    assert!(choice.rule.starts_with("rules:7: from 4096 bytes on"), "{}", choice.rule);
+    // 64 Ki elements fill eight segments of 4 Ki, and not 64.
+    let Runs::Parts(parts) = at(8, 262_144).runs else { panic!() };
+    assert_eq!(parts[0].segment, Some(Bytes(16_384)));
+    assert_eq!(at(8, 262_144).name, "segmented_ring");
+    assert_eq!(at(64, 262_144).name, "ring");
+    // The guard, and collectives that the file does not name.
+    let own = choose("openmpi@4.1", &Call::new(C::AllReduce, 2, Bytes(100)));
+    assert_eq!(at(2, 100).name, own.name);
+    assert!(at(2, 100).rule.starts_with("rules:4 leaves it to the library"));
+    let bcast = policy.choose(&chars(C::Broadcast, 64, 100)).unwrap();
+    assert!(bcast.rule.starts_with("rules says nothing of bcast"), "{}", bcast.rule);
+}
+
+#[test]
+fn a_selection_tree_decides_below_the_compositions() {
+    let policy = file(TREE);
+    let name = |nodes, ranks, size| {
+        let call = Call { nodes, ..chars(C::AllReduce, ranks, size) };
+        policy.choose(&call).unwrap().name.into_owned()
+    };
+    assert_eq!(name(8, 8, 131_072), "recursive_doubling");
+    assert_eq!(name(8, 8, 131_073), "reduce_scatter_allgather");
+    let missing = policy.choose(&Call { nodes: 2, ..chars(C::Broadcast, 16, 1) });
+    assert!(missing.err().unwrap().to_string().contains("bcast"));
+}
+
+#[test]
+fn the_first_line_of_the_plugins_table_decides() {
+    let policy = file(CSV);
+    let at = |size| policy.choose(&chars(C::AllReduce, 8, size)).unwrap();
+    assert_eq!(at(32_768).name, "tree / ll, 1 channel");
+    assert_eq!(at(32_769).name, "ring / ll128, 4 channels");
+    assert_eq!(at(4_194_305).name, "NCCL's own choice");
+    assert!(policy.choose(&chars(C::AllToAll, 8, 1)).is_err());
+}
+
+#[test]
+fn a_number_that_the_library_does_not_have_is_named_with_its_line() {
+    let policy = read_rules("1\n2 1\n2 1\n0 7 0 0\n", "rules")
+        .and_then(|rules| of_file(rules, "rules", &site()));
+    let text = policy
+        .and_then(|p| p.choose(&chars(C::AllReduce, 8, 1)))
+        .err()
+        .map_or(String::new(), |e| e.to_string());
+    assert!(text.contains("rules:4"), "{text}");
+}
+
 // Every policy.
+
+/// The policies of the list, and those of the files.
+fn any_policy(which: usize) -> Box<dyn Policy> {
+    match which.checked_sub(POLICIES.len()) {
+        Some(i) => file([DYNAMIC, TREE, CSV][i]),
+        None => (POLICIES[which].make)(&site()).unwrap(),
+    }
+}
 
 fn operations() -> impl Strategy<Value = Operation> {
     let plain = proptest::sample::select(C::ALL).prop_map(Operation::from);
@@ -412,12 +507,13 @@ proptest! {
     #[test]
     fn intervals_are_what_every_size_by_itself_says(
         call in calls(),
-        which in 0..POLICIES.len(),
+        which in 0..POLICIES.len() + 3,
         sizes in proptest::collection::vec(0_u64..1 << 34, 60),
     ) {
-        let policy = (POLICIES[which].make)(&site()).unwrap();
-        let Ok(edges) = policy.edges(&call) else {
-            prop_assert!(policy.choose(&call).is_err());
+        let policy = any_policy(which);
+        // A file may say nothing of a collective, which shows at the call.
+        let (Ok(edges), Ok(_)) = (policy.edges(&call), policy.choose(&call)) else {
+            prop_assert!(intervals(&*policy, &call, Bytes(0), Bytes(1)).is_err());
             return Ok(());
         };
         let found = intervals(&*policy, &call, Bytes(0), Bytes(1 << 34)).unwrap();
@@ -441,8 +537,8 @@ proptest! {
 
     /// Intervals join without gaps and tell neighbours apart.
     #[test]
-    fn intervals_cover_the_range_once(call in calls(), which in 0..POLICIES.len()) {
-        let policy = (POLICIES[which].make)(&site()).unwrap();
+    fn intervals_cover_the_range_once(call in calls(), which in 0..POLICIES.len() + 3) {
+        let policy = any_policy(which);
         let Ok(found) = intervals(&*policy, &call, Bytes(3), Bytes(1 << 30)) else { return Ok(()) };
         prop_assert_eq!(found[0].from, Bytes(3));
         prop_assert_eq!(found[found.len() - 1].to, Bytes(1 << 30));
@@ -457,9 +553,9 @@ proptest! {
     fn what_runs_is_known_and_priced(
         call in calls(),
         size in 0_u64..1 << 30,
-        which in 0..POLICIES.len(),
+        which in 0..POLICIES.len() + 3,
     ) {
-        let policy = (POLICIES[which].make)(&site()).unwrap();
+        let policy = any_policy(which);
         let call = Call { nodes: 1, ..call.with_size(Bytes(size)) };
         let Ok(choice) = policy.choose(&call) else { return Ok(()) };
         let registry = Registry::builtin();

@@ -246,6 +246,11 @@ impl RankFlags {
         Ok(Self { nodes, gpus_per_node: per_node, ..self.clone() })
     }
 
+    /// Whether nodes, or ranks on one, were typed.
+    pub(super) fn names_nodes(&self) -> bool {
+        self.nodes.is_some() || self.gpus_per_node.is_some()
+    }
+
     /// The same with the settings where nothing was typed.
     fn settled(&self, machine: &MachineFlags, settings: &Settings) -> Self {
         let mut flags = self.clone();

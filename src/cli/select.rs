@@ -9,11 +9,12 @@ use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
 use super::terminal;
 use collcost::algorithm::Registry;
 use collcost::error::{Error, Result};
+use collcost::import::read_rules;
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render;
 use collcost::report::select::select;
-use collcost::select::{Call, Operation, Policy, Site, entry, policy};
+use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -81,14 +82,14 @@ impl Args {
         query.size = range.0;
         let call = Call {
             flavour: asked.operation.flavour,
-            nodes: query.nodes(),
+            nodes: self.nodes(&query),
             element,
             commutative: !self.non_commutative,
             builtin_op: !self.user_op && !self.non_commutative,
             in_place: self.in_place,
             ..Call::new(collective, query.shape.ranks, range.0)
         };
-        let site = site(&query);
+        let site = site(&query, call.nodes);
         let one = |flag: &str, name: &String| {
             named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
         };
@@ -155,6 +156,13 @@ impl Args {
         Ok(Asked { operation, policy, sizes })
     }
 
+    /// On a network alone every rank is a node of its own; memory that is shared is one node.
+    fn nodes(&self, query: &Query) -> u32 {
+        let shared = query.machine.fabric.tiers[0].name == "shared memory";
+        let network = query.machine.node.is_none() && !shared;
+        if network && !self.ranks.names_nodes() { query.shape.ranks } else { query.nodes() }
+    }
+
     /// One size, or `8..1GiB`.
     fn range(&self, query: &Query, sizes: &str) -> Result<(Bytes, Bytes)> {
         let one = |text: &str| {
@@ -176,12 +184,12 @@ impl Args {
     }
 }
 
-fn site(query: &Query) -> Site {
+fn site(query: &Query, nodes: u32) -> Site {
     Site {
         machine: query.machine.name.clone(),
         title: query.machine.title.clone(),
         ranks: query.shape.ranks,
-        nodes: query.nodes(),
+        nodes,
         fabric: Some(query.machine.fabric.clone()),
     }
 }
@@ -195,5 +203,8 @@ fn is_rules_file(name: &str) -> bool {
 
 /// The policy of that name; a file of rules is read here.
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
-    policy(name, site)
+    let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::input(format!("the file cannot be read: {e}")).at(path.to_owned()))?;
+    of_file(read_rules(&text, path)?, path, site)
 }

@@ -15,7 +15,7 @@ use crate::report::select::{ChoiceView, PartView, Select, Span};
 pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) -> io::Result<()> {
     writeln!(out, "{}\n", heading(report))?;
     if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
-        return one(out, report, only, look);
+        return one(out, report, only, look, explain);
     }
     sheet(report).text(out)?;
     let found: Vec<String> = summary(report);
@@ -27,7 +27,7 @@ pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) 
     }
     if explain {
         for span in &report.intervals {
-            let from = Bytes(span.from_bytes).to_string();
+            let from = exact(span.from_bytes);
             look.line(out, "rule  ", &format!("from {from}: {}", span.choice.rule))?;
             turns(out, look, &span.choice)?;
             for note in &span.choice.notes {
@@ -41,7 +41,7 @@ pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) 
 }
 
 fn heading(report: &Select) -> String {
-    let size = report.size_bytes.map_or(String::new(), |s| format!(" of {}", Bytes(s)));
+    let size = report.size_bytes.map_or(String::new(), |s| format!(" of {}", exact(s)));
     let versus = report.versus.as_ref().map_or(String::new(), |v| format!(" and {}", v.id));
     let mut call = vec![format!("elements of {} B", report.element_bytes)];
     let facts = [
@@ -64,7 +64,13 @@ fn heading(report: &Select) -> String {
 }
 
 /// One call: what runs, why, what it costs, what else there is.
-fn one(out: &mut impl Write, report: &Select, span: &Span, look: Look) -> io::Result<()> {
+fn one(
+    out: &mut impl Write,
+    report: &Select,
+    span: &Span,
+    look: Look,
+    explain: bool,
+) -> io::Result<()> {
     choice(out, look, &report.policy.id, &span.choice)?;
     if let (Some(versus), Some(other)) = (&report.versus, &span.versus) {
         writeln!(out)?;
@@ -79,7 +85,10 @@ fn one(out: &mut impl Write, report: &Select, span: &Span, look: Look) -> io::Re
             look.line(out, "diff    ", &words)?;
         }
     }
-    look.line(out, "sizes   ", &format!("{} counts {}", report.policy.id, report.policy.counts))?;
+    if explain {
+        let counts = format!("{} counts {}", report.policy.id, report.policy.counts);
+        look.line(out, "sizes   ", &counts)?;
+    }
     look.line(out, "source  ", &report.policy.source)?;
     let sheet = alternatives(report);
     if !sheet.rows.is_empty() {
@@ -146,12 +155,17 @@ fn part(part: &PartView) -> String {
         "leaders" => format!(" between {} leaders", part.ranks),
         _ => String::new(),
     };
-    let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", Bytes(s)));
+    let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", exact(s)));
     format!("{} {}{segment}{place}", part.collective, part.algorithm)
 }
 
 fn named(view: &ChoiceView) -> String {
     let mut name = view.id.map_or(view.name.clone(), |id| format!("{id} {}", view.name));
+    // What a numbered algorithm makes of other collectives is decided anew for each.
+    if view.id.is_some() && view.runs.len() > 1 {
+        let parts: Vec<&str> = view.runs.iter().map(|part| part.algorithm).collect();
+        name.push_str(&format!(": {}", parts.join(" + ")));
+    }
     if let Some(first) = view.fell_back.first() {
         name.push_str(&format!(", not {}", first.from));
     }
@@ -187,11 +201,9 @@ pub fn sheet(report: &Select) -> Sheet {
     }
     let last = report.intervals.len().saturating_sub(1);
     let row = |(i, span): (usize, &Span)| {
-        let size = |value: Option<u64>| {
-            Cell::number(value.map(|v| v as f64), |v| Bytes(v as u64).to_string())
-        };
+        let size = |value: Option<u64>| Cell::number(value.map(|v| v as f64), |v| exact(v as u64));
         let below = |to: f64| {
-            if i == last { String::new() } else { Bytes(to as u64 + 1).to_string() }
+            if i == last { String::new() } else { exact(to as u64 + 1) }
         };
         let ratio = |value: Option<f64>| Cell::number(value, times);
         let chosen = |view: &ChoiceView| Cell::named(&named(view), &view.name);
@@ -221,6 +233,13 @@ pub fn sheet(report: &Select) -> Sheet {
         row
     };
     Sheet { columns, rows: report.intervals.iter().enumerate().map(row).collect() }
+}
+
+/// A size to the byte: in a unit only where nothing is lost.
+fn exact(bytes: u64) -> String {
+    let short = Bytes(bytes).to_string();
+    let back = short.parse::<Bytes>().ok();
+    if back == Some(Bytes(bytes)) { short } else { format!("{bytes} B") }
 }
 
 /// A ratio with three figures that count.
@@ -256,7 +275,7 @@ fn summary(report: &Select) -> Vec<String> {
         if let Some((ratio, at)) = found {
             lines.push(format!(
                 "{slower} loses most to {faster} at {}: {} times its time",
-                Bytes(at),
+                exact(at),
                 times(ratio)
             ));
         }

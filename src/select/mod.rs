@@ -14,6 +14,7 @@ mod intervals;
 mod mpich;
 mod openmpi;
 mod priced;
+mod rules_file;
 mod textbook;
 mod xla;
 
@@ -22,6 +23,7 @@ pub use choice::{Choice, FellBack, Part, Runs, Where};
 pub use intervals::{Interval, intervals};
 pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
+pub use rules_file::of_file;
 
 use crate::algorithm::{Library, Reason};
 use crate::error::{Error, Result, nearest};

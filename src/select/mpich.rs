@@ -11,11 +11,14 @@
 //! `maint/tuning/coll/ch4/generic.json`, `maint/tuning/coll/ch4/posix_generic.json`,
 //! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0.
 
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use std::borrow::Cow;
+
+use super::{Call, Choice, Flavour, Meta, Part, Policy, Runs, Site, Where};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective as C;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
+use crate::rules::mpich::{self as rules, Leaf, Node, Test, Tree};
 
 /// MPICH 4.
 pub(super) fn v4(_: &Site) -> Result<Box<dyn Policy>> {
@@ -31,20 +34,29 @@ pub(super) fn v4(_: &Site) -> Result<Box<dyn Policy>> {
                  src/mpid/ch4/src/ch4_coll_impl.h"
             .to_owned(),
     };
-    Ok(Box::new(Mpich { meta }))
+    Ok(Box::new(Mpich { meta, file: None }))
 }
 
 struct Mpich {
     meta: Meta,
+    /// What replaces the MPIR layer's rules.
+    file: Option<(Tree, String)>,
+}
+
+/// The compositions of the device over the rules of a file.
+pub(super) fn of_file(meta: Meta, tree: Tree, file: String) -> Box<dyn Policy> {
+    Box::new(Mpich { meta, file: Some((tree, file)) })
 }
 
 /// An algorithm of the MPIR layer, and the test that led to it.
 struct Mpir {
-    name: &'static str,
+    name: Cow<'static, str>,
     /// Ours, where there is one, or why there is none.
     ours: std::result::Result<&'static str, &'static str>,
     rule: String,
     note: Option<&'static str>,
+    /// What runs in the first calls of a communicator.
+    early: Option<Cow<'static, str>>,
 }
 
 /// How the device runs a call over nodes.
@@ -68,11 +80,11 @@ const LONG_BRUCK: u64 = 81_920;
 const TO_EACH: [u64; 2] = [256, 32_768];
 
 fn picked(name: &'static str, ours: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name, ours: Ok(ours), rule: rule.into(), note: None }
+    Mpir { name: name.into(), ours: Ok(ours), rule: rule.into(), note: None, early: None }
 }
 
 fn unpriced(name: &'static str, why: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name, ours: Err(why), rule: rule.into(), note: None }
+    Mpir { name: name.into(), ours: Err(why), rule: rule.into(), note: None, early: None }
 }
 
 /// What the MPIR layer picks over `ranks` ranks; absent for what it has no rule of.
@@ -154,7 +166,9 @@ fn reduce_scatter(power: bool, call: &Call) -> Mpir {
     match (call.commutative, call.size.0 < LONG) {
         (true, true) => picked("recursive_halving", "recursive-halving", rule("below")),
         (true, false) => Mpir {
-            note: Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring"),
+            note: Some(
+                "pairwise sends N − 1 blocks, each to another rank: priced as the ring".into(),
+            ),
             ..picked("pairwise", "ring", rule("not below"))
         },
         (false, _) if power => unpriced(
@@ -174,10 +188,13 @@ fn all_to_all(ranks: u32, call: &Call) -> Mpir {
     let block = call.block().0;
     let [bruck, scattered] = TO_EACH;
     if call.in_place {
-        let note = Some("in place every pair exchanges one after another: priced as pairwise");
-        return Mpir { note, ..picked("pairwise_sendrecv_replace", "pairwise", "in place") };
+        let note = "in place every pair exchanges one after another: priced as pairwise";
+        return Mpir {
+            note: Some(note),
+            ..picked("pairwise_sendrecv_replace", "pairwise", "in place")
+        };
     }
-    if call.flavour == super::Flavour::Vector {
+    if call.flavour == Flavour::Vector {
         return picked("scattered", "direct", "counts of their own");
     }
     if ranks >= 8 && block <= bruck {
@@ -255,6 +272,137 @@ fn composition(call: &Call) -> Composition {
     }
 }
 
+/// The names of MPICH's collectives in its files, of which a call may be.
+fn file_name(collective: C, flavour: Flavour) -> &'static str {
+    match (collective, flavour) {
+        (C::Broadcast, _) => "bcast",
+        (C::AllReduce, _) => "allreduce",
+        (C::AllGather, Flavour::Vector) => "allgatherv",
+        (C::AllGather, _) => "allgather",
+        (C::AllToAll, Flavour::Vector) => "alltoallv",
+        (C::AllToAll, _) => "alltoall",
+        (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
+        (C::ReduceScatter, _) => "reduce_scatter",
+        (C::Reduce, _) => "reduce",
+        (C::Scatter, _) => "scatter",
+        (C::Gather, _) => "gather",
+        (C::Barrier, _) => "barrier",
+        (C::SendRecv, _) => "sendrecv",
+    }
+}
+
+/// A call of a part as the tests of a file see it.
+fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
+    let whole = matches!(collective, C::AllReduce | C::Broadcast | C::Reduce | C::Barrier);
+    let (size, n) = (call.size.0, u64::from(ranks.max(1)));
+    let average = if whole { size } else { size / n };
+    let tiered = place == Where::All && call.nodes > 1 && call.per_node() > 1;
+    rules::Call {
+        inter: false,
+        ranks,
+        nodes: if place == Where::InNode { 1 } else { call.nodes },
+        parent: tiered,
+        consecutive: true,
+        average: Bytes(average),
+        total: Bytes(if whole { size.saturating_mul(n) } else { size }),
+        count: average / call.element.0.max(1),
+        commutative: call.commutative,
+        builtin_op: call.builtin_op,
+        in_place: call.in_place,
+        regular: call.flavour != Flavour::Vector,
+        threads: false,
+    }
+}
+
+/// What a file picks for a part.
+fn by_file(
+    tree: &Tree,
+    file: &str,
+    collective: C,
+    place: Where,
+    ranks: u32,
+    call: &Call,
+) -> Result<Mpir> {
+    let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
+    let name = file_name(collective, flavour);
+    let (leaf, path): (&Leaf, Vec<Test>) =
+        tree.leaf(name, &seen(collective, place, ranks, call)).map_err(|e| e.at(file))?;
+    let short = leaf.algorithm.rsplit_once("intra_").map_or(&*leaf.algorithm, |(_, name)| name);
+    let keys: Vec<String> = path.iter().map(|test| test.key()).collect();
+    let rule = format!("{file}:{}: {}", leaf.line.0, keys.join(" > "));
+    let ours = known(collective, short).ok_or("no closed form here is this algorithm");
+    Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note: None, early: None })
+}
+
+/// What a name of the library is here.
+fn known(collective: C, name: &str) -> Option<&'static str> {
+    Some(match (collective, name) {
+        (C::Broadcast | C::Reduce | C::Gather | C::Scatter, "binomial") => "binomial",
+        (C::Broadcast, "scatter_recursive_doubling_allgather") => "scatter-allgather",
+        (C::Broadcast, "scatter_ring_allgather") => "scatter-ring",
+        (C::AllReduce, "reduce_scatter_allgather") => "rabenseifner",
+        (C::AllReduce | C::AllGather, "recursive_doubling") => "recursive-doubling",
+        (C::AllReduce | C::AllGather, "ring") => "ring",
+        (C::Reduce, "reduce_scatter_gather") => "reduce-scatter-gather",
+        (C::AllGather | C::AllToAll, "brucks") => "bruck",
+        (C::ReduceScatter, "recursive_halving") => "recursive-halving",
+        (C::ReduceScatter, "pairwise") => "ring",
+        (C::AllToAll, "scattered") => "direct",
+        (C::AllToAll, "pairwise" | "pairwise_sendrecv_replace") => "pairwise",
+        (C::Barrier, "dissemination" | "k_dissemination") => "dissemination",
+        _ => return None,
+    })
+}
+
+/// Every M at which a test of the file may change its answer, for each communicator.
+fn file_edges(tree: &Tree, call: &Call) -> Vec<Bytes> {
+    let mut sizes = Vec::new();
+    for &(collective, place) in &composition(call).parts {
+        collect(tree, (collective, place), call, &mut sizes);
+    }
+    // The device's own thresholds may bring other parts.
+    for size in [SHORT, LONG, SHORT_REDUCE + 1] {
+        sizes.push(size);
+        for &(collective, place) in &composition(&call.with_size(Bytes(size))).parts {
+            collect(tree, (collective, place), call, &mut sizes);
+        }
+    }
+    sizes.into_iter().map(Bytes).collect()
+}
+
+fn collect(tree: &Tree, (collective, place): (C, Where), call: &Call, sizes: &mut Vec<u64>) {
+    let ranks = match place {
+        Where::All => call.ranks,
+        Where::InNode => call.per_node(),
+        Where::Leaders => call.nodes,
+    };
+    let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
+    let mut open: Vec<&Node> = tree.of(file_name(collective, flavour)).into_iter().collect();
+    let n = u64::from(ranks.max(1));
+    let element = call.element.0.max(1);
+    // Of whole vectors and of blocks: the first bytes past a limit, and the limit itself.
+    let mut add = |number: u64, unit: u64| {
+        for past in [number, number.saturating_add(1)] {
+            let size = past.saturating_mul(unit);
+            sizes.extend([size, size.saturating_mul(n), size.div_ceil(n)]);
+        }
+    };
+    while let Some(node) = open.pop() {
+        let Node::Tests(branches) = node else { continue };
+        for branch in branches {
+            match branch.test {
+                Test::Average(limit) | Test::Total(limit) => {
+                    add(limit.last().unwrap_or(0).into(), 1);
+                }
+                Test::Count(most) => add(most.into(), element),
+                Test::CountBelowPower => add(1 << ranks.max(1).ilog2(), element),
+                _ => {}
+            }
+            open.push(&branch.then);
+        }
+    }
+}
+
 /// Whether the shared memory of a node takes this part without messages.
 fn in_shared_memory(collective: C, call: &Call) -> bool {
     match collective {
@@ -281,15 +429,24 @@ impl Mpich {
                 C::Barrier => ours = Err("a barrier in shared memory has no messages to price"),
                 _ => {}
             }
+            let early = Some(self.mpir_layer(collective, place, ranks, call)?.name);
             let note = "release_gather works in shared memory, without messages: priced as \
                         binomial trees inside the node";
             let rule = "shared memory, one thread".to_owned();
             let name = "release_gather";
-            return Ok((Mpir { name, ours, rule, note: Some(note) }, parts));
+            return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
         }
-        let found = mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call))?;
+        let found = self.mpir_layer(collective, place, ranks, call)?;
         let parts = found.ours.map(|ours| vec![Part::new(collective, ranks, place, ours)]);
         Ok((found, parts.unwrap_or_default()))
+    }
+
+    /// What the rules of messages pick for a part: the library's own, or a file's.
+    fn mpir_layer(&self, collective: C, place: Where, ranks: u32, call: &Call) -> Result<Mpir> {
+        match &self.file {
+            Some((tree, file)) => by_file(tree, file, collective, place, ranks, call),
+            None => mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call)),
+        }
     }
 
     fn no_rule(&self, call: &Call) -> Error {
@@ -321,32 +478,41 @@ impl Policy for Mpich {
         let mut steps = Vec::new();
         let mut parts = Vec::new();
         let mut missing = None;
-        let mut notes: Vec<&'static str> = Vec::new();
+        let mut early = Vec::new();
+        let mut notes: Vec<Cow<'static, str>> = Vec::new();
         let mut force = vec![variable(call.collective, "COMPOSITION", composition.number)];
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
             let ranks = ours.first().map_or(call.ranks, |p| p.ranks);
-            names.push(found.name);
+            names.push(found.name.clone());
             let what = format!("{} {}", collective.name(), place_words(place, ranks));
             steps.push(format!("{what}: {}: {}", found.rule, found.name));
-            notes.extend(found.note);
+            notes.extend(found.note.map(Cow::Borrowed));
+            early.extend(found.early);
             match found.ours {
                 Ok(_) => parts.extend(ours),
                 Err(why) => missing = Some(why),
             }
             if found.name != "release_gather" {
-                force.push(variable(collective, "INTRA_ALGORITHM", found.name));
+                force.push(variable(collective, "INTRA_ALGORITHM", &found.name));
             }
         }
         notes.dedup();
+        if !early.is_empty() {
+            let note = format!(
+                "before the sixth broadcast, reduce, all-reduce or barrier of a communicator \
+                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead",
+                early.join(", ")
+            );
+            notes.push(note.into());
+        }
         let name = match &names[..] {
-            [one] => (*one).to_owned(),
+            [one] => one.clone().into_owned(),
             several => format!("{greek}: {}", several.join(", ")),
         };
         let rule = format!("CH4: {}: {greek}; then {}", composition.rule, steps.join("; "));
         let runs = missing.map_or(Runs::Parts(parts), Runs::unpriced);
         force.dedup();
-        let notes = notes.into_iter().map(Into::into).collect();
         Ok(Choice { force, notes, ..Choice::new(name, rule, runs) })
     }
 
@@ -355,6 +521,9 @@ impl Policy for Mpich {
             return Err(self.no_rule(call));
         }
         let element = call.element.0.max(1);
+        if let Some((tree, _)) = &self.file {
+            return Ok(file_edges(tree, call));
+        }
         let mut sizes: Vec<Option<u64>> = match call.collective {
             C::Broadcast => vec![Some(SHORT), Some(SHORT + 1), Some(LONG), Some(LONG + 1)],
             C::AllReduce => vec![Some(9)],
@@ -378,6 +547,11 @@ impl Policy for Mpich {
         let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
         if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
             return Err(Reason::from(why));
+        }
+        let tiered = call.nodes > 1 && call.per_node() > 1;
+        if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
+            let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
+            return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
         }
         let name = match (call.collective, algorithm) {
             (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",

@@ -82,6 +82,16 @@ pub(super) fn edges(call: &Call) -> Vec<Bytes> {
     sizes.map(Bytes).collect()
 }
 
+/// The same for tests that look at segments of `each` bytes.
+pub(super) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
+    let element = call.element.0.max(1);
+    // Elements in a segment; as many segments as ranks; halves that fill one.
+    let whole = (each / element).max(1);
+    let ring = whole.checked_mul(call.ranks.into()).and_then(|n| n.checked_mul(element));
+    let halves = each.div_ceil(element).checked_mul(2).and_then(|n| n.checked_mul(element));
+    [ring, halves].into_iter().flatten().map(Bytes).collect()
+}
+
 /// The greatest power of two that is not above `ranks`.
 pub(super) fn greatest_power(ranks: u32) -> u64 {
     1 << ranks.max(1).ilog2()

@@ -55,6 +55,8 @@ pub(in crate::select) struct Decision {
     pub id: u32,
     /// Bytes of a segment; 0: the vector in one piece.
     pub segment: u64,
+    /// Chains side by side; 0 and 1: one.
+    pub fan: u32,
     /// The rule, in words.
     pub rule: String,
 }
@@ -96,11 +98,8 @@ impl OpenMpi {
     fn rules(&self, call: &Call) -> Result<&'static Rules> {
         let old = self.version == Version::V40;
         let known = |r: &Rules| !old || before_4_1::knows(r);
-        Rules::of(call.operation()).filter(|r| known(r)).ok_or_else(|| {
-            let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
-            Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
-                .mend(format!("ask for {}", names.join(", ")))
-        })
+        let found = Rules::of(call.operation()).filter(|r| known(r));
+        found.ok_or_else(|| refused(&self.meta, call, known))
     }
 
     fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
@@ -141,7 +140,7 @@ fn by_table(rules: &Rules, call: &Call) -> Decision {
             format!("{which}{ranks}, {bytes} {}: algorithm {id}", rules.counted())
         }
     };
-    Decision { id, segment: 0, rule }
+    Decision { id, segment: 0, fan: 0, rule }
 }
 
 fn row_of(table: Table, ranks: u32) -> (usize, &'static [(u64, u32)]) {
@@ -189,10 +188,15 @@ impl Policy for OpenMpi {
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
-        let none = || Reason::new("no number of the library is this algorithm alone");
+        let none = || match (call.collective, algorithm) {
+            (Collective::AllReduce, "tree") => {
+                Reason::new("its reduce and its broadcast follow rules of their own")
+            }
+            _ => Reason::new("no number of the library is this algorithm"),
+        };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
         let id = rules.number_of(algorithm).ok_or_else(none)?;
-        let decision = Decision { id, segment: 0, rule: String::new() };
+        let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
             [] => Ok(forced(rules, id, 0)),
             [turn, ..] => Err(Reason::from(format!("it turns away: {}", turn.why))),
@@ -218,6 +222,11 @@ pub(in crate::select) fn inner_edges(
     Ok(edges)
 }
 
+/// Where what an algorithm does with segments of `each` bytes changes.
+pub(in crate::select) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
+    fall_backs::segment_edges(call, each)
+}
+
 /// What runs where a rule of a file names an algorithm by its number.
 ///
 /// # Errors
@@ -228,13 +237,20 @@ pub(crate) fn numbered(
     id: u32,
     segment: Bytes,
 ) -> Result<Choice> {
-    let operation = call.operation();
-    let rules = Rules::of(operation).ok_or_else(|| {
-        Error::unsupported(format!("Open MPI rules no {operation}"))
-            .mend("name a collective that coll/tuned rules")
-    })?;
-    let decision = Decision { id, segment: segment.0, rule: "a rule of the file:".to_owned() };
-    carry_out(policy, rules, &decision, call)
+    let rules = rules_of(policy.meta(), call)?;
+    let rule = "a rule of the file:".to_owned();
+    carry_out(policy, rules, &Decision { id, segment: segment.0, fan: 0, rule }, call)
+}
+
+/// The operation's rules, whatever the version.
+pub(in crate::select) fn rules_of(meta: &Meta, call: &Call) -> Result<&'static Rules> {
+    Rules::of(call.operation()).ok_or_else(|| refused(meta, call, |_| true))
+}
+
+fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
+    let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
+    Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
+        .mend(format!("ask for {}", names.join(", ")))
 }
 
 /// The reduce and what follows it, as calls.
@@ -273,6 +289,9 @@ pub(in crate::select) fn carry_out(
         Runs::Parts(vec![part])
     };
     let runs = match known.ours {
+        Ours::Is("chain") if known.name == "chain" && decision.fan > 1 => {
+            Runs::unpriced(format!("no closed form here has {} chains", decision.fan))
+        }
         Ours::Is(ours) => whole(ours),
         Ours::Like(ours, differs) if call.ranks.is_power_of_two() => {
             notes.push(format!("priced as {ours}: {differs}").into());
