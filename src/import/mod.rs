@@ -1,9 +1,9 @@
-//! Schedules and tuning files that other programs wrote, one file a format.
+//! What other programs wrote, one file a format: schedules, tuning files, NCCL's graphs and logs.
 //!
 //! Tuning files become the tables of [`rules`](crate::rules); what a library would drop without a
 //! word is an error here.
 //!
-//! A reader turns text into messages with what must come before each, and those into rounds: a
+//! A reader of schedules turns text into messages with what must come before each, and those into rounds: a
 //! message's round is the first that its data, and what it overwrites, allow. Whether the messages
 //! do what their collective promises is for [`verify`](crate::schedule::verify()) to say.
 
@@ -11,6 +11,8 @@ mod events;
 mod goal;
 mod mpich_json;
 mod msccl;
+pub mod nccl_graphs;
+pub mod nccl_log;
 mod nccl_tuner_csv;
 mod openmpi_rules;
 mod order;

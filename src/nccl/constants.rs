@@ -30,7 +30,7 @@ pub(super) struct Constants {
     /// What a step costs over `NVLink`, PCI and the network.
     pub hardware: [[Latencies; 7]; 3],
     /// Steps of one operation for which trees pay their latency once, in a group.
-    pub pipelined: u32,
+    pub pipelined: u8,
     /// Nothing slower than this is chosen, in microseconds.
     pub slowest: f32,
     /// What each local rank adds to a direct in-network reduction, in microseconds.

@@ -5,6 +5,8 @@
 //! depends on the count (channels of NVLS on Blackwell) has a line of its own. The table holds what
 //! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
 
+use std::fmt;
+
 use super::comms::{Record, communicator, records};
 use super::{Communicator, Version};
 use crate::error::{Error, Result, nearest};
@@ -51,6 +53,19 @@ impl<'a> Place<'a> {
         Ok(Self { machine, per_node, nodes, search })
     }
 
+    /// The same without `.n`, on so many nodes.
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn on_nodes(id: &'a str, nodes: u32) -> Result<Self> {
+        let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
+        let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
+            Error::input(format!("`{id}` is no machine with ranks a node"))
+                .mend("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
+        })?;
+        Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
+    }
+
     /// The communicator there.
     ///
     /// # Errors
@@ -63,14 +78,16 @@ impl<'a> Place<'a> {
                 return Ok(());
             }
             let per_node = line.whole("localranks")?;
-            known.push(per_node);
+            if version == self.search {
+                known.push(format!("p{per_node} on {nodes}"));
+            }
             let fits = per_node == self.per_node && nodes.holds(self.nodes);
             if fits && version == self.search {
                 found = Some(self.on(line)?);
             }
             Ok(())
         })?;
-        found.ok_or_else(|| self.unknown(known))
+        found.ok_or_else(|| self.unknown(&known))
     }
 
     fn on(&self, line: &Record) -> Result<Communicator> {
@@ -80,9 +97,9 @@ impl<'a> Place<'a> {
         communicator(line, ranks, self.nodes)
     }
 
-    fn unknown(&self, mut per_node: Vec<u32>) -> Error {
-        if per_node.is_empty() {
-            let names = names();
+    fn unknown(&self, known: &[String]) -> Error {
+        let names = names();
+        if !names.contains(&self.machine) {
             let near = nearest(self.machine, names.iter().copied());
             return Error::input(format!("`{}` is no machine with known graphs", self.machine))
                 .mend(match near {
@@ -90,19 +107,37 @@ impl<'a> Place<'a> {
                     None => format!("known are {}", names.join(", ")),
                 });
         }
-        per_node.sort_unstable();
-        per_node.dedup();
-        let known: Vec<_> = per_node.iter().map(u32::to_string).collect();
         Error::unsupported(format!(
             "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",
             self.machine, self.per_node, self.nodes, self.search
         ))
-        .mend(format!("known are {} ranks a node; or give --graph or --log", known.join(", ")))
+        .mend(format!("known are {}; or give --graph or --log", known.join(", ")))
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.p{}.n{}", self.machine, self.per_node, self.nodes)?;
+        match self.search {
+            Version::NEWEST => Ok(()),
+            search => write!(f, ".s{search}"),
+        }
     }
 }
 
 /// From how many nodes to how many a line holds.
 struct Nodes(u32, Option<u32>);
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(1, Some(1)) => f.write_str("1 node"),
+            Self(from, Some(to)) if from == to => write!(f, "{from} nodes"),
+            Self(from, Some(to)) => write!(f, "{from} to {to} nodes"),
+            Self(from, None) => write!(f, "{from} nodes and more"),
+        }
+    }
+}
 
 impl Nodes {
     fn holds(&self, nodes: u32) -> bool {

@@ -8,27 +8,35 @@
 //! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
+mod bounds;
 mod choose;
 pub mod comms;
 mod communicator;
 mod constants;
 pub mod envs;
+mod machine;
 mod machines;
 mod names;
+mod printed;
 mod ranges;
 mod schedule;
 mod settings;
+mod startup;
 mod table;
 mod version;
 mod why;
 
+pub use bounds::{Allowed, Behind, Bounds};
 pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
+pub use machine::{Capability, Processor, Told};
 pub use machines::{Place, names as machines};
 pub use names::{Algo, Function, Proto};
+pub use printed::{Printed, Tenths};
 pub use ranges::{Range, ranges};
 pub use schedule::logged_channels;
 pub use settings::Settings;
+pub use startup::Startup;
 pub use table::Table;
 pub use version::{Asked, Version};
 pub use why::{Out, why_not};
@@ -46,23 +54,46 @@ pub fn write_float(text: &mut String, number: f32) {
     use std::fmt::Write as _;
 
     const DIGITS: i32 = 9;
+    let wide = f64::from(number);
     if number == 0.0 {
         text.push('0');
         return;
     }
     // Writing into a string cannot fail.
     let start = text.len();
-    let _ = write!(text, "{:.8e}", f64::from(number));
-    let Some(e) = text[start..].find('e') else { return };
-    let Ok(exponent) = text[start + e + 1..].parse::<i32>() else { return };
-    text.truncate(start);
-    if (-4..DIGITS).contains(&exponent) {
-        let decimals = (DIGITS - 1 - exponent).unsigned_abs() as usize;
-        let _ = write!(text, "{:.*}", decimals, f64::from(number));
+    if !(1e-3..1e8).contains(&wide) {
+        let _ = write!(text, "{wide:.8e}");
+        return shape(text, start, wide);
+    }
+    // The product is exact: 24 bits of the number, at most 26 of a power of five.
+    let mut exponent = wide.log10().floor() as i32;
+    let mut digits = (wide * 10f64.powi(DIGITS - 1 - exponent)).round_ties_even();
+    if digits >= 1e9 {
+        exponent += 1;
+        digits = (wide * 10f64.powi(DIGITS - 1 - exponent)).round_ties_even();
+    }
+    let point = (exponent + 1).max(0) as usize;
+    for _ in exponent..-1 {
+        text.push('0');
+    }
+    let _ = write!(text, "{}", digits as u64);
+    text.insert_str(start + point, if point == 0 { "0." } else { "." });
+    trim_zeros(text, start);
+}
+
+/// Turns `d.dddddddde±x` into the form that C chooses for so large or small a number.
+fn shape(text: &mut String, start: usize, number: f64) {
+    use std::fmt::Write as _;
+
+    let Some((mantissa, exponent)) = text[start..].split_once('e') else { return };
+    let Ok(exponent) = exponent.parse::<i32>() else { return };
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.').len();
+    text.truncate(start + mantissa);
+    if (-4..9).contains(&exponent) {
+        text.truncate(start);
+        let _ = write!(text, "{number:.*}", (8 - exponent).unsigned_abs() as usize);
         trim_zeros(text, start);
     } else {
-        let _ = write!(text, "{:.8}", f64::from(number) / 10f64.powi(exponent));
-        trim_zeros(text, start);
         let sign = if exponent < 0 { '-' } else { '+' };
         let _ = write!(text, "e{sign}{:02}", exponent.abs());
     }

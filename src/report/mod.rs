@@ -9,6 +9,8 @@ mod crossover;
 mod end;
 pub mod explain;
 pub mod list;
+pub mod nccl;
+pub mod nccl_log;
 mod profiles;
 pub mod select;
 pub mod simulate;

@@ -1,5 +1,7 @@
 //! `collcost nccl`: what NCCL's tuner would do, decision for decision.
 
+mod choose;
+mod log;
 mod replay;
 mod source;
 mod table;
@@ -11,8 +13,10 @@ use super::Stop;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
+  collcost nccl log nccl.log --gpu h100
   collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -21,8 +25,12 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// What NCCL takes by size, and why
+    Choose(choose::Args),
     /// Latencies and bandwidths of every function, algorithm and protocol
     Table(table::Args),
+    /// A debug log decoded, and held against the tuner
+    Log(log::Args),
     /// Questions as a table on standard input, NCCL's decisions as a table
     Replay(replay::Args),
 }
@@ -30,7 +38,9 @@ enum Verb {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         match self.verb {
+            Verb::Choose(args) => args.run(out),
             Verb::Table(args) => args.run(out),
+            Verb::Log(args) => args.run(out),
             Verb::Replay(args) => args.run(out),
         }
     }

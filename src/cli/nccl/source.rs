@@ -1,11 +1,207 @@
-//! Files that `collcost nccl` reads.
+//! Where a communicator comes from: its name, a table, graphs that NCCL dumped, a log.
 
 use std::collections::HashMap;
 use std::fs;
 
+use super::super::flags::{count, value};
 use collcost::error::{Error, Result};
-use collcost::nccl::Settings;
+use collcost::import::nccl_graphs::Graphs;
+use collcost::import::nccl_log::Log;
+use collcost::nccl::{Asked, Capability, Communicator, Place, Processor, Settings, Told, Version};
 use collcost::nccl::{comms, envs};
+
+/// The flags that name a communicator and what its job's environment says.
+#[derive(clap::Args)]
+pub(super) struct SourceFlags {
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms
+    #[arg(long, value_name = "ID")]
+    comm: Option<String>,
+    /// Communicators, a line each
+    #[arg(long, value_name = "FILE")]
+    pub(super) comms: Option<String>,
+    /// Graphs that NCCL_GRAPH_DUMP_FILE wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "comm")]
+    graph: Option<String>,
+    /// A debug log with its graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"])]
+    log: Option<String>,
+    /// Nodes, where the name or the file does not say them
+    #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
+    nodes: Option<String>,
+    /// Ranks, where the file does not say them
+    #[arg(short = 'n', long, visible_alias = "np", value_name = "N", allow_hyphen_values = true)]
+    ranks: Option<String>,
+    /// The GPUs of a file: h100, b200, a100, or a compute capability such as cc90
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+    /// The processors of a file: intel, amd, arm, power, zhaoxin, mixed; intel without it
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<String>,
+    /// NCCL's version, such as 2.27.3; the newest that is known without it
+    #[arg(long, value_name = "VERSION")]
+    pub(super) nccl: Option<String>,
+    #[command(flatten)]
+    pub(super) env: EnvFlags,
+}
+
+/// The flags that say what a job's environment has for the tuner.
+#[derive(clap::Args)]
+pub(super) struct EnvFlags {
+    /// A variable of the job, such as NCCL_ALGO=Tree; several times
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// The variables of this process that NCCL's tuner reads
+    #[arg(long)]
+    env_from_process: bool,
+}
+
+/// A communicator with its name, version and environment.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) comm: Communicator,
+    pub(super) nccl: Asked,
+    pub(super) settings: Settings,
+    pub(super) notes: Vec<String>,
+}
+
+impl SourceFlags {
+    /// The version that is asked, or that a log names.
+    fn version(&self, logged: Option<String>) -> Result<Asked> {
+        let asked = value::<Asked>("--nccl", self.nccl.as_ref())?;
+        match (asked, logged) {
+            (Some(asked), _) => Ok(asked),
+            (None, Some(logged)) => logged.parse(),
+            (None, None) => Ok(Version::NEWEST.into()),
+        }
+    }
+
+    fn told(&self) -> Result<Told> {
+        Ok(Told {
+            ranks: count("--ranks", "ranks", self.ranks.as_ref())?.map(Into::into),
+            nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
+            gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
+            processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
+        })
+    }
+
+    /// Whether one communicator is named, and not all of a table.
+    pub(super) fn names_one(&self) -> bool {
+        self.comm.is_some() || self.graph.is_some() || self.log.is_some()
+    }
+
+    /// The communicator that the flags name.
+    pub(super) fn source(&self) -> Result<Source> {
+        if let Some(file) = &self.graph {
+            return self.graphs(file);
+        }
+        if let Some(file) = &self.log {
+            return self.log(file);
+        }
+        let id = self.comm.as_deref().ok_or_else(|| {
+            Error::input("which communicator?")
+                .at("collcost nccl")
+                .mend("give --comm, such as --comm dgx_h100_8x400g.p8.n2, or --graph or --log FILE")
+        })?;
+        let nccl = self.version(None)?;
+        let settings = self.env.settings(Settings::default())?;
+        let mut notes = Vec::new();
+        let (name, comm) = match &self.comms {
+            Some(file) => {
+                let named = comms(file)?.into_iter().find(|named| named.id == id);
+                let named = named.ok_or_else(|| {
+                    Error::input(format!("{file} has no communicator `{id}`"))
+                        .at(format!("--comm {id}"))
+                        .mend("name one of its column `id`")
+                })?;
+                (named.id, named.comm)
+            }
+            None => self.known(id, nccl, &mut notes).map_err(|e| e.at(format!("--comm {id}")))?,
+        };
+        Ok(Source { name, comm, nccl, settings, notes })
+    }
+
+    /// A machine whose graphs are built in.
+    fn known(
+        &self,
+        id: &str,
+        nccl: Asked,
+        notes: &mut Vec<String>,
+    ) -> Result<(String, Communicator)> {
+        let nodes = self.told()?.nodes;
+        let mut place = match nodes {
+            Some(nodes) if !id.contains(".n") => Place::on_nodes(id, nodes)?,
+            _ => Place::named(id)?,
+        };
+        place.nodes = nodes.unwrap_or(place.nodes);
+        if place.search != nccl.rules {
+            notes.push(format!(
+                "graphs are those that the search of NCCL {} finds on {}",
+                place.search, place.machine
+            ));
+        }
+        Ok((place.to_string(), place.communicator()?))
+    }
+
+    fn graphs(&self, file: &str) -> Result<Source> {
+        let nccl = self.version(None)?;
+        let graphs = Graphs::read(&text("--graph", file)?, file)?;
+        let told = self.told()?;
+        let comm = graphs.communicator(&told, nccl.rules).map_err(|e| e.at(file))?;
+        let mut notes = vec!["channels are those that start-up makes of the graphs".to_owned()];
+        if told.processor.is_none() {
+            notes.push("the processors are taken as Intel's; say --cpu".to_owned());
+        }
+        let settings = self.env.settings(Settings::default())?;
+        Ok(Source { name: file.to_owned(), comm, nccl, settings, notes })
+    }
+
+    fn log(&self, file: &str) -> Result<Source> {
+        let log = Log::read(&log(file)?, file)?;
+        let nccl = self.version(log.version()?.map(|at| at.what.clone()))?;
+        let told = self.told()?;
+        let table = log.table(None)?;
+        let known = log.known(table, &told)?;
+        let missing = |what: &str, flag: &str| {
+            Error::input(format!("the log does not tell {what}")).at(file).mend(flag)
+        };
+        let gpu =
+            known.gpu.ok_or_else(|| missing("the GPUs", "give --gpu, such as h100 or cc90"))?;
+        let processor = known.processor.or(told.processor);
+        let processor =
+            processor.ok_or_else(|| missing("the processors", "give --cpu, such as intel"))?;
+        let comm = known.communicator(nccl.rules, gpu, processor)?;
+        let comm = comm.ok_or_else(|| {
+            missing(
+                "ranks, nodes and graphs",
+                "log with NCCL_DEBUG_SUBSYS=INIT,GRAPH, or give --comm",
+            )
+        })?;
+        let settings = self.env.settings(log.settings()?)?;
+        Ok(Source { name: file.to_owned(), comm, nccl, settings, notes: Vec::new() })
+    }
+}
+
+impl EnvFlags {
+    /// What is set already, then this process's variables, then those on the command line.
+    pub(super) fn settings(&self, mut settings: Settings) -> Result<Settings> {
+        if self.env_from_process {
+            for name in Settings::KNOWN {
+                if let Ok(value) = std::env::var(name) {
+                    settings.set(name, &value)?;
+                }
+            }
+        }
+        for assignment in &self.set {
+            let (name, value) = assignment.split_once('=').ok_or_else(|| {
+                Error::input(format!("`{assignment}` is no assignment"))
+                    .at(format!("--env {assignment}"))
+                    .mend("write --env NCCL_ALGO=Tree")
+            })?;
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+}
 
 /// A whole file as text.
 pub(super) fn text(flag: &str, file: &str) -> Result<String> {
@@ -14,6 +210,16 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
             .at(format!("{flag} {file}"))
             .mend("name a text file that is there")
     })
+}
+
+/// A whole file that other programs wrote into: what is no text in it is passed over.
+pub(super) fn log(file: &str) -> Result<String> {
+    let bytes = fs::read(file).map_err(|e| {
+        Error::input(format!("the file cannot be read: {e}"))
+            .at(file)
+            .mend("name a log file that is there")
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The communicators of `--comms`.

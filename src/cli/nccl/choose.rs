@@ -1,0 +1,132 @@
+//! `collcost nccl choose`: what NCCL takes over a range of sizes, and why.
+
+use std::io::Write;
+
+use super::super::Stop;
+use super::super::config::format as settled;
+use super::super::cost::Format;
+use super::super::flags::value;
+use super::super::terminal;
+use super::source::SourceFlags;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::nccl::{Function, Reduction};
+use collcost::quantity::Bytes;
+use collcost::render;
+use collcost::report::nccl::{Choose, Question, choose, emit_env};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
+  collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8 --nodes 8 --explain
+  collcost nccl choose broadcast 1MiB --comm dgx_a100_8x200g.p8.n4 --env NCCL_ALGO=Tree
+  collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8.n2 --emit env
+  collcost nccl choose allgather --graph graphs.xml --nodes 4 --gpu h100 --nccl 2.27.3")]
+pub(super) struct Args {
+    /// allreduce, allgather, reducescatter, broadcast or reduce
+    collective: String,
+    /// One size; without it the sizes of --begin to --end
+    size: Option<String>,
+    /// The least size
+    #[arg(short, long, value_name = "SIZE", default_value = "8", allow_hyphen_values = true)]
+    begin: String,
+    /// The greatest size
+    #[arg(short, long, value_name = "SIZE", default_value = "8GiB", allow_hyphen_values = true)]
+    end: String,
+    /// The data type, as far as the choice asks: float, half, bf16, int32, fp8, int8
+    #[arg(long, value_name = "TYPE", default_value = "float")]
+    dtype: String,
+    /// The operation: sum, min, max, prod, avg
+    #[arg(long, value_name = "OP", default_value = "sum")]
+    op: String,
+    /// The rule that decided, with every cell of the table; for one size
+    #[arg(long, requires = "size")]
+    explain: bool,
+    /// env: the lines that force this choice, and their traps
+    #[arg(long, value_name = "WHAT", requires = "size")]
+    emit: Option<Emit>,
+    #[command(flatten)]
+    source: SourceFlags,
+    /// table, markdown, csv or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Emit {
+    Env,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let source = self.source.source()?;
+        let question = Question {
+            name: source.name,
+            comm: &source.comm,
+            nccl: source.nccl,
+            settings: &source.settings,
+            function: self.function()?,
+            reduction: self.reduction()?,
+            sizes: self.sizes()?,
+            notes: source.notes,
+        };
+        if self.emit.is_some() {
+            out.write_all(emit_env(&question)?.as_bytes())?;
+            return Ok(());
+        }
+        let mut report = choose(&question)?;
+        match settled(self.format, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            format => {
+                if !self.explain {
+                    report.cells.clear();
+                    report.rule = None;
+                }
+                written(out, &report, format)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn function(&self) -> Result<Function> {
+        let place = format!("nccl choose {}", self.collective);
+        let collective: Collective =
+            self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
+        Function::of(collective).ok_or_else(|| {
+            Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
+                .at(place)
+                .mend("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+        })
+    }
+
+    fn reduction(&self) -> Result<Reduction> {
+        Ok(Reduction {
+            element: self
+                .dtype
+                .parse()
+                .map_err(|e: Error| e.at(format!("--dtype {}", self.dtype)))?,
+            operation: self.op.parse().map_err(|e: Error| e.at(format!("--op {}", self.op)))?,
+        })
+    }
+
+    fn sizes(&self) -> Result<(Bytes, Bytes)> {
+        let size = |flag: &str, text: &String| {
+            value::<Bytes>(flag, Some(text)).map(Option::unwrap_or_default)
+        };
+        if let Some(text) = &self.size {
+            let one = size("", text)?;
+            return Ok((one, one));
+        }
+        Ok((size("--begin", &self.begin)?, size("--end", &self.end)?))
+    }
+}
+
+fn written(out: &mut impl Write, report: &Choose, format: Format) -> std::result::Result<(), Stop> {
+    match format {
+        Format::Markdown => render::nccl::ranges(report).markdown(out)?,
+        Format::Csv => render::nccl::ranges(report).csv(out)?,
+        _ => render::nccl::choose(out, report, terminal::look())?,
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! `collcost nccl log`: a debug log decoded and held against the tuner.
+
+use std::io::Write;
+
+use super::super::Stop;
+use super::super::explain::Format;
+use super::super::flags::{count, value};
+use super::source;
+use collcost::error::{Error, Result};
+use collcost::import::nccl_graphs::Graphs;
+use collcost::import::nccl_log::Log;
+use collcost::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
+use collcost::render;
+use collcost::report::nccl_log::{Asked, Given, NcclLog, nccl_log};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost nccl log nccl.log
+  collcost nccl log nccl.log --nccl 2.27.3 --gpu h100
+  collcost nccl log nccl.log --table 2 --format json
+  collcost nccl log rank0.log --graph graphs.xml --nodes 4 --gpu h100")]
+pub(super) struct Args {
+    /// What NCCL_DEBUG=INFO printed; NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV says most
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// NCCL's version, where the log does not say it
+    #[arg(long, value_name = "VERSION")]
+    nccl: Option<String>,
+    /// Which table, from 1, where there are several
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    table: Option<String>,
+    /// Ranks, where the log does not say them
+    #[arg(short = 'n', long, visible_alias = "np", value_name = "N", allow_hyphen_values = true)]
+    ranks: Option<String>,
+    /// Nodes, where the log does not say them
+    #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
+    nodes: Option<String>,
+    /// The GPUs: h100, b200, a100, or a compute capability such as cc90
+    #[arg(long, value_name = "GPU")]
+    gpu: Option<String>,
+    /// The processors: intel, amd, arm, power, zhaoxin, mixed
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<String>,
+    /// Graphs that NCCL_GRAPH_DUMP_FILE wrote, in place of the log's
+    #[arg(long, value_name = "FILE", conflicts_with = "comm")]
+    graph: Option<String>,
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, in place of what the log tells
+    #[arg(long, value_name = "ID")]
+    comm: Option<String>,
+    /// Communicators, a line each
+    #[arg(long, value_name = "FILE", requires = "comm")]
+    comms: Option<String>,
+    /// text, markdown, latex or json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    format: Format,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let report = self.report()?;
+        match self.format.notation() {
+            None => render::json(out, &report)?,
+            Some(notation) => render::nccl_log::nccl_log(out, &report, notation)?,
+        }
+        if report.differences > 0 { Err(Stop::Failed) } else { Ok(()) }
+    }
+
+    fn report(&self) -> Result<NcclLog> {
+        let asked = Asked {
+            told: Told {
+                ranks: count("--ranks", "ranks", self.ranks.as_ref())?.map(Into::into),
+                nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
+                gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
+                processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
+            },
+            version: value::<Nccl>("--nccl", self.nccl.as_ref())?,
+            table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),
+            given: self.given()?,
+        };
+        let text = source::log(&self.file)?;
+        let log = Log::read(&text, &self.file)?;
+        nccl_log(&log, &asked).map_err(|e| e.at(self.file.clone()))
+    }
+
+    fn given(&self) -> Result<Option<Given>> {
+        if let Some(file) = &self.graph {
+            let graphs = Graphs::read(&source::text("--graph", file)?, file)?;
+            return Ok(Some(Given::Graphs(file.clone(), graphs)));
+        }
+        let Some(id) = &self.comm else { return Ok(None) };
+        let Some(file) = &self.comms else {
+            let comm = Place::named(id).and_then(|place| place.communicator());
+            let comm = comm.map_err(|e| e.at(format!("--comm {id}")))?;
+            return Ok(Some(Given::Whole(id.clone(), Box::new(comm))));
+        };
+        let named = source::comms(file)?.into_iter().find(|named| named.id == *id);
+        let named = named.ok_or_else(|| {
+            Error::input(format!("{file} has no communicator `{id}`"))
+                .at(format!("--comm {id}"))
+                .mend("name one of its column `id`")
+        })?;
+        Ok(Some(Given::Whole(named.id, Box::new(named.comm))))
+    }
+}
