@@ -295,7 +295,7 @@ fn scheduled(asked: &Asked, ranks: u32, ours: &str) -> Vec<u64> {
     let list = List::of(&*schedule);
     let chunks =
         |runs: &[collcost::schedule::Run]| runs.iter().map(|r| u64::from(r.len)).sum::<u64>();
-    let mut sizes: Vec<u64> = list.iter().map(|m| chunks(&m.runs) * chunk).collect();
+    let mut sizes: Vec<u64> = list.iter().map(|m| chunks(m.runs) * chunk).collect();
     sizes.sort_unstable();
     sizes
 }

@@ -6,6 +6,7 @@ use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
 use collcost::import::{read_mpich_json, read_nccl_tuner_csv, read_openmpi_rules, read_rules};
+use collcost::nccl::{Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version};
 use collcost::profile::Profile;
 use collcost::quantity::{Bytes, Seconds};
 use collcost::query::{Given, Layout, Machine, Query};
@@ -455,6 +456,82 @@ fn nccl_gets_a_line_for_every_call() {
             }
         }
     }
+}
+
+/// What NVIDIA's plugin was configured with for `nccl_tuner_plugin.csv.gz`.
+const PLUGIN: &str = "\
+allreduce,0,65536,tree,simple,2,1,-1,-1,1
+allreduce,0,65536,ring,ll,-1,1,8
+
+allreduce,65537,1048576,ring,simple,4,4,32,1,0
+ allreduce , 65537 , 1048576 , tree , ll128 , 6 , -1 , -1
+allreduce,1048577,4294967295,ring,ll128,-1,-1,-1,4,-1
+allreduce,1048577,4294967295,nvls_tree,simple,8,2,-1,1
+broadcast,0,32768,tree,simple,-1,1,-1,-1,1
+broadcast,0,4294967295,ring,simple,2,-1,-1
+allgather,262144,4294967295,pat,simple,3,-1,-1
+allgather,262144,4294967295,ring,ll128,5,-1,-1
+reducescatter,0,1048576,nvls,simple,-1,1,8,-1,-1
+reduce,0,99999999999,ring,ll,1,2
+";
+
+/// NVIDIA's example plugin, compiled and asked over the cost tables of NCCL 2.30.7: which line it
+/// took, and how many channels it left. The last line above has seven fields, and is dropped.
+#[test]
+fn lines_decide_as_in_the_plugin() {
+    let short = read_nccl_tuner_csv(PLUGIN, "plugin.conf").unwrap_err().to_string();
+    assert!(short.starts_with("7 fields\n  plugin.conf:13\n"), "{short}");
+    let whole = PLUGIN.rsplit_once("reduce,").unwrap().0;
+    let rules = read_nccl_tuner_csv(whole, "plugin.conf").unwrap();
+    let data = include_bytes!("data/nccl_tuner_plugin.csv.gz");
+    let mut rows = csv::Reader::from_reader(flate2::read::GzDecoder::new(&data[..]));
+    let (mut ruled, mut all) = (0, 0);
+    for row in rows.deserialize() {
+        type Row = (String, u32, u8, String, u64, String, String, u32, u8);
+        let (id, pipe_ops, registered, name, bytes, algo, proto, channels, taken): Row =
+            row.unwrap();
+        // Only some of these communicators are among the machines that are known here.
+        let Ok(comm) = Place::named(&id).unwrap().communicator() else { continue };
+        let table = Table::new(&comm, Version::NEWEST, &Settings::default()).unwrap();
+        let chooser = Chooser::new(&comm, Version::NEWEST, &table, Reduction::default());
+        let collective = name.parse().unwrap();
+        let function = Function::of(collective).unwrap();
+        let place = Place::named(&id).unwrap();
+        let call = nccl::Call {
+            collective,
+            size: Bytes(bytes),
+            nodes: place.nodes,
+            ranks: place.nodes * place.per_node,
+            pipe_ops,
+            registered: registered == 1,
+        };
+        let cell = |rule: &nccl::Rule| {
+            let named = (Algo::named(rule.algorithm.id()), Proto::named(rule.protocol.id()));
+            (named.0.unwrap(), named.1.unwrap())
+        };
+        let considered = |rule: &&nccl::Rule| {
+            let (algo, proto) = cell(rule);
+            chooser.considers(function, algo, proto)
+        };
+        let said = format!("{id} {name} {bytes} {pipe_ops} {registered}");
+        let expected = (Algo::named(&algo).unwrap(), Proto::named(&proto).unwrap());
+        match rules.fitting(call).find(considered) {
+            Some(rule) => {
+                ruled += 1;
+                assert_eq!((cell(rule), taken), (expected, 1), "{said}");
+                let left = match rule.channels {
+                    nccl::Channels::AtMost(most) => most,
+                    nccl::Channels::One => 1,
+                    nccl::Channels::Own => panic!("{said}"),
+                };
+                assert_eq!(channels, left, "{said}");
+            }
+            // One channel, although nothing was said of it.
+            None => assert_eq!((taken, channels), (0, 1), "{said}"),
+        }
+        all += 1;
+    }
+    assert!(all > 1000 && ruled > 300, "{ruled} of {all}");
 }
 
 #[test]

@@ -23,8 +23,11 @@ pub(super) enum Tuning {
     Nccl,
 }
 
-/// A library with the versions that read the format, and whose rules each has.
-const TARGETS: &[(Tuning, &str, &[(&str, &str)])] = &[
+/// A version with the policy of its own rules.
+type Known = (&'static str, &'static str);
+
+/// Libraries with the versions that read their format, the default first.
+const TARGETS: &[(Tuning, &str, &[Known])] = &[
     (Tuning::OpenMpi, "openmpi", &[("4.1", "openmpi@4.1"), ("5.0", "openmpi@5.0")]),
     (
         Tuning::Mpich,
@@ -54,14 +57,14 @@ impl Tuning {
     }
 
     /// The version that the file is for, and the policy of its own rules.
-    fn target(self, asked: Option<&String>) -> Result<(&'static str, &'static str)> {
+    fn target(self, asked: Option<&String>) -> Result<Known> {
         let Some(&(_, library, versions)) = TARGETS.iter().find(|(of, ..)| *of == self) else {
             return Err(Error::unsupported("no version reads this format"));
         };
         let Some(asked) = asked else { return Ok(versions[0]) };
         let plain = asked.to_ascii_lowercase();
         let version = plain.strip_prefix(library).map(|v| v.trim_start_matches(['@', '-', 'v']));
-        let is = |known: &&(&str, &str)| {
+        let is = |known: &&Known| {
             let behind = version.and_then(|v| v.strip_prefix(known.0));
             behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
