@@ -166,9 +166,7 @@ fn reduce_scatter(power: bool, call: &Call) -> Mpir {
     match (call.commutative, call.size.0 < LONG) {
         (true, true) => picked("recursive_halving", "recursive-halving", rule("below")),
         (true, false) => Mpir {
-            note: Some(
-                "pairwise sends N − 1 blocks, each to another rank: priced as the ring".into(),
-            ),
+            note: Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring"),
             ..picked("pairwise", "ring", rule("not below"))
         },
         (false, _) if power => unpriced(

@@ -186,7 +186,7 @@ impl Policy for Thresholds {
         let whole = |ours| piped(call, ours);
         Ok(match call.size.0 {
             ..TREE_BELOW => Choice::new("tree", "below 256 KB", whole("double-binary-tree")),
-            ..=HYBRID_TO => Choice::new(
+            TREE_BELOW..=HYBRID_TO => Choice::new(
                 "hybrid",
                 "256 KB to 4 MB",
                 Runs::unpriced("the table does not say what a hybrid runs"),
