@@ -63,6 +63,8 @@ pub struct Machine {
     pub chosen: &'static str,
     /// The communication library that people run on it.
     pub library: Option<String>,
+    /// Under which name NCCL's graphs on it are known.
+    pub nccl_graphs: Option<String>,
     /// The rates.
     pub fabric: Fabric,
     /// The tier whose domains are nodes; none on a network alone.
@@ -154,6 +156,7 @@ impl Machine {
             title: profile.title.clone(),
             chosen,
             library: profile.library.clone(),
+            nccl_graphs: profile.nccl_graphs.clone(),
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
             spreads: spreads(profile, collective),
@@ -183,6 +186,7 @@ impl Machine {
             title: String::new(),
             chosen: "flags",
             library: None,
+            nccl_graphs: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             node: (tiers.len() > 1).then_some(0),

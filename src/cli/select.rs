@@ -184,16 +184,6 @@ impl Args {
     }
 }
 
-fn site(query: &Query, nodes: u32) -> Site {
-    Site {
-        machine: query.machine.name.clone(),
-        title: query.machine.title.clone(),
-        ranks: query.shape.ranks,
-        nodes,
-        fabric: Some(query.machine.fabric.clone()),
-    }
-}
-
 /// What stands before the path of a file of rules.
 const RULES_FILE: &str = "rules-file:";
 

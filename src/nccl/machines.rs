@@ -73,10 +73,7 @@ impl<'a> Place<'a> {
     pub fn communicator(&self) -> Result<Communicator> {
         let mut found = None;
         let mut known = Vec::new();
-        each(|line, version, nodes| {
-            if line.text("machine")? != self.machine {
-                return Ok(());
-            }
+        each(self.machine, |line, version, nodes| {
             let per_node = line.whole("localranks")?;
             if version == self.search {
                 known.push(format!("p{per_node} on {nodes}"));
@@ -145,8 +142,13 @@ impl Nodes {
     }
 }
 
-fn each(mut line: impl FnMut(&Record, Version, Nodes) -> Result<()>) -> Result<()> {
-    records(TABLE, |record| {
+/// The lines of a machine; only those are parsed.
+fn each(machine: &str, mut line: impl FnMut(&Record, Version, Nodes) -> Result<()>) -> Result<()> {
+    let mut lines = TABLE.lines();
+    let header = lines.next().unwrap_or_default();
+    let of = |line: &&str| line.split(',').nth(3) == Some(machine);
+    let table: Vec<&str> = std::iter::once(header).chain(lines.filter(of)).collect();
+    records(&table.join("\n"), |record| {
         let version = record.text("version")?;
         let version = Version::ALL.into_iter().find(|v| v.id() == version);
         let version = version.ok_or_else(|| Error::input("this is no known version"))?;

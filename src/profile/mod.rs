@@ -44,6 +44,9 @@ pub struct Profile {
     /// The communication library that people run on it.
     #[serde(default)]
     pub library: Option<String>,
+    /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
+    #[serde(default)]
+    pub nccl_graphs: Option<String>,
     /// A drawing of who is joined to whom.
     #[serde(default)]
     pub picture: Option<String>,

@@ -8,7 +8,7 @@ use super::sheet::{Cell, Sheet};
 use crate::algorithm::Library;
 use crate::collective::Collective;
 use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::report::{Cost, Flip, MachineView, QuestionView, Row, TierView};
+use crate::report::{Cost, Flip, MachineView, QuestionView, Row, TierView, Would};
 
 /// Rows shown unless all are asked for.
 const SHOWN: usize = 10;
@@ -239,6 +239,15 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
         let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
         look.line(out, "flips  ", &flips.join("; "))?;
     }
+    if let Some(would) = &report.would {
+        let label = match would.policy.split('@').next() {
+            Some("nccl") => "NCCL   ",
+            Some("openmpi") => "OMPI   ",
+            Some("mpich") => "MPICH  ",
+            _ => "Gloo   ",
+        };
+        look.line(out, label, &would_run(would))?;
+    }
     for note in &report.notes {
         look.line(out, "note   ", note)?;
     }
@@ -256,6 +265,33 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
         look.line(out, "next   ", &unbroken)?;
     }
     Ok(())
+}
+
+/// `2.30.7 would run NVLSTree/Simple on 16 channels; its own estimate is 241.1 µs`, and the price.
+fn would_run(would: &Would) -> String {
+    let version = would.policy.split_once('@').map_or("", |(_, v)| v);
+    let mut text = format!("{version} would run {}", would.runs).trim_start().to_owned();
+    if let Some(channels) = would.channels {
+        text += &format!(" on {channels} channels");
+    }
+    if let Some(estimate) = would.estimate_s {
+        text += &format!("; its own estimate is {}", Seconds(estimate));
+    }
+    if let (Some(time), Some(take), Some(paper)) =
+        (would.time_s, would.take_ratio, would.paper_ratio)
+    {
+        text += &match (take, paper) {
+            (_, p) if p < 1.0005 => format!("; priced here {}, the fastest", Seconds(time)),
+            (t, p) if t < 1.0005 => {
+                format!("; priced here it is the take, {p:.2} times the fastest")
+            }
+            (t, p) => format!(
+                "; priced here {}, {t:.2} times the take, {p:.2} times the fastest",
+                Seconds(time)
+            ),
+        };
+    }
+    text
 }
 
 /// The name of the machine's library in a sentence.

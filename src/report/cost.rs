@@ -10,6 +10,7 @@
 
 use serde::Serialize;
 
+use super::would::{Would, would};
 use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
@@ -46,6 +47,8 @@ pub struct Cost {
     pub paper: Option<&'static str>,
     /// The fastest of all as the size grows: each from its size up to the next one's.
     pub flips: Vec<Flip>,
+    /// What the machine's own library would run by its rules, where they are known.
+    pub would: Option<Would>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
 }
@@ -318,6 +321,8 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
     let take = ranked.iter().find(ships);
     let (take_low, take_high) = take.map_or((None, None), |take| ends(take, query, size));
+    let time = |one: Option<&Ranked>| one.map(|r| r.price.total().0);
+    let would = would(registry, query, (time(take), time(ranked.first())));
     let report = Cost {
         schema: "collcost/cost/1",
         question: question(query),
@@ -328,6 +333,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         take_high_s: take_high,
         paper: ranked.first().map(|r| r.algorithm.meta().id),
         flips: flips.map(|flip| Flip::new(&flip)).collect(),
+        would,
         notes: notes(query, &algorithms),
         algorithms,
     };

@@ -17,6 +17,7 @@ pub mod simulate;
 mod sweep;
 pub mod trace;
 pub mod verify;
+mod would;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
@@ -27,3 +28,4 @@ pub use profiles::{
     profile, profiles, profiles_check,
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
+pub use would::{Would, site};

@@ -63,6 +63,8 @@ pub struct Site {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
+    /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
+    pub nccl_graphs: Option<String>,
     /// Its links and switches, where they are known.
     pub fabric: Option<Fabric>,
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::collective::Collective;
-use crate::quantity::{Bytes, Seconds};
+use crate::quantity::{Bytes, Ratio, Seconds};
 
 /// What a library runs for one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +59,8 @@ pub struct Part {
     pub radix: Option<u32>,
     /// Bytes of a segment of a pipeline; absent: the vector goes in one piece.
     pub segment: Option<Bytes>,
+    /// Bytes on the wire for each byte of data: what a protocol's flags add.
+    pub wire: Ratio,
     /// Whether a pipeline takes the best number of segments instead.
     pub best_segments: bool,
 }
@@ -126,6 +128,7 @@ impl Part {
             algorithm,
             radix: None,
             segment: None,
+            wire: Ratio(1.0),
             best_segments: false,
         }
     }

@@ -12,6 +12,7 @@ mod gloo;
 mod inductor;
 mod intervals;
 mod mpich;
+mod nccl;
 mod openmpi;
 mod priced;
 mod rules_file;
@@ -21,6 +22,7 @@ mod xla;
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
 pub use intervals::{Interval, intervals};
+pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
 pub use rules_file::of_file;
@@ -112,6 +114,15 @@ pub const POLICIES: &[Entry] = &[
         make: mpich::v4,
     },
     Entry {
+        id: "nccl@2.30.7",
+        aliases: &["nccl"],
+        title: "NCCL 2.30's tuner, bit for bit; versions between are answered by the nearest",
+        make: nccl::v2_30,
+    },
+    Entry { id: "nccl@2.27.3", aliases: &[], title: "NCCL 2.27's tuner", make: nccl::v2_27 },
+    Entry { id: "nccl@2.21.5", aliases: &[], title: "NCCL 2.21's tuner", make: nccl::v2_21 },
+    Entry { id: "nccl@2.18.3", aliases: &[], title: "NCCL 2.18's tuner", make: nccl::v2_18 },
+    Entry {
         id: "gloo",
         aliases: &[],
         title: "Gloo's default algorithms, which do not depend on the size",
@@ -148,6 +159,10 @@ pub const POLICIES: &[Entry] = &[
 /// # Errors
 /// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
+    // Any version of NCCL is answered, by the nearest that is known.
+    if let Some(version) = plain(name).strip_prefix("nccl@") {
+        return nccl::asked(site, version.parse()?);
+    }
     (entry(name)?.make)(site)
 }
 
@@ -235,6 +250,9 @@ mod tests {
     #[test]
     fn entries_are_named_once_and_say_what_they_are() {
         let site = Site {
+            ranks: 8,
+            nodes: 1,
+            nccl_graphs: Some("dgx_h100_8x400g".to_owned()),
             fabric: Some(crate::fabric::Fabric::flat(
                 crate::quantity::Seconds(1e-6),
                 crate::quantity::Bandwidth(1e9),

@@ -89,7 +89,8 @@ fn part_time(
     let asked =
         Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
     let prepared = Prepared::new(algorithm, &asked, fabric)?;
-    Ok(prepared.time(Volume::from(size)) - fabric.launch)
+    let wire = Volume(Volume::from(size).0 * part.wire.0);
+    Ok(prepared.time(wire) - fabric.launch)
 }
 
 /// One rank of each node: the tiers outside nodes, of which every leader has a NIC to itself.

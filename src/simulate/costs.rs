@@ -171,9 +171,12 @@ impl Costs {
     pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
         let Transfer { to, op, runs } = transfer;
         let (from, to) = (self.place(from), self.place(to));
-        let end = runs.iter().map(|run| u64::from(run.start) + u64::from(run.len)).max();
+        let mut end = 0;
+        for run in runs {
+            end = end.max(u64::from(run.start) + u64::from(run.len));
+        }
         let places = self.frame.ranks + self.frame.switches;
-        if from >= places || to >= places || end.unwrap_or(0) > u64::from(self.frame.chunks()) {
+        if from >= places || to >= places || end > u64::from(self.frame.chunks()) {
             return Err(Error::input(
                 "the schedule names an endpoint or a chunk that there is not",
             )
@@ -205,7 +208,8 @@ impl Costs {
     pub fn bytes(&self, runs: &[Run]) -> f64 {
         match self.sizes {
             Sizes::Even { part } => {
-                let chunks: u64 = runs.iter().map(|run| u64::from(run.len)).sum();
+                // Signed numbers become floats in one instruction.
+                let chunks: i64 = runs.iter().map(|run| i64::from(run.len)).sum();
                 chunks as f64 * part
             }
             Sizes::Elements { elements, bytes } => {
@@ -233,10 +237,16 @@ impl Costs {
         }
     }
 
+    /// Whether no rank and no link is slow.
+    #[inline]
+    fn is_sound(&self) -> bool {
+        self.slow_ranks.is_empty() && self.slow_links.is_empty()
+    }
+
     /// By how much a message takes longer than on a sound machine.
     #[inline]
     pub fn factor(&self, from: u32, to: u32) -> f64 {
-        if self.slow_ranks.is_empty() && self.slow_links.is_empty() {
+        if self.is_sound() {
             return 1.0;
         }
         let rank = |place: u32| self.slow_ranks.get(place as usize).copied().unwrap_or(1.0);
@@ -260,6 +270,9 @@ impl Costs {
             return (alpha, bytes * inverse);
         }
         let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
+        if self.is_sound() {
+            return (tier.alpha, bytes * tier.inverse);
+        }
         let factor = self.factor(from, to);
         (tier.alpha * factor, bytes * tier.inverse * factor)
     }

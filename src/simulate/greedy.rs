@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::costs::Costs;
 use super::fluid::Fluid;
 use super::in_order::SAME;
-use super::jobs::{Cells, Jobs, LANES, NONE, is_switch};
+use super::jobs::{Cells, Jobs, LANES, NONE, Slot, is_switch};
 use super::queues::Queues;
 use super::{Listener, Mode, Outcome, Space, Timed};
 use crate::error::Result;
@@ -50,7 +50,7 @@ pub(super) struct Fixed {
 
 impl Fixed {
     /// The lane whose first ends first, and when; the last lane stands for what is sorted.
-    #[inline]
+    #[inline(always)]
     fn first(&self) -> Option<(usize, f64)> {
         let mut first = self.others.peek().map(|&Reverse((end, _))| (LANES, f64::from_bits(end)));
         for (lane, jobs) in self.lanes[..self.used].iter().enumerate() {
@@ -88,7 +88,7 @@ impl Clock for Fixed {
         self.first().map(|(_, end)| end)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
         let (lane, end) = self.first().filter(|&(_, end)| end <= until)?;
         let job = match self.lanes.get_mut(lane) {
@@ -180,7 +180,7 @@ impl<'a> Engine<'a> {
     ) -> f64 {
         let count = jobs.jobs.len();
         let b = &mut *self.buffers;
-        b.queues.reset(jobs.tokens.len(), count);
+        b.queues.reset(count);
         b.least.clear();
         // Rates that change leave no end to cut through to.
         if self.costs.frame.switches > 0 && !self.costs.shares() {
@@ -214,21 +214,24 @@ impl<'a> Engine<'a> {
                 }
                 let added = self.add(jobs, job, end);
                 makespan = makespan.max(added);
-                let slots = jobs.slots_of(job);
+                let mut slots = jobs.slots_of(job);
                 if added > until {
                     self.buffers.adding.push(Reverse((key(added), job)));
                     // The sender's part is done.
-                    self.pass_on(jobs, slots.start..slots.start + jobs.sent, now, &release);
-                } else {
-                    self.pass_on(jobs, slots, now, &release);
+                    slots.end = slots.start + jobs.sent;
                 }
+                self.pass_on(jobs, slots, now, &release);
             }
-            while let Some(job) = due(&mut self.buffers.adding, until) {
-                let slots = jobs.slots_of(job);
-                self.pass_on(jobs, slots.start + jobs.sent..slots.end, now, &release);
-            }
-            while let Some(job) = due(&mut self.buffers.through, until) {
-                self.pass_on(jobs, jobs.slots_of(job), now, &release);
+            loop {
+                let slots = if let Some(job) = due(&mut self.buffers.adding, until) {
+                    let slots = jobs.slots_of(job);
+                    slots.start + jobs.sent..slots.end
+                } else if let Some(job) = due(&mut self.buffers.through, until) {
+                    jobs.slots_of(job)
+                } else {
+                    break;
+                };
+                self.pass_on(jobs, slots, now, &release);
             }
             while let Some(job) = due(&mut self.buffers.later, until) {
                 self.buffers.candidates.push(Candidate::new(job, NONE));
@@ -254,31 +257,33 @@ impl<'a> Engine<'a> {
             self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
         while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
-            if queue == NONE {
-                self.try_start(jobs, clock, job, now);
-                continue;
+            if queue != NONE {
+                // Used up again by an earlier job, or looked at already.
+                let resource = &mut jobs.resources[queue as usize];
+                if resource.free == 0 || resource.queue != job {
+                    continue;
+                }
+                resource.queue = self.buffers.queues.pop(job);
             }
-            // Used up again by an earlier job, or looked at already.
-            if jobs.tokens[queue as usize] == 0 || self.buffers.queues.first(queue) != Some(job) {
-                continue;
-            }
-            self.buffers.queues.pop(queue);
             self.try_start(jobs, clock, job, now);
-            if jobs.tokens[queue as usize] > 0
-                && let Some(next) = self.buffers.queues.first(queue)
+            if let Some(resource) = jobs.resources.get(queue as usize)
+                && resource.free > 0
+                && resource.queue != NONE
             {
                 let candidates = &mut self.buffers.candidates;
-                let next = Candidate::new(next, queue);
+                let next = Candidate::new(resource.queue, queue);
                 let at = candidates.partition_point(|&other| other > next);
                 candidates.insert(at, next);
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
         if let Err(lacking) = jobs.take(job) {
-            return self.buffers.queues.push(lacking, job);
+            let queue = &mut jobs.resources[lacking as usize].queue;
+            *queue = self.buffers.queues.push(*queue, job);
+            return;
         }
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
@@ -292,7 +297,7 @@ impl<'a> Engine<'a> {
     }
 
     /// When the receiver has added what came at `end`.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
         let adding = jobs.adding.get(job as usize).copied().unwrap_or(0.0);
         let added = if adding > 0.0 {
@@ -309,18 +314,14 @@ impl<'a> Engine<'a> {
     }
 
     /// Gives back what a job held.
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, jobs: &mut Jobs, job: u32) {
-        let Buffers { queues, candidates, .. } = &mut *self.buffers;
-        jobs.give(job, |need| {
-            if let Some(first) = queues.first(need) {
-                candidates.push(Candidate::new(first, need));
-            }
-        });
+        let candidates = &mut self.buffers.candidates;
+        jobs.give(job, |first, need| candidates.push(Candidate::new(first, need)));
     }
 
     /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
-    #[inline]
+    #[inline(always)]
     fn pass_on(
         &mut self,
         jobs: &mut Jobs,
@@ -329,20 +330,18 @@ impl<'a> Engine<'a> {
         release: &impl Fn(u32, u32) -> f64,
     ) {
         for slot in slots {
-            let cell = jobs.slots[slot].end();
             // Everything up to the first writer that is still at work has been written.
-            while let Some(first) = jobs.slots.get(jobs.unwritten[cell] as usize).copied() {
-                if !first.is_done() {
-                    break;
-                }
-                jobs.unwritten[cell] = first.next;
+            let mut all = jobs.slots[slot].end();
+            let mut slot = slot as u32;
+            while all {
+                let first = jobs.slots[slot as usize];
                 let mut waiting = first.waiting;
                 while waiting != NONE {
-                    let slot = jobs.slots[waiting as usize];
-                    let waiter = slot.job;
-                    waiting = slot.also;
-                    if self.is_cut_through(jobs, first.job) {
-                        let end = self.buffers.times[first.job as usize].end;
+                    let entry = jobs.slots[waiting as usize];
+                    let waiter = entry.job();
+                    waiting = entry.also;
+                    if self.is_cut_through(jobs, first.job()) {
+                        let end = self.buffers.times[first.job() as usize].end;
                         let least = end + self.costs.switch.0;
                         let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
@@ -353,6 +352,8 @@ impl<'a> Engine<'a> {
                         self.ready(jobs, waiter, now, release);
                     }
                 }
+                slot = first.next;
+                all = jobs.slots.get_mut(slot as usize).is_some_and(Slot::come_first);
             }
         }
     }

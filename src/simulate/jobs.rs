@@ -54,15 +54,27 @@ pub(super) struct Message {
     pub op: Op,
 }
 
+/// How much of a resource is free, and the queue of the jobs that wait for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resource {
+    pub free: u32,
+    pub queue: u32,
+}
+
+impl Resource {
+    fn new(free: u32) -> Self {
+        Self { free, queue: NONE }
+    }
+}
+
 /// One thing that a job writes, or waits for, or both: a chunk at a rank in `flow`, a rank in
 /// `local`. Writers of one cell form a list in schedule order; a job that must come after a writer
 /// hangs on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    pub job: u32,
-    /// The cell that the job writes, and whether it has.
-    cell: u32,
-    /// The next writer of the cell.
+    /// The job, and whether it and the writers before it have ended.
+    job: u32,
+    /// The next writer of the cell; the cell itself while the round is being added.
     pub next: u32,
     /// The first of those that wait for this writer and all before it.
     pub waiting: u32,
@@ -71,22 +83,38 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Whether the writer has ended.
     #[inline]
-    pub fn is_done(&self) -> bool {
-        self.cell & DONE != 0
+    pub fn job(&self) -> u32 {
+        self.job & !(ENDED | IS_FIRST)
     }
 
-    /// Marks the writer as ended and returns its cell.
+    /// Marks the writer as ended and says whether all before it have.
     #[inline]
-    pub fn end(&mut self) -> usize {
-        self.cell |= DONE;
-        (self.cell ^ DONE) as usize
+    pub fn end(&mut self) -> bool {
+        self.job |= ENDED;
+        self.job & IS_FIRST != 0
+    }
+
+    /// Marks the writers before as ended and says whether this one has.
+    #[inline]
+    pub fn come_first(&mut self) -> bool {
+        self.job |= IS_FIRST;
+        self.job & ENDED != 0
     }
 }
 
-/// The bit of a slot's cell that says that its writer has ended.
-const DONE: u32 = 1 << 31;
+/// The two ports of a job, where ports are all and receive ports begin at `receive`.
+#[inline]
+fn ports(job: &Job, receive: u32) -> [u32; PLAIN] {
+    [1 + job.from, receive + job.to]
+}
+
+/// The bit of a slot's job that says that it has ended. Memory holds far fewer jobs than the bits
+/// below count.
+const ENDED: u32 = 1 << 31;
+
+/// The bit that says that the writers before it have.
+const IS_FIRST: u32 = 1 << 30;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
 const PER_JOB: usize = 16 + 16;
@@ -113,14 +141,12 @@ pub(super) struct Jobs {
     pub durations: Vec<f64>,
     /// The place of each beyond the first [`LANES`], by its bits.
     more_durations: HashMap<u64, u32>,
-    /// The first writer of each cell that has not ended.
-    pub unwritten: Vec<u32>,
-    /// How much there is of each resource.
-    pub tokens: Vec<u32>,
+    pub resources: Vec<Resource>,
     links: HashMap<(u32, u32), u32>,
     /// The last writer of each cell so far.
     tail: Vec<u32>,
-    written: Vec<u32>,
+    /// The first slot of the round at hand.
+    round: usize,
     /// Cells that the message at hand waits for.
     waits: u32,
 }
@@ -139,19 +165,16 @@ impl Jobs {
     pub fn reset(&mut self, costs: &Costs, cells: usize) {
         self.clear();
         self.sent = 0;
-        for numbers in [&mut self.unwritten, &mut self.tail] {
-            numbers.clear();
-            numbers.resize(cells, NONE);
-        }
-        self.written.clear();
+        self.tail.clear();
+        self.tail.resize(cells, NONE);
         self.links.clear();
         self.durations.clear();
         self.more_durations.clear();
         self.is_plain = costs.is_plain() && !costs.shares();
         self.receive = if costs.is_half() { 1 } else { 1 + costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
-        self.tokens.clear();
-        self.tokens.push(u32::MAX);
+        self.resources.clear();
+        self.resources.push(Resource::new(u32::MAX));
         let ranks = costs.frame.ranks as usize;
         for tier in &costs.tiers {
             let k = match tier.ports {
@@ -159,9 +182,9 @@ impl Jobs {
                 Ports::Full(k) | Ports::Half(k) => k.get(),
                 Ports::Unbounded => u32::MAX,
             };
-            self.tokens.extend(std::iter::repeat_n(k, 2 * ranks));
+            self.resources.extend(std::iter::repeat_n(Resource::new(k), 2 * ranks));
             let nics = tier.nics.filter(|_| !tier.is_fair).unwrap_or(u32::MAX);
-            self.tokens.extend(std::iter::repeat_n(nics, 2 * ranks));
+            self.resources.extend(std::iter::repeat_n(Resource::new(nics), 2 * ranks));
         }
     }
 
@@ -170,64 +193,75 @@ impl Jobs {
         self.jobs.clear();
         self.first.clear();
         self.slots.clear();
+        self.round = 0;
         self.terms.clear();
         self.adding.clear();
         self.needs.clear();
     }
 
-    /// The two ports of a job, where ports are all.
-    #[inline]
-    fn ports(&self, job: u32) -> [u32; PLAIN] {
-        let Job { from, to, .. } = self.jobs[job as usize];
-        [1 + from, self.receive + to]
-    }
-
     /// Takes what a job needs, or says what there is too little of.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, job: u32) -> std::result::Result<(), u32> {
-        let tokens = &self.tokens;
-        let lacks = |&&need: &&u32| tokens[need as usize] == 0;
+        let resources = &mut self.resources;
         if self.is_plain {
-            let ports = self.ports(job);
-            if let Some(&lacking) = ports.iter().find(lacks) {
-                return Err(lacking);
+            let [send, receive] = ports(&self.jobs[job as usize], self.receive);
+            for port in [send, receive] {
+                if resources[port as usize].free == 0 {
+                    return Err(port);
+                }
             }
             // A rank with one port has it or not.
-            ports.iter().for_each(|&port| self.tokens[port as usize] = 0);
+            resources[send as usize].free = 0;
+            resources[receive as usize].free = 0;
             return Ok(());
         }
         let needs = self.needs[job as usize];
-        if let Some(&lacking) = needs.iter().find(lacks) {
+        if let Some(lacking) = needs.into_iter().find(|&need| resources[need as usize].free == 0) {
             return Err(lacking);
         }
         for need in needs {
-            let tokens = &mut self.tokens[need as usize];
+            let free = &mut resources[need as usize].free;
             // Of these there is no end.
-            *tokens -= u32::from(*tokens != u32::MAX);
+            *free -= u32::from(*free != u32::MAX);
         }
         Ok(())
     }
 
-    /// Gives back what a job held and names each of it.
-    #[inline]
-    pub fn give(&mut self, job: u32, mut each: impl FnMut(u32)) {
+    /// Gives back what a job held, and names each of it for which jobs wait, with the first.
+    #[inline(always)]
+    pub fn give(&mut self, job: u32, mut each: impl FnMut(u32, u32)) {
+        let mut name = |need: u32, resource: &Resource| {
+            if resource.queue != NONE {
+                each(resource.queue, need);
+            }
+        };
         if self.is_plain {
-            for port in self.ports(job) {
-                self.tokens[port as usize] = 1;
-                each(port);
+            for port in ports(&self.jobs[job as usize], self.receive) {
+                let resource = &mut self.resources[port as usize];
+                resource.free = 1;
+                name(port, resource);
             }
             return;
         }
         for need in self.needs[job as usize] {
-            let tokens = &mut self.tokens[need as usize];
-            *tokens += u32::from(*tokens != u32::MAX);
-            each(need);
+            let resource = &mut self.resources[need as usize];
+            resource.free += u32::from(resource.free != u32::MAX);
+            name(need, resource);
         }
     }
 
     /// The place of a duration among all.
-    #[inline]
+    #[inline(always)]
     fn lane(&mut self, duration: f64) -> u32 {
+        // Mostly it is that of the message before.
+        let last = self.jobs.last().map_or(0, |job| job.lane);
+        match self.durations.get(last as usize) {
+            Some(same) if same.to_bits() == duration.to_bits() => last,
+            _ => self.another_lane(duration),
+        }
+    }
+
+    fn another_lane(&mut self, duration: f64) -> u32 {
         let first = &self.durations[..self.durations.len().min(LANES)];
         if let Some(lane) = first.iter().position(|&d| d.to_bits() == duration.to_bits()) {
             return lane as u32;
@@ -246,19 +280,18 @@ impl Jobs {
 
     /// The directed link between two places.
     pub fn link(&mut self, from: u32, to: u32) -> u32 {
-        let tokens = &mut self.tokens;
+        let resources = &mut self.resources;
         *self.links.entry((from, to)).or_insert_with(|| {
-            tokens.push(1);
+            resources.push(Resource::new(1));
             // Far fewer links than a u32 counts: each has a job.
-            (tokens.len() - 1) as u32
+            (resources.len() - 1) as u32
         })
     }
 
     /// The bytes that all this takes, with what the engine adds.
     pub fn memory(&self) -> u64 {
         let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
-        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.unwritten.len() * 8)
-            as u64
+        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.tail.len() * 4) as u64
     }
 
     /// What a message from one place to another needs.
@@ -287,25 +320,30 @@ impl Jobs {
     /// [`Self::close`] ends it.
     #[inline]
     pub fn open(&mut self, costs: &Costs, message: Message) {
-        if self.is_plain {
-            return self.open_needing(costs, message, [FREE; 5]);
+        if !self.is_plain {
+            let needs = self.needs(costs, message.from, message.to);
+            self.needs.push(needs);
         }
-        let needs = self.needs(costs, message.from, message.to);
-        self.open_needing(costs, message, needs);
+        self.push(costs, message);
     }
 
     /// The same with its needs given.
     #[inline]
     pub fn open_needing(&mut self, costs: &Costs, message: Message, needs: Needs) {
+        if !self.is_plain {
+            self.needs.push(needs);
+        }
+        self.push(costs, message);
+    }
+
+    #[inline(always)]
+    fn push(&mut self, costs: &Costs, message: Message) {
         let (latency, moving) = costs.terms(&message);
         if costs.shares() {
             self.terms.push(Terms { latency, moving });
         }
         if costs.adds() {
             self.adding.push(costs.adding(&message));
-        }
-        if !self.is_plain {
-            self.needs.push(needs);
         }
         let lane = self.lane(latency + moving);
         let slots = self.slots.len() as u32;
@@ -319,7 +357,7 @@ impl Jobs {
     pub fn touch(&mut self, read: u32, write: u32) {
         let slot = self.slots.len() as u32;
         let job = self.jobs.len() as u32 - 1;
-        let mut entry = Slot { job, cell: write, next: NONE, waiting: NONE, also: NONE };
+        let mut entry = Slot { job, next: write, waiting: NONE, also: NONE };
         let tail = self.tail[read as usize];
         if tail != NONE {
             let tail = &mut self.slots[tail as usize];
@@ -327,7 +365,6 @@ impl Jobs {
             self.waits += 1;
         }
         self.slots.push(entry);
-        self.written.push(slot);
     }
 
     /// Ends the message at hand.
@@ -341,13 +378,17 @@ impl Jobs {
 
     /// What the round wrote is there for later rounds to wait for.
     pub fn end_round(&mut self) {
-        for slot in self.written.drain(..) {
-            let cell = self.slots[slot as usize].cell as usize;
-            match std::mem::replace(&mut self.tail[cell], slot) {
-                NONE => self.unwritten[cell] = slot,
-                last => self.slots[last as usize].next = slot,
+        for slot in self.round..self.slots.len() {
+            let entry = &mut self.slots[slot];
+            let cell = std::mem::replace(&mut entry.next, NONE) as usize;
+            match std::mem::replace(&mut self.tail[cell], slot as u32) {
+                NONE => {
+                    entry.come_first();
+                }
+                last => self.slots[last as usize].next = slot as u32,
             }
         }
+        self.round = self.slots.len();
     }
 
     /// The slots of a job.
@@ -406,8 +447,11 @@ impl Jobs {
                     let Message { from, to, bytes, .. } = message;
                     self.open(costs, message);
                     if cells == Cells::Chunks {
-                        for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
-                            self.touch(from * chunks + chunk, to * chunks + chunk);
+                        let (source, target) = (from * chunks, to * chunks);
+                        for run in transfer.runs {
+                            for chunk in run.chunks() {
+                                self.touch(source + chunk, target + chunk);
+                            }
                         }
                     } else {
                         self.touch(from, from);
@@ -445,8 +489,8 @@ fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
         let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
         sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    let bytes = sampled * stride as f64 + cells as f64 * 8.0;
-    if bytes <= MEMORY as f64 && cells < u64::from(DONE) {
+    let bytes = sampled * stride as f64 + cells as f64 * 4.0;
+    if bytes <= MEMORY as f64 {
         return Ok(());
     }
     Err(too_large(bytes, costs))

@@ -3,81 +3,67 @@
 use super::jobs::NONE;
 
 /// Pairing heaps (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1, 1986) over one set of jobs:
-/// a job waits in one queue at a time, so two numbers a job are all they need.
+/// a job waits in one queue at a time, so two numbers a job are all they need. A queue is named by
+/// its first job, [`NONE`] where nobody waits.
 #[derive(Default)]
 pub(super) struct Queues {
-    /// The first job of each resource's queue.
-    first: Vec<u32>,
-    /// The first of the heaps below each job, and the next heap beside it.
-    below: Vec<u32>,
-    beside: Vec<u32>,
+    jobs: Vec<Waiting>,
+}
+
+/// The first of the heaps below a job, and the next heap beside it.
+#[derive(Clone, Copy)]
+struct Waiting {
+    below: u32,
+    beside: u32,
 }
 
 impl Queues {
-    /// Empty queues for so many resources and jobs.
-    pub fn reset(&mut self, resources: usize, jobs: usize) {
-        self.first.clear();
-        self.first.resize(resources, NONE);
-        self.below.resize(jobs, NONE);
-        self.beside.resize(jobs, NONE);
+    /// Room for so many jobs.
+    pub fn reset(&mut self, jobs: usize) {
+        self.jobs.resize(jobs, Waiting { below: NONE, beside: NONE });
     }
 
-    /// The first job that waits for `resource`.
+    /// The queue that `queue` becomes when `job` joins it.
     #[inline]
-    pub fn first(&self, resource: u32) -> Option<u32> {
-        Some(self.first[resource as usize]).filter(|&job| job != NONE)
+    pub fn push(&mut self, queue: u32, job: u32) -> u32 {
+        self.jobs[job as usize] = Waiting { below: NONE, beside: NONE };
+        self.meld(queue, job)
     }
 
-    /// Puts `job` into the queue of `resource`.
+    /// The queue that `queue` becomes without its first job, which is there.
     #[inline]
-    pub fn push(&mut self, resource: u32, job: u32) {
-        self.below[job as usize] = NONE;
-        self.beside[job as usize] = NONE;
-        self.first[resource as usize] = self.meld(self.first[resource as usize], job);
-    }
-
-    /// Takes the first job out of the queue of `resource`.
-    pub fn pop(&mut self, resource: u32) {
-        let first = self.first[resource as usize];
-        if first == NONE {
-            return;
-        }
+    pub fn pop(&mut self, queue: u32) -> u32 {
         // Pairs from the front, then all of those from the back.
-        let mut rest = self.below[first as usize];
+        let mut rest = self.jobs[queue as usize].below;
         let mut pairs = NONE;
         while rest != NONE {
-            let second = self.beside[rest as usize];
-            let after = if second == NONE { NONE } else { self.beside[second as usize] };
+            let second = self.jobs[rest as usize].beside;
+            let after = if second == NONE { NONE } else { self.jobs[second as usize].beside };
             let pair = self.meld(rest, second);
-            self.beside[pair as usize] = pairs;
+            self.jobs[pair as usize].beside = pairs;
             pairs = pair;
             rest = after;
         }
         let mut heap = NONE;
         while pairs != NONE {
-            let after = self.beside[pairs as usize];
+            let after = self.jobs[pairs as usize].beside;
             heap = self.meld(heap, pairs);
             pairs = after;
         }
-        self.first[resource as usize] = heap;
+        heap
     }
 
-    /// One heap of two; the lower job is in front.
+    /// One heap of two, one of which is there; the lower job is in front.
     #[inline]
     fn meld(&mut self, a: u32, b: u32) -> u32 {
-        let (front, back) = match (a, b) {
-            (NONE, heap) | (heap, NONE) => {
-                if heap != NONE {
-                    self.beside[heap as usize] = NONE;
-                }
-                return heap;
-            }
-            _ if a < b => (a, b),
-            _ => (b, a),
-        };
-        self.beside[back as usize] = self.below[front as usize];
-        self.below[front as usize] = back;
-        self.beside[front as usize] = NONE;
+        // No job is above all jobs.
+        let (front, back) = if a < b { (a, b) } else { (b, a) };
+        let below = &mut self.jobs[front as usize];
+        below.beside = NONE;
+        if back != NONE {
+            let rest = std::mem::replace(&mut below.below, back);
+            self.jobs[back as usize].beside = rest;
+        }
         front
     }
 }
@@ -89,24 +75,25 @@ mod tests {
     #[test]
     fn jobs_come_out_in_order() {
         let mut queues = Queues::default();
-        queues.reset(2, 100);
+        queues.reset(100);
+        let mut first = [NONE; 2];
         // Every job once, in an order that is none; odd ones wait for the second resource.
         for i in 0..100 {
             let job = i * 37 % 100;
-            queues.push(job % 2, job);
+            let queue = &mut first[job as usize % 2];
+            *queue = queues.push(*queue, job);
         }
         for resource in [0, 1] {
             for job in (resource..100).step_by(2) {
-                assert_eq!(queues.first(resource), Some(job));
-                queues.pop(resource);
+                assert_eq!(first[resource as usize], job);
+                first[resource as usize] = queues.pop(job);
             }
-            assert_eq!(queues.first(resource), None);
+            assert_eq!(first[resource as usize], NONE);
         }
         // Out and in again.
-        queues.push(0, 7);
-        queues.push(0, 3);
-        queues.pop(0);
-        queues.push(0, 3);
-        assert_eq!(queues.first(0), Some(3));
+        let queue = queues.push(NONE, 7);
+        let queue = queues.push(queue, 3);
+        let queue = queues.pop(queue);
+        assert_eq!(queues.push(queue, 3), 3);
     }
 }

@@ -1,0 +1,209 @@
+//! NCCL's tuner as a policy: its decisions bit for bit, on a machine whose graphs are known.
+//!
+//! Source: [`crate::nccl`].
+
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::algorithm::{Library, Reason};
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::nccl::{
+    self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Reduction,
+    Settings, Table, Version, ranges,
+};
+use crate::quantity::{Bytes, Ratio, Seconds};
+
+/// The rules of 2.30.7.
+pub(super) fn v2_30(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_30.into())
+}
+
+/// The rules of 2.27.3.
+pub(super) fn v2_27(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_27.into())
+}
+
+/// The rules of 2.21.5.
+pub(super) fn v2_21(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_21.into())
+}
+
+/// The rules of 2.18.3.
+pub(super) fn v2_18(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_18.into())
+}
+
+/// The rules that stand for any version from 2.18 on.
+pub(super) fn asked(site: &Site, asked: Asked) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(Nccl::new(site, asked)?))
+}
+
+/// NCCL on one communicator.
+pub struct Nccl {
+    meta: Meta,
+    comm: Communicator,
+    version: Version,
+    chooser: Chooser,
+    notes: Vec<String>,
+}
+
+/// Sizes over which the tuner is asked where its choice changes.
+const LARGEST: Bytes = Bytes(1 << 50);
+
+impl Nccl {
+    /// NCCL on the machine of a site.
+    ///
+    /// # Errors
+    /// A machine whose graphs are not known, for so many ranks and nodes.
+    pub fn new(site: &Site, asked: Asked) -> Result<Self> {
+        let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
+            Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
+                "name a profile with `nccl_graphs`, such as dgx-h100, or ask \
+                 `collcost nccl choose` with --graph or --log",
+            )
+        })?;
+        let nodes = site.nodes.max(1);
+        if site.ranks % nodes != 0 {
+            return Err(Error::unsupported(format!(
+                "{} ranks do not lie evenly on {nodes} nodes",
+                site.ranks
+            )));
+        }
+        let search = Version::NEWEST;
+        let place = Place { machine, per_node: site.ranks / nodes, nodes, search };
+        let comm = place.communicator()?;
+        let version = asked.rules;
+        let table = Table::new(&comm, version, &Settings::default())?;
+        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        let meta = Meta {
+            id: format!("nccl@{version}"),
+            library: Some(Library::Nccl),
+            title: format!("NCCL {version}'s tuner on {place}"),
+            counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
+            source: format!("NVIDIA/nccl v{version}-1, src/graph/tuning.cc, src/enqueue.cc"),
+        };
+        Ok(Self { meta, comm, version, chooser, notes: asked.note().into_iter().collect() })
+    }
+
+    /// The decision for a call; absent where NCCL returns an error.
+    ///
+    /// # Errors
+    /// A collective in which the tuner has no say.
+    pub fn decide(&self, call: &Call) -> Result<Option<Decision>> {
+        let function = function(call)?;
+        let size = Bytes(call.size.0 / grain(call, function) * grain(call, function));
+        Ok(self.chooser.decide(&nccl::Call { function, size, pipelined: 1 }))
+    }
+
+    /// The version whose rules answer.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What makes a list mean one collective, which it can since 2.24.
+    fn scope(&self, collective: Collective) -> String {
+        if self.version.is_new() { format!("{}:", collective.id()) } else { String::new() }
+    }
+
+    /// What the decision runs, as far as a closed form has it.
+    fn runs(&self, collective: Collective, decision: &Decision) -> Runs {
+        let Communicator { ranks, nodes, .. } = self.comm;
+        let alone = nodes == 1 || nodes == ranks;
+        let (algorithm, pipelined) = match decision.algo {
+            Algo::Ring => match collective {
+                Collective::Broadcast | Collective::Reduce => ("chain", true),
+                _ if alone => ("ring", false),
+                _ => ("ring-rails", false),
+            },
+            Algo::Tree if alone => ("double-binary-tree", true),
+            Algo::Tree => {
+                return Runs::unpriced(
+                    "chains inside nodes and trees over rails have no closed form",
+                );
+            }
+            Algo::NvlsTree => ("nvls-dbt", true),
+            Algo::Nvls if nodes == 1 => ("inc", false),
+            Algo::Pat => ("pat", false),
+            Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain => {
+                return Runs::unpriced(
+                    "reduction inside the network behind nodes has no closed form",
+                );
+            }
+        };
+        let mut part = Part::new(collective, ranks, Where::All, algorithm);
+        part.best_segments = pipelined;
+        part.wire = match decision.proto {
+            Proto::Ll => Ratio(2.0),
+            Proto::Ll128 => Ratio(128.0 / 120.0),
+            Proto::Simple => Ratio(1.0),
+        };
+        Runs::Parts(vec![part])
+    }
+}
+
+/// Bytes in whose multiples the tuner sees sizes.
+fn grain(call: &Call, function: Function) -> u64 {
+    let blocks = if function.gathers() { u64::from(call.ranks.max(1)) } else { 1 };
+    blocks * call.element.0.max(1)
+}
+
+fn function(call: &Call) -> Result<Function> {
+    Function::of(call.collective).ok_or_else(|| {
+        Error::unsupported(format!("NCCL's tuner has no say in {}", call.operation()))
+            .mend("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+    })
+}
+
+impl Policy for Nccl {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let Some(decision) = self.decide(call)? else {
+            return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
+        };
+        let name = format!("{}/{}", decision.algo, decision.proto);
+        let rule = "the least latency + size / bandwidth of its table".to_owned();
+        let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
+        // Since 2.24 a list can be meant for one collective.
+        let scope = if self.version.is_new() {
+            format!("{}:", call.collective.id())
+        } else {
+            String::new()
+        };
+        Ok(Choice {
+            estimate: decision.time.map(|t| Seconds(f64::from(t.0) * 1e-6)),
+            force: vec![
+                format!("NCCL_ALGO={scope}{}", decision.algo),
+                format!("NCCL_PROTO={scope}{}", decision.proto),
+            ],
+            notes: self.notes.iter().cloned().map(Into::into).collect(),
+            ..choice
+        })
+    }
+
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let algo = match algorithm {
+            "ring" | "ring-rails" | "chain" => Algo::Ring,
+            "double-binary-tree" => Algo::Tree,
+            "nvls-dbt" => Algo::NvlsTree,
+            "inc" => Algo::Nvls,
+            "pat" => Algo::Pat,
+            _ => return Err(Reason::new("NCCL has no such algorithm")),
+        };
+        let function = function(call).map_err(|e| Reason::from(e.what().to_owned()))?;
+        let left = Proto::ALL.iter().any(|&p| self.chooser.considers(function, algo, p));
+        match left {
+            true => Ok(format!("NCCL_ALGO={}{algo}", self.scope(call.collective))),
+            false => Err(Reason::new("NCCL does not consider it here")),
+        }
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        let function = function(call)?;
+        let grain = grain(call, function);
+        let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
+        Ok(found.iter().map(|r| Bytes(r.from.0.next_multiple_of(grain))).collect())
+    }
+}
