@@ -445,6 +445,8 @@ fn nccl_gets_a_line_for_every_call() {
     let csv = collcost("export nccl-tuner-csv --comm dgx_h100_8x400g.p8.n2 --on dgx-h100");
     assert!(csv.status.success(), "{}", text(&csv.stderr));
     let TuningFile::Nccl(rules) = read_rules(&text(&csv.stdout), "x").unwrap() else { panic!() };
+    let by_machine = collcost("export nccl-tuner-csv -n 16 --on dgx-h100");
+    assert_eq!(text(&by_machine.stdout), text(&csv.stdout));
     for &collective in nccl::COLLECTIVES {
         for size in (0..64).map(|power| 1_u64 << power).chain([0, u64::MAX]) {
             for (nodes, ranks) in [(2, 16), (1, 8), (7, 50)] {
@@ -542,7 +544,7 @@ fn what_cannot_be_written_says_why() {
         ("export openmpi-rules -n 4 --size 1M", &["--size 1M", "leave out --size"]),
         ("export openmpi-rules -n 4 --comm x", &["--comm x", "leave out --comm"]),
         ("export mpich-json -n 16 --on dgx-h100", &["2 nodes x 8 ranks", "--gpus-per-node 1"]),
-        ("export nccl-tuner-csv", &["which communicator?", "--comm"]),
+        ("export nccl-tuner-csv -n 4 --on tcp-25g", &["which communicator?", "--comm"]),
         ("export nccl-tuner-csv --comm dgx_h100", &["no communicator", "dgx_h100_8x400g.p8.n2"]),
         (
             "export nccl-tuner-csv --comm dgx_h100_8x400g.p8.n2 -n 4",

@@ -14,6 +14,7 @@ use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render;
 use collcost::report::select::select;
+use collcost::report::site;
 use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]

@@ -64,7 +64,7 @@ impl Settings {
             }
             _ => {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    let near = nearest(name, Self::KNOWN.into_iter());
+                    let near = nearest(name, Self::KNOWN);
                     Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).mend(
                         match near {
                             Some(near) => format!("did you mean `{near}`?"),

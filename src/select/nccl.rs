@@ -62,7 +62,7 @@ impl Nccl {
             )
         })?;
         let nodes = site.nodes.max(1);
-        if site.ranks % nodes != 0 {
+        if !site.ranks.is_multiple_of(nodes) {
             return Err(Error::unsupported(format!(
                 "{} ranks do not lie evenly on {nodes} nodes",
                 site.ranks

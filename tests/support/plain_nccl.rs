@@ -83,10 +83,9 @@ fn time(
         bandwidth *= FACTORS[proto as usize][class as usize];
     }
     let x86 = comm.arch == collcost::nccl::Arch::X86;
-    if algo == Algo::NvlsTree && version == Version::V2_30 && x86 && comm.min_cc >= 100 {
-        if (0..24).contains(&class) {
-            bandwidth *= FACTORS[2][class as usize];
-        }
+    let blackwell = version == Version::V2_30 && x86 && comm.min_cc >= 100;
+    if algo == Algo::NvlsTree && blackwell && (0..24).contains(&class) {
+        bandwidth *= FACTORS[2][class as usize];
     }
     let large = bytes / (u64::from(comm.channels) * u64::from(comm.ranks)) >= 64;
     let ring = algo == Algo::Ring && proto == Proto::Simple;
@@ -143,7 +142,7 @@ fn blocks(
             while small(channels, threads, threshold) {
                 if channels >= 2 {
                     channels -= 1;
-                } else if threads % 128 == 0 && threads > 0 {
+                } else if threads.is_multiple_of(128) && threads > 0 {
                     threads /= 2;
                 } else {
                     break;

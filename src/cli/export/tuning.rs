@@ -147,11 +147,10 @@ impl Args {
 
     /// The table of NCCL's example plugin, for one communicator whose graphs are known.
     fn nccl(&self) -> Result<String> {
-        let id = self.comm.as_ref().ok_or_else(|| {
-            Error::input("which communicator? NCCL's choice depends on its graphs")
-                .at("export nccl-tuner-csv")
-                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
-        })?;
+        let id = &match &self.comm {
+            Some(id) => id.clone(),
+            None => self.known_graphs()?,
+        };
         let place = |e: Error| e.at(format!("--comm {id}"));
         let at = Place::named(id).map_err(place)?;
         let comm = at.communicator().map_err(place)?;
@@ -165,7 +164,10 @@ impl Args {
         };
         let table = Table::new(&comm, version, &Settings::default())?;
         let chooser = Chooser::new(&comm, version, &table, Reduction::default());
-        let ranks = self.ranks.placed(at.nodes, at.per_node)?;
+        let ranks = match &self.comm {
+            Some(_) => self.ranks.placed(at.nodes, at.per_node)?,
+            None => self.ranks.clone(),
+        };
         let registry = Registry::builtin();
         let (mut plans, mut first) = (Vec::new(), None);
         for operation in self.asked(Tuning::Nccl)? {
@@ -185,6 +187,24 @@ impl Args {
         let nodes = at.nodes;
         let table = tune::nccl::table(&plans, &chooser, nodes, at.per_node * nodes);
         Ok(nccl_tuner_csv(&table, &lines))
+    }
+
+    /// The communicator of the asked ranks on a machine whose graphs are known.
+    fn known_graphs(&self) -> Result<String> {
+        let which = |what: &str| {
+            Error::input(format!("which communicator? {what}"))
+                .at("export nccl-tuner-csv")
+                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
+        };
+        let collective = Collective::AllReduce;
+        let asked = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let [query] = &asked[..] else {
+            return Err(which("a file is for one number of ranks"));
+        };
+        match &query.machine.nccl_graphs {
+            Some(graphs) => Ok(format!("{graphs}.p{}.n{}", query.per_node, query.nodes())),
+            None => Err(which("no graphs of this machine are known")),
+        }
     }
 
     fn refuse_schedule_flags(&self) -> Result<()> {
