@@ -493,12 +493,12 @@ fn lines_decide_as_in_the_plugin() {
         let (id, pipe_ops, registered, name, bytes, algo, proto, channels, taken): Row =
             row.unwrap();
         // Only some of these communicators are among the machines that are known here.
-        let Ok(comm) = Place::named(&id).unwrap().communicator() else { continue };
+        let Ok(place) = Place::named(&id) else { continue };
+        let Ok(comm) = place.communicator() else { continue };
         let table = Table::new(&comm, Version::NEWEST, &Settings::default()).unwrap();
         let chooser = Chooser::new(&comm, Version::NEWEST, &table, Reduction::default());
         let collective = name.parse().unwrap();
         let function = Function::of(collective).unwrap();
-        let place = Place::named(&id).unwrap();
         let call = nccl::Call {
             collective,
             size: Bytes(bytes),
