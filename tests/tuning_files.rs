@@ -438,6 +438,9 @@ fn the_command_writes_files_that_are_read_back() {
     assert!(matches!(back, TuningFile::Mpich(tree) if tree.missing().is_empty()));
     assert!(text(&tree.stderr).contains("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"));
     assert!(text(&tree.stdout).contains("k=2"));
+    // On a network alone every rank has a node of its own.
+    let plain = collcost("export mpich-json -n 4 --on netns-50m --for mpich@4.2");
+    assert_eq!(text(&plain.stdout), text(&tree.stdout));
 }
 
 #[test]

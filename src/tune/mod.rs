@@ -145,7 +145,7 @@ impl Point {
 impl Compared<'_> {
     fn call(&self, size: Bytes) -> Call {
         let Operation { collective, flavour } = self.operation;
-        let nodes = self.query.nodes();
+        let nodes = nodes(self.query);
         Call { flavour, nodes, ..Call::new(collective, self.query.shape.ranks, size) }
     }
 
@@ -226,6 +226,13 @@ impl Question<'_> {
         }
         Ok((measured - short.min(measured / 4)).clamp(at + 1, start))
     }
+}
+
+/// Nodes on which the ranks lie: on a machine that is a network alone, each on its own.
+pub(crate) fn nodes(query: &Query) -> u32 {
+    let is_shared = query.machine.fabric.tiers[0].name == "shared memory";
+    let is_network = query.machine.node.is_none() && !is_shared;
+    if is_network && query.nodes() == 1 { query.shape.ranks } else { query.nodes() }
 }
 
 /// Whether the libraries send other messages than those that are priced: where ranks are no power
