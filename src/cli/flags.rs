@@ -230,6 +230,22 @@ impl RankFlags {
             && !["n", "nodes", "gpus_per_node"].into_iter().any(said)
     }
 
+    /// The same for ranks that a communicator says.
+    ///
+    /// # Errors
+    /// Ranks that were typed beside it.
+    pub(super) fn placed(&self, nodes: u32, per_node: u32) -> Result<Self> {
+        let typed = [("--n", &self.n), ("--nodes", &self.nodes)];
+        let typed = typed.into_iter().chain([("--gpus-per-node", &self.gpus_per_node)]);
+        if let Some((flag, text)) = typed.into_iter().find_map(|(f, t)| Some((f, t.as_ref()?))) {
+            return Err(Error::input("the communicator says how many ranks there are")
+                .at(format!("{flag} {text}"))
+                .mend(format!("leave out {flag}")));
+        }
+        let (nodes, per_node) = (Some(nodes.to_string()), Some(per_node.to_string()));
+        Ok(Self { nodes, gpus_per_node: per_node, ..self.clone() })
+    }
+
     /// Whether nodes, or ranks on one, were typed.
     pub(super) fn names_nodes(&self) -> bool {
         self.nodes.is_some() || self.gpus_per_node.is_some()

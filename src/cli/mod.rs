@@ -82,7 +82,7 @@ enum Verb {
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
     Verify(verify::Args),
-    /// A schedule in another program's format: MSCCL's XML, GOAL
+    /// A schedule, or what a library is to choose, in other programs' formats
     Export(export::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),

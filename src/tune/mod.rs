@@ -1,11 +1,12 @@
 //! Which rules a tuning file is to have: where the model predicts that another algorithm of the
 //! library beats what the library would run.
 //!
-//! [`plan`] compares, for one operation over so many ranks, what the library's own policy runs with
+//! [`plan`] compares, for one operation over so many ranks, what the library runs by itself with
 //! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
-//! of the spans is in [`openmpi`] and [`mpich`].
+//! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
 
 pub mod mpich;
+pub mod nccl;
 pub mod openmpi;
 
 use std::borrow::Cow;
@@ -15,7 +16,7 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Policy, priced};
+use crate::select::{Call, Choice, Operation, Part, Policy, Runs, priced};
 
 /// A rule must promise to take at least this part of the time off.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
@@ -77,8 +78,27 @@ pub struct Plan {
     pub spans: Vec<Span>,
 }
 
-/// What is compared.
+/// What everything takes at one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// What the library runs by itself; absent where nothing prices it, which is then left alone.
+    pub own: Option<Seconds>,
+    /// What a file can ask it for.
+    pub offers: Vec<(Pick, Seconds)>,
+}
+
+/// What is compared: one operation over so many ranks.
 pub struct Question<'a> {
+    /// The operation.
+    pub operation: Operation,
+    /// N.
+    pub ranks: u32,
+    /// What everything takes at a size.
+    pub point: &'a dyn Fn(Bytes) -> Result<Point>,
+}
+
+/// The algorithms of an MPI library under the machine of a query.
+pub struct Compared<'a> {
     /// The algorithms that price.
     pub registry: &'a Registry,
     /// What the library decides by itself.
@@ -89,12 +109,6 @@ pub struct Question<'a> {
     pub query: &'a Query,
     /// The operation.
     pub operation: Operation,
-}
-
-/// What is best at one size, with the time of everything.
-struct Point {
-    own: Option<Seconds>,
-    offers: Vec<(Pick, Seconds)>,
 }
 
 impl Point {
@@ -128,19 +142,28 @@ impl Point {
     }
 }
 
-impl Question<'_> {
+impl Compared<'_> {
     fn call(&self, size: Bytes) -> Call {
         let Operation { collective, flavour } = self.operation;
-        let nodes = self.query.nodes();
+        let nodes = nodes(self.query);
         Call { flavour, nodes, ..Call::new(collective, self.query.shape.ranks, size) }
     }
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
+        if let Runs::Parts(parts) = &choice.runs
+            && parts.iter().any(folds_otherwise)
+        {
+            return Ok(None);
+        }
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         Ok(priced(self.registry, choice, shape, fabric, size)?.time())
     }
 
-    fn point(&self, size: Bytes) -> Result<Point> {
+    /// What everything takes at a size.
+    ///
+    /// # Errors
+    /// A figure that a price needs is unknown; an operation that the policy does not know.
+    pub fn point(&self, size: Bytes) -> Result<Point> {
         let call = self.call(size);
         let own = self.policy.choose(&call)?;
         let mut offers = Vec::new();
@@ -152,13 +175,25 @@ impl Question<'_> {
         Ok(Point { own: self.time(&own, size)?, offers })
     }
 
+    /// The plan of the operation.
+    ///
+    /// # Errors
+    /// As [`Self::point`].
+    pub fn plan(&self) -> Result<Plan> {
+        let point = |size| self.point(size);
+        let ranks = self.query.shape.ranks;
+        plan(&Question { operation: self.operation, ranks, point: &point })
+    }
+}
+
+impl Question<'_> {
     /// The first size from which `to` is better than `from`, between one where it is not and one
     /// where it is.
     fn change(&self, sizes: (u64, u64), from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
         let (mut low, mut high) = sizes;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let point = self.point(Bytes(middle))?;
+            let point = (self.point)(Bytes(middle))?;
             let is_better = match (point.to_beat(from), point.to_beat(to)) {
                 (Some(from), Some(to)) => to < from,
                 // What cannot be asked for here, or priced, is not better.
@@ -174,27 +209,37 @@ impl Question<'_> {
     ///
     /// Programs measure powers of two, and calls in blocks take n·⌊b/n⌋ of b elements, a little
     /// less than was asked; a rule that starts right there misses them. Such a start goes half way
-    /// down to the power of two before, on a logarithmic scale, or no further than those calls
-    /// reach, where half way would cost something.
-    fn clear(&self, start: u64, after: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
+    /// down to the power of two before, on a logarithmic scale, right behind `at`, the compared
+    /// size there; or no further than those calls reach, where half way would cost something.
+    fn clear(&self, start: u64, at: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
         let measured = start.next_power_of_two();
-        let short = u64::from(self.query.shape.ranks) * WIDEST.0;
+        let short = u64::from(self.ranks) * WIDEST.0;
         if measured - start >= short {
             return Ok(start);
         }
-        let middle = (measured as f64 / 2.0_f64.sqrt()) as u64;
-        if middle > after {
-            let point = self.point(Bytes(middle))?;
-            let times = (point.to_beat(from), point.to_beat(to));
-            if let (Some(from), Some(to)) = times
-                && to <= from * (1.0 + LEAST_GAIN.0)
-            {
-                return Ok(middle);
-            }
+        let middle = (at + 1).max((measured as f64 / 2.0_f64.sqrt()) as u64);
+        let point = (self.point)(Bytes(middle))?;
+        if let (Some(from), Some(to)) = (point.to_beat(from), point.to_beat(to))
+            && to <= from * (1.0 + LEAST_GAIN.0)
+        {
+            return Ok(middle.min(start));
         }
-        let below = measured.saturating_sub(short);
-        Ok(if below > after { below } else { start })
+        Ok((measured - short.min(measured / 4)).clamp(at + 1, start))
     }
+}
+
+/// Nodes on which the ranks lie: on a machine that is a network alone, each on its own.
+pub(crate) fn nodes(query: &Query) -> u32 {
+    let is_shared = query.machine.fabric.tiers[0].name == "shared memory";
+    let is_network = query.machine.node.is_none() && !is_shared;
+    if is_network && query.nodes() == 1 { query.shape.ranks } else { query.nodes() }
+}
+
+/// Whether the libraries send other messages than those that are priced: where ranks are no power
+/// of two, MPICH and Open MPI fold before they halve, with the whole vector.
+fn folds_otherwise(part: &Part) -> bool {
+    let halves = matches!(part.algorithm, "recursive-halving" | "reduce-scatter-gather");
+    halves && !part.ranks.is_power_of_two()
 }
 
 /// Spans of sizes, from no bytes on, each with what is best there.
@@ -203,15 +248,15 @@ impl Question<'_> {
 /// the byte. What nothing here prices is left to the library.
 ///
 /// # Errors
-/// A figure that a price needs is unknown; an operation that the policy does not know.
+/// Those of the question.
 pub fn plan(question: &Question<'_>) -> Result<Plan> {
     let Operation { collective, .. } = question.operation;
-    let ranks = question.query.shape.ranks;
+    let ranks = question.ranks;
     let sizes = compared(collective, ranks);
     let mut spans: Vec<Span> = Vec::new();
     let mut before: Option<(u64, Option<Pick>)> = None;
     for size in sizes {
-        let point = question.point(Bytes(size))?;
+        let point = (question.point)(Bytes(size))?;
         let pick = point.best(before.as_ref().and_then(|(_, pick)| pick.as_ref()));
         let gain = pick.as_ref().and_then(|pick| {
             let saved = 1.0 - point.time(pick)?.0 / point.own?.0;
@@ -224,10 +269,10 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
                     *most = Ratio(most.0.max(gain.0));
                 }
             }
-            (Some((at, last)), Some(span)) => {
+            (Some((at, last)), Some(_)) => {
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
-                let start = question.clear(start, span.from.0, last, next)?;
+                let start = question.clear(start, *at, last, next)?;
                 let gain = gain.map(|gain| (gain, gain));
                 spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
             }

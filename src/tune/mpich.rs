@@ -1,6 +1,6 @@
 //! What a selection tree can ask MPICH for, and plans put into its own tree.
 
-use super::{Offer, Pick, Plan, Span, WIDEST};
+use super::{Offer, Pick, Plan, Span, WIDEST, nodes};
 use crate::collective::Collective as C;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -101,7 +101,7 @@ pub fn check(query: &Query) -> Result<()> {
 #[must_use]
 pub fn reaches(operation: Operation, query: &Query) -> bool {
     let in_memory = matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
-    query.nodes() > 1 || !in_memory
+    nodes(query) > 1 || !in_memory
 }
 
 /// MPICH's name of an operation.

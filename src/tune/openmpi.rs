@@ -1,6 +1,5 @@
 //! What rules can ask Open MPI for, and plans as its table.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{Offer, Pick, Plan, WIDEST};
@@ -145,19 +144,21 @@ fn rule(span: &super::Span) -> MessageRule {
 
 /// What a file of these plans is to say first: how it is loaded, and what to know.
 #[must_use]
-pub fn head(file: Option<&str>) -> Vec<String> {
-    let file: Cow<'_, str> = file.map_or("THIS_FILE".into(), Cow::Borrowed);
-    vec![
-        "Load it with both of these; without the first Open MPI ignores the file:".to_owned(),
-        "  mpirun --mca coll_tuned_use_dynamic_rules 1 \\".to_owned(),
-        format!("         --mca coll_tuned_dynamic_rules_filename {file} …"),
-        "or OMPI_MCA_coll_tuned_use_dynamic_rules=1 and \
-         OMPI_MCA_coll_tuned_dynamic_rules_filename."
+pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
+    let file = file.unwrap_or("THIS_FILE");
+    let mut lines = vec![
+        "load it with both of these; without the first Open MPI ignores the file:".to_owned(),
+        "  --mca coll_tuned_use_dynamic_rules 1".to_owned(),
+        format!("  --mca coll_tuned_dynamic_rules_filename {file}"),
+        "rules are: from so many bytes, algorithm (0: Open MPI's own decision), fan, segment"
             .to_owned(),
-        "Rules are: from so many bytes, algorithm (0: Open MPI's own decision), fan, segment."
+        "Open MPI does not look whether an operation commutes where a rule decides: with sums"
             .to_owned(),
-        "Open MPI does not look whether an operation commutes where a rule decides: for".to_owned(),
-        "reductions by an MPI_Op that does not, run without this file, or results are wrong."
-            .to_owned(),
-    ]
+        "by an MPI_Op that does not, run without this file, or results are wrong".to_owned(),
+    ];
+    if version == "5.0" {
+        lines
+            .push("5.0 asks coll/han first on several nodes: --mca coll_han_priority 0".to_owned());
+    }
+    lines
 }

@@ -1,6 +1,7 @@
 /* Preloaded: says which algorithm of Open MPI's coll/base a rank enters, and with which segment
  * size where it is asked for one. coll/tuned calls them as exported functions, so the first of a
- * call is what it decided for. Arguments are handed on as they are: all fit into words. */
+ * call is what it decided for. Arguments are handed on as they are: all fit into words, of which
+ * the chain of a reduce takes the most, eleven. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -8,25 +9,37 @@
 #include <string.h>
 
 typedef long word;
-typedef word (*algorithm)(word, word, word, word, word, word, word, word, word, word);
+typedef word (*algorithm)(word, word, word, word, word, word, word, word, word, word, word, word);
+
+static int speaks(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank && !strcmp(rank, "0");
+}
 
 static algorithm real(const char *name)
 {
     algorithm found = (algorithm)dlsym(RTLD_NEXT, name);
     if (!found)
         abort();
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (rank && !strcmp(rank, "0"))
-        fprintf(stderr, "RUNS 0 %s\n", name + strlen("ompi_coll_base_"));
     return found;
 }
 
-#define SPY(name)                                                                                  \
+static void says(const char *name, int segment)
+{
+    if (speaks())
+        fprintf(stderr, "RUNS 0 %s %d\n", name, segment);
+}
+
+/* The segment size is an unsigned 32-bit argument; 0 stands for those that have none. */
+#define SPY_SEGMENT(name, segment)                                                                 \
     word ompi_coll_base_##name(word a, word b, word c, word d, word e, word f, word g, word h,     \
-                               word i, word j)                                                     \
+                               word i, word j, word k, word l)                                     \
     {                                                                                              \
-        return real("ompi_coll_base_" #name)(a, b, c, d, e, f, g, h, i, j);                        \
+        says(#name, (int)(segment));                                                               \
+        return real("ompi_coll_base_" #name)(a, b, c, d, e, f, g, h, i, j, k, l);                        \
     }
+#define SPY(name) SPY_SEGMENT(name, 0)
 
 SPY(allgather_intra_basic_linear)
 SPY(allgather_intra_bruck)
@@ -52,23 +65,23 @@ SPY(barrier_intra_recursivedoubling)
 SPY(barrier_intra_tree)
 SPY(barrier_intra_two_procs)
 SPY(bcast_intra_basic_linear)
-SPY(bcast_intra_binomial)
-SPY(bcast_intra_bintree)
+SPY_SEGMENT(bcast_intra_binomial, g)
+SPY_SEGMENT(bcast_intra_bintree, g)
 SPY(bcast_intra_chain)
 SPY(bcast_intra_knomial)
-SPY(bcast_intra_pipeline)
+SPY_SEGMENT(bcast_intra_pipeline, g)
 SPY(bcast_intra_scatter_allgather)
 SPY(bcast_intra_scatter_allgather_ring)
-SPY(bcast_intra_split_bintree)
+SPY_SEGMENT(bcast_intra_split_bintree, g)
 SPY(gather_intra_basic_linear)
 SPY(gather_intra_binomial)
 SPY(gather_intra_linear_sync)
 SPY(reduce_intra_basic_linear)
-SPY(reduce_intra_binary)
-SPY(reduce_intra_binomial)
+SPY_SEGMENT(reduce_intra_binary, i)
+SPY_SEGMENT(reduce_intra_binomial, i)
 SPY(reduce_intra_chain)
 SPY(reduce_intra_in_order_binary)
-SPY(reduce_intra_pipeline)
+SPY_SEGMENT(reduce_intra_pipeline, i)
 SPY(reduce_intra_redscat_gather)
 SPY(reduce_scatter_block_basic_linear)
 SPY(reduce_scatter_block_intra_butterfly)

@@ -9,13 +9,14 @@ use std::path::Path;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags};
-use collcost::error::{Error, Result};
+use collcost::error::{Error, Result, nearest};
+use collcost::export::FORMATS;
 use tuning::Tuning;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
-    /// openmpi-rules or mpich-json
+    /// openmpi-rules, mpich-json or nccl-tuner-csv
     #[arg(value_name = "FORMAT")]
     format: String,
     /// Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning
@@ -37,6 +38,9 @@ pub(super) struct Args {
     /// The library and version that a tuning file is for, such as openmpi@4.1 or mpich@4.0
     #[arg(long = "for", value_name = "LIBRARY@VERSION")]
     target: Option<String>,
+    /// NCCL: a communicator whose graphs are known, such as dgx_h100_8x400g.p8.n2
+    #[arg(long, value_name = "ID")]
+    comm: Option<String>,
     /// Write to this file instead of standard output; it is there whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
@@ -52,13 +56,24 @@ impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let text = match Tuning::named(&self.format) {
             Some(tuning) => self.tuning(tuning)?,
-            None => self.schedule()?,
+            None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule()?,
+            None => return Err(self.unknown().into()),
         };
         match &self.output {
             None => out.write_all(text.as_bytes())?,
             Some(file) => write_whole(Path::new(file), &text)?,
         }
         Ok(())
+    }
+
+    fn unknown(&self) -> Error {
+        let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES);
+        Error::input(format!("`{}` is no format", self.format))
+            .at(format!("export {}", self.format))
+            .mend(match nearest(&self.format, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+            })
     }
 }
 

@@ -5,28 +5,30 @@ use crate::cli::flags::queries;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
-use collcost::export::{mpich_json, openmpi_rules};
+use collcost::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
+use collcost::nccl::{Asked, Chooser, Place, Reduction, Settings, Table, Version as NcclVersion};
 use collcost::quantity::Bytes;
 use collcost::query::Query;
 use collcost::rules::mpich::Version;
+use collcost::rules::nccl::COLLECTIVES;
 use collcost::rules::openmpi::{Coll, MessageRule};
 use collcost::select::{Call, Operation, Policy, Site, policy};
-use collcost::tune::{self, LEAST_GAIN, Offer, Plan, Question};
+use collcost::tune::{self, Compared, LEAST_GAIN, Offer, Plan};
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tuning {
     OpenMpi,
     Mpich,
+    Nccl,
 }
 
-/// A library with the versions that read the format, and whose rules each has.
-const TARGETS: &[(Tuning, &str, &[(&str, &str)])] = &[
-    (
-        Tuning::OpenMpi,
-        "openmpi",
-        &[("4.1", "openmpi@4.1"), ("4.0", "openmpi@4.0"), ("5.0", "openmpi@5.0")],
-    ),
+/// A version with the policy of its own rules.
+type Known = (&'static str, &'static str);
+
+/// Libraries with the versions that read their format, the default first.
+const TARGETS: &[(Tuning, &str, &[Known])] = &[
+    (Tuning::OpenMpi, "openmpi", &[("4.1", "openmpi@4.1"), ("5.0", "openmpi@5.0")]),
     (
         Tuning::Mpich,
         "mpich",
@@ -41,24 +43,28 @@ const TARGETS: &[(Tuning, &str, &[(&str, &str)])] = &[
 ];
 
 impl Tuning {
+    /// The names of the formats.
+    pub(super) const NAMES: [&str; 3] = ["openmpi-rules", "mpich-json", "nccl-tuner-csv"];
+
     /// The format of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
         match name {
             "openmpi-rules" => Some(Self::OpenMpi),
             "mpich-json" => Some(Self::Mpich),
+            "nccl-tuner-csv" => Some(Self::Nccl),
             _ => None,
         }
     }
 
     /// The version that the file is for, and the policy of its own rules.
-    fn target(self, asked: Option<&String>) -> Result<(&'static str, &'static str)> {
+    fn target(self, asked: Option<&String>) -> Result<Known> {
         let Some(&(_, library, versions)) = TARGETS.iter().find(|(of, ..)| *of == self) else {
             return Err(Error::unsupported("no version reads this format"));
         };
         let Some(asked) = asked else { return Ok(versions[0]) };
         let plain = asked.to_ascii_lowercase();
         let version = plain.strip_prefix(library).map(|v| v.trim_start_matches(['@', '-', 'v']));
-        let is = |known: &&(&str, &str)| {
+        let is = |known: &&Known| {
             let behind = version.and_then(|v| v.strip_prefix(known.0));
             behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
@@ -74,6 +80,7 @@ impl Tuning {
         match self {
             Self::OpenMpi => tune::openmpi::operations().collect(),
             Self::Mpich => tune::mpich::operations().collect(),
+            Self::Nccl => COLLECTIVES.iter().copied().map(Operation::from).collect(),
         }
     }
 }
@@ -82,6 +89,14 @@ impl Args {
     /// The text of a tuning file; what the format has no room for goes to standard error.
     pub(super) fn tuning(&self, tuning: Tuning) -> Result<String> {
         self.refuse_schedule_flags()?;
+        if tuning == Tuning::Nccl {
+            return self.nccl();
+        }
+        if let Some(comm) = &self.comm {
+            return Err(Error::input("only NCCL has communicators with known graphs")
+                .at(format!("--comm {comm}"))
+                .mend("leave out --comm"));
+        }
         let (version, rules) = tuning.target(self.target.as_ref())?;
         let place = |e: Error| e.at(format!("export {}", self.format));
         let own = policy(rules, &Site::default()).map_err(place)?;
@@ -99,14 +114,14 @@ impl Args {
                     }
                 }
                 let offers = |call: &Call| offers(tuning, &*own, call);
-                let question = Question {
+                let compared = Compared {
                     registry: &registry,
                     policy: &*own,
                     offers: &offers,
                     query: &query,
                     operation,
                 };
-                plans.push(tune::plan(&question).map_err(place)?);
+                plans.push(compared.plan().map_err(place)?);
                 first.get_or_insert(query);
             }
         }
@@ -114,7 +129,7 @@ impl Args {
         match tuning {
             Tuning::OpenMpi => {
                 let mut lines = head;
-                lines.extend(tune::openmpi::head(self.output.as_deref()));
+                lines.extend(tune::openmpi::head(version, self.output.as_deref()));
                 let says =
                     |coll: Coll, ranks: u32, rule: &MessageRule| remark(&plans, coll, ranks, rule);
                 Ok(openmpi_rules(&tune::openmpi::table(&plans), &lines, &says))
@@ -126,6 +141,69 @@ impl Args {
                 let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
                 Ok(mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?))
             }
+            Tuning::Nccl => self.nccl(),
+        }
+    }
+
+    /// The table of NCCL's example plugin, for one communicator whose graphs are known.
+    fn nccl(&self) -> Result<String> {
+        let id = &match &self.comm {
+            Some(id) => id.clone(),
+            None => self.known_graphs()?,
+        };
+        let place = |e: Error| e.at(format!("--comm {id}"));
+        let at = Place::named(id).map_err(place)?;
+        let comm = at.communicator().map_err(place)?;
+        let version = match &self.target {
+            None => NcclVersion::NEWEST,
+            Some(target) => {
+                let plain = target.trim_start_matches("nccl").trim_start_matches(['@', '-']);
+                let asked = plain.parse::<Asked>();
+                asked.map_err(|e| e.at(format!("--for {target}")))?.rules
+            }
+        };
+        let table = Table::new(&comm, version, &Settings::default())?;
+        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        let ranks = match &self.comm {
+            Some(_) => self.ranks.placed(at.nodes, at.per_node)?,
+            None => self.ranks.clone(),
+        };
+        let registry = Registry::builtin();
+        let (mut plans, mut first) = (Vec::new(), None);
+        for operation in self.asked(Tuning::Nccl)? {
+            let collective = operation.collective;
+            for query in queries(collective, Bytes(0), &ranks, &self.machine, &self.params)? {
+                let compared = tune::nccl::Compared::new(&registry, &chooser, &query)?;
+                if let Some(compared) = compared {
+                    plans.push(compared.plan()?);
+                }
+                first.get_or_insert(query);
+            }
+        }
+        let own = format!("nccl@{}", version.id());
+        let mut lines = self.head(version.id(), &own, first.as_ref(), &plans);
+        lines.push(format!("NCCL's own choice there is that of its graphs on {id}"));
+        lines.extend(tune::nccl::head(self.output.as_deref()));
+        let nodes = at.nodes;
+        let table = tune::nccl::table(&plans, &chooser, nodes, at.per_node * nodes);
+        Ok(nccl_tuner_csv(&table, &lines))
+    }
+
+    /// The communicator of the asked ranks on a machine whose graphs are known.
+    fn known_graphs(&self) -> Result<String> {
+        let which = |what: &str| {
+            Error::input(format!("which communicator? {what}"))
+                .at("export nccl-tuner-csv")
+                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
+        };
+        let collective = Collective::AllReduce;
+        let asked = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let [query] = &asked[..] else {
+            return Err(which("a file is for one number of ranks"));
+        };
+        match &query.machine.nccl_graphs {
+            Some(graphs) => Ok(format!("{graphs}.p{}.n{}", query.per_node, query.nodes())),
+            None => Err(which("no graphs of this machine are known")),
         }
     }
 
@@ -198,6 +276,8 @@ fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     match tuning {
         Tuning::OpenMpi => tune::openmpi::offers(own, call),
         Tuning::Mpich => tune::mpich::offers(call),
+        // NCCL's are priced cell by cell.
+        Tuning::Nccl => Ok(Vec::new()),
     }
 }
 
