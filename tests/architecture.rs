@@ -32,6 +32,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("nccl", &["collective", "error", "quantity"]),
+    ("sample", &["collective", "error", "formula", "quantity"]),
+    ("fit", &["algorithm", "error", "formula", "quantity", "sample"]),
     ("replay", &["error", "schedule"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
@@ -55,7 +57,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("export", &["collective", "error", "quantity", "rules", "schedule"]),
     ("rules", &["collective", "error", "export", "import", "quantity"]),
-    ("import", &["collective", "error", "export", "nccl", "quantity", "rules", "schedule"]),
+    (
+        "import",
+        &["collective", "error", "export", "nccl", "quantity", "rules", "sample", "schedule"],
+    ),
     (
         "spell_out",
         &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],

@@ -17,6 +17,7 @@ pub mod nccl_log;
 mod nccl_tuner_csv;
 mod openmpi_rules;
 mod order;
+pub mod samples_csv;
 
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;

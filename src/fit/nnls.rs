@@ -1,0 +1,156 @@
+//! Least squares without negative coefficients, by Lawson and Hanson's active set.
+//!
+//! It works on the normal equations of p unknowns: with p ≤ 12 and columns scaled to length 1
+//! nothing more is needed, and a refit of a hundred rows costs microseconds.
+//!
+//! Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23.
+
+/// The most unknowns of a fit: α, four slopes, γ.
+pub(super) const MOST: usize = 12;
+
+/// AᵀWA and AᵀWy, as far as `p` unknowns need them.
+#[derive(Clone)]
+pub(super) struct Normal {
+    pub p: usize,
+    pub gram: [[f64; MOST]; MOST],
+    pub right: [f64; MOST],
+}
+
+impl Normal {
+    pub fn new(p: usize) -> Self {
+        Self { p, gram: [[0.0; MOST]; MOST], right: [0.0; MOST] }
+    }
+
+    /// Adds a row of weight `weight` whose right side is `y`.
+    #[inline]
+    pub fn add(&mut self, row: &[f64], y: f64, weight: f64) {
+        for i in 0..self.p {
+            let scaled = weight * row[i];
+            if scaled == 0.0 {
+                continue;
+            }
+            self.right[i] += scaled * y;
+            for j in 0..=i {
+                self.gram[i][j] += scaled * row[j];
+            }
+        }
+    }
+
+    /// The non-negative x with the least (Ax − y)ᵀW(Ax − y); a column of zeros gets 0.
+    pub fn solve(&self) -> [f64; MOST] {
+        let p = self.p;
+        let norm: Vec<f64> = (0..p).map(|i| self.gram[i][i].sqrt()).collect();
+        let at = |i: usize, j: usize| {
+            let (high, low) = if i >= j { (i, j) } else { (j, i) };
+            self.gram[high][low] / (norm[high] * norm[low])
+        };
+        let right = |i: usize| self.right[i] / norm[i];
+        let mut x = [0.0; MOST];
+        let mut inside = [false; MOST];
+        // Each turn takes one more column in; a column that leaves made the fit better before.
+        for _ in 0..4 * p {
+            let slope = |i: usize| right(i) - (0..p).map(|j| at(i, j) * x[j]).sum::<f64>();
+            let out = (0..p).filter(|&i| !inside[i] && norm[i] > 0.0);
+            let best = out.map(|i| (i, slope(i))).max_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((enter, _)) = best.filter(|(i, s)| *s > 1e-12 * right(*i).abs().max(1e-30))
+            else {
+                break;
+            };
+            inside[enter] = true;
+            loop {
+                let free: Vec<usize> = (0..p).filter(|&i| inside[i]).collect();
+                let Some(trial) = cholesky(&free, at, right) else {
+                    inside[enter] = false;
+                    break;
+                };
+                if trial.iter().all(|&v| v > 0.0) {
+                    x = [0.0; MOST];
+                    for (&i, &v) in free.iter().zip(&trial) {
+                        x[i] = v;
+                    }
+                    break;
+                }
+                // Go as far towards the trial as nothing turns negative; what reaches 0 leaves.
+                let ratio = |(&i, &v): (&usize, &f64)| (v <= 0.0).then(|| x[i] / (x[i] - v));
+                let step = free.iter().zip(&trial).filter_map(ratio).fold(1.0, f64::min);
+                for (&i, &v) in free.iter().zip(&trial) {
+                    x[i] += step * (v - x[i]);
+                    if v <= 0.0 && x[i] <= 1e-14 {
+                        (x[i], inside[i]) = (0.0, false);
+                    }
+                }
+                if !inside.iter().any(|&i| i) {
+                    break;
+                }
+            }
+        }
+        for i in 0..p {
+            x[i] = if norm[i] > 0.0 { x[i] / norm[i] } else { 0.0 };
+        }
+        x
+    }
+}
+
+/// Solves the equations of the columns `free`; none where they depend on each other.
+fn cholesky(
+    free: &[usize],
+    at: impl Fn(usize, usize) -> f64,
+    right: impl Fn(usize) -> f64,
+) -> Option<Vec<f64>> {
+    let n = free.len();
+    let mut l = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let done: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
+            let rest = at(free[i], free[j]) - done;
+            if i == j {
+                if rest <= 1e-13 {
+                    return None;
+                }
+                l[i * n + i] = rest.sqrt();
+            } else {
+                l[i * n + j] = rest / l[j * n + j];
+            }
+        }
+    }
+    let mut x: Vec<f64> = free.iter().map(|&i| right(i)).collect();
+    for i in 0..n {
+        let done: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
+        x[i] = (x[i] - done) / l[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let done: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
+        x[i] = (x[i] - done) / l[i * n + i];
+    }
+    Some(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn solved(rows: &[(&[f64], f64)]) -> [f64; MOST] {
+        let mut normal = Normal::new(rows[0].0.len());
+        rows.iter().for_each(|(row, y)| normal.add(row, *y, 1.0));
+        normal.solve()
+    }
+
+    #[test]
+    fn an_exact_answer_is_found() {
+        let x = solved(&[(&[1.0, 2.0], 8.0), (&[1.0, 5.0], 17.0), (&[1.0, 9.0], 29.0)]);
+        assert!((x[0] - 2.0).abs() < 1e-9 && (x[1] - 3.0).abs() < 1e-9, "{x:?}");
+    }
+
+    #[test]
+    fn what_would_be_negative_is_zero_and_the_rest_is_best_without_it() {
+        // The line through these falls: the slope is held at 0, the level is their mean.
+        let x = solved(&[(&[1.0, 0.0], 3.0), (&[1.0, 1.0], 2.0), (&[1.0, 2.0], 1.0)]);
+        assert!((x[0] - 2.0).abs() < 1e-12 && x[1] == 0.0, "{x:?}");
+    }
+
+    #[test]
+    fn a_column_that_is_zero_or_double_is_left_alone() {
+        let x = solved(&[(&[1.0, 0.0, 1.0], 2.0), (&[2.0, 0.0, 2.0], 4.0)]);
+        assert!((x[0] + x[2] - 2.0).abs() < 1e-9 && x[1] == 0.0, "{x:?}");
+    }
+}

@@ -1,0 +1,42 @@
+//! Random numbers that are the same on every machine: the seed decides.
+
+/// Marsaglia's xorshift64*, with Vigna's multiplier.
+#[derive(Debug, Clone)]
+pub(super) struct Random(u64);
+
+impl Random {
+    /// A sequence of its own for each seed, 0 included.
+    pub fn new(seed: u64) -> Self {
+        // A few rounds of splitmix, so that seeds 1 and 2 do not begin alike.
+        let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Self((state ^ (state >> 31)).max(1))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A whole number below `end`, which is above 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_drawn_about_as_often() {
+        let mut random = Random::new(1);
+        let mut counts = [0_u32; 10];
+        (0..10_000).for_each(|_| counts[random.below(10)] += 1);
+        assert!(counts.iter().all(|c| (850..1150).contains(c)), "{counts:?}");
+        assert_ne!(Random::new(1).next(), Random::new(2).next());
+    }
+}

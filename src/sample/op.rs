@@ -1,0 +1,145 @@
+//! What was run: an algorithm of a collective, messages that are none, or work without messages.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::formula::{Params, Shape};
+
+/// An operation that was timed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Op {
+    /// One rank sends M to another; the time is of one way.
+    OneWay,
+    /// Every rank sends M to the next, all at once; between two ranks an exchange.
+    Shift,
+    /// Rank 0 sends M to each of k others, all at once.
+    FanOut(NonZeroU32),
+    /// One rank copies M in its memory.
+    Copy,
+    /// One rank adds M to what lies in its memory.
+    Reduce,
+    /// A collective.
+    Run(Run),
+}
+
+/// A collective by one of its algorithms.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Run {
+    /// The operation.
+    pub collective: Collective,
+    /// The algorithm's id.
+    pub algorithm: String,
+    /// P, where it is a parameter.
+    pub segments: Option<NonZeroU32>,
+    /// The radix, where it is a parameter.
+    pub radix: Option<u32>,
+}
+
+impl Op {
+    /// An algorithm without parameters.
+    pub fn run(collective: Collective, algorithm: impl Into<String>) -> Self {
+        Self::Run(Run { collective, algorithm: algorithm.into(), segments: None, radix: None })
+    }
+
+    /// Whether messages move.
+    #[must_use]
+    pub fn moves_data(&self) -> bool {
+        !matches!(self, Self::Copy | Self::Reduce)
+    }
+}
+
+impl Run {
+    /// The shape over `ranks` ranks, with one full-duplex port each.
+    #[must_use]
+    pub fn shape(&self, ranks: u32) -> Shape {
+        let params = Params { segments: self.segments, radix: self.radix, ..Params::default() };
+        Shape { params, ..Shape::new(self.collective, ranks) }
+    }
+}
+
+impl fmt::Display for Op {
+    /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneWay => f.write_str("one-way"),
+            Self::Shift => f.write_str("shift"),
+            Self::FanOut(k) => write!(f, "fan-out/{k}"),
+            Self::Copy => f.write_str("copy"),
+            Self::Reduce => f.write_str("local-reduce"),
+            Self::Run(Run { collective, algorithm, segments, radix }) => {
+                write!(f, "{}/{algorithm}", collective.id())?;
+                if let Some(p) = segments {
+                    write!(f, "/P={p}")?;
+                }
+                radix.map_or(Ok(()), |k| write!(f, "/K={k}"))
+            }
+        }
+    }
+}
+
+impl FromStr for Op {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = || {
+            Error::input(format!("`{text}` is no operation")).mend(
+                "write one-way, shift, fan-out/3, copy, local-reduce, or a collective with its \
+                 algorithm and parameters: allreduce/ring, broadcast/chain/P=16",
+            )
+        };
+        let mut parts = text.split('/');
+        let first = parts.next().unwrap_or("");
+        let second = parts.next();
+        let op = match (first, second) {
+            ("one-way", None) => Self::OneWay,
+            ("shift", None) => Self::Shift,
+            ("copy", None) => Self::Copy,
+            ("local-reduce", None) => Self::Reduce,
+            ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
+            (collective, Some(algorithm)) if !algorithm.is_empty() => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let mut run =
+                    Run { collective, algorithm: algorithm.into(), segments: None, radix: None };
+                for part in parts.by_ref() {
+                    match part.split_once('=') {
+                        Some(("P", p)) => run.segments = Some(p.parse().map_err(|_| refuse())?),
+                        Some(("K", k)) => run.radix = Some(k.parse().map_err(|_| refuse())?),
+                        _ => return Err(refuse()),
+                    }
+                }
+                Self::Run(run)
+            }
+            _ => return Err(refuse()),
+        };
+        if parts.next().is_some() { Err(refuse()) } else { Ok(op) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let texts = [
+            "one-way",
+            "shift",
+            "fan-out/3",
+            "copy",
+            "local-reduce",
+            "allreduce/ring",
+            "broadcast/chain/P=16",
+            "allreduce/recursive-multiplying/K=4",
+        ];
+        for text in texts {
+            assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
+        }
+        for wrong in ["", "ring", "allreduce", "allreduce/", "fan-out/0", "shift/2", "allreduce/ring/Q=1"]
+        {
+            assert!(wrong.parse::<Op>().is_err(), "{wrong}");
+        }
+    }
+}
