@@ -54,13 +54,13 @@ pub struct Asked {
     pub seed: u64,
     /// How many draws make an interval.
     pub draws: u32,
-    /// The precision of a median that counts in full: points that are less sure count less.
+    /// How well a median must be known to count in full; points that were not finished count less.
     pub precision: Ratio,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.02) }
+        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2) }
     }
 }
 
@@ -166,7 +166,7 @@ impl Fitted {
 const LATENCY_ONLY: Bytes = Bytes(64);
 
 /// An exchange that is slower or faster than one way by less is as fast.
-const SAME_RATE: f64 = 0.05;
+const SAME_RATE: f64 = 0.1;
 
 /// Fits the figures of the machine on which `samples` were taken.
 ///

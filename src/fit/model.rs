@@ -131,10 +131,8 @@ impl<'a> Design<'a> {
 
     /// Whether bytes at the long-run rate make up the time of a row.
     pub fn is_bulk(&self, row: usize, alpha: f64) -> bool {
-        match self.basis.settled {
-            0.0 => self.time[row] > 20.0 * alpha,
-            size => self.smallest[row] >= size,
-        }
+        let settled = self.basis.settled > 0.0 && self.smallest[row] >= self.basis.settled;
+        settled || self.time[row] > 20.0 * alpha
     }
 
     /// The same, and then the last slope from the rows where nothing else has a say.

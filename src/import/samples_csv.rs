@@ -3,7 +3,8 @@
 //! Needed are `blk`, `op`, `n`, `M`, `tglob`, and `t0local` for `pp`; `nivcsw` and `rundelay_us`
 //! are read where they are there, others ignored. Times are seconds. The time of a run is `tglob`,
 //! from the first rank's start to the last one's end; of `pp`, a ping-pong, it is `t0local`/2, one
-//! way by the clock of rank 0. `nivcsw` counts the whole block.
+//! way by the clock of rank 0. `nivcsw` counts the whole block. The recordings are over TCP, save where
+//! there are copies and additions (`cpy`, `red`): those are over shared memory.
 
 use std::collections::BTreeMap;
 
@@ -133,7 +134,10 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
     if blocks.is_empty() {
         return Err(Error::input("the file holds no samples").at(file).mend(MEND));
     }
-    let origin = Origin { files: vec![file.to_owned()], ..Origin::default() };
+    // Work in memory was recorded beside messages through it only.
+    let local = blocks.iter().any(|b| !b.op.moves_data());
+    let transport = Some(if local { "shm" } else { "tcp" }.to_owned());
+    let origin = Origin { files: vec![file.to_owned()], transport, ..Origin::default() };
     let left_out = left_out.into_iter().collect();
     Ok(Samples { origin, blocks, left_out, ..Samples::default() })
 }
