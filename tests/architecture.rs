@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("nccl", &["collective", "error", "quantity"]),
     ("sample", &["collective", "error", "formula", "quantity"]),
-    ("fit", &["algorithm", "error", "formula", "quantity", "sample"]),
+    ("fit", &["algorithm", "error", "formula", "profile", "quantity", "sample"]),
     ("replay", &["error", "schedule"]),
     ("notes", &["collective", "error"]),
     ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),

@@ -41,7 +41,7 @@ fn small(
     let (verdict, limit) = match seen {
         s if s.is_nan() || s > refuse => (Verdict::Refused, refuse),
         s if s > mark => (Verdict::Marked, mark),
-        _ => (Verdict::Good, mark),
+        _ => (Verdict::Good, mark.min(refuse)),
     };
     let sign = if verdict == Verdict::Good { "at most" } else { "above" };
     let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));

@@ -23,6 +23,7 @@ mod model;
 mod nnls;
 mod path;
 mod point;
+mod profile;
 mod random;
 
 pub use bootstrap::Estimate;
@@ -33,6 +34,7 @@ pub use ladder::{Ladder, Slope};
 pub use line::line;
 pub use path::{Kind, Path};
 pub use point::{Point, Statistic};
+pub use profile::About;
 
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};

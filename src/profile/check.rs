@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, letters, same};
+use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, letters, same};
 use crate::error::{Error, Result};
 use crate::place::{Document, Place, Refused, advice};
 use crate::quantity::{Bandwidth, Ratio, Seconds};
@@ -126,7 +126,9 @@ pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
     }
     for tier in 0..profile.tiers.len() {
         check.tier(tier);
+        check.knots(tier);
     }
+    check.fit();
     check.missing(asked.need);
     let mut found = check.found;
     found.sort_by_key(|f| (f.place.line, f.place.column));
@@ -289,6 +291,13 @@ impl Check<'_> {
                     self.say(Kind::Suspicious, path, what, "");
                 }
             }
+            Amount::Part(n) if figure.key == "c_real" => {
+                // 1 is what two trees reach in theory, 2 what one port makes of them.
+                if !(0.5..=4.0).contains(&n.0) {
+                    let what = format!("c_real is {}: known are 1 to 2.3", n.0);
+                    self.say(Kind::Suspicious, path, what, "it is vectors through one port");
+                }
+            }
             Amount::Part(part) => self.part(last, part, figure.tier, path),
         }
     }
@@ -343,6 +352,38 @@ impl Check<'_> {
             let what = format!("{nics} ports for a domain of {span} ranks");
             let mend = "leave nics out where each rank has its own";
             self.say(Kind::Suspicious, &at("nics"), what, mend);
+        }
+    }
+
+    /// Knots stand in order.
+    fn knots(&mut self, i: usize) {
+        let knots = &self.profile.tiers[i].knots;
+        if let Some(at) = knots.windows(2).position(|pair| pair[0].below >= pair[1].below) {
+            let (a, b) = (knots[at].below, knots[at + 1].below);
+            let what = format!("a knot at {b} stands behind one at {a}");
+            let mend = "write them from the smallest on";
+            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, mend);
+        }
+    }
+
+    /// What a fit says of itself.
+    fn fit(&mut self) {
+        let Some(fit) = &self.profile.fit else { return };
+        if fit.from > fit.to {
+            let what = format!("fitted from {} to {}", fit.from, fit.to);
+            self.say(Kind::Contradictory, "fit.from", what, "write the smaller size first");
+        }
+        match fit.quality {
+            Quality::Good if !fit.marks.is_empty() => {
+                let what = "the fit is good, and there are marks";
+                self.say(Kind::Contradictory, "fit.quality", what, "write marked or rejected");
+            }
+            Quality::Rejected => {
+                let what = format!("the fit was rejected: {}", fit.marks.join("; "));
+                let mend = "measure again, or take its figures for guesses";
+                self.say(Kind::Suspicious, "fit.quality", what, mend);
+            }
+            _ => {}
         }
     }
 

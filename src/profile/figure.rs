@@ -130,12 +130,19 @@ impl Profile {
                     switch.and_then(|s| s.efficiency.as_ref()),
                 ),
             ]
+            .into_iter()
+            .chain(tier.sharing.iter().map(move |(flows, share)| {
+                Figure::new(Some(i), format!("sharing.{flows}"), Some(share))
+            }))
         });
         let launch = self
             .launch
             .iter()
             .map(|(call, launch)| Figure::new(None, format!("launch.{}", call.id()), Some(launch)));
-        let gamma = [Figure::new(None, "gamma", self.gamma.as_ref())];
-        of_tiers.chain(launch).chain(gamma).flatten()
+        let own = [
+            Figure::new(None, "gamma", self.gamma.as_ref()),
+            Figure::new(None, "c_real", self.c_real.as_ref()),
+        ];
+        of_tiers.chain(launch).chain(own).flatten()
     }
 }

@@ -7,7 +7,7 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use crate::error::{Error, Result as Parsed};
 use crate::formula::Ports;
-use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
 /// How a figure was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -139,7 +139,7 @@ macro_rules! read_as_text {
     )*};
 }
 
-read_as_text!(Seconds, Bandwidth, SecondsPerByte, Ports, Date);
+read_as_text!(Bytes, Seconds, Bandwidth, SecondsPerByte, Ports, Date);
 
 impl<'de> Deserialize<'de> for Ratio {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

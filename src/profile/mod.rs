@@ -3,10 +3,15 @@
 //! A profile is a TOML file. A figure that is not there is unknown; it is never zero.
 
 mod builtin;
+mod calibration;
 mod check;
 mod figure;
 mod measured;
+mod write;
 
+pub use calibration::{
+    Calibration, Knot, OtherLink, Quality, StatedBucket, StatedError, StatedErrors,
+};
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
 pub use figure::{Amount, Figure};
 pub use measured::{Date, How, Measured};
@@ -62,6 +67,12 @@ pub struct Profile {
     /// γ: the time to reduce one byte.
     #[serde(default)]
     pub gamma: Option<Measured<SecondsPerByte>>,
+    /// n_β of the double binary tree as it was measured, instead of the derived one.
+    #[serde(default)]
+    pub c_real: Option<Measured<Ratio>>,
+    /// How the figures were fitted, and how far to trust them.
+    #[serde(default)]
+    pub fit: Option<Calibration>,
 }
 
 /// The calls whose launch a figure is of.
@@ -92,6 +103,25 @@ impl<'de> Deserialize<'de> for Call {
             let known: Vec<String> = every().map(|call| format!("`{}`", call.id())).collect();
             let known = known.join(", ");
             de::Error::custom(format!("unknown field `{text}`, expected one of {known}"))
+        })
+    }
+}
+
+/// A number of messages that leave one port at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flows(pub NonZeroU32);
+
+impl std::fmt::Display for Flows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| {
+            de::Error::custom(format!("`{text}` is no number of messages\nwrite [tier.sharing.3]"))
         })
     }
 }
@@ -127,6 +157,13 @@ pub struct Links {
     /// Simulations use it, prices do not.
     #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
+    /// Below which byte of a message the rate is another, from the smallest on. They are kept for
+    /// those who read them; prices and simulations take the one rate.
+    #[serde(default)]
+    pub knots: Vec<Knot>,
+    /// For k messages out of one port at once, the part of the rate that they reach together.
+    #[serde(default)]
+    pub sharing: BTreeMap<Flows, Measured<Ratio>>,
     /// A switch that computes or multicasts.
     #[serde(default)]
     pub switch: Option<SwitchLinks>,
