@@ -6,7 +6,7 @@ use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
-use crate::profile::{How, Measured, Profile};
+use crate::profile::{Calibration, How, Measured, Profile};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::what_if::Figure;
 
@@ -77,6 +77,10 @@ pub struct Machine {
     pub launch: Option<How>,
     /// Between what single figures lie; those that a person gave are taken as exact.
     pub spreads: Vec<Spread>,
+    /// How its figures were fitted, and how far to trust them.
+    pub fit: Option<Calibration>,
+    /// n_β of the double binary tree as it was measured.
+    pub c_real: Option<Ratio>,
 }
 
 /// Between what a figure lies, as factors of its value.
@@ -163,6 +167,8 @@ impl Machine {
             fabric: profile.fabric(collective),
             node: profile.node(),
             nics_given: false,
+            fit: profile.fit.clone(),
+            c_real: profile.c_real.as_ref().map(|c| c.value),
         }
     }
 
@@ -192,6 +198,8 @@ impl Machine {
             node: (tiers.len() > 1).then_some(0),
             spreads: Vec::new(),
             nics_given: false,
+            fit: None,
+            c_real: None,
             fabric: Fabric::new(tiers),
         }
     }
@@ -376,7 +384,8 @@ impl Query {
         machine.fabric.depth(ranks)?;
         let rails = machine.rails(ranks);
         let ports = machine.fabric.ports(ranks)?;
-        let params = Params { rails: params.rails.or(rails), ..params };
+        let c_real = params.c_real.or(machine.c_real);
+        let params = Params { rails: params.rails.or(rails), c_real, ..params };
         let group = machine.fabric.group().filter(|g| g.get() < ranks);
         let shape = Shape { ports, params, group, ..Shape::new(collective, ranks) };
         Ok(Self { machine, shape, per_node, size, element: None })

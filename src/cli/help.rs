@@ -49,7 +49,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Choose", &["crossover", "select", "list"]),
-    ("Measure", &["profiles"]),
+    ("Measure", &["fit", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];

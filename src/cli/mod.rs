@@ -8,6 +8,7 @@ mod cost;
 mod crossover;
 mod explain;
 mod export;
+mod fit;
 mod flags;
 mod help;
 mod list;
@@ -86,6 +87,8 @@ enum Verb {
     Export(export::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),
+    /// A machine's figures from timed runs, with their errors
+    Fit(fit::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -110,6 +113,8 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
+    /// The samples do not carry a fit; the report of it is written.
+    FitRefused(Error),
 }
 
 impl From<Error> for Stop {
@@ -124,7 +129,8 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 5 the output was lost.
+/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 4 a fit was refused, 5 the
+/// output was lost.
 ///
 /// A reader that closes the pipe has seen enough: that is success.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -153,6 +159,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");
             ExitCode::from(5)
+        }
+        Err(Stop::FitRefused(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(4)
         }
         Err(Stop::Refused(error)) => {
             eprintln!("error: {}", advised(error));
@@ -210,6 +220,7 @@ impl Verb {
             Self::Trace(args) => args.run(out),
             Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
+            Self::Fit(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

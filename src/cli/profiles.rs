@@ -36,6 +36,27 @@ enum What {
     Show(Show),
     /// What is missing, contradictory, suspicious or unsourced in a description
     Check(Check),
+    /// What changed between two machines, against both intervals
+    Diff(Diff),
+}
+
+#[derive(clap::Args)]
+struct Diff {
+    /// The machine before: a name, or a profile's file
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// The machine now
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// table or json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    format: Format,
 }
 
 #[derive(clap::Args)]
@@ -89,6 +110,7 @@ impl Args {
         match self.what {
             Some(What::Show(show)) => show.run(out),
             Some(What::Check(check)) => check.run(out),
+            Some(What::Diff(diff)) => diff.run(out),
             None => list(self.format, out),
         }
     }
@@ -159,8 +181,22 @@ impl Check {
     }
 }
 
+impl Diff {
+    fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let place = || format!("profiles diff {} {}", self.old, self.new);
+        let one = |name: &str| find(name).map_err(|e| e.at(place()));
+        let report = report::profiles_diff(&one(&self.old)?, &one(&self.new)?);
+        match self.format {
+            Format::Table => render::profiles::diff(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        out.flush()?;
+        if report.significant > 0 { Err(Stop::Failed) } else { Ok(()) }
+    }
+}
+
 /// The day by this computer's clock; none where it stands before 1970.
-fn today() -> Option<Date> {
+pub(super) fn today() -> Option<Date> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch)
 }

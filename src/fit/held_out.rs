@@ -71,7 +71,8 @@ pub(super) fn foretell<K: PartialEq>(
         for j in (i..entries.len()).filter(|&j| marks[j] == marks[i]) {
             let predicted = model.predict(&entries[j].path);
             let error = Ratio(predicted / entries[j].time - 1.0);
-            told[j] = Some(Foretold { point: entries[j].point, predicted: Seconds(predicted), error });
+            told[j] =
+                Some(Foretold { point: entries[j].point, predicted: Seconds(predicted), error });
         }
     }
     told.into_iter().flatten().collect()

@@ -49,7 +49,8 @@ fn eigen(a: &mut [[f64; MOST]; MOST], p: usize) -> ([f64; MOST], [[f64; MOST]; M
         row[i] = 1.0;
     }
     for _ in 0..50 {
-        let off: f64 = (0..p).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
+        let off: f64 =
+            (0..p).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j].powi(2)).sum();
         if off < 1e-30 {
             break;
         }

@@ -53,9 +53,7 @@ impl Path {
             // At one port they go one after the other; how they share it is fitted apart.
             Op::FanOut(k) => Ok(plain(k.get().into(), Kind::FanOut(k.get()))),
             Op::Copy => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),
-            Op::Reduce => {
-                Ok(Self { messages: Vec::new(), reduced: size, ..plain(0, Kind::Local) })
-            }
+            Op::Reduce => Ok(Self { messages: Vec::new(), reduced: size, ..plain(0, Kind::Local) }),
             Op::Run(run) => Self::collective(registry, run, ranks, size),
         }
     }
@@ -66,12 +64,8 @@ impl Path {
         algorithm.applies(&shape).map_err(|why| {
             Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
         })?;
-        let mut path = Self {
-            messages: Vec::new(),
-            reduced: Volume(0.0),
-            kind: Kind::OneWay,
-            tree: None,
-        };
+        let mut path =
+            Self { messages: Vec::new(), reduced: Volume(0.0), kind: Kind::OneWay, tree: None };
         let mut through_switch = false;
         algorithm.steps(&shape, &mut |step| {
             path.messages.push((step.count, Volume(step.share.value() * size.0)));

@@ -191,14 +191,11 @@ fn icc(blocks: &[&Block]) -> Option<Ratio> {
     }
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     let whole = mean(&logs.concat());
-    let between: f64 =
-        logs.iter().map(|b| b.len() as f64 * (mean(b) - whole).powi(2)).sum::<f64>()
-            / (logs.len() - 1) as f64;
-    let within: f64 = logs
-        .iter()
-        .map(|b| b.iter().map(|x| (x - mean(b)).powi(2)).sum::<f64>())
-        .sum::<f64>()
-        / (count - logs.len()) as f64;
+    let between: f64 = logs.iter().map(|b| b.len() as f64 * (mean(b) - whole).powi(2)).sum::<f64>()
+        / (logs.len() - 1) as f64;
+    let within: f64 =
+        logs.iter().map(|b| b.iter().map(|x| (x - mean(b)).powi(2)).sum::<f64>()).sum::<f64>()
+            / (count - logs.len()) as f64;
     let each = count as f64 / logs.len() as f64;
     let whole = between + (each - 1.0) * within;
     (whole > 0.0).then(|| Ratio(((between - within) / whole).max(0.0)))

@@ -79,7 +79,11 @@ impl Fitted {
             switch: None,
         };
         let gamma = self.gamma.map(|g| measured.of(g));
-        let title = format!("fitted: {way}, {} ranks, {} time", shown.join(", "), self.link.statistic.name());
+        let title = format!(
+            "fitted: {way}, {} ranks, {} time",
+            shown.join(", "),
+            self.link.statistic.name()
+        );
         Profile {
             schema: 1,
             name: about.name.clone(),
@@ -119,10 +123,9 @@ impl Fitted {
                     .map(|g| format!("{}: {}", g.name, g.said))
                     .collect(),
                 errors: self.stated(),
-                bucket: self.bucket.map(|b| StatedBucket {
-                    rate: b.rate,
-                    burst: Bytes(b.burst.0.round() as u64),
-                }),
+                bucket: self
+                    .bucket
+                    .map(|b| StatedBucket { rate: b.rate, burst: Bytes(b.burst.0.round() as u64) }),
                 other: Some(OtherLink {
                     statistic: self.other.statistic.name().to_owned(),
                     alpha: self.other.alpha.value,
@@ -158,7 +161,8 @@ impl Fitted {
             ));
         }
         if self.slopes.len() > 1 {
-            notes.push("small messages move at the rates of the knots; prices take the last".into());
+            notes
+                .push("small messages move at the rates of the knots; prices take the last".into());
         }
         if samples.torn {
             notes.push("the last line of the samples was torn, and left out".to_owned());
@@ -177,6 +181,13 @@ impl Stated<'_> {
     fn of<T>(&self, estimate: Estimate<T>) -> Measured<T> {
         let Estimate { value, low, high } = estimate;
         let source = self.source.to_owned();
-        Measured { value, low: Some(low), high: Some(high), how: How::Fitted, source, date: self.date }
+        Measured {
+            value,
+            low: Some(low),
+            high: Some(high),
+            how: How::Fitted,
+            source,
+            date: self.date,
+        }
     }
 }

@@ -59,13 +59,10 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
     let column = |name: &str| heading.iter().position(|c| c == name);
     let needed = |name: &str| {
         column(name).ok_or_else(|| {
-            Error::input(format!("there is no column `{name}`"))
-                .at(format!("{file}:1"))
-                .mend(MEND)
+            Error::input(format!("there is no column `{name}`")).at(format!("{file}:1")).mend(MEND)
         })
     };
-    let (block, kind, ranks, size) =
-        (needed("blk")?, needed("op")?, needed("n")?, needed("M")?);
+    let (block, kind, ranks, size) = (needed("blk")?, needed("op")?, needed("n")?, needed("M")?);
     let (span, own) = (needed("tglob")?, needed("t0local")?);
     let (switches, delay) = (column("nivcsw"), column("rundelay_us"));
     let mut blocks: Vec<Block> = Vec::new();
@@ -186,7 +183,11 @@ blk,op,n,M,rep,tmax,tglob,t0local,skew,nivcsw,rundelay_us
             (TEXT.replace("0.00003", "x"), "`x` in column `t0local` is no number", "x.csv:3"),
             (TEXT.replace("tglob", "time"), "no column `tglob`", "x.csv:1"),
             (TEXT.replace(",4,0\n1", ",4\n1"), "fields, not 11", "x.csv"),
-            (TEXT.replace("1,rab,2,16", "1,rab,2,1.5"), "`1.5` in column `M` is no count", "x.csv:4"),
+            (
+                TEXT.replace("1,rab,2,16", "1,rab,2,1.5"),
+                "`1.5` in column `M` is no count",
+                "x.csv:4",
+            ),
             (TEXT[..58].to_owned(), "holds no samples", "x.csv"),
         ] {
             if text == TEXT {

@@ -149,7 +149,11 @@ impl Calibration {
             p => format!("{p:.1} %"),
         };
         let said = |e: StatedError| {
-            format!("{} in the median, {} at most in nine of ten", percent(e.median), percent(e.p90))
+            format!(
+                "{} in the median, {} at most in nine of ten",
+                percent(e.median),
+                percent(e.p90)
+            )
         };
         let mut lines = Vec::new();
         let way = self.transport.as_deref().unwrap_or("samples");
@@ -167,7 +171,10 @@ impl Calibration {
             let bulk = errors.line_bulk.map_or(String::new(), |b| {
                 format!("; where bytes decide {} and {}", percent(b.median), percent(b.p90))
             });
-            lines.push(format!("α and the rate alone miss what was measured by {}{bulk}", said(line)));
+            lines.push(format!(
+                "α and the rate alone miss what was measured by {}{bulk}",
+                said(line)
+            ));
         }
         if let Some(held) = errors.algorithms {
             lines.push(format!("algorithms that the fit did not see are missed by {}", said(held)));

@@ -5,6 +5,7 @@
 mod builtin;
 mod calibration;
 mod check;
+mod diff;
 mod figure;
 mod measured;
 mod write;
@@ -13,6 +14,7 @@ pub use calibration::{
     Calibration, Knot, OtherLink, Quality, StatedBucket, StatedError, StatedErrors,
 };
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
+pub use diff::{Change, SIGMAS, diff};
 pub use figure::{Amount, Figure};
 pub use measured::{Date, How, Measured};
 

@@ -167,7 +167,8 @@ fn links(out: &mut String, tier: &Links) {
         .knots
         .iter()
         .map(|k| {
-            let rate = k.bandwidth.map_or(String::new(), |b| format!(", bandwidth = {}", b.written()));
+            let rate =
+                k.bandwidth.map_or(String::new(), |b| format!(", bandwidth = {}", b.written()));
             format!("{{ below = {}{rate} }}", bytes(k.below))
         })
         .collect();
@@ -251,7 +252,8 @@ mod tests {
         for name in Profile::names() {
             let profile = Profile::builtin(name).unwrap();
             let text = profile.to_toml();
-            let again = Profile::parse(&text, name).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            let again =
+                Profile::parse(&text, name).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
             assert_eq!(again.figures().count(), profile.figures().count(), "{name}");
             for (a, b) in again.figures().zip(profile.figures()) {
                 assert_eq!((a.tier, &a.key, a.how, a.source), (b.tier, &b.key, b.how, b.source));

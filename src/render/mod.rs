@@ -5,6 +5,7 @@ pub mod convert;
 pub mod crossover;
 pub mod document;
 pub mod explain;
+pub mod fit;
 pub mod list;
 pub mod nccl;
 pub mod nccl_log;

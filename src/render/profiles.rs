@@ -7,7 +7,8 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::profile::Severity;
 use crate::quantity::Bandwidth;
 use crate::report::{
-    Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, RateView, SettingView,
+    ChangeView, Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff,
+    RateView, SettingView,
 };
 
 /// Columns of a text that is not cut to a terminal.
@@ -69,6 +70,12 @@ pub fn show(out: &mut impl Write, report: &ProfileView, look: Look) -> io::Resul
     }
     for gap in &report.unknown {
         look.line(out, "  unknown  ", gap)?;
+    }
+    if !report.trust.is_empty() {
+        writeln!(out)?;
+    }
+    for line in &report.trust {
+        look.line(out, "trust ", line)?;
     }
     if !report.notes.is_empty() {
         writeln!(out)?;
@@ -154,6 +161,33 @@ pub fn check(out: &mut impl Write, report: &ProfilesCheck, look: Look) -> io::Re
         counted(report.errors, "error"),
         counted(report.warnings, "warning"),
     )
+}
+
+/// What changed.
+///
+/// # Errors
+/// The writer's.
+pub fn diff(out: &mut impl Write, report: &ProfilesDiff, look: Look) -> io::Result<()> {
+    let mut columns = vec![Column::words("figure", "figure")];
+    for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z"] {
+        columns.push(Column::numbers(heading, "", heading));
+    }
+    columns.push(Column::words("", "significant"));
+    let words = |text: &Option<String>| Cell::same(text.clone().unwrap_or_else(|| "–".to_owned()));
+    let row = |c: &ChangeView| {
+        vec![
+            Cell::same(c.figure.clone()),
+            words(&c.old),
+            words(&c.new),
+            Cell::number(c.ratio, |r| format!("{r:.4}")),
+            Cell::number(c.z, |z| format!("{z:+.1}")),
+            Cell::same(if c.significant { "changed" } else { "" }),
+        ]
+    };
+    Sheet { columns, rows: report.figures.iter().map(row).collect() }.text(out)?;
+    let (count, whole) = (report.significant, report.figures.len());
+    let said = format!("{count} of {whole} figures changed by more than 3 deviations");
+    look.line(out, "", &said)
 }
 
 /// The settings and who said so.

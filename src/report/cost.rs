@@ -461,6 +461,9 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
         notes.push("γ is unknown: the time to add is not in it".to_owned());
     }
+    if let Some(fit) = &machine.fit {
+        notes.extend(fit.trust(Some((query.shape.ranks, query.size))));
+    }
     notes.extend(library_notes(query, rows));
     let bounded = |r: &Row| r.guarantee == Some("upper-bound");
     if rows.iter().any(bounded) {

@@ -8,6 +8,7 @@ mod cost;
 mod crossover;
 mod end;
 pub mod explain;
+pub mod fit;
 pub mod list;
 pub mod nccl;
 pub mod nccl_log;
@@ -24,8 +25,8 @@ pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, co
 pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
 pub use end::End;
 pub use profiles::{
-    Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck, RateView,
-    profile, profiles, profiles_check,
+    ChangeView, Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck,
+    ProfilesDiff, RateView, profile, profiles, profiles_check, profiles_diff,
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 pub use would::{Would, site};

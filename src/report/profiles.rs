@@ -75,6 +75,8 @@ pub struct ProfileView {
     pub figures: Vec<FigureView>,
     /// What is not known of the machine as a whole, and what follows.
     pub unknown: Vec<String>,
+    /// How the figures were fitted, and how far prices may be trusted; empty where they were not.
+    pub trust: Vec<String>,
 }
 
 /// Links of one kind.
@@ -184,6 +186,7 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
         links: links.collect(),
         figures: of(None),
         unknown: gaps,
+        trust: profile.fit.as_ref().map_or(Vec::new(), |fit| fit.trust(None)),
     }
 }
 
@@ -269,6 +272,72 @@ fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
         line("payload, one way", payload),
         line("payload, both ways", both),
     ]
+}
+
+/// What changed from one machine to another.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProfilesDiff {
+    /// `collcost/profiles-diff/1`.
+    pub schema: &'static str,
+    /// The machine before.
+    pub old: String,
+    /// The machine now.
+    pub new: String,
+    /// Every figure of either.
+    pub figures: Vec<ChangeView>,
+    /// How many changed by more than three deviations.
+    pub significant: usize,
+}
+
+/// One figure of two machines.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ChangeView {
+    /// Its tier and key, such as `tcp alpha`.
+    pub figure: String,
+    /// The value before, for people.
+    pub old: Option<String>,
+    /// The value now, for people.
+    pub new: Option<String>,
+    /// The value before, in the unit below.
+    pub old_value: Option<f64>,
+    /// The value now.
+    pub new_value: Option<f64>,
+    /// `s`, `B/s`, `s/B`, or `1`.
+    pub unit: Option<&'static str>,
+    /// New over old.
+    pub ratio: Option<f64>,
+    /// The difference over the deviation of both; absent where no interval is known, or the
+    /// intervals are points.
+    pub z: Option<f64>,
+    /// Whether it changed by more than three deviations.
+    pub significant: bool,
+}
+
+/// Compares two machines.
+#[must_use]
+pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
+    let changes = crate::profile::diff(old, new);
+    let significant = changes.iter().filter(|c| c.is_significant()).count();
+    let view = |c: crate::profile::Change| ChangeView {
+        significant: c.is_significant(),
+        figure: c.tier.map_or(c.key.clone(), |tier| format!("{tier} {}", c.key)),
+        old: c.old.map(|a| a.to_string()),
+        new: c.new.map(|a| a.to_string()),
+        old_value: c.old.map(|a| a.number()),
+        new_value: c.new.map(|a| a.number()),
+        unit: c.old.or(c.new).map(|a| a.unit()),
+        ratio: c.ratio.map(|r| r.0),
+        z: c.z.map(|z| z.0).filter(|z| z.is_finite()),
+    };
+    ProfilesDiff {
+        schema: "collcost/profiles-diff/1",
+        old: old.name.clone(),
+        new: new.name.clone(),
+        figures: changes.into_iter().map(view).collect(),
+        significant,
+    }
 }
 
 /// What is wrong with some descriptions.

@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio, Seconds};
 
 /// How the runs of a block followed each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each run starts when all ranks have ended the one before.

@@ -137,7 +137,8 @@ mod tests {
         for text in texts {
             assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
         }
-        for wrong in ["", "ring", "allreduce", "allreduce/", "fan-out/0", "shift/2", "allreduce/ring/Q=1"]
+        for wrong in
+            ["", "ring", "allreduce", "allreduce/", "fan-out/0", "shift/2", "allreduce/ring/Q=1"]
         {
             assert!(wrong.parse::<Op>().is_err(), "{wrong}");
         }

@@ -1,0 +1,210 @@
+//! `collcost fit`: from files of samples to a machine's profile, on any computer.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::Stop;
+use super::config::Format;
+use super::flags::value;
+use super::profiles::today;
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::error::{Error, Result};
+use collcost::fit::{About, Asked, Statistic, Verdict, fit};
+use collcost::import::samples_csv;
+use collcost::sample::{self, Samples};
+use collcost::{render, report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost fit run.samples.jsonl --out rack.toml
+  collcost fit recorded.csv.gz --stat floor --explain
+  collcost allreduce 1M -n 4 --on rack.toml")]
+pub(super) struct Args {
+    /// Samples: what calibrate wrote, or recorded CSV, perhaps with gzip
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// Write the profile here
+    #[arg(short, long, value_name = "FILE.toml")]
+    out: Option<String>,
+    /// Which time of a point is fitted: typical (median) or floor (10 %)
+    #[arg(long, value_name = "STATISTIC", hide_possible_values = true)]
+    stat: Option<Stat>,
+    /// What --explain shows held out: algo, size or both
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "both",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    holdout: HoldOut,
+    /// Every point with its prediction
+    #[arg(long)]
+    explain: bool,
+    /// Write the profile although a gate refuses it; the profile says so
+    #[arg(long)]
+    force: bool,
+    /// The seed of the intervals' draws
+    #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
+    seed: Option<String>,
+    /// table or json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Stat {
+    Typical,
+    Floor,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum HoldOut {
+    Algo,
+    Size,
+    Both,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let samples = self.samples()?;
+        let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
+        let statistic = self.stat.map(|s| match s {
+            Stat::Typical => Statistic::Typical,
+            Stat::Floor => Statistic::Floor,
+        });
+        let asked = Asked { statistic, seed: seed.0, ..Asked::default() };
+        let fitted = fit(&Registry::builtin(), &samples, &asked)
+            .map_err(|e| e.at(self.files.join(", ")).or_mend("name samples of one machine"))?;
+        let refused = fitted.verdict() == Verdict::Refused && !self.force;
+        let written = self.out.as_ref().filter(|_| !refused);
+        if let Some(file) = written {
+            let tool = concat!("collcost ", env!("CARGO_PKG_VERSION")).to_owned();
+            let about = About { name: name(file), command: self.command(), tool, date: today() };
+            write(file, &fitted.profile(&samples, &about).to_toml())?;
+        }
+        let mut shown = report::fit::fit(&fitted, &samples, self.explain, written.cloned());
+        for row in &mut shown.residuals {
+            if self.holdout == HoldOut::Algo {
+                row.held_out_size_error = None;
+            }
+            if self.holdout == HoldOut::Size {
+                row.held_out_algorithm_error = None;
+            }
+        }
+        match self.format {
+            Format::Table => render::fit::fit(out, &shown, look())?,
+            Format::Json => render::json(out, &shown)?,
+        }
+        out.flush()?;
+        match fitted.gates.iter().find(|g| g.verdict == Verdict::Refused) {
+            Some(gate) if refused => Err(Stop::FitRefused(
+                Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
+                    .at(self.files.join(", "))
+                    .mend(format!("{}; --force writes it all the same", gate.mend)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn samples(&self) -> Result<Samples> {
+        let mut all: Option<Samples> = None;
+        for file in &self.files {
+            let text = text(file)?;
+            let one = match samples_csv::is(&text) {
+                true => samples_csv::read(&text, file)?,
+                false => sample::read(&text, file)?.1,
+            };
+            all = Some(match all {
+                None => one,
+                Some(all) => all.join(one)?,
+            });
+        }
+        all.ok_or_else(|| Error::input("no file of samples").mend("name at least one"))
+    }
+
+    /// The command without paths, which say nothing elsewhere.
+    fn command(&self) -> String {
+        let short = |f: &String| {
+            let path = Path::new(f);
+            path.file_name().map_or(f.clone(), |n| n.to_string_lossy().into_owned())
+        };
+        let mut words = vec!["collcost fit".to_owned()];
+        words.extend(self.files.iter().map(short));
+        words.extend(self.out.iter().map(|o| format!("--out {}", short(o))));
+        match self.stat {
+            Some(Stat::Typical) => words.push("--stat typical".to_owned()),
+            Some(Stat::Floor) => words.push("--stat floor".to_owned()),
+            None => {}
+        }
+        words.extend(self.seed.iter().map(|s| format!("--seed {s}")));
+        if self.force {
+            words.push("--force".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+/// A whole number from 0 on.
+struct Seed(u64);
+
+impl std::str::FromStr for Seed {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse().map(Self).map_err(|_| {
+            Error::input(format!("`{text}` is no seed")).mend("write a whole number from 0 on")
+        })
+    }
+}
+
+/// A file's text, unpacked where it is gzip.
+fn text(file: &str) -> Result<String> {
+    let fault = |e: &dyn std::fmt::Display| {
+        Error::input(format!("the samples cannot be read: {e}"))
+            .at(file.to_owned())
+            .mend("name a file of samples: JSON Lines of calibrate, or recorded CSV")
+    };
+    let bytes = std::fs::read(file).map_err(|e| fault(&e))?;
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return String::from_utf8(bytes).map_err(|_| fault(&"it is no text"));
+    }
+    let mut text = String::new();
+    flate2::read::MultiGzDecoder::new(bytes.as_slice())
+        .read_to_string(&mut text)
+        .map_err(|e| fault(&e))?;
+    Ok(text)
+}
+
+/// The name of a machine by its file.
+fn name(file: &str) -> String {
+    let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let name: String =
+        stem.unwrap_or_default().chars().map(|c| if known(c) { c } else { '-' }).collect();
+    if name.chars().any(|c| c.is_ascii_alphanumeric()) { name } else { "local".to_owned() }
+}
+
+/// Writes the file whole or not at all.
+fn write(file: &str, text: &str) -> std::result::Result<(), Stop> {
+    let path = Path::new(file);
+    let beside = path.with_extension(format!("{}.part", std::process::id()));
+    let done = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    done.map_err(|e| {
+        // It may not be there; what matters is the first error.
+        let _ = std::fs::remove_file(&beside);
+        Stop::Refused(
+            Error::input(format!("the profile cannot be written: {e}"))
+                .at(format!("--out {file}"))
+                .mend("name a file in a folder that is there and may be written"),
+        )
+    })
+}
