@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "crossover",
             "error",
             "fabric",
+            "fit",
             "formula",
             "nccl",
             "quantity",

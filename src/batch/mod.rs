@@ -14,6 +14,7 @@
 //! ```
 
 mod answer;
+mod calibrate;
 mod hierarchy;
 pub mod nccl;
 mod question;
@@ -78,6 +79,7 @@ impl Batch {
             "eta" => answer::eta(&q, out),
             "simulate" => self.simulate(q, out),
             "trace" => self.trace(q, out),
+            "calibrate" => self.calibrate(&q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

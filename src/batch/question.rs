@@ -27,6 +27,7 @@ pub const KINDS: &[&str] = &[
     "eta",
     "simulate",
     "trace",
+    "calibrate",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -115,6 +116,8 @@ pub(super) struct Question<'a> {
     pub alpha_inter_s: Option<Value<'a>>,
     #[serde(borrow, rename = "bw_inter_Bps", alias = "bandwidth_inter_Bps")]
     pub bw_inter: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub points: Option<&'a RawValue>,
     #[serde(borrow, rename = "algbw_Bps")]
     pub algbw: Option<Value<'a>>,
     #[serde(borrow)]

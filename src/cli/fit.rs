@@ -119,10 +119,11 @@ impl Args {
         let mut all: Option<Samples> = None;
         for file in &self.files {
             let text = text(file)?;
-            let one = match samples_csv::is(&text) {
+            let mut one = match samples_csv::is(&text) {
                 true => samples_csv::read(&text, file)?,
                 false => sample::read(&text, file)?.1,
             };
+            one.origin.files = vec![short(file)];
             all = Some(match all {
                 None => one,
                 Some(all) => all.join(one)?,
@@ -133,12 +134,8 @@ impl Args {
 
     /// The command without paths, which say nothing elsewhere.
     fn command(&self) -> String {
-        let short = |f: &String| {
-            let path = Path::new(f);
-            path.file_name().map_or(f.clone(), |n| n.to_string_lossy().into_owned())
-        };
         let mut words = vec!["collcost fit".to_owned()];
-        words.extend(self.files.iter().map(short));
+        words.extend(self.files.iter().map(|f| short(f)));
         words.extend(self.out.iter().map(|o| format!("--out {}", short(o))));
         match self.stat {
             Some(Stat::Typical) => words.push("--stat typical".to_owned()),
@@ -151,6 +148,11 @@ impl Args {
         }
         words.join(" ")
     }
+}
+
+/// A file without its folder.
+fn short(file: &str) -> String {
+    Path::new(file).file_name().map_or(file.to_owned(), |n| n.to_string_lossy().into_owned())
 }
 
 /// A whole number from 0 on.

@@ -2,7 +2,7 @@
 
 use super::{Estimate, Fitted, Statistic};
 use crate::quantity::Bytes;
-use crate::sample::{Op, Samples, Wait};
+use crate::sample::{Op, Origin, Wait};
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -59,7 +59,7 @@ fn percent(x: f64) -> String {
 /// Never marks.
 const NEVER: f64 = f64::INFINITY;
 
-pub(super) fn gates(fit: &Fitted, samples: &Samples) -> Vec<Gate> {
+pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     let mut gates = vec![identified(fit)];
     gates.extend(ladder(fit));
     gates.push(small(
@@ -97,8 +97,8 @@ pub(super) fn gates(fit: &Fitted, samples: &Samples) -> Vec<Gate> {
     gates.extend(drift(fit));
     gates.push(noisy(fit));
     gates.extend(copies(fit));
-    gates.extend(starved(fit, samples));
-    gates.extend(oversubscribed(fit, samples));
+    gates.extend(starved(fit, origin));
+    gates.extend(oversubscribed(fit, origin));
     gates
 }
 
@@ -205,9 +205,9 @@ fn copies(fit: &Fitted) -> Option<Gate> {
 }
 
 /// While bytes decide, ranks should wait for the link, not for a processor.
-fn starved(fit: &Fitted, samples: &Samples) -> Option<Gate> {
+fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     const LARGE: Bytes = Bytes(1 << 18);
-    if samples.origin.transport.as_deref() == Some("shm") {
+    if origin.transport.as_deref() == Some("shm") {
         return None;
     }
     let alpha = fit.link.alpha.value.0;
@@ -224,8 +224,8 @@ fn starved(fit: &Fitted, samples: &Samples) -> Option<Gate> {
 }
 
 /// A rank that spins needs a CPU of its own.
-fn oversubscribed(fit: &Fitted, samples: &Samples) -> Option<Gate> {
-    if samples.origin.wait != Some(Wait::Spin) {
+fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
+    if origin.wait != Some(Wait::Spin) {
         return None;
     }
     let points = fit.points.iter().filter(|p| !matches!(p.op, Op::Copy | Op::Reduce));

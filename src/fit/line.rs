@@ -3,33 +3,31 @@
 use super::lad;
 use super::model::{Basis, Design, Entry};
 use super::path::Path;
-use crate::algorithm::Registry;
+use crate::algorithm::Algorithm;
 use crate::error::{Error, Result};
-use crate::quantity::{Bandwidth, Bytes, Seconds};
-use crate::sample::Run;
+use crate::formula::Shape;
+use crate::quantity::{Bandwidth, Seconds, Volume};
 
 /// The α and BW that say the times of `points` best.
 ///
 /// # Errors
 /// An algorithm that does not apply; points that cannot tell α from BW.
 pub fn line(
-    registry: &Registry,
-    run: &Run,
-    ranks: u32,
-    points: &[(Bytes, Seconds)],
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    points: &[(Volume, Seconds)],
 ) -> Result<(Seconds, Bandwidth)> {
-    let op = crate::sample::Op::Run(run.clone());
     let mut entries = Vec::with_capacity(points.len());
     for (point, &(size, time)) in points.iter().enumerate() {
-        if !(time.0.is_finite() && time.0 > 0.0) {
-            return Err(Error::input(format!("{time} at {size} is no time")));
+        if !(time.0.is_finite() && time.0 > 0.0 && size.0 >= 0.0) {
+            return Err(Error::input(format!("{time} at {size} is no time of a call"))
+                .mend("give sizes from 0 on and times above 0"));
         }
-        let path = Path::of(registry, &op, ranks, size)?;
+        let path = Path::collective(algorithm, shape, size)?;
         entries.push(Entry { path, time: time.0, weight: 1.0, group: 0, point });
     }
-    let basis = Basis { knots: Vec::new(), prior: None, settled: f64::INFINITY, exchange: 1.0 };
-    let design = Design::new(&basis, &entries);
-    let x = lad::fit(design.rows.iter(), basis.p());
+    let basis = Basis { knots: Vec::new(), prior: None, settled: 0.0, exchange: 1.0 };
+    let x = lad::fit(Design::new(&basis, &entries).rows.iter(), basis.p());
     if x[0] > 0.0 && x[1] > 0.0 {
         return Ok((Seconds(x[0]), Bandwidth(1.0 / x[1])));
     }

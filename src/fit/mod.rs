@@ -39,7 +39,7 @@ pub use profile::About;
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
-use crate::sample::{Op, Samples};
+use crate::sample::{Op, Origin, Samples};
 
 use bootstrap::{draws, groups};
 use held_out::{foretell, regimes};
@@ -176,17 +176,17 @@ const SAME_RATE: f64 = 0.1;
 /// Too few points; an algorithm that `registry` does not have or that runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, samples.origin.wait);
-    fit_points(registry, points, samples, asked)
+    fit_points(registry, points, &samples.origin, asked)
 }
 
-/// The same from points; `samples` says only where they come from.
+/// The same from points that were taken as `origin` says.
 ///
 /// # Errors
 /// As [`fit`].
 pub fn fit_points(
     registry: &Registry,
     points: Vec<Point>,
-    samples: &Samples,
+    origin: &Origin,
     asked: &Asked,
 ) -> Result<Fitted> {
     let blocks: usize = points.iter().map(|p| p.blocks).sum();
@@ -199,7 +199,7 @@ pub fn fit_points(
         Statistic::Floor => Statistic::Typical,
     };
     let paths = paths(registry, &points)?;
-    let shared = Shared { points: &points, paths: &paths, samples, asked };
+    let shared = Shared { points: &points, paths: &paths, origin, asked };
     let main = shared.work(statistic)?;
     let beside = shared.work(other)?;
     let told = main.told();
@@ -231,7 +231,7 @@ pub fn fit_points(
         gates: Vec::new(),
         points,
     };
-    fitted.gates = gates::gates(&fitted, samples);
+    fitted.gates = gates::gates(&fitted, origin);
     Ok(fitted)
 }
 
@@ -239,7 +239,7 @@ fn paths(registry: &Registry, points: &[Point]) -> Result<Vec<Path>> {
     points
         .iter()
         .map(|p| {
-            Path::of(registry, &p.op, p.ranks, p.size)
+            Path::of(registry, &p.op, p.ranks, p.size.into())
                 .map_err(|e| e.at(format!("samples of {} over {} ranks", p.op, p.ranks)))
         })
         .collect()
@@ -249,7 +249,7 @@ fn paths(registry: &Registry, points: &[Point]) -> Result<Vec<Path>> {
 struct Shared<'a> {
     points: &'a [Point],
     paths: &'a [Path],
-    samples: &'a Samples,
+    origin: &'a Origin,
     asked: &'a Asked,
 }
 
@@ -283,7 +283,7 @@ impl Shared<'_> {
 
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
         // What is in memory shows the steps of caches, which look like a bucket.
-        let in_memory = self.samples.origin.transport.as_deref() == Some("shm");
+        let in_memory = self.origin.transport.as_deref() == Some("shm");
         let bucket = bucket::find(self.points, statistic).filter(|_| !in_memory);
         let (mut entries, mut extra, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         let marks: Vec<&Op> = self.points.iter().map(|p| &p.op).collect();
@@ -319,7 +319,7 @@ impl Shared<'_> {
                 "{} points with messages are too few to fit α and β",
                 entries.len()
             ))
-            .at(self.samples.origin.files.join(", "))
+            .at(self.origin.files.join(", "))
             .mend("measure more sizes: at least four of latency and four of bytes"));
         }
         let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };

@@ -1,10 +1,10 @@
 //! The messages one after another that a run waits for, and what it adds meanwhile.
 
-use crate::algorithm::{Registry, Route};
+use crate::algorithm::{Algorithm, Registry, Route};
 use crate::error::{Error, Result};
-use crate::formula::{At, Form};
-use crate::quantity::{Bytes, Ratio, Volume};
-use crate::sample::{Op, Run};
+use crate::formula::{At, Form, Shape};
+use crate::quantity::{Ratio, Volume};
+use crate::sample::Op;
 
 /// Whether a rank sends while it receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,7 @@ impl Path {
     ///
     /// # Errors
     /// An algorithm that is not known, does not apply, or runs in a switch.
-    pub fn of(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Self> {
-        let size = Volume::from(size);
+    pub fn of(registry: &Registry, op: &Op, ranks: u32, size: Volume) -> Result<Self> {
         let plain = |count: u64, kind| Self {
             messages: vec![(count, size)],
             reduced: Volume(0.0),
@@ -54,20 +53,26 @@ impl Path {
             Op::FanOut(k) => Ok(plain(k.get().into(), Kind::FanOut(k.get()))),
             Op::Copy => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),
             Op::Reduce => Ok(Self { messages: Vec::new(), reduced: size, ..plain(0, Kind::Local) }),
-            Op::Run(run) => Self::collective(registry, run, ranks, size),
+            Op::Run(run) => {
+                let named = registry.find(run.collective, &run.algorithm)?;
+                Self::collective(named.algorithm, &run.shape(ranks), size)
+            }
         }
     }
 
-    fn collective(registry: &Registry, run: &Run, ranks: u32, size: Volume) -> Result<Self> {
-        let algorithm = registry.find(run.collective, &run.algorithm)?.algorithm;
-        let shape = run.shape(ranks);
-        algorithm.applies(&shape).map_err(|why| {
+    /// The path of `algorithm` for `shape`.
+    pub(super) fn collective(
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        size: Volume,
+    ) -> Result<Self> {
+        algorithm.applies(shape).map_err(|why| {
             Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
         })?;
         let mut path =
             Self { messages: Vec::new(), reduced: Volume(0.0), kind: Kind::OneWay, tree: None };
         let mut through_switch = false;
-        algorithm.steps(&shape, &mut |step| {
+        algorithm.steps(shape, &mut |step| {
             path.messages.push((step.count, Volume(step.share.value() * size.0)));
             path.reduced.0 += step.count as f64 * step.reduced.value() * size.0;
             if !matches!(step.route, Route::Grow(_) | Route::Root | Route::Tree) {
@@ -80,7 +85,7 @@ impl Path {
             return Err(Error::unsupported(format!("`{id}` runs in a switch: no fit knows its α")));
         }
         if algorithm.meta().id == "double-binary-tree" {
-            let limit = algorithm.price_form(&At::numbers(shape), Form::Asymptotic);
+            let limit = algorithm.price_form(&At::numbers(*shape), Form::Asymptotic);
             path.tree = limit.map(|cost| Ratio(cost.total().beta));
         }
         Ok(path)

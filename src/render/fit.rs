@@ -5,11 +5,18 @@ use std::io::{self, Write};
 use super::Look;
 use super::sheet::{Cell, Column, Sheet};
 use crate::fit::Verdict;
-use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::quantity::{Bytes, Seconds, SecondsPerByte};
 use crate::report::fit::{ErrorView, Fit, Interval, RegimesView, Residual};
 
 fn interval(i: Interval, text: impl Fn(f64) -> String) -> String {
     format!("{}  ({} to {})", text(i.value), text(i.low), text(i.high))
+}
+
+/// Five digits, whatever the rate.
+fn rate(bytes: f64) -> String {
+    let giga = bytes / 1e9;
+    let decimals = if giga > 0.0 { (4 - giga.log10().floor() as i32).clamp(0, 9) } else { 0 };
+    format!("{giga:.*} GB/s", decimals.unsigned_abs() as usize)
 }
 
 fn percent(x: f64) -> String {
@@ -40,12 +47,11 @@ pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
     );
     look.line(out, "fitted     ", &head)?;
     look.line(out, "alpha      ", &interval(report.alpha_s, |s| Seconds(s).to_string()))?;
-    let rate = interval(report.bandwidth, |b| Bandwidth(b).to_string());
-    look.line(out, "bandwidth  ", &rate)?;
+    look.line(out, "bandwidth  ", &interval(report.bandwidth, rate))?;
     if report.slopes.len() > 1 {
         for slope in &report.slopes {
             let rate = match slope.beta.value {
-                b if b > 0.0 => Bandwidth(1.0 / b).to_string(),
+                b if b > 0.0 => rate(1.0 / b),
                 _ => "nothing measurable".to_owned(),
             };
             let from = Bytes(slope.from_bytes);
@@ -60,22 +66,22 @@ pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
     let parts = [("c_real     ", report.c_real), ("duplex     ", report.duplex_factor)];
     for (label, part) in parts {
         if let Some(part) = part {
-            look.line(out, label, &interval(part, |r| Ratio(r).to_string()))?;
+            look.line(out, label, &interval(part, |r| format!("{r:.4}")))?;
         }
     }
     for sharing in &report.sharing {
-        let part = interval(sharing.part, |r| Ratio(r).to_string());
+        let part = interval(sharing.part, |r| format!("{r:.4}"));
         let text =
             format!("{} messages out of one port reach {part} of its rate", sharing.messages);
         look.line(out, "sharing    ", &text)?;
     }
     if let Some(bucket) = &report.token_bucket {
         let burst = Bytes(bucket.burst_bytes.round() as u64);
-        let text = format!("a token bucket of about {burst} at {}", Bandwidth(bucket.rate));
+        let text = format!("a token bucket of about {burst} at {}", rate(bucket.rate));
         look.line(out, "bucket     ", &text)?;
     }
     let other = &report.other;
-    let (alpha, rate) = (Seconds(other.alpha_s.value), Bandwidth(other.bandwidth.value));
+    let (alpha, rate) = (Seconds(other.alpha_s.value), rate(other.bandwidth.value));
     look.line(out, &format!("{:11}", other.statistic.name()), &format!("{alpha}, {rate}"))?;
     writeln!(out)?;
     errors(out, report)?;
