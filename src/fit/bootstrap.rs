@@ -36,6 +36,11 @@ impl Estimate<f64> {
         Self { value, low: low.min(value), high: high.max(value) }
     }
 
+    /// The same with the draws moved away from the value, as [`widening`] says.
+    pub(super) fn widened(value: f64, draws: Vec<f64>, factor: f64) -> Self {
+        Self::of(value, draws.into_iter().map(|d| value + factor * (d - value)).collect())
+    }
+
     /// Half the width over the value.
     pub(super) fn half(&self) -> f64 {
         0.5 * (self.high - self.low) / self.value
@@ -57,6 +62,17 @@ pub(super) fn draws(
         }
         each(&drawn);
     }
+}
+
+/// How much wider intervals are than the draws say.
+///
+/// Drawing from m points leaves out 1/m of their variance, and p coefficients take up p/n of what n
+/// points scatter.
+pub(super) fn widening(groups: &[Vec<usize>], p: usize) -> f64 {
+    let n: usize = groups.iter().map(Vec::len).sum();
+    let free = n.saturating_sub(groups.len()).max(1) as f64;
+    let left = n.saturating_sub(p).max(1) as f64;
+    (n as f64 / free * (n as f64 / left)).sqrt()
 }
 
 /// The places of each group, in the order in which groups first appear.

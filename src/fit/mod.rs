@@ -41,7 +41,7 @@ use crate::error::{Error, Result};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::sample::{Op, Origin, Samples};
 
-use bootstrap::{draws, groups};
+use bootstrap::{draws, groups, widening};
 use held_out::{foretell, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
@@ -265,6 +265,8 @@ struct Work<'a> {
     additions: Option<Ladder>,
     model: Model,
     draws: Vec<Draw>,
+    /// How much wider intervals are than the draws say.
+    widening: f64,
     duplex: Option<Estimate<Ratio>>,
     identified: identify::Apart,
 }
@@ -347,6 +349,7 @@ impl Shared<'_> {
             shared: self,
             statistic,
             draws: fits,
+            widening: widening(&groups, basis.p()),
             model,
             identified,
             duplex,
@@ -449,7 +452,11 @@ const FOLDS: usize = 4;
 
 impl Work<'_> {
     fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64) -> Estimate<f64> {
-        Estimate::of(of(&self.model.x), self.draws.iter().map(|d| of(&d.x)).collect())
+        let draws = self.draws.iter().map(|d| of(&d.x)).collect();
+        let Estimate { value, low, high } =
+            Estimate::widened(of(&self.model.x), draws, self.widening);
+        // A coefficient is never negative, however wide its interval.
+        Estimate { value, low: low.max(0.0), high }
     }
 
     fn link(&self) -> Link {

@@ -45,11 +45,11 @@ fn knots_are_found_where_they_are() {
 
 #[test]
 fn a_bucket_does_not_halve_beta() {
-    let truth = Truth { burst: 65536.0, ..Truth::default() };
-    let fitted = fitted(&truth, &operations(), 8 << 20);
+    let truth = Truth { burst: 524_288.0, ..Truth::default() };
+    let fitted = fitted(&truth, &operations(), 32 << 20);
     let bucket = fitted.bucket.expect("the ping-pong shows it");
     near("rate", bucket.rate.0, 1e9, 0.02);
-    near("burst", bucket.burst.0, 0.5 * truth.burst, 0.3);
+    near("burst", bucket.burst.0, truth.burst, 0.2);
     near("beta", fitted.link.beta.value.0, 1e-9, 0.01);
 }
 
@@ -113,21 +113,18 @@ fn the_same_seed_gives_the_same_fit() {
 /// 400 runs, each with other noise: the truth lies in 90 to 99 % of the intervals.
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
-    let truth = Truth { noise: 0.05, outliers: 0.05, ..Truth::default() };
-    let ops: Vec<Op> = operations().into_iter().step_by(2).collect();
-    let sizes = [8, 512, 4096, 32768, 131_072, 524_288, 2 << 20, 8 << 20, 32 << 20];
-    let (mut alpha, mut beta) = (0, 0);
     const RUNS: u32 = 400;
+    let truth = Truth { noise: 0.03, misfit: 0.02, strays: 0.05, ..Truth::default() };
+    let ops: Vec<Op> = operations().into_iter().step_by(2).collect();
+    let sizes: Vec<u64> = ladder(32 << 20).into_iter().step_by(2).collect();
+    let (mut alpha, mut beta) = (0, 0);
     for seed in 0..RUNS {
         let samples = truth.samples(&ops, 4, &sizes, u64::from(seed) + 1);
-        let fitted = fit(&Registry::builtin(), &samples, &asked()).unwrap();
-        let link = fitted.link;
+        let link = fit(&Registry::builtin(), &samples, &asked()).unwrap().link;
         let held = |low: f64, high: f64, truth: f64| u32::from(low <= truth && truth <= high);
         alpha += held(link.alpha.low.0, link.alpha.high.0, truth.alpha);
         beta += held(link.beta.low.0, link.beta.high.0, 1e-9);
     }
-    for (what, held) in [("alpha", alpha), ("beta", beta)] {
-        let part = f64::from(held) / f64::from(RUNS);
-        assert!((0.90..=0.99).contains(&part), "{what}: {part}");
-    }
+    let parts = [alpha, beta].map(|held| f64::from(held) / f64::from(RUNS));
+    assert!(parts.iter().all(|part| (0.90..=0.99).contains(part)), "α, β: {parts:?}");
 }

@@ -102,7 +102,7 @@ fn foretold(fitted: &Fitted) -> BTreeMap<String, f64> {
 
 #[test]
 fn algorithms_that_the_fit_did_not_see_are_foretold() {
-    for (recording, most) in [("200mb_n4_q", 0.6), ("500m_n4_q", 1.6), ("1g_n4_q", 6.0)] {
+    for (recording, most) in [("200mb_n4_q", 0.6), ("500m_n4_q", 1.6), ("1g_n4_q", 7.0)] {
         let errors = foretold(&fitted(recording, Statistic::Typical));
         assert_eq!(errors.len(), 8, "{errors:?}");
         let worst = errors.values().fold(0.0, |a: f64, e| a.max(e.abs()));

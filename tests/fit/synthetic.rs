@@ -49,6 +49,10 @@ pub struct Truth {
     pub noise: f64,
     /// The part of the runs that take up to eleven times as long.
     pub outliers: f64,
+    /// The deviation of a point: what no model of messages says.
+    pub misfit: f64,
+    /// The part of the points that lie off by a third, up or down.
+    pub strays: f64,
 }
 
 impl Default for Truth {
@@ -63,6 +67,8 @@ impl Default for Truth {
             burst: 0.0,
             noise: 0.01,
             outliers: 0.0,
+            misfit: 0.0,
+            strays: 0.0,
         }
     }
 }
@@ -96,11 +102,11 @@ impl Truth {
         let last = self.slopes.last().unwrap().1;
         let sum = sum + path.reduced.0 * self.gamma;
         match op {
-            // A bucket fills while the other way is used: up to its size half the rate's time.
+            // A bucket fills while the other way is used: half the rate's time, until what is
+            // saved once is less than that.
             Op::OneWay if self.burst > 0.0 => {
                 let m = size as f64;
-                self.alpha
-                    + if m <= self.burst { 0.5 * m * last } else { (m - 0.5 * self.burst) * last }
+                self.alpha + (0.5 * m).max(m - self.burst) * last
             }
             Op::Reduce => 50e-9 + size as f64 * self.gamma,
             Op::Copy => 50e-9 + size as f64 * last / 4.0,
@@ -114,7 +120,10 @@ impl Truth {
         let mut blocks = Vec::new();
         for op in ops {
             for &size in sizes {
-                let time = self.time(op, ranks, size);
+                let mut time = self.time(op, ranks, size) * (1.0 + self.misfit * noise.normal());
+                if noise.uniform() < self.strays {
+                    time *= if noise.uniform() < 0.5 { 4.0 / 3.0 } else { 2.0 / 3.0 };
+                }
                 for launch in 0..2 {
                     let samples = (0..20).map(|_| {
                         let mut span = time * (1.0 + self.noise * noise.normal()).max(0.1);
