@@ -18,9 +18,9 @@ pub(super) fn apart(design: &Design<'_>) -> Apart {
     let rows: Vec<_> = design.rows.iter().cloned().chain(design.basis.prior_row()).collect();
     let mut gram = [[0.0; MOST]; MOST];
     for row in &rows {
-        for i in 0..p {
-            for j in 0..p {
-                gram[i][j] += row.columns[i] * row.columns[j];
+        for (line, a) in gram.iter_mut().zip(&row.columns[..p]) {
+            for (sum, b) in line.iter_mut().zip(&row.columns[..p]) {
+                *sum += a * b;
             }
         }
     }
@@ -28,9 +28,9 @@ pub(super) fn apart(design: &Design<'_>) -> Apart {
     if norm.contains(&0.0) {
         return Apart { condition: f64::INFINITY, inflation: f64::INFINITY };
     }
-    for i in 0..p {
-        for j in 0..p {
-            gram[i][j] /= norm[i] * norm[j];
+    for (line, a) in gram.iter_mut().zip(&norm) {
+        for (value, b) in line.iter_mut().zip(&norm) {
+            *value /= a * b;
         }
     }
     let (values, vectors) = eigen(&mut gram, p);
@@ -67,8 +67,8 @@ fn eigen(a: &mut [[f64; MOST]; MOST], p: usize) -> ([f64; MOST], [[f64; MOST]; M
                     let (x, y) = (row[i], row[j]);
                     (row[i], row[j]) = (c * x - s * y, s * x + c * y);
                 }
-                for k in 0..p {
-                    let (x, y) = (a[i][k], a[j][k]);
+                let (x, y) = (a[i], a[j]);
+                for (k, (x, y)) in x.into_iter().zip(y).enumerate() {
                     (a[i][k], a[j][k]) = (c * x - s * y, s * x + c * y);
                 }
                 for row in v.iter_mut().take(p) {

@@ -455,8 +455,8 @@ impl Work<'_> {
         let draws = self.draws.iter().map(|d| of(&d.x)).collect();
         let Estimate { value, low, high } =
             Estimate::widened(of(&self.model.x), draws, self.widening);
-        // A coefficient is never negative, however wide its interval.
-        Estimate { value, low: low.max(0.0), high }
+        // A coefficient is never negative, however wide its interval; nor is its inverse endless.
+        Estimate { value, low: low.max(value * 1e-3), high }
     }
 
     fn link(&self) -> Link {

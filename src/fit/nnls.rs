@@ -30,8 +30,8 @@ impl Normal {
                 continue;
             }
             self.right[i] += scaled * y;
-            for j in 0..=i {
-                self.gram[i][j] += scaled * row[j];
+            for (sum, other) in self.gram[i].iter_mut().zip(&row[..=i]) {
+                *sum += scaled * other;
             }
         }
     }

@@ -67,7 +67,8 @@ impl Fitted {
             ports: None,
             discipline: crate::profile::Discipline::default(),
             alpha: Some(measured.of(self.link.alpha)),
-            bandwidth: Some(measured.of(self.link.bandwidth())),
+            // A refused fit may have no slope at all: then the rate is unknown, not endless.
+            bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
             efficiency: None,
             // Above 1 it says that exchanges are no slower; a profile needs no figure for that.
             duplex_factor: self
@@ -126,7 +127,7 @@ impl Fitted {
                 bucket: self
                     .bucket
                     .map(|b| StatedBucket { rate: b.rate, burst: Bytes(b.burst.0.round() as u64) }),
-                other: Some(OtherLink {
+                other: (self.other.beta.value.0 > 0.0).then(|| OtherLink {
                     statistic: self.other.statistic.name().to_owned(),
                     alpha: self.other.alpha.value,
                     bandwidth: self.other.bandwidth().value,

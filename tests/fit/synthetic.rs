@@ -13,7 +13,9 @@ pub struct Noise(u64);
 impl Noise {
     pub fn new(seed: u64) -> Self {
         let mut noise = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        (0..8).for_each(|_| drop(noise.uniform()));
+        for _ in 0..8 {
+            noise.uniform();
+        }
         noise
     }
 
