@@ -238,6 +238,23 @@ fn order_is_kept_where_it_is_promised() {
     }
     let fault = verify(&list).unwrap_err();
     assert_eq!(fault.to_string(), "round 0: rank 2 adds chunk 0 to rank 0 out of rank order");
+    // Ranks are counted across the words of a set; a switch starts with nothing.
+    let switch = Endpoint::Switch(0);
+    for skipped in [None, Some(0), Some(80), Some(199)] {
+        let frame = Frame { switches: 1, ..Frame::new(Reduce, 200, 1, 0).in_rank_order() };
+        let mut list = List::new(frame);
+        for (round, rank) in (0..200).filter(|&rank| skipped != Some(rank)).enumerate() {
+            list.push(round as u64, Endpoint::Rank(rank), switch, Op::Reduce, &[Run::one(0)]);
+        }
+        list.push(200, switch, Endpoint::Rank(0), Op::Copy, &[Run::one(0)]);
+        let said = verify(&list).map_or_else(|fault| fault.to_string(), |()| "none".into());
+        let fault = match skipped {
+            None => "none".into(),
+            Some(80) => "round 80: rank 81 adds chunk 0 to switch 0 out of rank order".into(),
+            Some(rank) => format!("at the end chunk 0 of rank 0 lacks rank {rank}'s part"),
+        };
+        assert_eq!(said, fault);
+    }
     // Those that promise it are many; `verify` holds them to it wherever it is called.
     let promising = built(8).iter().filter(|(_, schedule)| schedule.frame().keeps_order).count();
     assert!(promising > 10, "{promising}");
@@ -374,6 +391,11 @@ fn faults_say_what_and_where() {
             Listed::new(Broadcast, 2, 1).with(0, 0, 1, Copy, u32::MAX),
             "round 0: rank 0 sends 1 chunks from 4294967295 on to rank 1, more than there are",
         ),
+        (
+            Listed::new(Barrier, 2, 1).with(0, 0, 1, Or, 0).with(0, 0, 1, Copy, 0),
+            "round 0: chunk 0 of rank 1 is written twice, the second time by rank 0",
+        ),
+        (Listed::new(SendRecv, 3, 1), "at the end rank 1 does not hold chunk 0"),
         (Listed::new(Broadcast, 0, 1), "the schedule has no ranks"),
         (Listed::new(AllGather, 2, 0), "the schedule has no chunks"),
     ];
