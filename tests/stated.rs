@@ -188,6 +188,9 @@ fn steps_go_where_the_pattern_leads() {
     let table = [
         ("ring", AllReduce, 4, 1, Ports::ONE, "3·1/4 + 1/4 +1, 3·1/4 +1"),
         ("ring", AllReduce, 4, 1, half(1), "3·1/4 + 1/4 +1, 9·1/4 +1"),
+        ("ring", AllReduce, 4, 1, half(2), "3·1/4 + 1/4 +1, 3·1/4 +1"),
+        ("ring", AllReduce, 5, 1, half(2), "4·1/5 + 1/5 +1, 4·1/5 +1"),
+        ("ring", ReduceScatter, 4, 1, Ports::ONE, "3·1/4 + 1/4 +1"),
         ("chain", Reduce, 4, 3, Ports::ONE, "5·1/3 + 1/3 +1"),
         ("binomial", Broadcast, 2, 1, Ports::ONE, "1·1 grow 1"),
         (

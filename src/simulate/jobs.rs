@@ -89,7 +89,7 @@ impl Slot {
 const DONE: u32 = 1 << 31;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
-const PER_JOB: usize = 16 + 16;
+const PER_JOB: usize = 32;
 
 /// All messages of a schedule, or of one round, in schedule order.
 #[derive(Default)]
