@@ -8,7 +8,7 @@ use collcost::Collective::{Reduce, ReduceScatter, Scatter};
 use collcost::algorithm::{Algorithm, Guarantee, Library, Registry, Route};
 use collcost::formula::{At, Form, Notation, Params, Ports, Shape, Trees};
 use collcost::quantity::Ratio;
-use collcost::schedule::List;
+use collcost::schedule::{List, Schedule};
 
 fn find(name: &str, collective: Collective) -> &'static dyn Algorithm {
     Registry::builtin().find(collective, name).unwrap().algorithm
@@ -322,6 +322,7 @@ fn every_one_is_played_out() {
                 if algorithm.applies(&shape).is_ok() {
                     let schedule = algorithm.schedule(&shape).expect(name);
                     assert_eq!((schedule.collective(), schedule.ranks()), (collective, n));
+                    assert_eq!(schedule.root(), 0);
                 }
             }
         }
@@ -359,6 +360,8 @@ fn trees_are_laid_out_as_their_ports_allow() {
         assert_eq!(list(12, half(3), Trees::Coloured), list(12, one, Trees::Coloured));
         assert_eq!(list(12, half(4), Trees::Coloured), list(12, two, Trees::Coloured));
     }
+    let heap = list("double-binary-tree", AllReduce, 12, Ports::ONE, Trees::Heap);
+    assert_eq!(heap.root(), 0);
     let four = |ports| list("two-tree", Broadcast, 4, ports, Trees::Coloured);
     assert_eq!(four(Ports::full(2)), four(Ports::ONE), "both trees share a link below the root");
 }

@@ -39,7 +39,7 @@ impl ByLevels {
 impl Schedule for ByLevels {
     fn frame(&self) -> Frame {
         let half = self.halves[0].frame();
-        Frame { root: 0, parts: self.segments.saturating_mul(2), keeps_order: false, ..half }
+        Frame { parts: self.segments.saturating_mul(2), keeps_order: false, ..half }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -212,3 +212,23 @@ fn pairs_flow_in_the_order_that_is_documented() {
         assert_eq!(print(flow(ranks).into_iter()), expected, "N = {ranks}");
     }
 }
+
+#[test]
+fn sizes_that_jobs_have_are_searched_for_longer() {
+    let table = [
+        (8, (20, 20_000)),
+        (16, (20, 20_000)),
+        (18, (12, 200_000)),
+        (19, (20, 20_000)),
+        (32, (12, 200_000)),
+        (33, (3, 40_000)),
+        (96, (12, 200_000)),
+        (256, (12, 200_000)),
+        (257, (1, 60_000)),
+        (288, (12, 200_000)),
+        (1000, (1, 60_000)),
+    ];
+    for (ranks, asked) in table {
+        assert_eq!(effort(ranks), asked, "N = {ranks}");
+    }
+}
