@@ -99,3 +99,9 @@ fn round_by_round_is_event_by_event() {
         }
     }
 }
+
+#[test]
+fn as_many_senders_as_are_allowed_are_played_out() {
+    assert!(check_senders(SENDERS).is_ok());
+    assert!(check_senders(SENDERS + 1).is_err());
+}
