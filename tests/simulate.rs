@@ -351,6 +351,34 @@ fn a_switch_has_its_own_latency_and_rate() {
     assert!(simulate(&wrong, &fabric, &setup).is_err());
 }
 
+#[test]
+fn rounds_end_behind_what_a_switch_passes_on() {
+    let switch = Switch {
+        alpha: Some(Seconds(3.0)),
+        bandwidth: Some(Bandwidth(4.0)),
+        multicast: true,
+        alu: true,
+    };
+    let link = Tier::new("link", Seconds(10.0), Bandwidth(1.0));
+    let fabric = Fabric::new(vec![Tier { switch: Some(switch), ..link }]);
+    let [first, second, through] = [Endpoint::Rank(0), Endpoint::Rank(1), Endpoint::Switch(0)];
+    // To the other rank, then from it, each time through the switch.
+    let frame = Frame { switches: 1, ..Frame::new(Collective::AllGather, 2, 2, 0) };
+    let mut list = List::new(frame);
+    let hops =
+        [(first, through, 0), (through, second, 0), (second, through, 1), (through, first, 1)];
+    for (round, (from, to, chunk)) in (0..).zip(hops) {
+        list.push(round, from, to, Op::Copy, &[Run::one(chunk)]);
+    }
+    // Two hops of 3 s and the 8 bytes of a chunk at 4 B/s, once or twice.
+    for (mode, time) in [(Mode::Flow, 8.0), (Mode::Local, 16.0), (Mode::Sync, 16.0)] {
+        let setup = Setup::new(Volume(16.0)).in_mode(mode);
+        let found = simulate(&list, &fabric, &setup).unwrap();
+        assert!(near(found.makespan.0, time), "{mode} {}", found.makespan.0);
+        assert_eq!((found.messages, found.rounds), (4, 4));
+    }
+}
+
 /// Whether some rank has more messages in a round than ports.
 fn has_turns(schedule: &dyn Schedule, ports: Ports) -> bool {
     let mut load = BTreeMap::<_, u32>::new();

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use collcost::Collective::{self, AllGather, AllReduce, AllToAll, Broadcast, Gather};
 use collcost::Collective::{Reduce, ReduceScatter, Scatter};
-use collcost::algorithm::{Algorithm, Guarantee, Library, Registry, Route};
+use collcost::algorithm::{Algorithm, Guarantee, Library, Registry, Route, Share};
 use collcost::formula::{At, Form, Notation, Params, Ports, Shape, Trees};
 use collcost::quantity::Ratio;
 use collcost::schedule::{List, Schedule};
@@ -127,6 +127,12 @@ fn formulas_are_the_plainest_that_hold() {
     let tree = |n| Shape::new(AllReduce, n).with_segments(1);
     assert!(exact("double-binary-tree", tree(8)).starts_with("(4·⌈lg N⌉ − 2)·α + "));
     assert!(exact("double-binary-tree", tree(12)).starts_with("U(N)·α + "));
+    // The page's function has the value that the price has.
+    let dbt = find("double-binary-tree", AllReduce);
+    let functions = dbt.print(&At::symbols(tree(12))).formula(false).named_functions();
+    let price = dbt.price(&At::numbers(tree(12))).total().alpha;
+    let values: Vec<_> = functions.iter().map(|(name, rule)| (*name, rule(&[12]) as f64)).collect();
+    assert_eq!(values, [("U", price)]);
     let wide = tree(12).with_ports(Ports::full(2));
     let levels = "(2·(P − 1) + 2·⌈lg N⌉)·α + (2·(P − 1) + 2·⌈lg N⌉)/(2·P)·M/BW + \
                   (2·(P − 1) + 2·⌈lg N⌉)/(2·P)·M·γ";
@@ -177,7 +183,8 @@ fn steps(name: &str, shape: Shape) -> String {
             other => format!("{other:?}"),
         };
         let (share, added) = (step.share.exact(), step.reduced.exact());
-        let added = if added.numer() == &0 { String::new() } else { format!("+ {added} ") };
+        let adds = step.reduced != Share::NONE;
+        let added = if adds { format!("+ {added} ") } else { String::new() };
         steps.push(format!("{}·{share} {added}{route}", step.count));
     });
     steps.join(", ")
