@@ -188,14 +188,13 @@ fn slots(trees: &[Tree; 2]) -> [Vec<u32>; 2] {
     for (k, place) in order {
         // The first round in which the message can go, whatever its colour.
         let ready = trees[k].parent(place).map_or(0, |parent| slots[k][parent as usize] + 1);
-        let colour = match colours[k][place as usize] {
-            Some(colour) => colour,
+        slots[k][place as usize] = match colours[k][place as usize] {
+            Some(colour) => ready + (ready + colour) % 2,
             None => {
                 colour_from(trees, &mut colours, (k, place), ready % 2);
-                ready % 2
+                ready
             }
         };
-        slots[k][place as usize] = ready + (ready + colour) % 2;
     }
     slots
 }
