@@ -230,6 +230,19 @@ fn the_batch_page_shows_what_batch_prints() {
 }
 
 #[test]
+fn the_nccl_page_shows_what_replay_prints() {
+    let page = include_str!("../docs/NCCL.md");
+    let (_, shell) = page.split_once("collcost nccl replay ").expect("the page replays");
+    let (flags, rest) = shell.split_once(" <<'END'\n").expect("questions follow");
+    let (questions, rest) = rest.split_once("END\n").expect("they end");
+    let answers = rest.split_once("```csv\n").and_then(|(_, r)| r.split_once("```")).unwrap().0;
+    let mut command = collcost(&format!("nccl replay {flags}"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(questions.as_bytes()).unwrap();
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), answers);
+}
+
+#[test]
 fn a_closed_pipe_is_success() {
     let mut child = collcost("allreduce --n 64 --size 16MiB --all --format json")
         .stdout(Stdio::piped())
