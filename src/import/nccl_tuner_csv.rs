@@ -39,7 +39,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     }
     if !(8..=10).contains(&fields.len()) {
         return fault(
-            format!("{} fields", fields.len()),
+            format!("a rule has 8 to 10 fields, not {}", fields.len()),
             "write collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\
              [,pipe_ops[,registered]]: the plugin drops a shorter line without a word",
         );
