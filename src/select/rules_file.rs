@@ -160,7 +160,12 @@ impl Policy for Nccl {
         let has_chains = rule.algorithm == Algorithm::Tree && call.nodes > 1 && call.per_node() > 1;
         let ours = ours(call.collective, rule.algorithm).filter(|_| !has_chains);
         let runs = ours.map_or_else(
-            || Runs::unpriced("no closed form here is this algorithm of NCCL"),
+            || {
+                Runs::unpriced(match has_chains {
+                    true => "chains inside nodes and trees over rails have no closed form",
+                    false => "no closed form here is this algorithm of NCCL",
+                })
+            },
             |id| {
                 let part = Part::new(call.collective, call.ranks, Where::All, id);
                 Runs::Parts(vec![Part { best_segments: true, ..part }])
