@@ -45,15 +45,13 @@ impl FromStr for Capability {
 
     /// Reads a GPU's name (`h100`), or the capability (`cc90`, `sm90`, `9.0`, `90`).
     fn from_str(text: &str) -> Result<Self> {
-        // A sign before a number is not a hyphen in a name.
-        let signed = text.trim().starts_with('-');
         let plain = text.trim().to_ascii_lowercase().replace([' ', '-', '_'], "");
         if let Some((_, cc)) = GPUS.iter().find(|(name, _)| *name == plain) {
             return Ok(Self(*cc));
         }
         let number = plain.trim_start_matches("cc").trim_start_matches("sm").replace('.', "");
         match number.parse() {
-            Ok(cc @ 35..=999) if !signed => Ok(Self(cc)),
+            Ok(cc @ 35..=999) if !text.trim().starts_with('-') => Ok(Self(cc)),
             _ => Err(Error::input(format!("`{text}` is no GPU whose compute capability is known"))
                 .mend(
                     "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",

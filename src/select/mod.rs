@@ -159,7 +159,7 @@ pub const POLICIES: &[Entry] = &[
 /// # Errors
 /// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
-    // Any version of NCCL is answered, by the nearest that is known.
+    // The note of a version that another stands for is the policy's.
     if let Some(version) = plain(name).strip_prefix("nccl@") {
         return nccl::asked(site, version.parse()?);
     }
@@ -174,7 +174,11 @@ pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
 /// # Errors
 /// An unknown name, with the nearest known one; a version that none of the list is.
 pub fn entry(name: &str) -> Result<&'static Entry> {
-    let typed = plain(name);
+    let mut typed = plain(name);
+    // Any version of NCCL is answered, by the nearest that is known.
+    if let Some(version) = typed.strip_prefix("nccl@") {
+        typed = format!("nccl@{}", version.parse::<crate::nccl::Asked>()?.rules);
+    }
     let named = |name: &str| POLICIES.iter().find(|e| e.id == name || e.aliases.contains(&name));
     let mut shorter = typed.as_str();
     loop {
