@@ -42,16 +42,14 @@ impl<'a> Replay<'a> {
     pub fn answer(
         &mut self,
         questions: impl Read,
-        answers: impl Write,
+        mut answers: impl Write,
     ) -> std::result::Result<(), Failed> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(questions);
-        let mut writer = csv::WriterBuilder::new().from_writer(answers);
         let columns = columns(&reader.headers().map_err(|e| broken(&e))?.clone())?;
-        writer.write_record(ASKED.iter().chain(&ANSWERED)).map_err(|e| broken(&e))?;
+        let mut lines = ASKED.join(",") + "," + &ANSWERED.join(",") + "\n";
         let mut key: [String; 3] = Default::default();
         let mut chooser: Option<Option<Chooser>> = None;
         let mut line = StringRecord::new();
-        let mut row = Row::default();
         while reader.read_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
                 Failed::Question(
@@ -63,13 +61,18 @@ impl<'a> Replay<'a> {
                 key = [field(0).to_owned(), field(1).to_owned(), field(2).to_owned()];
                 chooser = Some(self.chooser(&key).map_err(at)?);
             }
-            row.answer(chooser.as_ref().and_then(Option::as_ref), field(3), field(4), field(5))
-                .map_err(at)?;
-            let asked = (0..ASKED.len()).map(|i| field(i).as_bytes());
-            let answered = row.fields.iter().map(String::as_bytes);
-            writer.write_record(asked.chain(answered)).map_err(|e| broken(&e))?;
+            for i in 0..ASKED.len() {
+                push_field(&mut lines, field(i));
+            }
+            let chooser = chooser.as_ref().and_then(Option::as_ref);
+            push_answer(&mut lines, chooser, field(3), field(4), field(5)).map_err(at)?;
+            if lines.len() > BUFFERED {
+                answers.write_all(lines.as_bytes()).map_err(Failed::Io)?;
+                lines.clear();
+            }
         }
-        writer.flush().map_err(Failed::Io)
+        answers.write_all(lines.as_bytes()).map_err(Failed::Io)?;
+        answers.flush().map_err(Failed::Io)
     }
 
     fn chooser(&mut self, key: &[String; 3]) -> Result<Option<Chooser>> {
@@ -139,58 +142,61 @@ fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], F
     Ok(columns)
 }
 
-/// The answer's fields, kept for their buffers.
-#[derive(Default)]
-struct Row {
-    fields: [String; ANSWERED.len()],
+/// Bytes of answers that are written at once.
+const BUFFERED: usize = 1 << 16;
+
+/// A field with the comma behind it, in quotes where it needs them.
+fn push_field(line: &mut String, field: &str) {
+    if field.contains([',', '"', '\n', '\r']) {
+        line.push('"');
+        line.push_str(&field.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(field);
+    }
+    line.push(',');
 }
 
-impl Row {
-    fn answer(
-        &mut self,
-        chooser: Option<&Chooser>,
-        pipeops: &str,
-        collective: &str,
-        nbytes: &str,
-    ) -> Result<()> {
-        use std::fmt::Write as _;
-
-        for field in &mut self.fields {
-            field.clear();
-        }
-        let Some(chooser) = chooser else {
-            self.fields[0].push_str("TUNE_RC5");
-            return Ok(());
-        };
-        let whole = |text: &str, what: &str| {
-            text.parse::<u64>().map_err(|_| {
-                Error::input(format!("`{text}` is no {what}")).mend("write a whole number")
-            })
-        };
-        let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
-        let call = Call {
-            function: Function::named(collective)?,
-            size: Bytes(whole(nbytes, "nbytes")?),
-            pipelined: pipelined.ok_or_else(|| {
-                Error::input(format!("`{pipeops}` is no pipeops")).mend("write 1 or more")
-            })?,
-        };
-        let [algo, proto, channels, threads, time] = &mut self.fields;
-        let Some(decision) = chooser.decide(&call) else {
-            algo.push_str("NONE");
-            proto.push_str("NONE");
-            return Ok(());
-        };
-        algo.push_str(decision.algo.name());
-        proto.push_str(decision.proto.name());
-        // Writing into a string cannot fail.
-        let _ = write!(channels, "{}", decision.channels);
-        let _ = write!(threads, "{}", decision.threads);
-        if let Some(micros) = decision.time {
-            nccl::write_float(time, micros.0);
-        }
-        Ok(())
+/// The answer's fields with the line's end.
+fn push_answer(
+    line: &mut String,
+    chooser: Option<&Chooser>,
+    pipeops: &str,
+    collective: &str,
+    nbytes: &str,
+) -> Result<()> {
+    let Some(chooser) = chooser else {
+        line.push_str("TUNE_RC5,,,,\n");
+        return Ok(());
+    };
+    let whole = |text: &str, what: &str| {
+        text.parse::<u64>().map_err(|_| {
+            Error::input(format!("`{text}` is no {what}")).mend("write a whole number")
+        })
+    };
+    let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
+    let call = Call {
+        function: Function::named(collective)?,
+        size: Bytes(whole(nbytes, "nbytes")?),
+        pipelined: pipelined.ok_or_else(|| {
+            Error::input(format!("`{pipeops}` is no pipeops")).mend("write 1 or more")
+        })?,
+    };
+    let Some(decision) = chooser.decide(&call) else {
+        line.push_str("NONE,NONE,,,\n");
+        return Ok(());
+    };
+    push_field(line, decision.algo.name());
+    push_field(line, decision.proto.name());
+    nccl::write_whole(line, decision.channels.into());
+    line.push(',');
+    nccl::write_whole(line, decision.threads.into());
+    line.push(',');
+    if let Some(micros) = decision.time {
+        nccl::write_float(line, micros.0);
     }
+    line.push('\n');
+    Ok(())
 }
 
 /// Writes the tables of all communicators, versions and environments, a line a cell.

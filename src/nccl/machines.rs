@@ -71,6 +71,22 @@ impl<'a> Place<'a> {
     /// # Errors
     /// An unknown machine; ranks a node, or a number of nodes, that nobody searched.
     pub fn communicator(&self) -> Result<Communicator> {
+        self.find().map(|(comm, _)| comm)
+    }
+
+    /// In a sentence, for which numbers of nodes the graphs are the same.
+    ///
+    /// # Errors
+    /// As [`Self::communicator`].
+    pub fn origin(&self) -> Result<String> {
+        let (_, nodes) = self.find()?;
+        Ok(format!(
+            "graphs are built in: what the search of NCCL {} finds on {} with {} ranks on {nodes}",
+            self.search, self.machine, self.per_node
+        ))
+    }
+
+    fn find(&self) -> Result<(Communicator, Nodes)> {
         let mut found = None;
         let mut known = Vec::new();
         each(self.machine, |line, version, nodes| {
@@ -80,7 +96,7 @@ impl<'a> Place<'a> {
             }
             let fits = per_node == self.per_node && nodes.holds(self.nodes);
             if fits && version == self.search {
-                found = Some(self.on(line)?);
+                found = Some((self.on(line)?, nodes));
             }
             Ok(())
         })?;

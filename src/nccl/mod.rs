@@ -76,9 +76,24 @@ pub fn write_float(text: &mut String, number: f32) {
     for _ in exponent..-1 {
         text.push('0');
     }
-    let _ = write!(text, "{}", digits as u64);
+    write_whole(text, digits as u64);
     text.insert_str(start + point, if point == 0 { "0." } else { "." });
     trim_zeros(text, start);
+}
+
+/// Writes a whole number; the formatter takes several times as long.
+pub fn write_whole(text: &mut String, number: u64) {
+    let mut digits = [b'0'; 20];
+    let (mut at, mut rest) = (digits.len(), number);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.extend(digits[at..].iter().map(|&digit| char::from(digit)));
 }
 
 /// Turns `d.dddddddde±x` into the form that C chooses for so large or small a number.
