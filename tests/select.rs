@@ -15,7 +15,14 @@ use proptest::prelude::*;
 
 fn site() -> Site {
     let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e10));
-    Site { machine: "dgx-h100".into(), fabric: Some(fabric), ..Site::default() }
+    Site {
+        machine: "dgx-h100".into(),
+        nccl_graphs: Some("dgx_h100_8x400g".into()),
+        ranks: 16,
+        nodes: 2,
+        fabric: Some(fabric),
+        ..Site::default()
+    }
 }
 
 fn named(name: &str) -> Box<dyn Policy> {
