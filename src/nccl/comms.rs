@@ -99,6 +99,9 @@ impl Record<'_> {
 
 /// The communicator of a line, for so many ranks and nodes.
 pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
+    // Start-up gives rings and trees as many channels as the smaller of the two.
+    let (ring, tree) = (graph(record, "ring")?, graph(record, "tree")?);
+    let channels = ring.channels.min(tree.channels);
     let comm = Communicator {
         ranks,
         nodes,
@@ -114,8 +117,8 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         collnet_heads: record.whole("collnetheads")?,
         collnet_chain: record.flag("collnetchain")?,
         nvswitch: record.flag("nvscount")?,
-        ring: graph(record, "ring")?,
-        tree: graph(record, "tree")?,
+        ring: Graph { channels, ..ring },
+        tree: Graph { channels, ..tree },
         collnet_direct_graph: graph(record, "cnd")?,
         collnet_chain_graph: graph(record, "cnc")?,
         nvls_graph: graph(record, "nvls")?,

@@ -44,8 +44,9 @@ impl Table {
             backup: [[0.0; 3]; 5],
             thresholds: [[0; 3]; 7],
         };
-        let enabled = settings.enabled(version)?;
+        // A rank alone has nothing to tune: its environment is not even read.
         if comm.ranks > 1 {
+            let enabled = settings.enabled(version)?;
             let tuner = Tuner::new(comm, version, settings);
             for function in Function::ALL {
                 tuner.fill(function, &mut table);

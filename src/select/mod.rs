@@ -8,6 +8,7 @@
 
 mod call;
 mod choice;
+mod fold;
 mod gloo;
 mod inductor;
 mod intervals;
@@ -21,6 +22,7 @@ mod xla;
 
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
+pub(crate) use mpich::leaf as mpich_leaf;
 pub use intervals::{Interval, intervals};
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
