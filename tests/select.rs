@@ -305,10 +305,16 @@ fn mpich_folds_whole_vectors_where_ranks_are_no_power_of_two() {
 #[test]
 fn open_mpi_folds_halves_where_ranks_are_no_power_of_two() {
     // coll_base_reduce.c of v4.1.6: halves exchanged and added, one handed over.
-    let force = |collective| policy("openmpi@4.1", &Site::default()).unwrap().force(
-        &Call { nodes: 6, ..chars(collective, 6, 1 << 20) },
-        if collective == C::Reduce { "reduce-scatter-gather" } else { "rabenseifner-half-fold" },
-    );
+    let force = |collective| {
+        policy("openmpi@4.1", &Site::default()).unwrap().force(
+            &Call { nodes: 6, ..chars(collective, 6, 1 << 20) },
+            if collective == C::Reduce {
+                "reduce-scatter-gather"
+            } else {
+                "rabenseifner-half-fold"
+            },
+        )
+    };
     assert!(force(C::Reduce).unwrap().ends_with("coll_tuned_reduce_algorithm 7"));
     assert!(force(C::AllReduce).unwrap().ends_with("coll_tuned_allreduce_algorithm 6"));
 }

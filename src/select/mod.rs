@@ -22,8 +22,8 @@ mod xla;
 
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
-pub(crate) use mpich::leaf as mpich_leaf;
 pub use intervals::{Interval, intervals};
+pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
