@@ -237,6 +237,9 @@ mod tests {
     #[test]
     fn names_are_taken_as_people_type_them() {
         let id = |name: &str| entry(name).unwrap().id;
+        assert_eq!(id("nccl"), "nccl@2.30.7");
+        assert_eq!(id("nccl-2.28.3"), "nccl@2.27.3");
+        assert_eq!(id("nccl@2.24"), "nccl@2.21.5");
         for name in ["openmpi@4.1", "ompi-4.1", "OMPI@4.1.6", "open-mpi@v4.1", "openmpi-4.1.8"] {
             assert_eq!(id(name), "openmpi@4.1", "{name}");
         }
