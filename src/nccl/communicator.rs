@@ -268,6 +268,14 @@ impl Communicator {
             ))
             .mend("ranks are between nodes and nodes x ranks on the largest node"));
         }
+        // NCCL has at most 64; what is far from that is a slip.
+        if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
+            return Err(Error::input(format!(
+                "{} channels, {} of NVLS, are none that NCCL starts with",
+                self.channels, self.nvls_channels
+            ))
+            .mend("write 1 to 64 channels, and those of NVLS or 0"));
+        }
         if self.min_cc > self.max_cc {
             return Err(Error::input(format!(
                 "the least compute capability, {}, is above the greatest, {}",

@@ -82,7 +82,7 @@ impl<'a> Place<'a> {
     pub fn origin(&self) -> Result<String> {
         let (_, nodes) = self.find()?;
         Ok(format!(
-            "graphs are built in: what the search of NCCL {} finds on {} with {} ranks on {nodes}",
+            "graphs are built in: what the search of NCCL {} finds on {}, {} a node, {nodes}",
             self.search, self.machine, self.per_node
         ))
     }
