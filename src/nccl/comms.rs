@@ -124,6 +124,7 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         nvls_graph: graph(record, "nvls")?,
     };
     comm.check()?;
+    comm.check_channels()?;
     Ok(comm)
 }
 

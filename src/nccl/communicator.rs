@@ -268,6 +268,21 @@ impl Communicator {
             ))
             .mend("ranks are between nodes and nodes x ranks on the largest node"));
         }
+        if self.min_cc > self.max_cc {
+            return Err(Error::input(format!(
+                "the least compute capability, {}, is above the greatest, {}",
+                self.min_cc, self.max_cc
+            ))
+            .mend("write them as 70, 80, 90 …, the least first"));
+        }
+        Ok(())
+    }
+
+    /// Refuses numbers of channels that no communicator starts with.
+    ///
+    /// # Errors
+    /// None, or far more than NCCL has.
+    pub fn check_channels(&self) -> Result<()> {
         // NCCL has at most 64; what is far from that is a slip.
         if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
             return Err(Error::input(format!(
@@ -275,13 +290,6 @@ impl Communicator {
                 self.channels, self.nvls_channels
             ))
             .mend("write 1 to 64 channels, and those of NVLS or 0"));
-        }
-        if self.min_cc > self.max_cc {
-            return Err(Error::input(format!(
-                "the least compute capability, {}, is above the greatest, {}",
-                self.min_cc, self.max_cc
-            ))
-            .mend("write them as 70, 80, 90 …, the least first"));
         }
         Ok(())
     }
