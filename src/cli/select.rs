@@ -21,7 +21,7 @@ use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
-    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]")]
+    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
     words: Vec<String>,
     /// Whose rules: openmpi@4.1, mpich@4, gloo, …; collcost list policies
     #[arg(long, value_name = "NAME|rules-file:FILE")]
@@ -198,6 +198,10 @@ fn is_rules_file(name: &str) -> bool {
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
     let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::input(format!("the file cannot be read: {e}")).at(path.to_owned()))?;
+        .map_err(|e| {
+            Error::input(format!("the file cannot be read: {e}"))
+                .at(format!("{RULES_FILE}{path}"))
+                .mend("name a file of rules that is there, as rules-file:rules.conf")
+        })?;
     of_file(read_rules(&text, path)?, path, site)
 }

@@ -96,16 +96,19 @@ impl<'a> Place<'a> {
             }
             let fits = per_node == self.per_node && nodes.holds(self.nodes);
             if fits && version == self.search {
-                found = Some((self.on(line)?, nodes));
+                // What is wrong is the question, not this line of ours.
+                found = Some((self.on(line), nodes));
             }
             Ok(())
         })?;
-        found.ok_or_else(|| self.unknown(&known))
+        let (comm, nodes) = found.ok_or_else(|| self.unknown(&known))?;
+        Ok((comm?, nodes))
     }
 
     fn on(&self, line: &Record) -> Result<Communicator> {
         let ranks = self.per_node.checked_mul(self.nodes).ok_or_else(|| {
             Error::input(format!("{} x {} are too many ranks", self.nodes, self.per_node))
+                .mend(format!("give at most {}", Communicator::MOST_RANKS))
         })?;
         communicator(line, ranks, self.nodes)
     }

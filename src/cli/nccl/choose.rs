@@ -27,6 +27,7 @@ pub(super) struct Args {
     /// allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
     /// One size; without it the sizes of --begin to --end
+    #[arg(allow_negative_numbers = true)]
     size: Option<String>,
     /// The least size
     #[arg(short, long, value_name = "SIZE", default_value = "8", allow_hyphen_values = true)]
@@ -75,7 +76,12 @@ impl Args {
             out.write_all(emit_env(&question)?.as_bytes())?;
             return Ok(());
         }
-        let mut report = choose(&question)?;
+        let mut report = choose(&question).map_err(|e| {
+            e.at(match &self.size {
+                Some(size) => format!("nccl choose {} {size}", self.collective),
+                None => format!("--begin {} --end {}", self.begin, self.end),
+            })
+        })?;
         match settled(self.format, Format::Table)? {
             Format::Json => render::json(out, &report)?,
             format => {
