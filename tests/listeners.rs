@@ -174,3 +174,21 @@ fn a_switch_passes_on_while_it_receives() {
         }
     }
 }
+
+#[test]
+fn waits_have_the_names_of_reports() {
+    let all = [
+        (Wait::Nothing, "nothing"),
+        (Wait::Start(3), "start"),
+        (Wait::Data, "data"),
+        (Wait::SendPort, "send-port"),
+        (Wait::ReceivePort, "receive-port"),
+        (Wait::Link, "link"),
+        (Wait::Nic, "nic"),
+        (Wait::Rounds, "rounds"),
+        (Wait::Barrier, "barrier"),
+    ];
+    for (wait, name) in all {
+        assert_eq!(wait.name(), name);
+    }
+}

@@ -483,7 +483,7 @@ reduce,0,99999999999,ring,ll,1,2
 #[test]
 fn lines_decide_as_in_the_plugin() {
     let short = read_nccl_tuner_csv(PLUGIN, "plugin.conf").unwrap_err().to_string();
-    assert!(short.starts_with("7 fields\n  plugin.conf:13\n"), "{short}");
+    assert!(short.starts_with("a rule has 8 to 10 fields, not 7\n  plugin.conf:13\n"), "{short}");
     let whole = PLUGIN.rsplit_once("reduce,").unwrap().0;
     let rules = read_nccl_tuner_csv(whole, "plugin.conf").unwrap();
     let data = include_bytes!("data/nccl_tuner_plugin.csv.gz");

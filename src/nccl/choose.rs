@@ -190,6 +190,8 @@ struct Prepared {
 struct Limit {
     /// Bytes a channel below which it is given up, at full threads; at least 1.
     block: u32,
+    /// Below these a last channel's threads are halved, and again, and again; 0: they are not.
+    halvings: [u32; 3],
     channels: u16,
     /// Channels at least: all of them where the size does not matter.
     least: u16,
@@ -198,8 +200,6 @@ struct Limit {
     helpers: u16,
     /// Threads whatever the size; 0: none.
     fixed: u16,
-    /// How often threads may be halved once a channel is left.
-    halvings: u8,
     /// Whether channels fall by a rule of their own, or a product of 32 bits overflows.
     is_odd: bool,
 }
@@ -320,6 +320,8 @@ impl Chooser {
     }
 
     /// Every cell's time in microseconds; infinite where there is no bandwidth.
+    // Inlined, as is what it calls: the lanes then stay in registers.
+    #[inline(always)]
     fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
         let moving = prepared.moving(call.size.0, bandwidth);
@@ -352,6 +354,7 @@ impl Chooser {
     }
 
     /// Channels and threads of a cell. Written so that sizes need no branch.
+    #[inline(always)]
     fn blocks(&self, lane: usize, size: u64) -> (u32, u32) {
         let limit = &self.limits[lane];
         if limit.is_odd {
@@ -360,8 +363,7 @@ impl Chooser {
         // A quotient of more than 32 bits is more than any number of channels.
         let channels = size.min(u32::MAX.into()) as u32 / limit.block;
         let channels = channels.clamp(limit.least.into(), limit.channels.into());
-        let halved = |k: u8| k < limit.halvings && size < u64::from(limit.block >> k);
-        let halvings = u32::from(halved(0)) + u32::from(halved(1)) + u32::from(halved(2));
+        let halvings: u32 = limit.halvings.iter().map(|&h| u32::from(size < h.into())).sum();
         (channels, limit.helped(u32::from(limit.threads) >> halvings))
     }
 
@@ -430,12 +432,14 @@ impl Limit {
 }
 
 impl Prepared {
+    #[inline(always)]
     fn row(&self, size: u64) -> &'static Lanes {
         let class = (size / 64).checked_ilog2();
         &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
     }
 
     /// What the bytes take, by cell.
+    #[inline(always)]
     fn moving(&self, size: u64, bandwidth: &Lanes) -> Lanes {
         let factors = self.row(size);
         // The least positive number stands for nothing: over no bandwidth it is infinite still.
@@ -448,11 +452,13 @@ impl Prepared {
     }
 
     /// The latency of the ring in Simple.
+    #[inline(always)]
     fn ring_latency(&self, size: u64) -> f32 {
         if size >= self.plateau { self.plateau_latency } else { self.latency[RING + 2] }
     }
 
     /// The first of the fastest cells: four at a time, then the best of the four.
+    #[inline(always)]
     fn least(&self, times: &Lanes) -> Option<(usize, f32)> {
         let mut best = [times[0], times[1], times[2], times[3]];
         let mut lanes = [0, 1, 2, 3_u32];
@@ -561,9 +567,16 @@ impl Scope<'_> {
         let block = u64::from(threads) * u64::from(threshold);
         let matters = !nvls && block > 0;
         let overflows = matters && block * u64::from(channels) > i32::MAX as u64;
-        let halving = |k: &u32| matters && (threads >> k).is_multiple_of(128);
+        let block = if matters { block as u32 } else { 1 };
+        let mut halvings = [0; 3];
+        for (k, below) in halvings.iter_mut().enumerate() {
+            if !matters || !(threads >> k).is_multiple_of(128) {
+                break;
+            }
+            *below = block >> k;
+        }
         Limit {
-            block: if matters { block as u32 } else { 1 },
+            block,
             channels: channels as u16,
             least: if matters { 1 } else { channels as u16 },
             threads: threads as u16,
@@ -573,7 +586,7 @@ impl Scope<'_> {
                 _ => 0,
             },
             fixed: if new && matches!(algo, Algo::Tree | Algo::Pat) { 640 } else { 0 },
-            halvings: (0..3).take_while(halving).count() as u8,
+            halvings,
             is_odd: overflows || algo == Algo::CollNetDirect,
         }
     }

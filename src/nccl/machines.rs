@@ -69,7 +69,8 @@ impl<'a> Place<'a> {
     /// The communicator there.
     ///
     /// # Errors
-    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched.
+    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched; more ranks than
+    /// [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
         self.find().map(|(comm, _)| comm)
     }
@@ -87,6 +88,14 @@ impl<'a> Place<'a> {
     }
 
     fn find(&self) -> Result<(Communicator, Nodes)> {
+        let ranks = self.per_node.checked_mul(self.nodes);
+        let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
+            return Err(Error::input(format!(
+                "{} x {} are too many ranks",
+                self.nodes, self.per_node
+            ))
+            .mend(format!("ask for at most {}", Communicator::MOST_RANKS)));
+        };
         let mut found = None;
         let mut known = Vec::new();
         each(self.machine, |line, version, nodes| {
@@ -96,21 +105,11 @@ impl<'a> Place<'a> {
             }
             let fits = per_node == self.per_node && nodes.holds(self.nodes);
             if fits && version == self.search {
-                // What is wrong is the question, not this line of ours.
-                found = Some((self.on(line), nodes));
+                found = Some((communicator(line, ranks, self.nodes)?, nodes));
             }
             Ok(())
         })?;
-        let (comm, nodes) = found.ok_or_else(|| self.unknown(&known))?;
-        Ok((comm?, nodes))
-    }
-
-    fn on(&self, line: &Record) -> Result<Communicator> {
-        let ranks = self.per_node.checked_mul(self.nodes).ok_or_else(|| {
-            Error::input(format!("{} x {} are too many ranks", self.nodes, self.per_node))
-                .mend(format!("give at most {}", Communicator::MOST_RANKS))
-        })?;
-        communicator(line, ranks, self.nodes)
+        found.ok_or_else(|| self.unknown(&known))
     }
 
     fn unknown(&self, known: &[String]) -> Error {

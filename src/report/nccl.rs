@@ -124,11 +124,13 @@ fn seconds(micros: f32) -> f64 {
 pub fn choose(question: &Question) -> Result<Choose> {
     let Question { comm, nccl, settings, function, sizes: (from, to), .. } = *question;
     if to.0 == 0 {
-        return Err(Error::input("NCCL returns at once where there are 0 bytes: nothing is chosen")
-            .mend("give a size from 1 B on"));
+        return Err(Error::input(
+            "NCCL returns at once where there are 0 bytes: nothing is chosen",
+        )
+        .mend("give a size from 1 B on"));
     }
     if from > to || from.0 == 0 {
-        return Err(Error::input(format!("no sizes to choose for lie between {from} and {to}"))
+        return Err(Error::input(format!("no sizes lie between {from} and {to}"))
             .mend("give the least first, and more than nothing"));
     }
     let version = nccl.rules;

@@ -223,8 +223,9 @@ impl Costs {
     /// The tier that joins two ranks, from the innermost.
     #[inline]
     pub fn tier(&self, from: u32, to: u32) -> usize {
-        let last = self.tiers.len() - 1;
-        (0..last).find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(last)
+        // The last tier joins all.
+        let mut tiers = 0..self.tiers.len();
+        tiers.find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(0)
     }
 
     /// The domain of tier `tier` in which `rank` sits.

@@ -117,7 +117,7 @@ const ENDED: u32 = 1 << 31;
 const IS_FIRST: u32 = 1 << 30;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
-const PER_JOB: usize = 16 + 16;
+const PER_JOB: usize = 32;
 
 /// All messages of a schedule, or of one round, in schedule order.
 #[derive(Default)]
@@ -471,9 +471,17 @@ impl Jobs {
     }
 }
 
-/// Refuses what needs more than [`MEMORY`], judged from some senders of some rounds before
-/// anything is allocated.
+/// Refuses what needs more than [`MEMORY`], before anything is allocated.
 fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
+    let bytes = estimate(schedule, costs);
+    if bytes <= MEMORY as f64 {
+        return Ok(());
+    }
+    Err(too_large(bytes, costs))
+}
+
+/// The bytes that [`Jobs::memory`] will come to, judged from some senders of some rounds.
+fn estimate(schedule: &dyn Schedule, costs: &Costs) -> f64 {
     let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
     let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
     let cells = places.saturating_mul(costs.frame.chunks().into());
@@ -489,11 +497,7 @@ fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
         let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
         sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    let bytes = sampled * stride as f64 + cells as f64 * 4.0;
-    if bytes <= MEMORY as f64 {
-        return Ok(());
-    }
-    Err(too_large(bytes, costs))
+    sampled * stride as f64 + cells as f64 * 4.0
 }
 
 /// The error about a simulation that takes about `bytes`.
@@ -513,4 +517,29 @@ const SAMPLES: u64 = 64;
 /// Whether what `place` sends may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {
     place >= costs.frame.ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective::{AllReduce, Broadcast};
+    use crate::fabric::Fabric;
+    use crate::quantity::{Bandwidth, Seconds, Volume};
+    use crate::schedule::{binomial, ring};
+    use crate::simulate::Setup;
+
+    #[test]
+    fn the_estimate_is_what_jobs_take() {
+        // The first has few senders, all of which are looked at; those of the other are alike.
+        let schedules: [&dyn Schedule; 2] =
+            [&binomial::Tree::new(Broadcast, 6, 2), &ring::Ring::new(AllReduce, 10)];
+        for schedule in schedules {
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let costs = Costs::new(schedule, &fabric, &Setup::new(Volume(60.0))).unwrap();
+            let (mut jobs, mut tally) = (Jobs::default(), Tally::default());
+            tally.reset(costs.places());
+            jobs.fill(schedule, &costs, Cells::Chunks, &mut tally).unwrap();
+            assert_eq!(estimate(schedule, &costs), jobs.memory() as f64);
+        }
+    }
 }

@@ -242,13 +242,7 @@ impl Simulator {
         if turns && listener.is_none() {
             return symmetric::run(schedule, &costs, setup.mode, space);
         }
-        let asked = schedule.rounds().saturating_mul(costs.places() as u64);
-        if asked > SENDERS {
-            return Err(Error::input(format!(
-                "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
-            ))
-            .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"));
-        }
+        check_senders(schedule.rounds().saturating_mul(costs.places() as u64))?;
         let meets_across_rounds = costs.has_nics() && setup.mode == Mode::Local;
         match setup.mode {
             Mode::Flow if costs.is_plain() && !costs.shares() => {
@@ -261,6 +255,17 @@ impl Simulator {
             mode => rounds::run(schedule, &costs, mode, space, listener),
         }
     }
+}
+
+/// Refuses what would take for ever: `asked` times somebody may send.
+fn check_senders(asked: u64) -> Result<()> {
+    if asked <= SENDERS {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
+    ))
+    .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
 }
 
 #[cfg(test)]

@@ -79,7 +79,11 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
 }
 
 /// One port, in schedule order, if no message would have found a gap before; see `in_order`.
-fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Option<Outcome>> {
+pub(super) fn in_order(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+) -> Result<Option<Outcome>> {
     let tally = &mut space.tally;
     if !matches!(costs.tiers[0].ports, Ports::Full(k) if k.get() == 1) {
         return Ok(None);
@@ -119,7 +123,11 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result
     Ok(Some(tally.turned(n, makespan)))
 }
 
-fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
+pub(super) fn event_by_event(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+) -> Result<Outcome> {
     let (frame, n) = (costs.frame, costs.frame.ranks);
     let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();

@@ -14,6 +14,12 @@ use collcost::export::FORMATS;
 use tuning::Tuning;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost export msccl allreduce ring -n 8
+  collcost export openmpi-rules -n 2..64 --on gcp-c2d -o rules.conf
+  collcost export mpich-json broadcast -n 8 --on tcp-25g
+  collcost export nccl-tuner-csv -n 16 --on dgx-h100")]
 pub(super) struct Args {
     /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
     /// openmpi-rules, mpich-json or nccl-tuner-csv

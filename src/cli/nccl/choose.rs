@@ -73,15 +73,11 @@ impl Args {
             notes: source.notes,
         };
         if self.emit.is_some() {
-            out.write_all(emit_env(&question)?.as_bytes())?;
+            let lines = emit_env(&question).map_err(|e| e.at(self.asked_sizes()))?;
+            out.write_all(lines.as_bytes())?;
             return Ok(());
         }
-        let mut report = choose(&question).map_err(|e| {
-            e.at(match &self.size {
-                Some(size) => format!("nccl choose {} {size}", self.collective),
-                None => format!("--begin {} --end {}", self.begin, self.end),
-            })
-        })?;
+        let mut report = choose(&question).map_err(|e| e.at(self.asked_sizes()))?;
         match settled(self.format, Format::Table)? {
             Format::Json => render::json(out, &report)?,
             format => {
@@ -93,6 +89,14 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// The sizes as they were typed: what is wrong without a place of its own is wrong with them.
+    fn asked_sizes(&self) -> String {
+        match &self.size {
+            Some(size) => format!("nccl choose {} {size}", self.collective),
+            None => format!("--begin {} --end {}", self.begin, self.end),
+        }
     }
 
     fn function(&self) -> Result<Function> {
