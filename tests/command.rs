@@ -357,7 +357,10 @@ fn refusal(line: &str) -> String {
 fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
     let comm = "--comm dgx_h100_8x400g.p8.n2";
     for (line, parts) in [
-        (format!("nccl choose allreduce 0 {comm}"), ["0 bytes", "nccl choose allreduce 0"]),
+        (
+            format!("nccl choose allreduce 0 {comm}"),
+            ["more than nothing", "nccl choose allreduce 0"],
+        ),
         (format!("nccl choose allreduce -1 {comm}"), ["-1", "write"]),
         (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
         (
@@ -370,10 +373,7 @@ fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
         ),
         ("select allreduce -1 -n 8 --policy mpich".into(), ["-1", "write"]),
         ("select allreduce --policy mpich --nodes 4294967295".into(), ["too many", "--nodes"]),
-        (
-            "select allreduce -n 8 --policy rules-file:nosuch".into(),
-            ["cannot be read", "rules-file:nosuch"],
-        ),
+        ("select allreduce -n 8 --policy rules-file:nosuch".into(), ["cannot be read", "nosuch"]),
         (
             "export mpich-json -n 4 --on netns-50m -o /nosuch/file".into(),
             ["cannot be written", "--output /nosuch/file"],

@@ -22,8 +22,8 @@ pub struct Named {
 /// Reads a table of communicators.
 ///
 /// # Errors
-/// No line; a missing column, a value that is none, no channels, ranks that do not lie on their nodes, two lines of one
-/// id: with the line.
+/// No line; a missing column, a value that is none, no channels, ranks that do not lie on their
+/// nodes, two lines of one id: with the line.
 pub fn read(text: &str) -> Result<Vec<Named>> {
     let mut found: Vec<Named> = Vec::new();
     let mut lines: HashMap<String, u64> = HashMap::new();
