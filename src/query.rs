@@ -439,7 +439,12 @@ impl Layout {
                     return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
                 };
                 let n = each.checked_mul(nodes.unwrap_or(1));
-                n.map(|n| (n, each)).ok_or_else(|| Error::input("these are too many ranks"))
+                n.map(|n| (n, each)).ok_or_else(|| {
+                    let nodes = nodes.unwrap_or(1);
+                    Error::input(format!("{nodes} nodes x {each} ranks are too many ranks"))
+                        .at(format!("--nodes {nodes}"))
+                        .mend(format!("ask for at most {} nodes", u32::MAX / each))
+                })
             }
         }
     }

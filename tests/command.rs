@@ -342,3 +342,64 @@ fn a_closed_pipe_is_success() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+/// What a refusal says: the place and the way out, before anything else is written.
+fn refusal(line: &str) -> String {
+    let answer = output(line);
+    assert_eq!(answer.status.code(), Some(2), "{line}");
+    assert!(answer.stdout.is_empty(), "{line}");
+    let said = text(&answer.stderr);
+    assert_eq!(said.lines().count(), 3, "{line}:\n{said}");
+    said
+}
+
+#[test]
+fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
+    let comm = "--comm dgx_h100_8x400g.p8.n2";
+    for (line, parts) in [
+        (
+            format!("nccl choose allreduce 0 {comm}"),
+            ["more than nothing", "nccl choose allreduce 0"],
+        ),
+        (format!("nccl choose allreduce -1 {comm}"), ["-1", "write"]),
+        (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
+        (
+            format!("nccl choose allreduce 1KiB {comm} --env NCCL_MAX_NCHANNELS=4"),
+            ["when a communicator starts", "NCCL_MAX_NCHANNELS=4"],
+        ),
+        (
+            "nccl choose allreduce 1KiB --comm dgx_h100_8x400g.p8 --nodes 4294967295".into(),
+            ["too many ranks", "--comm dgx_h100_8x400g.p8"],
+        ),
+        ("select allreduce -1 -n 8 --policy mpich".into(), ["-1", "write"]),
+        ("select allreduce --policy mpich --nodes 4294967295".into(), ["too many", "--nodes"]),
+        ("select allreduce -n 8 --policy rules-file:nosuch".into(), ["cannot be read", "nosuch"]),
+        (
+            "export mpich-json -n 4 --on netns-50m -o /nosuch/file".into(),
+            ["cannot be written", "--output /nosuch/file"],
+        ),
+    ] {
+        let said = refusal(&line);
+        assert!(parts.iter().all(|part| said.contains(part)), "{line}:\n{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_stays_what_it_is() {
+    let ask = "export openmpi-rules -n 4 --on netns-50m";
+    // Standard output is a pipe here, to which nothing can be renamed.
+    let through = output(&format!("{ask} -o /dev/stdout"));
+    assert!(through.status.success(), "{}", text(&through.stderr));
+    let plain = text(&output(ask).stdout).replace("THIS_FILE", "/dev/stdout");
+    assert_eq!(text(&through.stdout), plain);
+    let folder = std::env::temp_dir().join(format!("collcost-link-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, link) = (folder.join("rules.conf"), folder.join("link"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(output(&format!("{ask} -o {}", link.display())).status.success());
+    let (is_link, new) = (link.is_symlink(), std::fs::read_to_string(&file).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(is_link && new.contains("written by collcost"), "{is_link} {new}");
+}

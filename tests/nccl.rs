@@ -344,3 +344,21 @@ fn variables_of_nccl_that_are_not_the_tuners_are_told_apart() {
     let slip = settings.set("NCCL_ALG", "Ring").unwrap_err().to_string();
     assert!(slip.contains("did you mean `NCCL_ALGO`?"), "{slip}");
 }
+
+#[test]
+fn tables_without_what_they_are_for_are_refused_with_their_line() {
+    let text = inflate(include_bytes!("data/nccl_communicators.csv.gz"));
+    let mut lines = text.lines();
+    let (header, line) = (lines.next().unwrap(), lines.next().unwrap());
+    for empty in ["", header] {
+        let said = comms::read(empty).unwrap_err().to_string();
+        assert!(said.contains("no communicator"), "{said}");
+    }
+    let at = header.split(',').position(|name| name == "nchannels").unwrap();
+    let mut fields: Vec<_> = line.split(',').collect();
+    fields[at] = "0";
+    let said = comms::read(&format!("{header}\n{}\n", fields.join(","))).unwrap_err().to_string();
+    assert!(said.contains("without channels") && said.contains("line 2"), "{said}");
+    let said = envs::read("env,settings\nA,NCCL_ALGO=Ring\nB,NCCL_FOO=1\n").unwrap_err();
+    assert!(said.to_string().contains("line 3, NCCL_FOO=1"), "{said}");
+}

@@ -27,7 +27,7 @@ Examples:
   collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl")]
 pub(super) struct Args {
     /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
-    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]")]
+    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
     words: Vec<String>,
     /// Whose rules: nccl, openmpi@4.1, mpich, …; collcost list policies
     #[arg(long, value_name = "NAME|rules-file:FILE")]

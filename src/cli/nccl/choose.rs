@@ -27,6 +27,7 @@ pub(super) struct Args {
     /// allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
     /// One size; without it the sizes of --begin to --end
+    #[arg(allow_negative_numbers = true)]
     size: Option<String>,
     /// The least size
     #[arg(short, long, value_name = "SIZE", default_value = "8", allow_hyphen_values = true)]
