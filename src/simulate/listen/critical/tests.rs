@@ -91,10 +91,7 @@ fn rounds_are_those_of_the_two_ranks() {
 #[test]
 fn a_barrier_is_behind_all_ranks() {
     let sent = [(0, 0, 1, 0), (1, 2, 3, 1)];
-    assert_eq!(
-        waits(&flat(Ports::ONE), &setup(Mode::Sync), &sent),
-        [Wait::Nothing, Wait::Barrier]
-    );
+    assert_eq!(waits(&flat(Ports::ONE), &setup(Mode::Sync), &sent), [Wait::Nothing, Wait::Barrier]);
     let late = |mode| late(2, 1.0, mode);
     assert_eq!(waits(&flat(Ports::ONE), &late(Mode::Flow), &sent), [Wait::Start(2)]);
 }
