@@ -379,6 +379,69 @@ fn rounds_end_behind_what_a_switch_passes_on() {
     }
 }
 
+/// With latency `alpha` and 4 bytes a second through a switch.
+fn switched(alpha: f64) -> Fabric {
+    let (alpha, bandwidth) = (Some(Seconds(alpha)), Some(Bandwidth(4.0)));
+    let switch = Switch { alpha, bandwidth, multicast: true, alu: true };
+    let link = Tier::new("link", Seconds(10.0), Bandwidth(1.0));
+    Fabric::new(vec![Tier { switch: Some(switch), ..link }])
+}
+
+#[test]
+fn what_a_switch_sends_ends_behind_what_it_receives() {
+    let [first, second, through] = [Endpoint::Rank(0), Endpoint::Rank(1), Endpoint::Switch(0)];
+    let frame = Frame { switches: 1, ..Frame::new(Collective::AllGather, 2, 2, 0) };
+    let mut list = List::new(frame);
+    list.push(0, first, through, Op::Copy, &[Run { start: 0, len: 2 }]);
+    list.push(1, through, second, Op::Copy, &[Run::one(1)]);
+    for (alpha, time) in [(3.0, 10.0), (0.0, 4.0)] {
+        for mode in Mode::ALL {
+            let setup = Setup::new(Volume(16.0)).in_mode(mode);
+            // 16 bytes come from α to α + 4 s; 8 of them go on, and end α later.
+            let found = simulate(&list, &switched(alpha), &setup).unwrap();
+            assert!(near(found.makespan.0, time), "{mode} {}", found.makespan.0);
+        }
+    }
+}
+
+#[test]
+fn ranks_keep_to_rounds_and_switches_to_none() {
+    use Endpoint::{Rank, Switch};
+    let time = |mode, hops: [(Endpoint, Endpoint); 4]| {
+        let frame = Frame { switches: 2, ..Frame::new(Collective::AllGather, 4, 2, 0) };
+        let mut list = List::new(frame);
+        for (round, (from, to)) in (0..).zip(hops) {
+            let chunk = Run::one(round as u32 / 2);
+            list.push(round, from, to, Op::Copy, &[chunk]);
+        }
+        let setup = Setup::new(Volume(16.0)).in_mode(mode);
+        simulate(&list, &switched(3.0), &setup).unwrap().makespan.0
+    };
+    // From rank to rank through a switch takes 8 s; twice the same switch, for other ranks.
+    let other =
+        [(Rank(0), Switch(0)), (Switch(0), Rank(1)), (Rank(2), Switch(0)), (Switch(0), Rank(3))];
+    assert_eq!(Mode::ALL.map(|mode| time(mode, other)), [16.0, 8.0, 8.0]);
+    // On from the rank in between through another switch.
+    let back =
+        [(Rank(0), Switch(0)), (Switch(0), Rank(1)), (Rank(1), Switch(1)), (Switch(1), Rank(0))];
+    assert_eq!(Mode::ALL.map(|mode| time(mode, back)), [16.0, 16.0, 8.0]);
+}
+
+#[test]
+fn a_rank_adds_one_thing_after_another() {
+    // To each of four ranks three messages of a second, each added for two.
+    let registry = Registry::builtin();
+    let algorithm = registry.find(Collective::ReduceScatter, "direct").unwrap().algorithm;
+    let schedule = algorithm.schedule(&Shape::new(Collective::ReduceScatter, 4)).unwrap();
+    assert!(schedule.frame().turns && schedule.rounds() == 1);
+    let link = Fabric::flat(Seconds(0.0), Bandwidth(1.0));
+    let fabric = Fabric { gamma: Some(SecondsPerByte(2.0)), ..link };
+    for mode in Mode::ALL {
+        let setup = Setup::new(Volume(4.0)).in_mode(mode);
+        assert!(near(simulate(&*schedule, &fabric, &setup).unwrap().makespan.0, 7.0), "{mode}");
+    }
+}
+
 /// Whether some rank has more messages in a round than ports.
 fn has_turns(schedule: &dyn Schedule, ports: Ports) -> bool {
     let mut load = BTreeMap::<_, u32>::new();

@@ -101,6 +101,50 @@ fn round_by_round_is_event_by_event() {
 }
 
 #[test]
+fn the_quick_ways_are_taken_where_they_are_right() {
+    use crate::fabric::Discipline;
+    let frame = crate::schedule::Frame {
+        turns: true,
+        ..crate::schedule::Frame::new(crate::Collective::AllGather, 4, 4, 0)
+    };
+    let list = crate::schedule::List::new(frame);
+    let ways = |fabric: &Fabric| {
+        let costs = Costs::new(&list, fabric, &Setup::new(Volume(1.0))).unwrap();
+        (all_do_as_one(&costs), Mode::ALL.map(|mode| Way::of(&costs, mode)))
+    };
+    use Way::{InOrder, Rounds, Whole};
+    let half = Ports::Half(std::num::NonZeroU32::MIN);
+    assert_eq!(ways(&fabric(Ports::ONE, 0.0)), (true, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(Ports::ONE, 0.3)), (true, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(half, 0.0)), (false, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(Ports::full(2), 0.0)), (true, [Rounds, Rounds, Whole]));
+    assert_eq!(ways(&fabric(Ports::full(2), 0.3)), (false, [Rounds, Rounds, Whole]));
+    let mut fair = fabric(Ports::ONE, 0.0);
+    fair.tiers[0].discipline = Discipline::Fair;
+    assert_eq!(ways(&fair), (false, [Rounds, Rounds, Whole]));
+    let mut nodes = fabric(Ports::ONE, 0.0);
+    nodes.tiers.push(nodes.tiers[0].clone());
+    nodes.tiers[0].span = std::num::NonZeroU32::new(2);
+    assert_eq!(ways(&nodes), (false, [Rounds, Rounds, Whole]));
+    nodes.tiers[1].nics = std::num::NonZeroU32::new(1);
+    assert_eq!(ways(&nodes), (false, [Rounds, Whole, Whole]));
+}
+
+#[test]
+fn one_rank_with_too_many_chunks_is_refused() {
+    let frame = crate::schedule::Frame {
+        turns: true,
+        ..crate::schedule::Frame::new(crate::Collective::AllGather, 2, 1 << 28, 0)
+    };
+    let list = crate::schedule::List::new(frame);
+    for ports in [Ports::ONE, Ports::full(2)] {
+        let refused = simulate(&list, &fabric(ports, 0.0), &Setup::new(Volume(1.0)));
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("about 2048 MiB"), "{message}");
+    }
+}
+
+#[test]
 fn as_many_senders_as_are_allowed_are_played_out() {
     assert!(check_senders(SENDERS).is_ok());
     assert!(check_senders(SENDERS + 1).is_err());
