@@ -309,7 +309,7 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Grow(d) if d >= span => span,
         Route::Grow(d) => 2 * d - span,
         Route::Tree | Route::Root => 1,
-        Route::All => span * (n - span),
+        Route::All => span.saturating_mul(n - span),
         Route::Switch => 0,
     }
 }
@@ -337,7 +337,7 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Offsets { .. } | Route::Folded { .. } => return span,
         Route::Tree => return span,
         Route::Root => return 1,
-        Route::All => return span * (n - span),
+        Route::All => return span.saturating_mul(n - span),
         Route::Switch => return 0,
     };
     // A distance of whole turns round the domains comes back to the same one. What wraps round N
@@ -355,7 +355,8 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
 fn most_crossing(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
     (0..n.div_ceil(span))
         .map(|domain| {
-            let ranks = domain * span..((domain + 1) * span).min(n);
+            let first = domain * span;
+            let ranks = first..first.saturating_add(span).min(n);
             let leaves = |&r: &u32| partner(r) < n && partner(r) / span != domain;
             ranks.filter(leaves).count() as u32
         })

@@ -63,7 +63,7 @@ pub struct Machine {
     pub chosen: &'static str,
     /// The communication library that people run on it.
     pub library: Option<String>,
-    /// Under which name NCCL's graphs on it are known.
+    /// Under which name NCCL's graphs on it are known; none where rates or NICs were changed.
     pub nccl_graphs: Option<String>,
     /// The rates.
     pub fabric: Fabric,
@@ -213,6 +213,11 @@ impl Machine {
             ));
         }
         let last = fabric.tiers.len() - 1;
+        // NCCL's search looks at rates and NICs: with others it would find other graphs.
+        let nics = given.nics.is_some_and(|nics| fabric.tiers[last].nics != Some(nics));
+        if given.bandwidth.is_some() || given.bandwidth_inter.is_some() || nics {
+            self.nccl_graphs = None;
+        }
         set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
         let inter = (given.alpha_inter, given.bandwidth_inter);
         set(&mut fabric.tiers[last], &mut self.origins[last], inter.0, inter.1);
@@ -269,6 +274,7 @@ impl Machine {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
                 (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
+                self.nccl_graphs = None;
             }
             Figure::Launch => self.launch = None,
             Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}
@@ -442,7 +448,12 @@ impl Layout {
                     return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
                 };
                 let n = each.checked_mul(nodes.unwrap_or(1));
-                n.map(|n| (n, each)).ok_or_else(|| Error::input("these are too many ranks"))
+                n.map(|n| (n, each)).ok_or_else(|| {
+                    let nodes = nodes.unwrap_or(1);
+                    Error::input(format!("{nodes} nodes x {each} ranks are too many ranks"))
+                        .at(format!("--nodes {nodes}"))
+                        .mend(format!("ask for at most {} nodes", u32::MAX / each))
+                })
             }
         }
     }

@@ -26,7 +26,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crossover", &["price", "quantity", "rank"]),
     (
         "select",
-        &["algorithm", "collective", "error", "fabric", "formula", "price", "quantity", "rules"],
+        &[
+            "algorithm",
+            "collective",
+            "error",
+            "fabric",
+            "formula",
+            "nccl",
+            "price",
+            "quantity",
+            "rules",
+        ],
     ),
     ("what_if", &["error", "fabric", "quantity"]),
     ("place", &["error"]),
@@ -57,7 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("export", &["collective", "error", "quantity", "rules", "schedule"]),
-    ("rules", &["collective", "error", "export", "import", "quantity"]),
+    ("rules", &["collective", "error", "quantity"]),
     (
         "import",
         &["collective", "error", "export", "nccl", "quantity", "rules", "sample", "schedule"],

@@ -173,6 +173,53 @@ fn wrong_input_gets_three_lines() {
         ("trace barrier -n 2 --data 1;2", "carries no data"),
         ("trace allreduce ring -n 3 42 --elements float", "no whole number of elements"),
         ("trace allreduce ring -n 600", "--events"),
+        ("nccl choose alreduce --comm dgx_h100_8x400g.p8.n2", "did you mean `allreduce`?"),
+        ("nccl choose alltoall --comm dgx_h100_8x400g.p8.n2", "has no say in all-to-all"),
+        ("nccl choose allreduce", "which communicator?"),
+        ("nccl choose allreduce --comm dgx_h10_8x400g.p8.n2", "did you mean `dgx_h100_8x400g`?"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g", "write machine.pRANKS_A_NODE.nNODES"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p5.n2", "known are p1 on 2 nodes and more"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n999999999", "are too many ranks"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl 2.17.1", "2.18 or later"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl new", "is no NCCL version"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO", "is no assignment"),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALG=Ring",
+            "reads no `NCCL_ALG`",
+        ),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO=Rin",
+            "refuses the name",
+        ),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_NTHREADS=x",
+            "whole number",
+        ),
+        ("nccl choose allreduce 0 --comm dgx_h100_8x400g.p8.n2", "more than nothing"),
+        ("nccl choose allreduce -b 8M -e 1M --comm dgx_h100_8x400g.p8.n2", "--begin 8M --end 1M"),
+        ("nccl choose allreduce 16Mb --comm dgx_h100_8x400g.p8.n2", "16 megabits, not bytes"),
+        (
+            "nccl choose allreduce 1M --comm dgx_h100_8x400g.p8.n2 --op mean",
+            "is no operation of NCCL",
+        ),
+        (
+            "nccl table --comms tests/data/nccl_comms.csv --format log",
+            "the table of one communicator",
+        ),
+        ("nccl replay --comms tests/data/nccl_envs.csv", "has no column `id`"),
+        ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "of 16 ranks, not 8"),
+        ("select opnmpi allreduce 1M -n 8", "did you mean `openmpi`?"),
+        ("select openmpi@7 allreduce 1M -n 8", "known are openmpi@5.0"),
+        ("select nccl@2.17 allreduce 1M -n 8", "2.18 or later"),
+        ("select allreduce 1M -n 8 --policy nccl@2.17", "2.18 or later"),
+        ("select allreduce 1M -n 8", "by whose rules?"),
+        ("select openmpi allreduce 8M..1M -n 8", "write the smaller size first"),
+        ("select rules-file:/nowhere allreduce 1M -n 8", "name a text file"),
+        ("select rules-file:Cargo.toml allreduce 1M -n 8", "Cargo.toml:1"),
+        ("select nccl allreduce 1M -n 16 --on dgx-h100 --bw-inter 24GB/s", "are not known"),
+        ("export openmpi-rules -n 8 --for openmpi@6", "known are openmpi@4.1"),
+        ("export nccl-tuner-csv --comm dgx_h10_8x400g.p8.n2 --on dgx-h100", "did you mean"),
+        ("man nccl chose", "did you mean `choose`?"),
     ];
     for (line, part) in cases {
         let answer = output(line);
@@ -183,6 +230,50 @@ fn wrong_input_gets_three_lines() {
         if !message.contains("unrecognized") {
             assert_eq!(message.lines().count(), 3, "{line}: {message}");
         }
+    }
+}
+
+/// Files of NCCL that are damaged, or contradict themselves: the line, and how to mend it.
+#[test]
+fn damaged_files_of_nccl_are_refused_at_their_line() {
+    let graphs = include_str!("data/nccl_graphs_small.xml");
+    let log = include_str!("data/nccl_logs/h100-2x8.log");
+    let first = |text: &str, lines: usize| -> String {
+        text.lines().take(lines).map(|line| format!("{line}\n")).collect()
+    };
+    let both = format!("{log}{}", include_str!("data/nccl_logs/t4-4x1.log"));
+    let graph = "nccl choose allreduce --nodes 4 --gpu a100 --graph";
+    let cases = [
+        (graph, "cut.xml", first(graphs, 5), 5, "ends inside <graph>"),
+        (graph, "path.xml", graphs.replacen("NVL", "NVX", 1), 2, "is no path type of NCCL"),
+        (
+            graph,
+            "count.xml",
+            graphs.replacen("nchannels=\"1\"", "nchannels=\"2\"", 1),
+            2,
+            "1 channels",
+        ),
+        (
+            graph,
+            "pattern.xml",
+            graphs.replacen("pattern=\"4\"", "pattern=\"1\"", 1),
+            2,
+            "pattern 1",
+        ),
+        ("nccl log", "two.log", both, 53, "--table 1, --table 2"),
+        ("nccl log", "cut.log", first(log, 30), 30, "the table ends before"),
+        ("nccl log", "none.log", "hello\n".to_owned(), 0, "NCCL_DEBUG=INFO"),
+    ];
+    for (command, name, content, line, part) in cases {
+        let file = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(&file, content).unwrap();
+        let answer = output(&format!("{command} {file}"));
+        let message = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{name}: {message}");
+        assert!(answer.stdout.is_empty() && message.contains(part), "{name}: {message}");
+        assert_eq!(message.lines().count(), 3, "{name}: {message}");
+        let place = if line == 0 { file } else { format!("{file}:{line}") };
+        assert!(message.lines().nth(1).unwrap().trim() == place, "{name}: {message}");
     }
 }
 
@@ -230,6 +321,19 @@ fn the_batch_page_shows_what_batch_prints() {
 }
 
 #[test]
+fn the_nccl_page_shows_what_replay_prints() {
+    let page = include_str!("../docs/NCCL.md");
+    let (_, shell) = page.split_once("collcost nccl replay ").expect("the page replays");
+    let (flags, rest) = shell.split_once(" <<'END'\n").expect("questions follow");
+    let (questions, rest) = rest.split_once("END\n").expect("they end");
+    let answers = rest.split_once("```csv\n").and_then(|(_, r)| r.split_once("```")).unwrap().0;
+    let mut command = collcost(&format!("nccl replay {flags}"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(questions.as_bytes()).unwrap();
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), answers);
+}
+
+#[test]
 fn a_closed_pipe_is_success() {
     let mut child = collcost("allreduce --n 64 --size 16MiB --all --format json")
         .stdout(Stdio::piped())
@@ -237,4 +341,65 @@ fn a_closed_pipe_is_success() {
         .unwrap();
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
+}
+
+/// What a refusal says: the place and the way out, before anything else is written.
+fn refusal(line: &str) -> String {
+    let answer = output(line);
+    assert_eq!(answer.status.code(), Some(2), "{line}");
+    assert!(answer.stdout.is_empty(), "{line}");
+    let said = text(&answer.stderr);
+    assert_eq!(said.lines().count(), 3, "{line}:\n{said}");
+    said
+}
+
+#[test]
+fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
+    let comm = "--comm dgx_h100_8x400g.p8.n2";
+    for (line, parts) in [
+        (
+            format!("nccl choose allreduce 0 {comm}"),
+            ["more than nothing", "nccl choose allreduce 0"],
+        ),
+        (format!("nccl choose allreduce -1 {comm}"), ["-1", "write"]),
+        (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
+        (
+            format!("nccl choose allreduce 1KiB {comm} --env NCCL_MAX_NCHANNELS=4"),
+            ["when a communicator starts", "NCCL_MAX_NCHANNELS=4"],
+        ),
+        (
+            "nccl choose allreduce 1KiB --comm dgx_h100_8x400g.p8 --nodes 4294967295".into(),
+            ["too many ranks", "--comm dgx_h100_8x400g.p8"],
+        ),
+        ("select allreduce -1 -n 8 --policy mpich".into(), ["-1", "write"]),
+        ("select allreduce --policy mpich --nodes 4294967295".into(), ["too many", "--nodes"]),
+        ("select allreduce -n 8 --policy rules-file:nosuch".into(), ["cannot be read", "nosuch"]),
+        (
+            "export mpich-json -n 4 --on netns-50m -o /nosuch/file".into(),
+            ["cannot be written", "--output /nosuch/file"],
+        ),
+    ] {
+        let said = refusal(&line);
+        assert!(parts.iter().all(|part| said.contains(part)), "{line}:\n{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_stays_what_it_is() {
+    let ask = "export openmpi-rules -n 4 --on netns-50m";
+    // Standard output is a pipe here, to which nothing can be renamed.
+    let through = output(&format!("{ask} -o /dev/stdout"));
+    assert!(through.status.success(), "{}", text(&through.stderr));
+    let plain = text(&output(ask).stdout).replace("THIS_FILE", "/dev/stdout");
+    assert_eq!(text(&through.stdout), plain);
+    let folder = std::env::temp_dir().join(format!("collcost-link-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, link) = (folder.join("rules.conf"), folder.join("link"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(output(&format!("{ask} -o {}", link.display())).status.success());
+    let (is_link, new) = (link.is_symlink(), std::fs::read_to_string(&file).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(is_link && new.contains("written by collcost"), "{is_link} {new}");
 }

@@ -462,7 +462,7 @@ fn help_groups_the_verbs() {
 fn completions_and_pages_know_every_verb() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = collcost(&format!("completions {shell}"));
-        for verb in ["allreduce", "explain", "convert", "crossover"] {
+        for verb in ["allreduce", "explain", "convert", "crossover", "select", "replay"] {
             assert!(script.contains(verb), "{shell} {verb}");
         }
         assert!(script.contains("gpus-per-node"), "{shell}");
@@ -470,4 +470,9 @@ fn completions_and_pages_know_every_verb() {
     assert!(collcost("man").contains("collcost\\-explain"));
     let page = collcost("man explain");
     assert!(page.contains(".TH") && page.contains("\\-\\-gpus\\-per\\-node"), "{page}");
+    let nested = collcost("man nccl choose");
+    assert!(
+        nested.contains("collcost\\-nccl\\-choose") && nested.contains("\\-\\-emit"),
+        "{nested}"
+    );
 }

@@ -8,7 +8,7 @@ use collcost::fabric::{Discipline, Fabric, Switch, Tier};
 use collcost::formula::{Ports, Shape};
 use collcost::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
 use collcost::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
-use collcost::simulate::listen::{CriticalPath, Trace, Traffic, Utilisation, Wait};
+use collcost::simulate::listen::{CriticalPath, Share, Trace, Traffic, Utilisation, Wait};
 use collcost::simulate::{Mode, Setup, Timed, Trouble, simulate_with};
 
 /// All schedules of some shapes.
@@ -173,4 +173,71 @@ fn a_switch_passes_on_while_it_receives() {
             adds_up("switch", &list, &fabric, &setup);
         }
     }
+}
+
+#[test]
+fn waits_have_the_names_of_reports() {
+    let all = [
+        (Wait::Nothing, "nothing"),
+        (Wait::Start(3), "start"),
+        (Wait::Data, "data"),
+        (Wait::SendPort, "send-port"),
+        (Wait::ReceivePort, "receive-port"),
+        (Wait::Link, "link"),
+        (Wait::Nic, "nic"),
+        (Wait::Rounds, "rounds"),
+        (Wait::Barrier, "barrier"),
+    ];
+    for (wait, name) in all {
+        assert_eq!(wait.name(), name);
+    }
+}
+
+/// The shares of the first tier while messages of one chunk are sent, which takes a second alone.
+fn shares(tier: Tier, sent: &[(u32, u32)]) -> [Share; 2] {
+    let mut list = List::new(Frame::new(Collective::AllGather, 3, 3, 0));
+    for (chunk, &(from, to)) in (0..).zip(sent) {
+        list.push(0, Endpoint::Rank(from), Endpoint::Rank(to), Op::Copy, &[Run::one(chunk)]);
+    }
+    let fabric = Fabric::new(vec![tier]);
+    let mut utilisation = Utilisation::new(&list, &fabric).unwrap();
+    let setup = Setup::new(Volume(3.0));
+    let outcome = simulate_with(&list, &fabric, &setup, &mut utilisation).unwrap();
+    assert_eq!(utilisation.shares(1, outcome.makespan), None);
+    assert_eq!(utilisation.shares(0, Seconds(0.0)), None);
+    let shares = utilisation.shares(0, outcome.makespan).unwrap();
+    [shares.send, shares.receive]
+}
+
+fn share(mean: f64, least: f64, most: f64, busiest: u32) -> Share {
+    Share { mean: Ratio(mean), least: Ratio(least), most: Ratio(most), busiest }
+}
+
+#[test]
+fn ports_are_busy_while_messages_are_under_way() {
+    let link = |ports| Tier { ports, ..Tier::new("link", Seconds(0.0), Bandwidth(1.0)) };
+    let twice = [(0, 1), (0, 1), (1, 2)];
+    let [send, receive] = shares(link(Ports::ONE), &twice);
+    assert_eq!(send, share(0.5, 0.0, 1.0, 0));
+    assert_eq!(receive, share(0.5, 0.0, 1.0, 1));
+    // Of several that are as busy the first counts.
+    let [send, receive] = shares(link(Ports::ONE), &[(1, 0), (2, 1)]);
+    assert_eq!((send.busiest, receive.busiest), (1, 0));
+    // One link between two ranks: with two ports each is half busy.
+    assert_eq!(shares(link(Ports::full(2)), &twice)[0], share(0.25, 0.0, 0.5, 0));
+    // As many ports as partners, and ports that are shared: busy as soon as one message is.
+    let both = [(0, 1), (0, 2)];
+    assert_eq!(shares(link(Ports::Unbounded), &both)[0], share(1.0 / 3.0, 0.0, 1.0, 0));
+    let fair = Tier { discipline: Discipline::Fair, ..link(Ports::ONE) };
+    assert_eq!(shares(fair, &both)[0], share(1.0 / 3.0, 0.0, 1.0, 0));
+}
+
+#[test]
+fn a_trace_is_empty_until_it_hears_of_a_message() {
+    let mut trace = Trace::default();
+    assert!(trace.is_empty());
+    let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+    simulate_with(&chain(), &fabric, &Setup::new(Volume(1.0)), &mut trace).unwrap();
+    assert!(!trace.is_empty());
+    assert_eq!(trace.len(), 4);
 }

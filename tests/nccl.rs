@@ -287,3 +287,78 @@ fn versions_between_are_answered_by_the_nearest() {
         assert!(text.parse::<Asked>().is_err(), "{text}");
     }
 }
+
+/// What is decided for an all-reduce of 1 MiB on two DGX H100 with that environment, or nothing
+/// where NCCL starts no communicator.
+fn under(version: Version, ranks: u32, settings: &str) -> Option<Option<Algo>> {
+    let mut comm = Place::named("dgx_h100_8x400g.p8.n2").unwrap().communicator().unwrap();
+    if ranks == 1 {
+        (comm.ranks, comm.nodes, comm.local_ranks) = (1, 1, 1);
+    }
+    let table = Table::new(&comm, version, &Settings::read(settings).unwrap()).ok()?;
+    let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+    let call = Call { function: Function::AllReduce, size: Bytes(1 << 20), pipelined: 1 };
+    Some(chooser.decide(&call).map(|decision| decision.algo))
+}
+
+// Read in src/graph/tuning.cc of 2.18.3 to 2.30.7: parseList and its place.
+
+#[test]
+fn an_empty_list_names_nothing_until_2_23_and_changes_nothing_since() {
+    let own = under(Version::V2_27, 16, "");
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO= NCCL_PROTO=''"), own);
+    // No protocol is left, and then no cell: 2.18.3 fails, 2.21.5 puts its rings back.
+    assert_eq!(under(Version::V2_18, 16, "NCCL_PROTO="), Some(None));
+    assert_eq!(under(Version::V2_21, 16, "NCCL_PROTO="), Some(Some(Algo::Ring)));
+    // A list of commas is not empty: it names nothing in any version.
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO=,"), Some(None));
+    // Only the first entry may stand without its function, and behind `;` it is not the first.
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO=;ring"), None);
+}
+
+#[test]
+fn a_rank_alone_does_not_read_its_environment() {
+    assert_eq!(under(Version::V2_30, 16, "NCCL_ALGO=bogus"), None);
+    assert_eq!(under(Version::V2_30, 1, "NCCL_ALGO=bogus"), Some(Some(Algo::Ring)));
+}
+
+#[test]
+fn rings_and_trees_have_as_many_channels_as_the_smaller_of_the_two() {
+    let text = inflate(include_bytes!("data/nccl_communicators.csv.gz"));
+    let mut lines = text.lines();
+    let (header, line) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = header.split(',').position(|name| name == "tree_nch").unwrap();
+    let mut fields: Vec<_> = line.split(',').collect();
+    fields[at] = "1000";
+    let more = comms::read(&format!("{header}\n{}\n", fields.join(","))).unwrap();
+    assert_eq!(more, comms::read(&format!("{header}\n{line}\n")).unwrap());
+}
+
+#[test]
+fn variables_of_nccl_that_are_not_the_tuners_are_told_apart() {
+    let mut settings = Settings::default();
+    settings.set("NCCL_DEBUG", "INFO").unwrap();
+    assert!(settings.is_empty());
+    let before = settings.set("NCCL_MAX_NCHANNELS", "4").unwrap_err().to_string();
+    assert!(before.contains("when a communicator starts"), "{before}");
+    let slip = settings.set("NCCL_ALG", "Ring").unwrap_err().to_string();
+    assert!(slip.contains("did you mean `NCCL_ALGO`?"), "{slip}");
+}
+
+#[test]
+fn tables_without_what_they_are_for_are_refused_with_their_line() {
+    let text = inflate(include_bytes!("data/nccl_communicators.csv.gz"));
+    let mut lines = text.lines();
+    let (header, line) = (lines.next().unwrap(), lines.next().unwrap());
+    for empty in ["", header] {
+        let said = comms::read(empty).unwrap_err().to_string();
+        assert!(said.contains("no communicator"), "{said}");
+    }
+    let at = header.split(',').position(|name| name == "nchannels").unwrap();
+    let mut fields: Vec<_> = line.split(',').collect();
+    fields[at] = "0";
+    let said = comms::read(&format!("{header}\n{}\n", fields.join(","))).unwrap_err().to_string();
+    assert!(said.contains("without channels") && said.contains("line 2"), "{said}");
+    let said = envs::read("env,settings\nA,NCCL_ALGO=Ring\nB,NCCL_FOO=1\n").unwrap_err();
+    assert!(said.to_string().contains("line 3, NCCL_FOO=1"), "{said}");
+}

@@ -9,6 +9,7 @@ use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Relay, Sh
 use collcost::quantity::Ratio;
 use collcost::schedule::chain::Chain;
 use collcost::schedule::combine::Relabel;
+use collcost::schedule::digits::{Order, Shares, Whole};
 use collcost::schedule::ring::Ring;
 use collcost::schedule::{
     Endpoint, Frame, Layout, List, Message, Op, Run, Schedule, Sends, Transfer, count, holds,
@@ -110,6 +111,74 @@ fn schedules_that_turn_do_what_rank_0_does() {
         }
     }
     assert!(turning > 200, "{turning}");
+}
+
+#[test]
+fn schedules_end_with_a_message() {
+    for n in 1..=17 {
+        for (name, schedule) in built(n) {
+            let mut sends = Sends::default();
+            let Some(last) = schedule.rounds().checked_sub(1) else { continue };
+            senders(&*schedule).for_each(|from| schedule.sends(last, from, &mut sends));
+            assert!(sends.iter().next().is_some(), "{name}: nobody sends in round {last}");
+        }
+    }
+}
+
+#[test]
+fn digits_may_come_in_any_order() {
+    for (base, ranks) in [(2, 8), (3, 27), (4, 64)] {
+        for order in [Order::Near, Order::Far] {
+            for collective in [ReduceScatter, AllGather, AllReduce] {
+                let shares = Shares::new(collective, ranks, base, order);
+                assert_eq!(verify(&shares), Ok(()), "{collective} in base {base}, {order:?}");
+                // Two halves are neighbours where the nearest meet first.
+                assert_eq!(shares.frame().keeps_order, base == 2 && order == Order::Near);
+                assert!(!shares.frame().turns);
+            }
+        }
+        let whole = Whole::new(ranks, base);
+        assert_eq!((whole.frame().keeps_order, whole.frame().turns), (base == 2, false));
+    }
+    // With one digit everybody does the same.
+    assert!(Whole::new(5, 5).frame().turns);
+    assert!(Shares::new(AllReduce, 5, 5, Order::Near).frame().turns);
+}
+
+#[test]
+fn ranks_with_ghosts_send_to_the_nearest_first() {
+    let padded = Registry::builtin().find(AllReduce, "rabenseifner-padded").unwrap().algorithm;
+    for n in (3..=33_u32).filter(|n| !n.is_power_of_two()) {
+        let schedule = padded.schedule(&Shape::new(AllReduce, n)).unwrap();
+        let mut sends = Sends::default();
+        for round in 0..schedule.rounds() {
+            for rank in 0..n {
+                sends.clear();
+                schedule.sends(round, Endpoint::Rank(rank), &mut sends);
+                let distance = |transfer: Transfer<'_>| match transfer.to {
+                    Endpoint::Rank(to) => (to + n - rank) % n,
+                    Endpoint::Switch(_) => panic!("{n} ranks have no switch"),
+                };
+                let distances: Vec<u32> = sends.iter().map(distance).collect();
+                assert!(distances.is_sorted(), "N = {n}, rank {rank}: {distances:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_trees_in_turn_keep_to_one_port() {
+    let two_tree = Registry::builtin().find(Broadcast, "two-tree").unwrap().algorithm;
+    for n in 2..=40 {
+        for p in [1, 3] {
+            let shape = Shape::new(Broadcast, n).with_segments(p);
+            let schedule = two_tree.schedule(&shape).unwrap();
+            let counted = count(&*schedule, 1);
+            assert_eq!(counted.n_alpha, counted.rounds, "N = {n}, P = {p}");
+            let form = two_tree.prove(&At::numbers(shape)).total().alpha;
+            assert!(whole(schedule.rounds()) <= form, "N = {n}, P = {p}");
+        }
+    }
 }
 
 fn whole(n: u64) -> Rational {
@@ -238,6 +307,23 @@ fn order_is_kept_where_it_is_promised() {
     }
     let fault = verify(&list).unwrap_err();
     assert_eq!(fault.to_string(), "round 0: rank 2 adds chunk 0 to rank 0 out of rank order");
+    // Ranks are counted across the words of a set; a switch starts with nothing.
+    let switch = Endpoint::Switch(0);
+    for skipped in [None, Some(0), Some(80), Some(199)] {
+        let frame = Frame { switches: 1, ..Frame::new(Reduce, 200, 1, 0).in_rank_order() };
+        let mut list = List::new(frame);
+        for (round, rank) in (0..200).filter(|&rank| skipped != Some(rank)).enumerate() {
+            list.push(round as u64, Endpoint::Rank(rank), switch, Op::Reduce, &[Run::one(0)]);
+        }
+        list.push(200, switch, Endpoint::Rank(0), Op::Copy, &[Run::one(0)]);
+        let said = verify(&list).map_or_else(|fault| fault.to_string(), |()| "none".into());
+        let fault = match skipped {
+            None => "none".into(),
+            Some(80) => "round 80: rank 81 adds chunk 0 to switch 0 out of rank order".into(),
+            Some(rank) => format!("at the end chunk 0 of rank 0 lacks rank {rank}'s part"),
+        };
+        assert_eq!(said, fault);
+    }
     // Those that promise it are many; `verify` holds them to it wherever it is called.
     let promising = built(8).iter().filter(|(_, schedule)| schedule.frame().keeps_order).count();
     assert!(promising > 10, "{promising}");
@@ -374,6 +460,11 @@ fn faults_say_what_and_where() {
             Listed::new(Broadcast, 2, 1).with(0, 0, 1, Copy, u32::MAX),
             "round 0: rank 0 sends 1 chunks from 4294967295 on to rank 1, more than there are",
         ),
+        (
+            Listed::new(Barrier, 2, 1).with(0, 0, 1, Or, 0).with(0, 0, 1, Copy, 0),
+            "round 0: chunk 0 of rank 1 is written twice, the second time by rank 0",
+        ),
+        (Listed::new(SendRecv, 3, 1), "at the end rank 1 does not hold chunk 0"),
         (Listed::new(Broadcast, 0, 1), "the schedule has no ranks"),
         (Listed::new(AllGather, 2, 0), "the schedule has no chunks"),
     ];

@@ -6,12 +6,12 @@ use std::num::NonZeroU32;
 use collcost::Collective;
 use collcost::algorithm::{Algorithm, Registry};
 use collcost::bound::bound;
-use collcost::fabric::{Discipline, Fabric, Tier};
+use collcost::fabric::{Discipline, Fabric, Placement, Switch, Tier};
 use collcost::formula::{Ports, Shape};
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use collcost::schedule::combine::Relabel;
 use collcost::schedule::ring::Ring;
-use collcost::schedule::{Layout, List, Schedule, verify};
+use collcost::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, verify};
 use collcost::simulate::{
     Mode, Outcome, Setup, Simulator, Timed, Trouble, simulate, simulate_with,
 };
@@ -91,6 +91,13 @@ fn a_million_ranks_in_a_ring() {
     let steps = 2.0 * f64::from(n - 1);
     assert!(near(outcome.makespan.0, steps * (1e-6 + 1e9 / f64::from(n) / 1e9)));
     assert_eq!(outcome.messages, 2 * u64::from(n) * u64::from(n - 1));
+    // One port with additions, and as many ports as there are partners without, are as quick.
+    let added = Fabric { gamma: Some(SecondsPerByte(1e-10)), ..flat(Ports::ONE) };
+    for fabric in [added, flat(Ports::Unbounded)] {
+        let again =
+            simulate(&Ring::new(Collective::AllReduce, n), &fabric, &Setup::new(Volume(1e9)));
+        assert_eq!(again.unwrap().messages, outcome.messages);
+    }
 }
 
 #[test]
@@ -224,6 +231,214 @@ fn what_there_is_not_is_refused() {
         let setup = setup.clone().in_mode(mode);
         let error = simulate(&list, &flat(Ports::ONE), &setup).unwrap_err();
         assert!(error.to_string().contains("there is not"), "{error}");
+    }
+}
+
+#[test]
+fn modes_are_read_as_they_are_written() {
+    for mode in Mode::ALL {
+        assert_eq!(mode.to_string().parse(), Ok(mode));
+    }
+    assert_eq!(Mode::ALL.map(|mode| mode.to_string()), ["sync", "local", "flow"]);
+    assert!("Flow".parse::<Mode>().is_err());
+}
+
+#[test]
+fn trouble_is_what_changes_something() {
+    let starts = |all: &[f64]| Trouble {
+        starts: all.iter().map(|&start| Seconds(start)).collect(),
+        ..Trouble::default()
+    };
+    assert!(Trouble::default().is_none() && starts(&[0.0, 0.0]).is_none());
+    assert!(!starts(&[0.0, 1.0]).is_none());
+    assert!(!Trouble { slow_ranks: vec![(0, Ratio(2.0))], ..Trouble::default() }.is_none());
+    assert!(!Trouble { slow_links: vec![(0, 1, Ratio(2.0))], ..Trouble::default() }.is_none());
+}
+
+/// A schedule of `n` ranks and a switch or none: all messages are sent at once, a chunk each.
+fn at_once(n: u32, switches: u32, messages: &[(Endpoint, Endpoint)]) -> List {
+    let frame = Frame { switches, ..Frame::new(Collective::AllGather, n, n, 0) };
+    let mut list = List::new(frame);
+    for (chunk, &(from, to)) in (0..).zip(messages) {
+        list.push(0, from, to, Op::Copy, &[Run::one(chunk)]);
+    }
+    list
+}
+
+/// When each of those messages ends.
+fn ends(fabric: &Fabric, n: u32, chunk: f64, messages: &[(u32, u32)]) -> Vec<(f64, Option<usize>)> {
+    let ranks: Vec<_> =
+        messages.iter().map(|&(a, b)| (Endpoint::Rank(a), Endpoint::Rank(b))).collect();
+    let setup = Setup::new(Volume(chunk * f64::from(n)));
+    let mut ends = Vec::new();
+    let mut listener = |message: &Timed<'_>| ends.push((message.end.0, message.tier));
+    simulate_with(&at_once(n, 0, &ranks), fabric, &setup, &mut listener).unwrap();
+    ends
+}
+
+#[test]
+fn cyclic_ranks_sit_with_those_a_stride_away() {
+    let inner = Tier::new("inside", Seconds(1.0), Bandwidth(1.0));
+    let inner = Tier { span: NonZeroU32::new(2), ..inner };
+    let outer = Tier::new("between", Seconds(10.0), Bandwidth(1.0));
+    let mut fabric = Fabric::new(vec![inner, outer]);
+    let tiers = |fabric: &Fabric, n| {
+        let tier = |to| ends(fabric, n, 1.0, &[(0, to)])[0];
+        (1..n).map(tier).collect::<Vec<_>>()
+    };
+    let (near, far) = ((2.0, Some(0)), (11.0, Some(1)));
+    assert_eq!(tiers(&fabric, 4), [near, far, far]);
+    fabric.placement = Placement::Cyclic;
+    assert_eq!(tiers(&fabric, 4), [far, near, far]);
+    assert_eq!(tiers(&fabric, 5), [far, far, near, far]);
+}
+
+#[test]
+fn fair_nics_are_shared_by_their_node_each_way() {
+    // Three nodes of two ranks, each with one NIC or two.
+    let fabric = |nics| {
+        let inner = Tier::new("inside", Seconds(0.0), Bandwidth(1.0));
+        let inner = Tier { span: NonZeroU32::new(2), ..inner };
+        let nics = NonZeroU32::new(nics);
+        let outer = Tier::new("between", Seconds(0.0), Bandwidth(1.0));
+        Fabric::new(vec![inner, Tier { nics, discipline: Discipline::Fair, ..outer }])
+    };
+    let times = |nics, messages: &[(u32, u32)]| {
+        ends(&fabric(nics), 6, 1.0, messages).iter().map(|(end, _)| *end).collect::<Vec<_>>()
+    };
+    // Out of one node, into one node, and through three nodes one after the other.
+    assert_eq!(times(1, &[(0, 2), (1, 4)]), [2.0, 2.0]);
+    assert_eq!(times(1, &[(0, 4), (2, 5)]), [2.0, 2.0]);
+    assert_eq!(times(1, &[(0, 2), (2, 4), (4, 0)]), [1.0, 1.0, 1.0]);
+    assert_eq!(times(1, &[(1, 3), (3, 5), (5, 1)]), [1.0, 1.0, 1.0]);
+    assert_eq!(times(2, &[(0, 2), (1, 4)]), [1.0, 1.0]);
+}
+
+#[test]
+fn what_others_leave_is_shared_fairly() {
+    let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
+    let fabric = Fabric::new(vec![Tier { discipline: Discipline::Fair, ..link }]);
+    // Three messages leave rank 0 at a third of the rate; the fourth gets what is left of rank 3.
+    let found = ends(&fabric, 5, 2.0, &[(0, 1), (0, 2), (0, 3), (4, 3)]);
+    let found: Vec<f64> = found.iter().map(|(end, _)| *end).collect();
+    for (found, expected) in found.into_iter().zip([6.0, 6.0, 6.0, 3.0]) {
+        assert!(near(found, expected), "{found} {expected}");
+    }
+}
+
+#[test]
+fn a_switch_has_its_own_latency_and_rate() {
+    let switch = Switch {
+        alpha: Some(Seconds(3.0)),
+        bandwidth: Some(Bandwidth(4.0)),
+        multicast: true,
+        alu: true,
+    };
+    let link = Tier::new("link", Seconds(10.0), Bandwidth(1.0));
+    let fabric = Fabric::new(vec![Tier { switch: Some(switch), ..link }]);
+    let [from, through] = [Endpoint::Rank(0), Endpoint::Switch(0)];
+    let up = at_once(2, 1, &[(from, through)]);
+    let time = simulate(&up, &fabric, &Setup::new(Volume(16.0))).unwrap().makespan.0;
+    assert!(near(time, 3.0 + 8.0 / 4.0), "{time}");
+    let down = at_once(2, 1, &[(through, from)]);
+    let setup = Setup::new(Volume(16.0));
+    let error = simulate(&down, &fabric, &setup).map(|outcome| outcome.makespan.0);
+    assert_eq!(error, Ok(5.0));
+    // A rank that there is not is no switch.
+    let wrong = at_once(2, 1, &[(from, Endpoint::Rank(2))]);
+    assert!(simulate(&wrong, &fabric, &setup).is_err());
+    let wrong = at_once(2, 1, &[(from, Endpoint::Switch(1))]);
+    assert!(simulate(&wrong, &fabric, &setup).is_err());
+}
+
+#[test]
+fn rounds_end_behind_what_a_switch_passes_on() {
+    let switch = Switch {
+        alpha: Some(Seconds(3.0)),
+        bandwidth: Some(Bandwidth(4.0)),
+        multicast: true,
+        alu: true,
+    };
+    let link = Tier::new("link", Seconds(10.0), Bandwidth(1.0));
+    let fabric = Fabric::new(vec![Tier { switch: Some(switch), ..link }]);
+    let [first, second, through] = [Endpoint::Rank(0), Endpoint::Rank(1), Endpoint::Switch(0)];
+    // To the other rank, then from it, each time through the switch.
+    let frame = Frame { switches: 1, ..Frame::new(Collective::AllGather, 2, 2, 0) };
+    let mut list = List::new(frame);
+    let hops =
+        [(first, through, 0), (through, second, 0), (second, through, 1), (through, first, 1)];
+    for (round, (from, to, chunk)) in (0..).zip(hops) {
+        list.push(round, from, to, Op::Copy, &[Run::one(chunk)]);
+    }
+    // Two hops of 3 s and the 8 bytes of a chunk at 4 B/s, once or twice.
+    for (mode, time) in [(Mode::Flow, 8.0), (Mode::Local, 16.0), (Mode::Sync, 16.0)] {
+        let setup = Setup::new(Volume(16.0)).in_mode(mode);
+        let found = simulate(&list, &fabric, &setup).unwrap();
+        assert!(near(found.makespan.0, time), "{mode} {}", found.makespan.0);
+        assert_eq!((found.messages, found.rounds), (4, 4));
+    }
+}
+
+/// With latency `alpha` and 4 bytes a second through a switch.
+fn switched(alpha: f64) -> Fabric {
+    let (alpha, bandwidth) = (Some(Seconds(alpha)), Some(Bandwidth(4.0)));
+    let switch = Switch { alpha, bandwidth, multicast: true, alu: true };
+    let link = Tier::new("link", Seconds(10.0), Bandwidth(1.0));
+    Fabric::new(vec![Tier { switch: Some(switch), ..link }])
+}
+
+#[test]
+fn what_a_switch_sends_ends_behind_what_it_receives() {
+    let [first, second, through] = [Endpoint::Rank(0), Endpoint::Rank(1), Endpoint::Switch(0)];
+    let frame = Frame { switches: 1, ..Frame::new(Collective::AllGather, 2, 2, 0) };
+    let mut list = List::new(frame);
+    list.push(0, first, through, Op::Copy, &[Run { start: 0, len: 2 }]);
+    list.push(1, through, second, Op::Copy, &[Run::one(1)]);
+    for (alpha, time) in [(3.0, 10.0), (0.0, 4.0)] {
+        for mode in Mode::ALL {
+            let setup = Setup::new(Volume(16.0)).in_mode(mode);
+            // 16 bytes come from α to α + 4 s; 8 of them go on, and end α later.
+            let found = simulate(&list, &switched(alpha), &setup).unwrap();
+            assert!(near(found.makespan.0, time), "{mode} {}", found.makespan.0);
+        }
+    }
+}
+
+#[test]
+fn ranks_keep_to_rounds_and_switches_to_none() {
+    use Endpoint::{Rank, Switch};
+    let time = |mode, hops: [(Endpoint, Endpoint); 4]| {
+        let frame = Frame { switches: 2, ..Frame::new(Collective::AllGather, 4, 2, 0) };
+        let mut list = List::new(frame);
+        for (round, (from, to)) in (0..).zip(hops) {
+            let chunk = Run::one(round as u32 / 2);
+            list.push(round, from, to, Op::Copy, &[chunk]);
+        }
+        let setup = Setup::new(Volume(16.0)).in_mode(mode);
+        simulate(&list, &switched(3.0), &setup).unwrap().makespan.0
+    };
+    // From rank to rank through a switch takes 8 s; twice the same switch, for other ranks.
+    let other =
+        [(Rank(0), Switch(0)), (Switch(0), Rank(1)), (Rank(2), Switch(0)), (Switch(0), Rank(3))];
+    assert_eq!(Mode::ALL.map(|mode| time(mode, other)), [16.0, 8.0, 8.0]);
+    // On from the rank in between through another switch.
+    let back =
+        [(Rank(0), Switch(0)), (Switch(0), Rank(1)), (Rank(1), Switch(1)), (Switch(1), Rank(0))];
+    assert_eq!(Mode::ALL.map(|mode| time(mode, back)), [16.0, 16.0, 8.0]);
+}
+
+#[test]
+fn a_rank_adds_one_thing_after_another() {
+    // To each of four ranks three messages of a second, each added for two.
+    let registry = Registry::builtin();
+    let algorithm = registry.find(Collective::ReduceScatter, "direct").unwrap().algorithm;
+    let schedule = algorithm.schedule(&Shape::new(Collective::ReduceScatter, 4)).unwrap();
+    assert!(schedule.frame().turns && schedule.rounds() == 1);
+    let link = Fabric::flat(Seconds(0.0), Bandwidth(1.0));
+    let fabric = Fabric { gamma: Some(SecondsPerByte(2.0)), ..link };
+    for mode in Mode::ALL {
+        let setup = Setup::new(Volume(4.0)).in_mode(mode);
+        assert!(near(simulate(&*schedule, &fabric, &setup).unwrap().makespan.0, 7.0), "{mode}");
     }
 }
 

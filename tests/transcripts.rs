@@ -34,13 +34,16 @@ fn the_list_of_questions_is_complete() {
     let list = include_str!("../docs/QUESTIONS.md");
     let rows: Vec<&str> =
         list.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| |")).collect();
-    assert_eq!(rows.len(), 31);
+    // Those on frameworks and simulators, from 43 on, as far as a command answers them.
+    let numbers: Vec<String> =
+        (1..=42).map(|n| format!("{n:02}")).chain(["45".into(), "50d".into()]).collect();
+    assert_eq!(rows.len(), numbers.len());
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cmd/questions");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name());
     let files: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
-    for (number, row) in (1..).zip(rows) {
-        assert!(row.starts_with(&format!("| {number} | ")), "{row}");
-        let own = files.iter().find(|name| name.starts_with(&format!("{number:02}-")));
+    for (number, row) in numbers.iter().zip(rows) {
+        assert!(row.starts_with(&format!("| {} | ", number.trim_start_matches('0'))), "{row}");
+        let own = files.iter().find(|name| name.starts_with(&format!("{number}-")));
         match own {
             Some(name) => assert!(row.contains(&format!("`{name}`")), "{row}"),
             None => assert!(row.contains("| excepted | needs "), "{row}"),

@@ -221,9 +221,7 @@ fn the_own_tree_is_that_of_the_policy() {
                 let call = call.with_size(size);
                 let (says, tree) =
                     (policy.choose(&call).unwrap().name, leaf_name(&tree, name, &seen(&call)));
-                // MPICH 4.0 takes `comm_size<8` for `<=8` behind a test of the call.
-                let slip = ranks == 8 && name == "alltoall" && says == "brucks";
-                assert!(slip || says == tree, "{name} {ranks} {size}: {says}, {tree}");
+                assert_eq!(says, tree, "{name} {ranks} {size}");
             }
         }
     }
@@ -485,7 +483,7 @@ reduce,0,99999999999,ring,ll,1,2
 #[test]
 fn lines_decide_as_in_the_plugin() {
     let short = read_nccl_tuner_csv(PLUGIN, "plugin.conf").unwrap_err().to_string();
-    assert!(short.starts_with("7 fields\n  plugin.conf:13\n"), "{short}");
+    assert!(short.starts_with("a rule has 8 to 10 fields, not 7\n  plugin.conf:13\n"), "{short}");
     let whole = PLUGIN.rsplit_once("reduce,").unwrap().0;
     let rules = read_nccl_tuner_csv(whole, "plugin.conf").unwrap();
     let data = include_bytes!("data/nccl_tuner_plugin.csv.gz");

@@ -15,7 +15,7 @@ collcost: what a collective operation costs, which algorithm to use, and why
   collcost allreduce 16MiB -n 64                 all algorithms, 8 x DGX H100
   collcost allreduce -n 64 --on p5.48xlarge      the best at every size, on AWS
   collcost explain allreduce ring 16MiB -n 64    why: formula, numbers, bound
-  collcost crossover allreduce tree ring -n 64   where the better one changes
+  collcost select nccl allreduce -n 64           what NCCL takes at every size
   collcost convert 120GB/s algbw busbw -n 16     what nccl-tests' numbers mean
 
 collectives  allreduce allgather reducescatter alltoall broadcast reduce
@@ -48,7 +48,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "batch",
         ],
     ),
-    ("Choose", &["crossover", "select", "list"]),
+    ("Choose", &["crossover", "select", "nccl", "list"]),
     ("Measure", &["fit", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),

@@ -11,34 +11,40 @@ use collcost::error::{Error, nearest};
 #[command(after_help = "\
 Examples:
   collcost man | man -l -
+  collcost man nccl choose | man -l -
   collcost man allreduce > ~/.local/share/man/man1/collcost-allreduce.1")]
 pub(super) struct Args {
-    /// A verb; without it the page of the whole command
-    verb: Option<String>,
+    /// A verb, such as allreduce or nccl choose; without it the page of the whole command
+    verb: Vec<String>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        let mut command = super::Cli::command();
-        command.build();
-        let page = match &self.verb {
-            None => command,
-            Some(verb) => {
-                let names: Vec<&str> =
-                    command.get_subcommands().map(clap::Command::get_name).collect();
-                let near =
-                    nearest(verb, names.iter().copied()).map(|n| format!("did you mean `{n}`?"));
-                let Some(found) = command.find_subcommand(verb) else {
-                    return Err(Error::input(format!("`{verb}` is no verb"))
-                        .at(format!("man {verb}"))
-                        .mend(near.unwrap_or_else(|| format!("known are {}", names.join(", "))))
-                        .into());
-                };
-                // A page is called `collcost-allreduce`, like those of git's verbs.
-                let name: &'static str = Box::leak(format!("collcost-{verb}").into_boxed_str());
-                found.clone().name(name)
-            }
+        let mut whole = super::Cli::command();
+        whole.build();
+        let mut command = &whole;
+        for verb in &self.verb {
+            command = command.find_subcommand(verb).ok_or_else(|| self.unknown(verb, command))?;
+        }
+        // A page is called `collcost-allreduce`, like those of git's verbs.
+        let mut name = "collcost".to_owned();
+        for verb in &self.verb {
+            name = format!("{name}-{verb}");
+        }
+        let name: &'static str = Box::leak(name.into_boxed_str());
+        Ok(clap_mangen::Man::new(command.clone().name(name)).render(out)?)
+    }
+
+    /// `verb` stands where `command` has none of that name.
+    fn unknown(&self, verb: &str, command: &clap::Command) -> Error {
+        let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let mend = match nearest(verb, names.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if names.is_empty() => format!("`{}` has no verbs of its own", command.get_name()),
+            None => format!("known are {}", names.join(", ")),
         };
-        Ok(clap_mangen::Man::new(page).render(out)?)
+        Error::input(format!("`{verb}` is no verb"))
+            .at(format!("man {}", self.verb.join(" ")))
+            .mend(mend)
     }
 }

@@ -45,6 +45,8 @@ Examples:
   collcost broadcast 1GiB -n 72 --algorithm chain --format json
   collcost explain allreduce ring 16MiB -n 64
   collcost crossover allreduce tree ring -n 64
+  collcost select nccl allreduce -n 64
+  collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost batch < questions.jsonl";
 
 // Deferred: only the named verb's flags are built, which halves the start-up time.
@@ -83,7 +85,7 @@ enum Verb {
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
     Verify(verify::Args),
-    /// A schedule, or what a library is to choose, in other programs' formats
+    /// A schedule or a tuning file in other programs' formats
     Export(export::Args),
     /// The machines that are known, one of them, a file checked
     Profiles(profiles::Args),

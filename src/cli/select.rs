@@ -19,11 +19,17 @@ use collcost::report::site;
 use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost select nccl allreduce -n 64
+  collcost select openmpi@4.1 allreduce 32K -n 128 --on gcp-c2d --explain
+  collcost select bcast 1K..16M --policy openmpi --vs mpich -n 64 --on gcp-c2d
+  collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl")]
 pub(super) struct Args {
     /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
-    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]")]
+    #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
     words: Vec<String>,
-    /// Whose rules: openmpi@4.1, mpich@4, gloo, …; collcost list policies
+    /// Whose rules: nccl, openmpi@4.1, mpich, …; collcost list policies
     #[arg(long, value_name = "NAME|rules-file:FILE")]
     policy: Option<String>,
     /// Other rules beside them
@@ -197,7 +203,10 @@ fn is_rules_file(name: &str) -> bool {
 /// The policy of that name; a file of rules is read here.
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::input(format!("the file cannot be read: {e}")).at(path.to_owned()))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::input(format!("the file cannot be read: {e}"))
+            .at(path.to_owned())
+            .mend("name a text file that is there")
+    })?;
     of_file(read_rules(&text, path)?, path, site)
 }

@@ -1,5 +1,6 @@
 //! Formulas as symbols: a closed form evaluated over [`Expr`] is its own text.
 
+use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 use std::rc::Rc;
 
@@ -148,9 +149,11 @@ impl Expr {
         };
         match end {
             Some((rest, number)) => rest.plus(number + more),
-            None if more == Fraction::ZERO => self,
-            None if more < Fraction::ZERO => Self::from(Node::Sub(self, Self::number(-more))),
-            None => Self::from(Node::Add(self, Self::number(more))),
+            None => match more.cmp(&Fraction::ZERO) {
+                Ordering::Less => Self::from(Node::Sub(self, Self::number(-more))),
+                Ordering::Equal => self,
+                Ordering::Greater => Self::from(Node::Add(self, Self::number(more))),
+            },
         }
     }
 
@@ -338,5 +341,144 @@ impl Div for Expr {
             (Node::Div(a, b), _) => a.clone() / (b.clone() * other),
             _ => Self::from(Node::Div(self, other)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formula::Notation;
+
+    fn letters() -> [Expr; 3] {
+        [Symbol::N, Symbol::P, Symbol::G].map(Expr::symbol)
+    }
+
+    fn int(value: i64) -> Expr {
+        Expr::int(value)
+    }
+
+    fn half(odd: i64) -> Expr {
+        int(odd) / int(2)
+    }
+
+    /// Whether each formula reads as the text beside it.
+    fn read_as<const COUNT: usize>(formulas: [(Expr, &str); COUNT]) {
+        for (formula, text) in formulas {
+            assert_eq!(formula.write(Notation::Text), text);
+        }
+    }
+
+    #[test]
+    fn numbers_beside_numbers_are_one() {
+        let [n, p, _] = letters();
+        let n = || n.clone();
+        read_as([
+            (int(2) + int(3), "5"),
+            (int(5) - int(2), "3"),
+            (int(2) * int(3), "6"),
+            (int(6) / int(4), "3/2"),
+            (int(6) / int(2), "3"),
+            (half(3) + half(1), "2"),
+            (n() + int(1) + int(2), "N + 3"),
+            (n() - int(1) - int(2), "N − 3"),
+            (n() - int(1) + int(3), "N + 2"),
+            (n() + int(1) - int(3), "N − 2"),
+            (n() + half(3) - half(1), "N + 1"),
+            (int(2) * n() * int(3), "6·N"),
+            (int(2) / n() * int(3), "6/N"),
+            (n() / int(2) * int(4), "2·N"),
+            (int(2) * n() / (int(4) * p), "1/2·N/P"),
+        ]);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_left_out() {
+        let [n, ..] = letters();
+        let n = || n.clone();
+        read_as([
+            (int(0) + n(), "N"),
+            (n() + int(0), "N"),
+            (n() + int(1) - int(1), "N"),
+            (int(1) * n(), "N"),
+            (n() * int(1), "N"),
+            (n() / int(1), "N"),
+            (n() * int(0), "0"),
+            (int(0) / n(), "0"),
+        ]);
+        assert!((n() * int(0)).is_zero() && !n().is_zero() && !int(1).is_zero());
+    }
+
+    #[test]
+    fn a_factor_that_is_divided_by_itself_goes() {
+        let [n, p, g] = letters();
+        let (n, p, g) = (|| n.clone(), || p.clone(), || g.clone());
+        read_as([
+            (n() / n(), "1"),
+            (n() / p() * p(), "N"),
+            (p() * (n() / p()), "N"),
+            (n() * p() / p(), "N"),
+            (n() * p() / n(), "P"),
+            (n() / p() * g(), "N/P·G"),
+            (g() * (n() / p()), "G·N/P"),
+            (n() * p() / g(), "N·P/G"),
+        ]);
+    }
+
+    #[test]
+    fn a_quotient_of_quotients_is_one_quotient() {
+        let [n, p, g] = letters();
+        let (n, p, g) = (|| n.clone(), || p.clone(), || g.clone());
+        read_as([
+            (n() / p() / g(), "N/(P·G)"),
+            (n() * (int(1) / p()), "N/P"),
+            (int(2) * (n() / p()) / g(), "2·N/(P·G)"),
+            (n() * p() / (g() * (n() + int(1))), "N·P/(G·(N + 1))"),
+            (int(2) * n() / (p() * g()), "2·N/(P·G)"),
+            (n() * p() / (int(2) * g()), "N·P/(2·G)"),
+        ]);
+    }
+
+    #[test]
+    fn a_division_by_zero_stays_as_it_is_written() {
+        read_as([(int(1) / int(0), "1/0"), (int(1) / int(0) + int(1), "1/0 + 1")]);
+    }
+
+    #[test]
+    fn functions_round_what_is_off_by_rounding() {
+        let value = |function: Function, of: f64| function.value(&[of]);
+        assert_eq!([5.0, 8.0].map(|n| value(Function::CeilLg, n)), [3.0, 3.0]);
+        assert_eq!([5.0, 8.0].map(|n| value(Function::FloorLg, n)), [2.0, 3.0]);
+        assert_eq!([5.0, 8.0].map(|n| value(Function::PowerBelow, n)), [4.0, 8.0]);
+        let near = 1e-12;
+        assert_eq!([2.5, 3.0, 3.0 - near].map(|a| value(Function::Floor, a)), [2.0, 3.0, 3.0]);
+        assert_eq!([2.5, 3.0, 3.0 + near].map(|a| value(Function::Ceil, a)), [3.0, 3.0, 3.0]);
+        let sum = Function::Named("sum", |arguments| arguments.iter().sum());
+        assert_eq!(sum.value(&[2.0, 3.0 - near]), 5.0);
+    }
+
+    #[test]
+    fn a_formula_has_the_value_of_its_parts() {
+        let [n, p, _] = letters();
+        let c = Expr::parameter(Symbol::CReal, Ratio(2.5));
+        let log = Expr::call(Function::CeilLg, &[&n], 0);
+        let formula = (n.clone() + p.clone()) * (n.clone() - p.clone()) / p + c * log;
+        let letters = |symbol| if symbol == Symbol::N { 13.0 } else { 5.0 };
+        assert_eq!(formula.evaluate(&letters), 18.0 * 8.0 / 5.0 + 2.5 * 4.0);
+    }
+
+    #[test]
+    fn functions_and_parameters_are_named_once() {
+        let [n, p, _] = letters();
+        let one: Rule = |_| 1;
+        let call = |name, of: &Expr| Expr::call(Function::Named(name, one), &[of], 1);
+        let parameter = |symbol, value| Expr::parameter(symbol, Ratio(value));
+        let formula = (call("T", &n) + call("U", &p)) * call("T", &p)
+            + parameter(Symbol::CReal, 2.5) * n.clone()
+            + parameter(Symbol::RootSpeedup, 2.0) * p
+            + parameter(Symbol::CReal, 2.5) * n;
+        let names: Vec<_> = formula.named_functions().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["T", "U"]);
+        let found = [(Symbol::CReal, Ratio(2.5)), (Symbol::RootSpeedup, Ratio(2.0))];
+        assert_eq!(formula.parameters(), found);
     }
 }

@@ -368,4 +368,11 @@ mod tests {
         assert_eq!(cost.phases().count(), 3);
         assert_eq!(cost.total().alpha, 4.0);
     }
+
+    #[test]
+    fn the_total_is_over_no_links_in_particular() {
+        let inner = || Cost::<f64>::new(1.0, 1.0).over(Level::Inner);
+        assert_eq!(inner().total().level, Level::Flat);
+        assert_eq!((inner() + inner()).phases().next().unwrap().level, Level::Inner);
+    }
 }

@@ -262,15 +262,8 @@ fn six_digits(quantity: &impl Display) -> String {
     let exact = format!("{quantity:.15}");
     let Some((number, unit)) = exact.split_once(' ') else { return exact };
     let Ok(value) = number.parse::<f64>() else { return exact };
-    // Decimals until six digits stand behind the leading zeros.
-    let mut decimals = 5;
-    let mut scale = value.abs();
-    while scale >= 10.0 && decimals > 0 {
-        (scale, decimals) = (scale / 10.0, decimals - 1);
-    }
-    while scale < 1.0 && scale > 0.0 && decimals < 20 {
-        (scale, decimals) = (scale * 10.0, decimals + 1);
-    }
+    // As many as six digits behind the leading zeros take; what stands before the point stays.
+    let decimals = (5.0 - value.abs().log10().floor()).clamp(0.0, 20.0) as usize;
     let number = format!("{value:.decimals$}");
     let number = if number.contains('.') {
         number.trim_end_matches('0').trim_end_matches('.')
@@ -283,4 +276,65 @@ fn six_digits(quantity: &impl Display) -> String {
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of everything, of no round numbers.
+    fn values(size: f64) -> Values {
+        Values {
+            ranks: 12,
+            segments: 5,
+            group: 4,
+            size: Volume(size),
+            alpha: Seconds(3.7e-6),
+            bandwidth: Bandwidth(46.3e9),
+            alpha_outer: Seconds(11.9e-6),
+            bandwidth_outer: Bandwidth(24_123_456_789.0),
+            gamma: SecondsPerByte(23.125e-12),
+            alpha_switch: Seconds(431.7e-9),
+        }
+    }
+
+    #[test]
+    fn quantities_have_six_digits_at_most() {
+        let table = [
+            (Bandwidth(450e9), "450 GB/s"),
+            (Bandwidth(24_123_456_789.0), "24.1235 GB/s"),
+            (Bandwidth(1.234_567_89e9), "1.23457 GB/s"),
+            (Bandwidth(1_234.567_89), "0.00000123457 GB/s"),
+            (Bandwidth(0.0), "0 GB/s"),
+        ];
+        for (quantity, text) in table {
+            assert_eq!(six_digits(&quantity), text);
+        }
+        // What stands before the point is never cut.
+        assert_eq!(six_digits(&Seconds(12_345_670.0)), "12345670 s");
+    }
+
+    #[test]
+    fn whole_bytes_stand_in_the_unit_that_they_were_meant_in() {
+        let text = |size| Expr::symbol(Symbol::M).write(Notation::Numbers(&values(size)));
+        assert_eq!([4096.0, 5e6, 2.5].map(text), ["4 KiB", "5 MB", "2.5 B"]);
+    }
+
+    #[test]
+    fn a_function_of_the_page_is_written_as_its_value() {
+        let product = Function::Named("U", |of| of.iter().product());
+        let [n, p, g] = [Symbol::N, Symbol::P, Symbol::G].map(Expr::symbol);
+        let formula = Expr::call(product, &[&n, &p, &g], 0);
+        assert_eq!(formula.write(Notation::Text), "U(N, P, G)");
+        assert_eq!(formula.write(Notation::Latex), r"\mathrm{U}(N, P, G)");
+        assert_eq!(formula.write(Notation::Numbers(&values(1.0))), "240");
+    }
+
+    #[test]
+    fn a_logarithm_of_a_fraction_needs_brackets_in_text_only() {
+        let [n, g] = [Symbol::N, Symbol::G].map(Expr::symbol);
+        let formula = Expr::call(Function::CeilLg, &[&(n / g)], 0);
+        assert_eq!(formula.write(Notation::Text), "⌈lg (N/G)⌉");
+        assert_eq!(formula.write(Notation::Latex), r"\left\lceil \lg \frac{N}{G}\right \rceil");
+    }
 }

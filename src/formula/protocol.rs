@@ -58,3 +58,33 @@ impl FromStr for Protocol {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_cost_bandwidth_and_save_latency() {
+        let factors = |protocol: Protocol| {
+            let (alpha, bytes) = protocol.factors();
+            (alpha.0 * 3.4, bytes.0)
+        };
+        let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-12;
+        assert!(near(factors(Protocol::Simple), (3.4, 1.0)));
+        assert!(near(factors(Protocol::Ll), (0.6, 8.0 / 4.0)));
+        assert!(near(factors(Protocol::Ll128), (1.9, 16.0 / 15.0)));
+    }
+
+    #[test]
+    fn protocols_are_read_as_they_are_written() {
+        for (protocol, name) in
+            [(Protocol::Simple, "Simple"), (Protocol::Ll, "LL"), (Protocol::Ll128, "LL128")]
+        {
+            assert_eq!(protocol.to_string(), name);
+            assert_eq!(name.parse(), Ok(protocol));
+            assert_eq!(name.to_lowercase().parse(), Ok(protocol));
+        }
+        let refusal = "LL64".parse::<Protocol>().unwrap_err().to_string();
+        assert!(refusal.contains("`LL64` is no protocol"), "{refusal}");
+    }
+}

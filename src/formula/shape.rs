@@ -269,3 +269,75 @@ impl Shape {
         self.ranks.is_power_of_two()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn half(k: u32) -> Ports {
+        Ports::Half(NonZeroU32::new(k).unwrap())
+    }
+
+    #[test]
+    fn ports_say_what_a_rank_does_at_a_time() {
+        let table = [
+            (Ports::ONE, "1 send + 1 receive at a time"),
+            (Ports::full(2), "2 sends + 2 receives at a time"),
+            (half(1), "1 send or receive at a time"),
+            (half(2), "2 sends or receives at a time"),
+            (Ports::full(0), "unbounded ports"),
+        ];
+        for (ports, text) in table {
+            assert_eq!(ports.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn ports_are_read_in_every_spelling() {
+        let table = [
+            ("1", Ports::ONE),
+            ("2", Ports::full(2)),
+            (" 3fd ", Ports::full(3)),
+            ("1hd", half(1)),
+            ("4hd", half(4)),
+            ("unbounded", Ports::Unbounded),
+            ("inf", Ports::Unbounded),
+        ];
+        for (text, ports) in table {
+            assert_eq!(text.parse(), Ok(ports), "{text}");
+        }
+        for text in ["", "0", "0hd", "-1", "2xd", "hd"] {
+            assert!(text.parse::<Ports>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn half_duplex_ports_make_half_as_many_pairs() {
+        let pairs = |ports: Ports| [1, 2, 9].map(|partners| ports.both_ways(partners));
+        assert_eq!(pairs(half(1)), [0, 0, 0]);
+        assert_eq!(pairs(half(5)), [1, 2, 2]);
+        assert_eq!(pairs(Ports::full(2)), [1, 2, 2]);
+        assert_eq!(pairs(Ports::Unbounded), [1, 2, 9]);
+        assert_eq!([1, 9].map(|partners| half(5).sends(partners)), [1, 5]);
+    }
+
+    #[test]
+    fn a_part_runs_on_one_flat_machine() {
+        let whole = Shape {
+            group: NonZeroU32::new(8),
+            ..Shape::new(Collective::AllReduce, 64).with_ports(Ports::full(2)).with_segments(3)
+        };
+        let part = whole.part(Collective::Broadcast, 16);
+        let flat = Shape::new(Collective::Broadcast, 16);
+        assert_eq!(part, flat.with_ports(Ports::full(2)).with_segments(3));
+        assert_eq!((whole.group(), part.group()), (8, 16));
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_there_once() {
+        let mut shape = Shape::new(Collective::AllReduce, 64);
+        assert_eq!((shape.segments(), shape.rails()), (1, 1));
+        shape.params.rails = NonZeroU32::new(4);
+        assert_eq!((shape.with_segments(5).segments(), shape.rails()), (5, 4));
+    }
+}

@@ -39,7 +39,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     }
     if !(8..=10).contains(&fields.len()) {
         return fault(
-            format!("{} fields", fields.len()),
+            format!("a rule has 8 to 10 fields, not {}", fields.len()),
             "write collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\
              [,pipe_ops[,registered]]: the plugin drops a shorter line without a word",
         );
@@ -161,8 +161,8 @@ allreduce,0,65536,ring,ll,-1,1,8
             ("AllReduce,0,1,ring,ll,-1,1,8", "`AllReduce` is no collective"),
             ("allreduce,0,1,Ring,ll,-1,1,8", "`Ring` is no algorithm"),
             ("allreduce,0,1,ring,LL,-1,1,8", "`LL` is no protocol"),
-            ("allreduce,0,1,ring,ll,-1,1", "7 fields"),
-            ("allreduce,0,1,ring,ll,-1,1,8,-1,-1,5", "11 fields"),
+            ("allreduce,0,1,ring,ll,-1,1", "a rule has 8 to 10 fields, not 7"),
+            ("allreduce,0,1,ring,ll,-1,1,8,-1,-1,5", "a rule has 8 to 10 fields, not 11"),
             ("allreduce,0,1,ring,ll,,1,8,-1", "an empty field"),
             ("allreduce,2,1,ring,ll,-1,1,8", "no size is from 2 to 1"),
             ("allreduce,0,4GiB,ring,ll,-1,1,8", "`4GiB` is no number of bytes"),

@@ -22,8 +22,8 @@ pub struct Named {
 /// Reads a table of communicators.
 ///
 /// # Errors
-/// A missing column, a value that is none, ranks that do not lie on their nodes, two lines of one
-/// id: with the line.
+/// No line; a missing column, a value that is none, no channels, ranks that do not lie on their
+/// nodes, two lines of one id: with the line.
 pub fn read(text: &str) -> Result<Vec<Named>> {
     let mut found: Vec<Named> = Vec::new();
     let mut lines: HashMap<String, u64> = HashMap::new();
@@ -34,9 +34,18 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
                 .mend("give every communicator an id of its own"));
         }
         let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
+        // Start-up never ends without one, and what is split over channels divides by them.
+        if comm.channels == 0 {
+            return Err(Error::input("a communicator without channels")
+                .mend("write nchannels as the log says, such as 16"));
+        }
         found.push(Named { id, comm });
         Ok(())
     })?;
+    if found.is_empty() {
+        return Err(Error::input("the table has no communicator")
+            .mend("write a line that names the columns, and a line each below it"));
+    }
     Ok(found)
 }
 
@@ -62,7 +71,7 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
     while reader.read_record(&mut fields).map_err(broken)? {
         let line = fields.position().map_or(0, csv::Position::line);
         let record = Record { columns: &columns, fields: &fields, line };
-        each(&record).map_err(|e| e.at(format!("line {line}")))?;
+        each(&record).map_err(|e| e.within(&format!("line {line}")))?;
     }
     Ok(())
 }
@@ -99,6 +108,9 @@ impl Record<'_> {
 
 /// The communicator of a line, for so many ranks and nodes.
 pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
+    // Start-up gives rings and trees as many channels as the smaller of the two.
+    let (ring, tree) = (graph(record, "ring")?, graph(record, "tree")?);
+    let channels = ring.channels.min(tree.channels);
     let comm = Communicator {
         ranks,
         nodes,
@@ -114,13 +126,14 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         collnet_heads: record.whole("collnetheads")?,
         collnet_chain: record.flag("collnetchain")?,
         nvswitch: record.flag("nvscount")?,
-        ring: graph(record, "ring")?,
-        tree: graph(record, "tree")?,
+        ring: Graph { channels, ..ring },
+        tree: Graph { channels, ..tree },
         collnet_direct_graph: graph(record, "cnd")?,
         collnet_chain_graph: graph(record, "cnc")?,
         nvls_graph: graph(record, "nvls")?,
     };
     comm.check()?;
+    comm.check_channels()?;
     Ok(comm)
 }
 

@@ -277,4 +277,20 @@ impl Communicator {
         }
         Ok(())
     }
+
+    /// Refuses numbers of channels that no communicator starts with.
+    ///
+    /// # Errors
+    /// None, or far more than NCCL has.
+    pub fn check_channels(&self) -> Result<()> {
+        // NCCL has at most 64; what is far from that is a slip.
+        if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
+            return Err(Error::input(format!(
+                "{} channels, {} of NVLS, are none that NCCL starts with",
+                self.channels, self.nvls_channels
+            ))
+            .mend("write 1 to 64 channels, and those of NVLS or 0"));
+        }
+        Ok(())
+    }
 }

@@ -51,7 +51,7 @@ impl FromStr for Capability {
         }
         let number = plain.trim_start_matches("cc").trim_start_matches("sm").replace('.', "");
         match number.parse() {
-            Ok(cc @ 35..=999) => Ok(Self(cc)),
+            Ok(cc @ 35..=999) if !text.trim().starts_with('-') => Ok(Self(cc)),
             _ => Err(Error::input(format!("`{text}` is no GPU whose compute capability is known"))
                 .mend(
                     "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",

@@ -69,8 +69,33 @@ impl<'a> Place<'a> {
     /// The communicator there.
     ///
     /// # Errors
-    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched.
+    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched; more ranks than
+    /// [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
+        self.find().map(|(comm, _)| comm)
+    }
+
+    /// In a sentence, for which numbers of nodes the graphs are the same.
+    ///
+    /// # Errors
+    /// As [`Self::communicator`].
+    pub fn origin(&self) -> Result<String> {
+        let (_, nodes) = self.find()?;
+        Ok(format!(
+            "graphs are built in: what the search of NCCL {} finds on {}, {} a node, {nodes}",
+            self.search, self.machine, self.per_node
+        ))
+    }
+
+    fn find(&self) -> Result<(Communicator, Nodes)> {
+        let ranks = self.per_node.checked_mul(self.nodes);
+        let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
+            return Err(Error::input(format!(
+                "{} x {} are too many ranks",
+                self.nodes, self.per_node
+            ))
+            .mend(format!("ask for at most {}", Communicator::MOST_RANKS)));
+        };
         let mut found = None;
         let mut known = Vec::new();
         each(self.machine, |line, version, nodes| {
@@ -80,18 +105,11 @@ impl<'a> Place<'a> {
             }
             let fits = per_node == self.per_node && nodes.holds(self.nodes);
             if fits && version == self.search {
-                found = Some(self.on(line)?);
+                found = Some((communicator(line, ranks, self.nodes)?, nodes));
             }
             Ok(())
         })?;
         found.ok_or_else(|| self.unknown(&known))
-    }
-
-    fn on(&self, line: &Record) -> Result<Communicator> {
-        let ranks = self.per_node.checked_mul(self.nodes).ok_or_else(|| {
-            Error::input(format!("{} x {} are too many ranks", self.nodes, self.per_node))
-        })?;
-        communicator(line, ranks, self.nodes)
     }
 
     fn unknown(&self, known: &[String]) -> Error {

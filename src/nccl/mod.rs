@@ -8,12 +8,16 @@
 //! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
+mod allowed;
+mod blocks;
 mod bounds;
+mod call;
 mod choose;
 pub mod comms;
 mod communicator;
 mod constants;
 pub mod envs;
+mod lanes;
 mod machine;
 mod machines;
 mod names;
@@ -23,11 +27,13 @@ mod schedule;
 mod settings;
 mod startup;
 mod table;
+mod tuner;
 mod version;
 mod why;
 
 pub use bounds::{Allowed, Behind, Bounds};
-pub use choose::{Call, Chooser, Decision, Element, Operation, Reduction};
+pub use call::{Call, Decision, Element, Operation, Reduction};
+pub use choose::Chooser;
 pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
 pub use machine::{Capability, Processor, Told};
 pub use machines::{Place, names as machines};

@@ -21,6 +21,42 @@ const NUMBERS: [&str; 5] = [
     "NCCL_LL128_C2C",
 ];
 
+/// Variables that change nothing that the tuner sees: what is logged, written or waited for.
+const HARMLESS: [&str; 8] = [
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DEBUG_FILE",
+    "NCCL_DEBUG_TIMESTAMP_FORMAT",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_IB_TIMEOUT",
+    "NCCL_IB_RETRY_CNT",
+];
+
+/// Variables that change what the tuner is handed: paths, graphs, channels.
+const BEFORE: [&str; 20] = [
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NVLS_NCHANNELS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_NET_DISABLE_INTRA",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_CROSS_NIC",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_HCA",
+    "NCCL_MNNVL_ENABLE",
+    "NCCL_PXN_DISABLE",
+    "NCCL_TOPO_FILE",
+    "NCCL_GRAPH_FILE",
+];
+
 /// Which algorithms and protocols a job may use, by function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Enabled {
@@ -42,10 +78,13 @@ impl Settings {
         "NCCL_THREAD_THRESHOLDS",
     ];
 
-    /// Sets one variable; an empty value leaves NCCL's default.
+    /// Sets one variable; an empty value leaves NCCL's default, but until 2.23 an empty list of
+    /// algorithms or protocols is one that names none. Variables that only say what is logged or
+    /// written are passed over.
     ///
     /// # Errors
-    /// A variable that the tuner does not read; a value that is no number where one belongs.
+    /// A variable that the tuner does not read, as those that change the communicator before; a
+    /// value that is no number where one belongs.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let place = || format!("{name}={value}");
         let number = || {
@@ -57,8 +96,16 @@ impl Settings {
             })
         };
         match name {
-            "NCCL_ALGO" => self.algo = (!value.is_empty()).then(|| value.to_owned()),
-            "NCCL_PROTO" => self.proto = (!value.is_empty()).then(|| value.to_owned()),
+            "NCCL_ALGO" => self.algo = Some(value.to_owned()),
+            "NCCL_PROTO" => self.proto = Some(value.to_owned()),
+            _ if HARMLESS.contains(&name) => {}
+            _ if BEFORE.contains(&name) => {
+                return Err(Error::input(format!(
+                    "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
+                ))
+                .at(place())
+                .mend("leave it out, and give the graphs or the log of a job that had it set"));
+            }
             "NCCL_THREAD_THRESHOLDS" => {
                 self.thresholds = thresholds(value).map_err(|e| e.at(place()))?
             }
@@ -210,7 +257,7 @@ fn lists(
                 let named = Function::named(function);
                 (Some(named.map_err(|_| refuse(format!("the function `{function}`")))?), elements)
             }
-            (Some(elements), None) if i == 0 => (None, elements),
+            (Some(elements), None) if i == 0 && !text.starts_with(';') => (None, elements),
             _ => return Err(refuse(format!("the entry `{entry}` without a function"))),
         };
         let (on, unknown) = list(elements, names);

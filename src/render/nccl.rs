@@ -15,15 +15,22 @@ use crate::report::nccl::{CellView, Choose, RangeView};
 pub fn choose(out: &mut impl Write, report: &Choose, look: Look) -> io::Result<()> {
     writeln!(
         out,
-        "{} on {} = {} ranks, {} nodes; NCCL {}\n",
-        report.collective, report.communicator, report.ranks, report.nodes, report.nccl
+        "{} on {} = {} ranks, {} node{}; NCCL {}\n",
+        report.collective,
+        report.communicator,
+        report.ranks,
+        report.nodes,
+        if report.nodes == 1 { "" } else { "s" },
+        report.nccl
     )?;
     ranges(report).text(out)?;
     if !report.cells.is_empty() {
         writeln!(out)?;
         cells(report).text(out)?;
     }
-    writeln!(out)?;
+    if report.rule.is_some() || !report.notes.is_empty() {
+        writeln!(out)?;
+    }
     if let Some(rule) = &report.rule {
         look.line(out, "  rule   ", rule)?;
     }

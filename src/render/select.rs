@@ -159,10 +159,12 @@ fn turns(out: &mut impl Write, look: Look, view: &ChoiceView) -> io::Result<()> 
 }
 
 fn part(part: &PartView) -> String {
-    let place = match part.place {
-        "in-node" => format!(" in nodes of {}", part.ranks),
-        "leaders" => format!(" between {} leaders", part.ranks),
-        _ => String::new(),
+    let place = match (part.place, part.of_ranks) {
+        ("in-node", None) => format!(" in nodes of {}", part.ranks),
+        ("leaders", None) => format!(" between {} leaders", part.ranks),
+        ("leaders", Some(of)) => format!(" between {} of {of} leaders", part.ranks),
+        (_, Some(of)) => format!(" over {} of {of} ranks", part.ranks),
+        (_, None) => String::new(),
     };
     let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", exact(s)));
     format!("{} {}{segment}{place}", part.collective, part.algorithm)
@@ -171,7 +173,8 @@ fn part(part: &PartView) -> String {
 fn named(view: &ChoiceView) -> String {
     let mut name = view.id.map_or(view.name.clone(), |id| format!("{id} {}", view.name));
     // What a numbered algorithm makes of other collectives is decided anew for each.
-    if view.id.is_some() && view.runs.len() > 1 {
+    let is_fold = view.runs.iter().any(|part| part.of_ranks.is_some());
+    if view.id.is_some() && view.runs.len() > 1 && !is_fold {
         let parts: Vec<&str> = view.runs.iter().map(|part| part.algorithm).collect();
         name.push_str(&format!(": {}", parts.join(" + ")));
     }

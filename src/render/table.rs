@@ -272,7 +272,7 @@ fn would_run(would: &Would) -> String {
     let version = would.policy.split_once('@').map_or("", |(_, v)| v);
     let mut text = format!("{version} would run {}", would.runs).trim_start().to_owned();
     if let Some(channels) = would.channels {
-        text += &format!(" on {channels} channels");
+        text += &format!(" on {channels} channel{}", if channels == 1 { "" } else { "s" });
     }
     if let Some(estimate) = would.estimate_s {
         text += &format!("; its own estimate is {}", Seconds(estimate));

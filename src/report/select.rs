@@ -140,6 +140,8 @@ pub struct PartView {
     pub algorithm: &'static str,
     /// Ranks that take part.
     pub ranks: u32,
+    /// The ranks out of which they are, where others stand by: pairs of a fold, and what it leaves.
+    pub of_ranks: Option<u32>,
     /// `all`, `in-node` or `leaders`.
     pub place: &'static str,
     /// Bytes of a segment; absent: one piece, or as many as are best.
@@ -229,6 +231,7 @@ fn parts(choice: &Choice) -> Vec<PartView> {
         collective: part.collective.id(),
         algorithm: part.algorithm,
         ranks: part.ranks,
+        of_ranks: part.of,
         place: match part.place {
             Where::All => "all",
             Where::InNode => "in-node",

@@ -1,8 +1,8 @@
 //! Tuning files of libraries as tables, and which rule of one decides.
 //!
 //! A table looks its rules up as the library does, traps included, so that what a file makes a
-//! library run can be told without running it. Readers are in [`import`](crate::import), writers in
-//! [`export`](crate::export).
+//! library run can be told without running it. Readers are in `collcost::import`, writers in
+//! `collcost::export`.
 
 pub mod mpich;
 pub mod nccl;

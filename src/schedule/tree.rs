@@ -91,7 +91,7 @@ impl Tree {
             Form::InOrder => {
                 let levels = if role == 0 { ceil_lg(self.ranks) } else { role.trailing_zeros() };
                 let lower = levels.checked_sub(1).filter(|_| role > 0).map(|k| role - (1 << k));
-                let mut uppers = (0..levels).rev().map(|k| role | 1 << k);
+                let mut uppers = (0..levels).rev().map(|k| role + (1 << k));
                 [lower, uppers.find(|&upper| upper < self.ranks)]
             }
         };
@@ -272,6 +272,26 @@ mod tests {
                 assert!(below.windows(2).all(|pair| pair[1] == pair[0] + 1), "{n} {top}");
             }
         }
+    }
+
+    #[test]
+    fn frames_say_what_the_tree_allows() {
+        let frame = |collective, tree| Levels::new(collective, tree, 3).frame();
+        for n in [0, 1, 2, 5, 8] {
+            let height = [0, 0, 1, 3, 3][[0, 1, 2, 5, 8].iter().position(|&m| m == n).unwrap()];
+            let rounds = if n < 2 { [0, 0] } else { [height + 2, 2 * height + 2] };
+            for tree in [Tree::in_order(n), Tree::in_order(n).twin()] {
+                let once = frame(Collective::Reduce, tree);
+                assert_eq!([once.rounds, frame(Collective::AllReduce, tree).rounds], rounds);
+            }
+        }
+        let of = |tree| {
+            let frame = frame(Collective::Reduce, tree);
+            (frame.root, frame.keeps_order)
+        };
+        assert_eq!(trees(8).map(of), [(0, false), (7, false), (0, true), (7, true)]);
+        assert_eq!(trees(9).map(of), [(0, false), (8, false), (0, true), (1, false)]);
+        assert_eq!(trees(0).map(of).map(|(root, _)| root), [0; 4]);
     }
 
     #[test]

@@ -158,11 +158,11 @@ fn source(schedule: &dyn Schedule, chunk: u32) -> u32 {
 
 /// Refuses what cannot even be indexed.
 fn check_sizes(schedule: &dyn Schedule) -> Result<(), Fault> {
-    let (ranks, parts, chunks) = (schedule.ranks(), schedule.parts(), schedule.chunks());
+    let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
     if ranks == 0 {
         return Err(Fault::of(Kind::NoRanks));
     }
-    if parts == 0 || chunks == 0 {
+    if chunks == 0 {
         return Err(Fault::of(Kind::NoChunks));
     }
     if schedule.root() >= ranks {
@@ -513,3 +513,15 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::print_of;
+
+    /// The first numbers of SplitMix64 from seed 0, as its authors' code prints them; made odd.
+    #[test]
+    fn fingerprints_are_those_of_splitmix64() {
+        let published = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
+        assert_eq!([0, 1, 2].map(print_of), published.map(|number: u64| number | 1));
+    }
+}

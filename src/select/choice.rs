@@ -53,6 +53,9 @@ pub struct Part {
     pub collective: Collective,
     /// Ranks that take part.
     pub ranks: u32,
+    /// The ranks out of which they are, where some of the communicator stand by: the pairs of a
+    /// fold, and the ranks that it leaves.
+    pub of: Option<u32>,
     /// Which ranks they are.
     pub place: Where,
     /// The algorithm's id in the registry of `collective`.
@@ -126,6 +129,7 @@ impl Part {
         Self {
             collective,
             ranks,
+            of: None,
             place,
             algorithm,
             radix: None,

@@ -8,6 +8,7 @@
 
 mod call;
 mod choice;
+mod fold;
 mod gloo;
 mod inductor;
 mod intervals;
@@ -22,6 +23,7 @@ mod xla;
 pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Runs, Where};
 pub use intervals::{Interval, intervals};
+pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
 pub use priced::{Priced, priced};
@@ -159,7 +161,7 @@ pub const POLICIES: &[Entry] = &[
 /// # Errors
 /// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
-    // Any version of NCCL is answered, by the nearest that is known.
+    // The note of a version that another stands for is the policy's.
     if let Some(version) = plain(name).strip_prefix("nccl@") {
         return nccl::asked(site, version.parse()?);
     }
@@ -174,7 +176,11 @@ pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
 /// # Errors
 /// An unknown name, with the nearest known one; a version that none of the list is.
 pub fn entry(name: &str) -> Result<&'static Entry> {
-    let typed = plain(name);
+    let mut typed = plain(name);
+    // Any version of NCCL is answered, by the nearest that is known.
+    if let Some(version) = typed.strip_prefix("nccl@") {
+        typed = format!("nccl@{}", version.parse::<crate::nccl::Asked>()?.rules);
+    }
     let named = |name: &str| POLICIES.iter().find(|e| e.id == name || e.aliases.contains(&name));
     let mut shorter = typed.as_str();
     loop {
@@ -231,6 +237,9 @@ mod tests {
     #[test]
     fn names_are_taken_as_people_type_them() {
         let id = |name: &str| entry(name).unwrap().id;
+        assert_eq!(id("nccl"), "nccl@2.30.7");
+        assert_eq!(id("nccl-2.28.3"), "nccl@2.27.3");
+        assert_eq!(id("nccl@2.24"), "nccl@2.21.5");
         for name in ["openmpi@4.1", "ompi-4.1", "OMPI@4.1.6", "open-mpi@v4.1", "openmpi-4.1.8"] {
             assert_eq!(id(name), "openmpi@4.1", "{name}");
         }

@@ -57,8 +57,8 @@ impl Nccl {
     pub fn new(site: &Site, asked: Asked) -> Result<Self> {
         let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
             Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
-                "name a profile with `nccl_graphs`, such as dgx-h100, or ask \
-                 `collcost nccl choose` with --graph or --log",
+                "name a profile with `nccl_graphs`, such as dgx-h100, without other rates or NICs, \
+                 or ask `collcost nccl choose` with --graph or --log",
             )
         })?;
         let nodes = site.nodes.max(1);

@@ -71,7 +71,7 @@ fn part_time(
     let own;
     let fabric = match part.place {
         Where::Leaders => {
-            own = between_leaders(fabric, shape, part.ranks)?;
+            own = between_leaders(fabric, shape, part.of.unwrap_or(part.ranks))?;
             &own
         }
         Where::All | Where::InNode => fabric,
@@ -84,7 +84,7 @@ fn part_time(
     // Rails, ports and trees are the question's; segments and radix the library's.
     let segments = if part.best_segments { None } else { NonZeroU32::new(segments) };
     let params = Params { segments, radix: part.radix.or(shape.params.radix), ..shape.params };
-    let whole = part.place == Where::All;
+    let whole = part.place == Where::All && part.of.is_none();
     let group = shape.group.filter(|_| whole);
     let asked =
         Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };

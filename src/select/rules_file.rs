@@ -156,8 +156,16 @@ impl Policy for Nccl {
             Channels::AtMost(most) => format!(", {most} channels"),
         };
         let name = format!("{} / {}{channels}", rule.algorithm.id(), rule.protocol.id());
-        let runs = ours(call.collective, rule.algorithm).map_or_else(
-            || Runs::unpriced("no closed form here is this algorithm of NCCL"),
+        // Behind NCCL's tree over nodes stand chains inside them.
+        let has_chains = rule.algorithm == Algorithm::Tree && call.nodes > 1 && call.per_node() > 1;
+        let ours = ours(call.collective, rule.algorithm).filter(|_| !has_chains);
+        let runs = ours.map_or_else(
+            || {
+                Runs::unpriced(match has_chains {
+                    true => "chains inside nodes and trees over rails have no closed form",
+                    false => "no closed form here is this algorithm of NCCL",
+                })
+            },
             |id| {
                 let part = Part::new(call.collective, call.ranks, Where::All, id);
                 Runs::Parts(vec![Part { best_segments: true, ..part }])

@@ -223,8 +223,9 @@ impl Costs {
     /// The tier that joins two ranks, from the innermost.
     #[inline]
     pub fn tier(&self, from: u32, to: u32) -> usize {
-        let last = self.tiers.len() - 1;
-        (0..last).find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(last)
+        // The last tier joins all.
+        let mut tiers = 0..self.tiers.len();
+        tiers.find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(0)
     }
 
     /// The domain of tier `tier` in which `rank` sits.
@@ -330,4 +331,105 @@ fn sizes(frame: &Frame, setup: &Setup, empty: bool) -> Result<Sizes> {
         )));
     }
     Ok(Sizes::Elements { elements: elements as u64, bytes: element.0 as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::{Switch, Tier};
+    use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+    use crate::schedule::List;
+
+    /// Nodes of two ranks; the first tier has a switch.
+    fn nodes() -> Fabric {
+        let switch = Switch {
+            alpha: Some(Seconds(7.0)),
+            bandwidth: Some(Bandwidth(0.5)),
+            multicast: true,
+            alu: true,
+        };
+        let inner = Tier::new("inside", Seconds(1.0), Bandwidth(0.5));
+        let inner = Tier { span: NonZeroU32::new(2), switch: Some(switch), ..inner };
+        Fabric::new(vec![inner, Tier::new("between", Seconds(3.0), Bandwidth(0.25))])
+    }
+
+    /// Of five ranks and a switch.
+    fn costs(collective: Collective, fabric: &Fabric, setup: &Setup) -> Costs {
+        let frame = Frame { switches: 1, ..Frame::new(collective, 5, 5, 0) };
+        Costs::new(&List::new(frame), fabric, setup).unwrap()
+    }
+
+    fn message(from: u32, to: u32, op: Op) -> Message {
+        Message { from, to, bytes: 10.0, op }
+    }
+
+    #[test]
+    fn what_is_slow_takes_longer_in_both_terms() {
+        let mut setup = Setup::new(Volume(50.0));
+        let terms = |setup: &Setup, from, to| {
+            costs(Collective::AllReduce, &nodes(), setup).terms(&message(from, to, Op::Copy))
+        };
+        assert_eq!(terms(&setup, 0, 1), (1.0, 20.0));
+        assert_eq!(terms(&setup, 0, 2), (3.0, 40.0));
+        assert_eq!((terms(&setup, 0, 5), terms(&setup, 5, 0)), ((7.0, 20.0), (7.0, 20.0)));
+        setup.trouble.slow_ranks = vec![(1, Ratio(4.0)), (2, Ratio(2.0))];
+        setup.trouble.slow_links = vec![(1, 2, Ratio(3.0))];
+        assert_eq!(terms(&setup, 0, 1), (4.0, 80.0));
+        assert_eq!(terms(&setup, 2, 0), (6.0, 80.0));
+        assert_eq!(terms(&setup, 2, 1), (12.0, 160.0));
+        assert_eq!(terms(&setup, 1, 2), (36.0, 480.0));
+        assert_eq!(terms(&setup, 0, 3), (3.0, 40.0));
+    }
+
+    #[test]
+    fn ranks_add_what_is_reduced() {
+        let mut setup = Setup::new(Volume(50.0));
+        let none = costs(Collective::AllReduce, &nodes(), &setup);
+        assert!(!none.adds());
+        assert_eq!(none.adding(&message(0, 1, Op::Reduce)), 0.0);
+        let fabric = Fabric { gamma: Some(SecondsPerByte(0.5)), ..nodes() };
+        let some = costs(Collective::AllReduce, &fabric, &setup);
+        assert!(some.adds());
+        let adding = |costs: &Costs| {
+            let ends = [(0, 1, Op::Reduce), (0, 1, Op::Copy), (0, 5, Op::Reduce)];
+            ends.map(|(from, to, op)| costs.adding(&message(from, to, op)))
+        };
+        assert_eq!(adding(&some), [5.0, 0.0, 0.0]);
+        // Vectors of single ranks are added when they are used, however they came.
+        let mut frame = Frame::new(Collective::ReduceScatter, 5, 1, 0);
+        frame.layout = Layout::Owned;
+        let owned = |collective| {
+            let list = List::new(Frame { collective, ..frame });
+            Costs::new(&list, &fabric, &setup).unwrap().adding(&message(0, 1, Op::Copy))
+        };
+        assert_eq!(owned(Collective::ReduceScatter), 5.0);
+        assert_eq!(owned(Collective::AllGather), 0.0);
+        // A slow rank adds slowly what comes to it, a slow link or another slow rank do nothing.
+        setup.trouble.slow_ranks = vec![(0, Ratio(7.0)), (1, Ratio(3.0))];
+        setup.trouble.slow_links = vec![(0, 1, Ratio(2.0))];
+        assert_eq!(adding(&costs(Collective::AllReduce, &fabric, &setup)), [15.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn nics_are_those_between_nodes() {
+        let has_nics = |inner: u32, outer: u32| {
+            let mut fabric = nodes();
+            fabric.tiers[0].nics = NonZeroU32::new(inner);
+            fabric.tiers[1].nics = NonZeroU32::new(outer);
+            costs(Collective::AllReduce, &fabric, &Setup::new(Volume(1.0))).has_nics()
+        };
+        assert!(has_nics(0, 1) && has_nics(1, 1));
+        assert!(!has_nics(0, 0) && !has_nics(1, 0));
+    }
+
+    #[test]
+    fn ranks_start_apart_where_one_starts_late() {
+        let mut setup = Setup::new(Volume(1.0));
+        let apart = |setup: &Setup| costs(Collective::AllReduce, &nodes(), setup).starts_apart();
+        assert!(!apart(&setup));
+        setup.trouble.starts = vec![Seconds(0.0)];
+        assert!(!apart(&setup));
+        setup.trouble.starts.push(Seconds(1.0));
+        assert!(apart(&setup));
+    }
 }

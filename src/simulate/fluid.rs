@@ -213,3 +213,25 @@ impl Clock for Fluid<'_> {
         self.ended.pop()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::Fabric;
+    use crate::quantity::{Bandwidth, Seconds, Volume};
+    use crate::schedule::ring::Ring;
+    use crate::simulate::Setup;
+
+    #[test]
+    fn a_message_without_data_ends_with_its_latency() {
+        let ring = Ring::new(crate::Collective::AllGather, 2);
+        let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+        let costs = Costs::new(&ring, &fabric, &Setup::new(Volume(0.0))).unwrap();
+        let mut fluid = Fluid::new(&costs);
+        let phase = Phase::Waits { until: 1.0 };
+        fluid.flows.push(Flow { job: 7, phase, moving: 0.0, limits: fluid.limits(0, 1) });
+        assert_eq!(fluid.next(), Some(1.0));
+        assert_eq!(fluid.pop(1.0), Some((7, 1.0)));
+        assert_eq!((fluid.next(), fluid.pop(2.0)), (None, None));
+    }
+}

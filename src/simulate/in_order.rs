@@ -186,3 +186,70 @@ pub(super) fn added(costs: &Costs, message: &Message, end: f64, adder: &mut f64)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective::{AllReduce, Broadcast};
+    use crate::fabric::Fabric;
+    use crate::quantity::Bandwidth;
+    use crate::schedule::{binomial, ring};
+    use crate::simulate::Setup;
+
+    fn busy(ports: Ports) -> Busy {
+        let mut busy = Busy::default();
+        busy.reset(4, ports);
+        busy
+    }
+
+    #[test]
+    fn messages_wait_for_ports_that_are_busy_all_the_while() {
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, 2.0), Some(0.0));
+        assert_eq!(ports.place(0, 2, 0.0, 2.0), Some(2.0));
+        assert_eq!(ports.place(3, 1, 1.0, 2.0), Some(2.0));
+        // Rank 2 receives from 2 to 4 and rank 1 sends nothing: there is a gap before.
+        assert_eq!(ports.place(1, 2, 0.0, 2.0), None);
+        assert_eq!(ports.place(1, 2, 2.0, 2.0), Some(4.0));
+        // One behind the other, the two ports leave no gap.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, 2.0), Some(0.0));
+        assert_eq!(ports.place(2, 3, 2.0, 2.0), Some(2.0));
+        assert_eq!(ports.place(0, 3, 1.0, 2.0), Some(4.0));
+    }
+
+    #[test]
+    fn instants_that_are_one_leave_no_gap() {
+        let just_before = 1.0 - SAME;
+        // The port is free as good as when the next message is ready.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, just_before), Some(0.0));
+        assert_eq!(ports.place(0, 1, 1.0, 1.0), Some(1.0));
+        assert_eq!(ports.place(0, 1, 0.5, 1.0), Some(2.0));
+        // A message is ready as good as when its port is free.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 13.0, 0.0), Some(13.0));
+        assert_eq!(ports.place(0, 1, 13.0 * just_before, 1.0), Some(13.0));
+        // A port is busy as good as since the message is ready, or since the other was.
+        let mut ports = busy(Ports::ONE);
+        (ports.since[0], ports.until[0]) = (1.0, 2.0);
+        assert_eq!(ports.place(0, 1, 1.0 - SAME / 2.0, 1.0), Some(2.0));
+        let mut ports = busy(Ports::ONE);
+        (ports.until[0], ports.since[5], ports.until[5]) = (1.0 - SAME / 2.0, 1.0, 2.0);
+        assert_eq!(ports.place(0, 1, 0.5, 1.0), Some(2.0));
+    }
+
+    #[test]
+    fn ranks_that_start_apart_keep_to_the_order_in_a_ring_alone() {
+        let (ring, tree) = (ring::Ring::new(AllReduce, 4), binomial::Tree::new(Broadcast, 4, 1));
+        for starts in [[0.0, 0.0], [0.0, 1.0]] {
+            let mut setup = Setup::new(Volume(1.0));
+            setup.trouble.starts = starts.map(Seconds).to_vec();
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let may_hold =
+                |schedule: &dyn Schedule| may_hold(&Costs::new(schedule, &fabric, &setup).unwrap());
+            assert!(may_hold(&ring));
+            assert_eq!(may_hold(&tree), starts == [0.0, 0.0]);
+        }
+    }
+}

@@ -117,7 +117,7 @@ const ENDED: u32 = 1 << 31;
 const IS_FIRST: u32 = 1 << 30;
 
 /// What the engine keeps of a job: its times, and its place in a queue.
-const PER_JOB: usize = 16 + 16;
+const PER_JOB: usize = 32;
 
 /// All messages of a schedule, or of one round, in schedule order.
 #[derive(Default)]
@@ -429,7 +429,8 @@ impl Jobs {
         (cells, rounds): (Cells, Range<u64>),
         tally: &mut Tally,
     ) -> Result<()> {
-        check_memory(schedule, costs)?;
+        // Before anything is allocated.
+        check_memory(estimate(schedule, costs), costs)?;
         let chunks = costs.frame.chunks();
         let count = match cells {
             Cells::Chunks => costs.places() * chunks as usize,
@@ -462,18 +463,24 @@ impl Jobs {
                 }
             }
             self.end_round();
-            // The estimate may have been too low.
-            if self.memory() > 2 * MEMORY {
-                return Err(too_large(self.memory() as f64, costs));
-            }
+            check_taken(self.memory(), costs)?;
         }
         Ok(())
     }
 }
 
-/// Refuses what needs more than [`MEMORY`], judged from some senders of some rounds before
-/// anything is allocated.
-fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
+/// Refuses what needs more than [`MEMORY`].
+pub(super) fn check_memory(bytes: f64, costs: &Costs) -> Result<()> {
+    if bytes <= MEMORY as f64 { Ok(()) } else { Err(too_large(bytes, costs)) }
+}
+
+/// Refuses what has come to far more than was estimated.
+fn check_taken(bytes: u64, costs: &Costs) -> Result<()> {
+    check_memory(bytes as f64 / 2.0, costs).map_err(|_| too_large(bytes as f64, costs))
+}
+
+/// The bytes that [`Jobs::memory`] will come to, judged from some senders of some rounds.
+fn estimate(schedule: &dyn Schedule, costs: &Costs) -> f64 {
     let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
     let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
     let cells = places.saturating_mul(costs.frame.chunks().into());
@@ -489,15 +496,11 @@ fn check_memory(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
         let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
         sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    let bytes = sampled * stride as f64 + cells as f64 * 4.0;
-    if bytes <= MEMORY as f64 {
-        return Ok(());
-    }
-    Err(too_large(bytes, costs))
+    sampled * stride as f64 + cells as f64 * 4.0
 }
 
 /// The error about a simulation that takes about `bytes`.
-pub(super) fn too_large(bytes: f64, costs: &Costs) -> Error {
+fn too_large(bytes: f64, costs: &Costs) -> Error {
     Error::input(format!(
         "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
         costs.frame.ranks,
@@ -513,4 +516,108 @@ const SAMPLES: u64 = 64;
 /// Whether what `place` sends may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {
     place >= costs.frame.ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective::{AllReduce, Broadcast};
+    use crate::fabric::{Fabric, Switch, Tier};
+    use crate::quantity::{Bandwidth, Seconds, Volume};
+    use crate::schedule::{Frame, List, binomial, ring};
+    use crate::simulate::Setup;
+    use std::num::NonZeroU32;
+
+    fn costs(schedule: &dyn Schedule, fabric: &Fabric) -> Costs {
+        Costs::new(schedule, fabric, &Setup::new(Volume(60.0))).unwrap()
+    }
+
+    #[test]
+    fn what_is_allowed_may_be_taken_and_no_more() {
+        let ring = ring::Ring::new(AllReduce, 4);
+        let costs = costs(&ring, &Fabric::flat(Seconds(1.0), Bandwidth(1.0)));
+        let most = MEMORY as f64;
+        assert!(check_memory(most, &costs).is_ok() && check_memory(most + 1.0, &costs).is_err());
+        // An estimate may be half of what there is in the end.
+        assert!(check_taken(2 * MEMORY, &costs).is_ok());
+        let error = check_taken(4 * MEMORY, &costs).unwrap_err().to_string();
+        assert!(error.contains("about 4096 MiB, more than the 1024 MiB allowed"), "{error}");
+        assert!(check_taken(2 * MEMORY + 1, &costs).is_err());
+    }
+
+    #[test]
+    fn every_duration_has_one_lane() {
+        let ring = ring::Ring::new(AllReduce, 4);
+        let costs = costs(&ring, &Fabric::flat(Seconds(1.0), Bandwidth(1.0)));
+        let mut jobs = Jobs::default();
+        jobs.reset(&costs, 0);
+        let sizes = 2 * LANES as u32;
+        for size in (0..sizes).chain(0..sizes) {
+            let message = Message { from: 0, to: 1, bytes: size.into(), op: Op::Copy };
+            jobs.open(&costs, message);
+            jobs.close();
+        }
+        let lanes: Vec<u32> = jobs.jobs.iter().map(|job| job.lane).collect();
+        assert_eq!(lanes, (0..sizes).chain(0..sizes).collect::<Vec<_>>());
+        let durations: Vec<f64> = (0..sizes).map(|size| 1.0 + f64::from(size)).collect();
+        assert_eq!(jobs.durations, durations);
+    }
+
+    /// Four ranks in nodes of two, and two switches.
+    #[test]
+    fn messages_need_ports_a_link_and_nics() {
+        let switch =
+            Switch { alpha: Some(Seconds(1.0)), bandwidth: None, multicast: true, alu: true };
+        let tier = Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+        let inner = Tier { span: NonZeroU32::new(2), switch: Some(switch), ..tier.clone() };
+        let outer = Tier { nics: NonZeroU32::new(1), ..tier };
+        let list = List::new(Frame { switches: 2, ..Frame::new(AllReduce, 4, 4, 0) });
+        let needs = |fabric: &Fabric, from, to| {
+            let costs = costs(&list, fabric);
+            let mut jobs = Jobs::default();
+            jobs.reset(&costs, 0);
+            let needs = jobs.needs(&costs, from, to);
+            assert_eq!(needs[2] as usize, jobs.resources.len() - 1);
+            [needs[0], needs[1], needs[3], needs[4]]
+        };
+        // Of each tier four send ports, four receive ports, four NICs out and four in.
+        let mut fabric = Fabric::new(vec![inner, outer]);
+        assert_eq!(needs(&fabric, 2, 3), [3, 8, FREE, FREE]);
+        assert_eq!(needs(&fabric, 1, 2), [18, 23, 25, 30]);
+        assert_eq!(needs(&fabric, 3, 0), [20, 21, 26, 29]);
+        // A switch has ports for all, and ranks reach it from their innermost.
+        assert_eq!(needs(&fabric, 3, 4), [4, FREE, FREE, FREE]);
+        assert_eq!(needs(&fabric, 5, 3), [FREE, 8, FREE, FREE]);
+        assert_eq!(needs(&fabric, 4, 5), [FREE, FREE, FREE, FREE]);
+        fabric.tiers[1].nics = None;
+        assert_eq!(needs(&fabric, 1, 2), [18, 23, FREE, FREE]);
+        // One port for both ways.
+        for tier in &mut fabric.tiers {
+            tier.ports = Ports::Half(NonZeroU32::MIN);
+        }
+        assert_eq!(needs(&fabric, 2, 3), [3, 4, FREE, FREE]);
+        assert_eq!(needs(&fabric, 1, 2), [18, 19, FREE, FREE]);
+    }
+
+    #[test]
+    fn switches_come_after_ranks() {
+        let ring = ring::Ring::new(AllReduce, 4);
+        let costs = costs(&ring, &Fabric::flat(Seconds(1.0), Bandwidth(1.0)));
+        assert_eq!([0, 3, 4, 5].map(|place| is_switch(&costs, place)), [false, false, true, true]);
+    }
+
+    #[test]
+    fn the_estimate_is_what_jobs_take() {
+        // The first has few senders, all of which are looked at; those of the other are alike.
+        let schedules: [&dyn Schedule; 2] =
+            [&binomial::Tree::new(Broadcast, 6, 2), &ring::Ring::new(AllReduce, 10)];
+        for schedule in schedules {
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let costs = costs(schedule, &fabric);
+            let (mut jobs, mut tally) = (Jobs::default(), Tally::default());
+            tally.reset(costs.places());
+            jobs.fill(schedule, &costs, Cells::Chunks, &mut tally).unwrap();
+            assert_eq!(estimate(schedule, &costs), jobs.memory() as f64);
+        }
+    }
 }

@@ -235,32 +235,58 @@ impl Simulator {
     ) -> Result<Outcome> {
         let costs = Costs::new(schedule, fabric, setup)?;
         let space = &mut self.space;
-        // Of two that come at once to be added the one with the lower sender goes first, which is
-        // not the same one at every rank.
-        let alike = costs.is_uniform() && !costs.is_half() && (costs.is_plain() || !costs.adds());
-        let turns = schedule.frame().turns && alike;
-        if turns && listener.is_none() {
+        if listener.is_none() && all_do_as_one(&costs) {
             return symmetric::run(schedule, &costs, setup.mode, space);
         }
-        let asked = schedule.rounds().saturating_mul(costs.places() as u64);
-        if asked > SENDERS {
-            return Err(Error::input(format!(
-                "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
-            ))
-            .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"));
-        }
-        let meets_across_rounds = costs.has_nics() && setup.mode == Mode::Local;
-        match setup.mode {
-            Mode::Flow if costs.is_plain() && !costs.shares() => {
-                in_order::flow(schedule, &costs, space, listener)
-            }
-            Mode::Flow => greedy::whole(schedule, &costs, setup.mode, space, listener),
-            _ if meets_across_rounds => {
-                greedy::whole(schedule, &costs, setup.mode, space, listener)
-            }
-            mode => rounds::run(schedule, &costs, mode, space, listener),
+        check_senders(schedule.rounds().saturating_mul(costs.places() as u64))?;
+        match (setup.mode, Way::of(&costs, setup.mode)) {
+            (_, Way::InOrder) => in_order::flow(schedule, &costs, space, listener),
+            (mode, Way::Whole) => greedy::whole(schedule, &costs, mode, space, listener),
+            (mode, Way::Rounds) => rounds::run(schedule, &costs, mode, space, listener),
         }
     }
+}
+
+/// Whether one rank stands for all.
+fn all_do_as_one(costs: &Costs) -> bool {
+    // Of two that come at once to be added the one with the lower sender goes first, which is
+    // not the same one at every rank.
+    let adds_alike = costs.is_plain() || !costs.adds();
+    costs.frame.turns && costs.is_uniform() && !costs.is_half() && adds_alike
+}
+
+/// How all ranks are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In schedule order where that is right, else as a whole.
+    InOrder,
+    /// All messages event by event.
+    Whole,
+    /// Round by round.
+    Rounds,
+}
+
+impl Way {
+    fn of(costs: &Costs, mode: Mode) -> Self {
+        match mode {
+            Mode::Flow if costs.is_plain() && !costs.shares() => Self::InOrder,
+            Mode::Flow => Self::Whole,
+            // Messages of different rounds meet at NICs.
+            Mode::Local if costs.has_nics() => Self::Whole,
+            Mode::Local | Mode::Sync => Self::Rounds,
+        }
+    }
+}
+
+/// Refuses what would take for ever: `asked` times somebody may send.
+fn check_senders(asked: u64) -> Result<()> {
+    if asked <= SENDERS {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
+    ))
+    .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
 }
 
 #[cfg(test)]

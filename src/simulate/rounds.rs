@@ -4,8 +4,8 @@
 //! Switches take no part in barriers.
 
 use super::costs::Costs;
-use super::greedy::{Engine, Span, tell};
-use super::in_order::{Busy, added};
+use super::greedy::{Buffers, Engine, Span, tell};
+use super::in_order::{Busy, Written, added};
 use super::jobs::{Jobs, Message};
 use super::tally::Tally;
 use super::{Listener, MEMORY, Mode, Outcome, Space};
@@ -22,22 +22,9 @@ pub(super) fn run(
     if costs.frame.switches > 0 {
         return through_switches(schedule, costs, mode, space, listener);
     }
-    let Space { jobs, buffers, tally, written, .. } = space;
+    let Space { jobs, buffers, tally, written } = space;
     tally.reset(costs.places());
-    jobs.reset(costs, 0);
-    written.busy.reset(costs.places(), costs.tiers[0].ports);
-    written.adders.clear();
-    written.adders.resize(costs.places(), 0.0);
-    let mut round = Round {
-        costs,
-        busy: &mut written.busy,
-        adders: &mut written.adders,
-        jobs,
-        engine: Engine::new(costs, buffers),
-        sends: Sends::default(),
-        messages: Vec::new(),
-        times: Vec::new(),
-    };
+    let mut round = Round::new(costs, jobs, buffers, written);
     // When each place has ended its rounds so far.
     let places = costs.places() as u32;
     let mut free: Vec<f64> = (0..places).map(|place| costs.start(place)).collect();
@@ -78,13 +65,13 @@ fn through_switches(
     tally.reset(costs.places());
     let mut free: Vec<f64> = (0..costs.places() as u32).map(|place| costs.start(place)).collect();
     let mut makespan = 0.0_f64;
-    let mut first = 0;
-    while first < costs.frame.rounds {
-        let mut last = first + 1;
-        while last < costs.frame.rounds && a_switch_sends(schedule, costs, last) {
-            last += 1;
+    let mut rounds = (0..costs.frame.rounds).peekable();
+    while let Some(first) = rounds.next() {
+        let mut last = first;
+        while let Some(next) = rounds.next_if(|&next| a_switch_sends(schedule, costs, next)) {
+            last = next;
         }
-        jobs.fill_rounds(schedule, costs, first..last, tally)?;
+        jobs.fill_rounds(schedule, costs, first..last + 1, tally)?;
         let mut engine = Engine::new(costs, buffers);
         engine.keeps_times = true;
         engine.play(jobs, |from, to| free[from as usize].max(free[to as usize]));
@@ -104,11 +91,10 @@ fn through_switches(
         }
         if let Some(listener) = listener.as_deref_mut() {
             let mut times = buffers.times.iter();
-            for round in first..last {
+            for round in first..=last {
                 tell(schedule, costs, round, &mut times, listener);
             }
         }
-        first = last;
     }
     Ok(tally.finish(costs.frame.ranks as usize, makespan))
 }
@@ -133,7 +119,22 @@ struct Round<'a> {
     times: Vec<Span>,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    fn new(
+        costs: &'a Costs,
+        jobs: &'a mut Jobs,
+        buffers: &'a mut Buffers,
+        Written { busy, adders, .. }: &'a mut Written,
+    ) -> Self {
+        jobs.reset(costs, 0);
+        busy.reset(costs.places(), costs.tiers[0].ports);
+        adders.clear();
+        adders.resize(costs.places(), 0.0);
+        let engine = Engine::new(costs, buffers);
+        let (sends, messages, times) = (Sends::default(), Vec::new(), Vec::new());
+        Self { costs, busy, adders, jobs, engine, sends, messages, times }
+    }
+
     fn collect(&mut self, schedule: &dyn Schedule, round: u64, tally: &mut Tally) -> Result<()> {
         self.messages.clear();
         for from in senders(schedule) {
@@ -144,13 +145,7 @@ impl Round<'_> {
                 tally.add(round, message.from, message.to, message.bytes);
                 self.messages.push(message);
             }
-            if self.messages.len() as u64 * PER_MESSAGE > MEMORY {
-                return Err(Error::input(format!(
-                    "round {round} has more messages than {} MiB hold",
-                    MEMORY >> 20
-                ))
-                .mend("ask for fewer ranks"));
-            }
+            check_messages(round, self.messages.len() as u64)?;
         }
         Ok(())
     }
@@ -195,3 +190,55 @@ impl Round<'_> {
 
 /// The bytes that a message of a round takes while the round is timed, at most.
 const PER_MESSAGE: u64 = 256;
+
+/// Refuses a round of more messages than memory holds.
+fn check_messages(round: u64, messages: u64) -> Result<()> {
+    if messages * PER_MESSAGE <= MEMORY {
+        return Ok(());
+    }
+    let held = MEMORY >> 20;
+    Err(Error::input(format!("round {round} has more messages than {held} MiB hold"))
+        .mend("ask for fewer ranks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective;
+    use crate::fabric::Fabric;
+    use crate::quantity::{Bandwidth, Seconds, Volume};
+    use crate::schedule::{Frame, List, Op, Run};
+    use crate::simulate::Setup;
+
+    #[test]
+    fn a_round_has_as_many_messages_as_memory_holds() {
+        assert!(check_messages(0, 1 << 22).is_ok());
+        assert!(check_messages(0, (1 << 22) + 1).is_err());
+        assert!(check_messages(0, 1 << 23).is_err());
+    }
+
+    #[test]
+    fn a_round_is_in_order_where_no_message_finds_a_gap() {
+        // 3 → 2 could begin before 0 → 2, which waits for 0 → 1.
+        let table: [(&[(u32, u32)], bool); 4] = [
+            (&[(0, 1), (2, 3)], true),
+            (&[(0, 1), (0, 2)], true),
+            (&[(0, 1), (2, 1)], true),
+            (&[(0, 1), (0, 2), (3, 2)], false),
+        ];
+        for (messages, expected) in table {
+            let mut list = List::new(Frame::new(Collective::Broadcast, 4, 1, 1));
+            for &(from, to) in messages {
+                let [from, to] = [from, to].map(Endpoint::Rank);
+                list.push(0, from, to, Op::Copy, &[Run::one(0)]);
+            }
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let costs = Costs::new(&list, &fabric, &Setup::new(Volume(1.0))).unwrap();
+            let Space { mut jobs, mut buffers, mut written, mut tally } = Space::default();
+            tally.reset(costs.places());
+            let mut round = Round::new(&costs, &mut jobs, &mut buffers, &mut written);
+            round.collect(&list, 0, &mut tally).unwrap();
+            assert_eq!(round.in_order(&[0.0; 4]), expected, "{messages:?}");
+        }
+    }
+}

@@ -6,9 +6,9 @@
 
 use super::costs::Costs;
 use super::greedy::Engine;
-use super::in_order::{SAME, added};
-use super::jobs::{FREE, Message, too_large};
-use super::{MEMORY, Mode, Outcome, Space};
+use super::in_order::{Written, added};
+use super::jobs::{FREE, Message, check_memory};
+use super::{Mode, Outcome, Space};
 use crate::error::Result;
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Schedule, Sends, Transfer};
@@ -79,30 +79,34 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
 }
 
 /// One port, in schedule order, if no message would have found a gap before; see `in_order`.
-fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Option<Outcome>> {
-    let tally = &mut space.tally;
+pub(super) fn in_order(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+) -> Result<Option<Outcome>> {
+    let Space { tally, written: Written { busy, .. }, .. } = space;
     if !matches!(costs.tiers[0].ports, Ports::Full(k) if k.get() == 1) {
         return Ok(None);
     }
     let (frame, n) = (costs.frame, costs.frame.ranks);
-    check_memory(u64::from(frame.chunks()) * 8, costs)?;
+    check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
     let mut written = vec![0.0_f64; frame.chunks() as usize];
     let mut arriving: Vec<(u32, f64)> = Vec::new();
     let mut sends = Sends::default();
-    let (mut since, mut until) = (0.0_f64, 0.0_f64);
+    // It receives when it sends: its two ports have always done the same.
+    busy.reset(1, Ports::ONE);
     let (mut adder, mut makespan) = (0.0_f64, 0.0_f64);
     let mut in_order = true;
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
             let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
             let ready = chunks().map(|c| written[c as usize]).fold(0.0, f64::max);
-            let start = ready.max(until);
-            in_order &= start * (1.0 - SAME) <= ready || since <= ready * (1.0 + SAME);
-            if until < start * (1.0 - SAME) {
-                since = start;
-            }
-            until = start + costs.duration(&message);
-            let added = added(costs, &message, until, &mut adder);
+            let duration = costs.duration(&message);
+            let Some(start) = busy.place(0, 0, ready, duration) else {
+                in_order = false;
+                return;
+            };
+            let added = added(costs, &message, start + duration, &mut adder);
             makespan = makespan.max(added);
             let back = n - message.to;
             arriving.extend(chunks().map(|c| (frame.turned(c, back), added)));
@@ -119,11 +123,15 @@ fn in_order(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result
     Ok(Some(tally.turned(n, makespan)))
 }
 
-fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
+pub(super) fn event_by_event(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+) -> Result<Outcome> {
     let (frame, n) = (costs.frame, costs.frame.ranks);
     let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
-    check_memory(u64::from(frame.chunks()) * 8, costs)?;
+    check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
     jobs.reset(costs, frame.chunks() as usize);
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {
@@ -137,13 +145,9 @@ fn event_by_event(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> 
             jobs.close();
         })?;
         jobs.end_round();
-        check_memory(jobs.memory(), costs)?;
+        check_memory(jobs.memory() as f64, costs)?;
     }
     let mut engine = Engine::new(costs, buffers);
     let makespan = engine.play(jobs, |_, _| 0.0);
     Ok(tally.turned(n, makespan))
-}
-
-fn check_memory(bytes: u64, costs: &Costs) -> Result<()> {
-    if bytes <= MEMORY { Ok(()) } else { Err(too_large(bytes as f64, costs)) }
 }

@@ -16,7 +16,7 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Part, Policy, Runs, priced};
+use crate::select::{Call, Choice, Operation, Policy, priced};
 
 /// A rule must promise to take at least this part of the time off.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
@@ -150,11 +150,6 @@ impl Compared<'_> {
     }
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
-        if let Runs::Parts(parts) = &choice.runs
-            && parts.iter().any(folds_otherwise)
-        {
-            return Ok(None);
-        }
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
         Ok(priced(self.registry, choice, shape, fabric, size)?.time())
     }
@@ -233,13 +228,6 @@ pub(crate) fn nodes(query: &Query) -> u32 {
     let is_shared = query.machine.fabric.tiers[0].name == "shared memory";
     let is_network = query.machine.node.is_none() && !is_shared;
     if is_network && query.nodes() == 1 { query.shape.ranks } else { query.nodes() }
-}
-
-/// Whether the libraries send other messages than those that are priced: where ranks are no power
-/// of two, MPICH and Open MPI fold before they halve, with the whole vector.
-fn folds_otherwise(part: &Part) -> bool {
-    let halves = matches!(part.algorithm, "recursive-halving" | "reduce-scatter-gather");
-    halves && !part.ranks.is_power_of_two()
 }
 
 /// Spans of sizes, from no bytes on, each with what is best there.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::quantity::Bytes;
 use crate::query::Query;
 use crate::rules::mpich::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
-use crate::select::{Call, Choice, Flavour, Operation, Runs};
+use crate::select::{Call, Choice, Flavour, Operation, mpich_leaf};
 
 /// An algorithm of the MPIR layer.
 struct Known {
@@ -73,7 +73,7 @@ pub fn offers(call: &Call) -> Result<Vec<Offer>> {
         choice: Choice::new(
             k.name,
             "a leaf of the file",
-            Runs::whole(call.collective, call.ranks, k.ours),
+            mpich_leaf(call.collective, call.ranks, k.ours),
         ),
     };
     Ok(KNOWN.iter().filter(fits).map(offer).collect())

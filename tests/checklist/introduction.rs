@@ -9,10 +9,12 @@ use collcost::algorithm::Registry;
 use collcost::bound::least_share;
 use collcost::crossover::Pipeline;
 use collcost::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
+use collcost::nccl::{self, Algo, Chooser, Function, Place, Proto, Settings, Table, Version};
 use collcost::presets;
 use collcost::price::{Prepared, Price};
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use collcost::schedule::{Endpoint, Frame, List, Op, Run, count, verify};
+use collcost::select::{Call, Site, policy};
 use collcost::size_is::SizeIs;
 
 use super::{Ask, ask, batch, both, flat, flip, number, prints, same, switched};
@@ -328,6 +330,21 @@ fn row_003_29() {
     same(ring.price(&fabric, GB).total().0, free.total().0);
 }
 
+/// The chain is never picked towards a root: no size, no number of ranks, no machine of α and β.
+#[test]
+fn row_003_30() {
+    for (alpha, rate) in [(1e-7, 1e12), (ALPHA, RATE), (1e-5, 1e10), (1e-3, 1e8)] {
+        let site = Site { fabric: Some(flat(alpha, rate)), ..Site::default() };
+        let rules = policy("textbook", &site).unwrap();
+        for ranks in 2..=64 {
+            for size in (0..40).map(|k| Bytes(1 << k)) {
+                let choice = rules.choose(&Call::new(Reduce, ranks, size)).unwrap();
+                assert_eq!(choice.name, "binomial tree", "{ranks} ranks, {size}");
+            }
+        }
+    }
+}
+
 /// The binomial reduce, and its limit ⌈lg N⌉α + M/BW, which the circulant reduce reaches.
 #[test]
 fn row_003_32() {
@@ -558,6 +575,20 @@ fn row_003_60() {
     }
 }
 
+/// PAT runs between nodes of one rank: the rules refuse it where a node has more, or all are on one.
+#[test]
+fn row_003_61() {
+    let site = Site { fabric: Some(flat(ALPHA, RATE)), ..Site::default() };
+    let rules = policy("textbook", &site).unwrap();
+    for collective in [AllGather, ReduceScatter] {
+        for (ranks, nodes) in [(8, 8), (7, 7), (64, 8), (16, 8), (8, 1)] {
+            let call = Call { nodes, ..Call::new(collective, ranks, Bytes(1 << 20)) };
+            let pat = rules.choose(&call).unwrap().name == "PAT";
+            assert_eq!(pat, ranks == nodes, "{ranks} ranks on {nodes} nodes");
+        }
+    }
+}
+
 /// An all-to-all moves (N − 1)·M in all: 3M over four ranks.
 #[test]
 fn row_003_62() {
@@ -656,6 +687,27 @@ fn row_003_79() {
 fn row_003_80() {
     for n in 2..=72 {
         both(pat(n, 1).coefficients(), ask("allgather", "ring", n).coefficients());
+    }
+}
+
+/// NCCL considers PAT since 2.23, for all-gather and reduce-scatter, with one rank a node.
+#[test]
+fn row_003_82() {
+    for (id, version, considers) in [
+        ("dgx_h100_8x400g.p1.n8", Version::V2_30, true),
+        ("dgx_h100_8x400g.p1.n7", Version::V2_27, true),
+        ("dgx_h100_8x400g.p1.n8", Version::V2_21, false),
+        ("dgx_h100_8x400g.p8.n8", Version::V2_30, false),
+        ("dgx_h100_8x400g.p2.n8", Version::V2_27, false),
+        ("dgx_h100_8x400g.p8.n1", Version::V2_30, false),
+    ] {
+        let comm = Place::named(id).unwrap().communicator().unwrap();
+        let table = Table::new(&comm, version, &Settings::default()).unwrap();
+        let chooser = Chooser::new(&comm, version, &table, nccl::Reduction::default());
+        for function in [Function::AllGather, Function::ReduceScatter] {
+            assert_eq!(chooser.considers(function, Algo::Pat, Proto::Simple), considers, "{id}");
+        }
+        assert!(!chooser.considers(Function::AllReduce, Algo::Pat, Proto::Simple), "{id}");
     }
 }
 

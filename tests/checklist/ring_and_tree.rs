@@ -11,7 +11,8 @@ use collcost::crossover::crossover;
 use collcost::fabric::Fabric;
 use collcost::formula::{Form, Ports, Shape};
 use collcost::price::{Use, uses};
-use collcost::quantity::Volume;
+use collcost::quantity::{Bytes, Volume};
+use collcost::select::{Call, Site, policy};
 
 use super::{Ask, ask, batch, both, flip, number, prints, same, two_tiers};
 
@@ -278,6 +279,24 @@ fn row_000_37() {
         let many = |k| ask("allreduce", "dbt", n).ports(k).segments(1 << 20).coefficients().1;
         prints(many(1), "2.000");
         prints(many(2), "1.000");
+    }
+}
+
+/// The printed table of thresholds: KB of 1000 bytes; 256 KB and 4 MB are in the hybrid's range.
+#[test]
+fn row_000_39() {
+    let table = policy("textbook@thresholds", &Site::default()).unwrap();
+    for (size, name) in [
+        (255_000, "tree"),
+        (255_999, "tree"),
+        (256_000, "hybrid"),
+        (1_000_000, "hybrid"),
+        (4_000_000, "hybrid"),
+        (4_000_001, "ring"),
+        (5_000_000, "ring"),
+    ] {
+        let call = Call::new(AllReduce, 64, Bytes(size));
+        assert_eq!(table.choose(&call).unwrap().name, name, "{size}");
     }
 }
 

@@ -10,8 +10,8 @@ pub fn unsegmented_flow(ranks: u32) -> u32 {
 
 /// The transfers of one pair, each in the first round in which its data and both ports are free.
 ///
-/// Among ready transfers the order is that of the slots of depth d in a tree of height H (up
-/// H−d, down H+d−1), then copies before reduces, tree 1 before tree 2, sender, and distance to
+/// Among ready transfers those that go up come first, from the deepest level on, then those that
+/// go down, from the root on; on one level tree 1 before tree 2, then by sender, and distance to
 /// the receiver. Another order may take a round more or less.
 pub(super) fn flow(ranks: u32) -> Vec<Transfer> {
     let forest = Forest::new(ranks);
@@ -24,11 +24,11 @@ pub(super) fn flow(ranks: u32) -> Vec<Transfer> {
     waiting.sort_by_key(|&edge| {
         let d = depth[edge % (2 * forest.ranks)];
         let t = forest.transfer(edge, 0);
-        let (slot, reduce) = match t.phase {
-            Phase::Up => (height - d, true),
-            Phase::Down => (height + d - 1, false),
+        let (down, level) = match t.phase {
+            Phase::Up => (false, height - d),
+            Phase::Down => (true, d),
         };
-        (slot, reduce, t.tree, t.from, (t.to + ranks - t.from) % ranks)
+        (down, level, t.tree, t.from, (t.to + ranks - t.from) % ranks)
     });
     // Round in which an edge ends, and in which a port is free again.
     let mut end = vec![u32::MAX; 4 * forest.ranks];

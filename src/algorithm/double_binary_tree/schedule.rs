@@ -39,7 +39,7 @@ impl ByLevels {
 impl Schedule for ByLevels {
     fn frame(&self) -> Frame {
         let half = self.halves[0].frame();
-        Frame { root: 0, parts: self.segments.saturating_mul(2), keeps_order: false, ..half }
+        Frame { parts: self.segments.saturating_mul(2), keeps_order: false, ..half }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
@@ -188,14 +188,13 @@ fn slots(trees: &[Tree; 2]) -> [Vec<u32>; 2] {
     for (k, place) in order {
         // The first round in which the message can go, whatever its colour.
         let ready = trees[k].parent(place).map_or(0, |parent| slots[k][parent as usize] + 1);
-        let colour = match colours[k][place as usize] {
-            Some(colour) => colour,
+        slots[k][place as usize] = match colours[k][place as usize] {
+            Some(colour) => ready + (ready + colour) % 2,
             None => {
                 colour_from(trees, &mut colours, (k, place), ready % 2);
-                ready % 2
+                ready
             }
         };
-        slots[k][place as usize] = ready + (ready + colour) % 2;
     }
     slots
 }

@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// Up to this size a flip is judged by S itself; above, by the last slot + 1, which is never
-/// less than S, seldom more there, and costs O(log N) per edge to update.
+/// Up to this size a flip is judged by S itself; above, by the last slot, which is never less than
+/// S − 1, seldom more there, and costs O(log N) per edge to update.
 const JUDGED_BY_SPANS: usize = 40;
 
 /// Looks for a short schedule: a random edge colouring, then `flips` flips of two-colour
@@ -251,7 +251,7 @@ impl Search {
         if self.forest.ranks <= JUDGED_BY_SPANS {
             self.place()
         } else {
-            self.last_slot(0).max(self.last_slot(1)) + 1
+            self.last_slot(0).max(self.last_slot(1))
         }
     }
 
@@ -293,9 +293,7 @@ impl Search {
     }
 
     fn schedule(&mut self) -> Colouring {
-        if self.period > 0 {
-            self.place();
-        }
+        self.place();
         Colouring { forest: self.forest.clone(), period: self.period, slot: self.slot.clone() }
     }
 
@@ -351,5 +349,20 @@ impl Search {
             node = kid;
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Random;
+
+    /// The upper halves of SplitMix64's first numbers from seed 0, as its authors' code prints them.
+    #[test]
+    fn numbers_are_those_of_splitmix64() {
+        let mut random = Random(0);
+        for upper in [0xe220_a839_u32, 0x6e78_9e6a, 0x06c4_5d18, 0xf88b_b8a8, 0x1b39_896a] {
+            // Of 2^32 − 1 values each is the one before what it would be of 2^32.
+            assert_eq!(random.below(u32::MAX), upper - 1);
+        }
     }
 }

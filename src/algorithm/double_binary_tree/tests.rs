@@ -1,5 +1,5 @@
 use super::colouring::{Colouring, Forest, Phase, Transfer};
-use super::flow::unsegmented_flow;
+use super::flow::{flow, unsegmented_flow};
 use super::known::best_known;
 use super::lengths::{Slots, effort, longest, one_port_slots, unsegmented_steps};
 use super::search::search;
@@ -171,4 +171,64 @@ fn steps_are_the_flow_simulation() {
         assert_eq!(unsegmented_steps(1 << m), 4 * m - 2);
     }
     assert_eq!(unsegmented_steps(1025), 88);
+}
+
+/// A number that stands for who sends what when.
+fn print(transfers: impl Iterator<Item = Transfer>) -> u64 {
+    let parts =
+        |t: Transfer| [t.tree.into(), (t.phase == Phase::Down).into(), t.from, t.to, t.slot];
+    transfers.flat_map(parts).fold(0, |sum, part| (sum * 1_000_003 + u64::from(part)) % 0x7fff_ffff)
+}
+
+#[test]
+fn searches_come_out_the_same_everywhere() {
+    // Judged by the spans up to 40 ranks, by the last slot above.
+    let table = [
+        (2, 0, 50, 625_812_695),
+        (5, 1, 500, 883_710_068),
+        (12, 2, 3000, 1_736_624_041),
+        (24, 0, 2000, 288_668_029),
+        (40, 3, 1000, 1_684_332_575),
+        (41, 3, 1000, 208_713_942),
+        (96, 1, 1500, 691_080_296),
+    ];
+    for (ranks, seed, flips, expected) in table {
+        assert_eq!(print(search(ranks, seed, flips).transfers()), expected, "N = {ranks}");
+    }
+}
+
+#[test]
+fn pairs_flow_in_the_order_that_is_documented() {
+    let table = [
+        (2, 2_117_942_978),
+        (3, 945_901_280),
+        (7, 28_770_392),
+        (8, 1_543_759_171),
+        (24, 773_777_774),
+        (33, 799_004_905),
+        (100, 1_419_938_048),
+    ];
+    for (ranks, expected) in table {
+        assert_eq!(print(flow(ranks).into_iter()), expected, "N = {ranks}");
+    }
+}
+
+#[test]
+fn sizes_that_jobs_have_are_searched_for_longer() {
+    let table = [
+        (8, (20, 20_000)),
+        (16, (20, 20_000)),
+        (18, (12, 200_000)),
+        (19, (20, 20_000)),
+        (32, (12, 200_000)),
+        (33, (3, 40_000)),
+        (96, (12, 200_000)),
+        (256, (12, 200_000)),
+        (257, (1, 60_000)),
+        (288, (12, 200_000)),
+        (1000, (1, 60_000)),
+    ];
+    for (ranks, asked) in table {
+        assert_eq!(effort(ranks), asked, "N = {ranks}");
+    }
 }

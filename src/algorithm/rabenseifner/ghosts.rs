@@ -35,7 +35,7 @@ impl Padded {
 
 impl Schedule for Padded {
     fn frame(&self) -> Frame {
-        Frame { ranks: self.ranks, turns: false, ..self.all.frame() }
+        Frame { ranks: self.ranks, ..self.all.frame() }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

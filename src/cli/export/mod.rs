@@ -4,7 +4,7 @@ mod schedule;
 mod tuning;
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::Stop;
@@ -14,6 +14,12 @@ use collcost::export::FORMATS;
 use tuning::Tuning;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost export msccl allreduce ring -n 8
+  collcost export openmpi-rules -n 2..64 --on gcp-c2d -o rules.conf
+  collcost export mpich-json broadcast -n 8 --on tcp-25g
+  collcost export nccl-tuner-csv -n 16 --on dgx-h100")]
 pub(super) struct Args {
     /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
     /// openmpi-rules, mpich-json or nccl-tuner-csv
@@ -54,14 +60,19 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let text = match Tuning::named(&self.format) {
+        let (text, notes) = match Tuning::named(&self.format) {
             Some(tuning) => self.tuning(tuning)?,
-            None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule()?,
+            None if FORMATS.iter().any(|format| format.id == self.format) => {
+                (self.schedule()?, Vec::new())
+            }
             None => return Err(self.unknown().into()),
         };
         match &self.output {
             None => out.write_all(text.as_bytes())?,
             Some(file) => write_whole(Path::new(file), &text)?,
+        }
+        for note in notes {
+            eprintln!("note: {note}");
         }
         Ok(())
     }
@@ -77,17 +88,25 @@ impl Args {
     }
 }
 
-/// Writes beside the file and renames: a run that is stopped leaves no half file.
+/// Writes beside the file and renames: a run that is stopped leaves no half file. A link goes on
+/// being one. What is no file, such as a pipe or /dev/stdout, is written to and stays what it is.
 fn write_whole(file: &Path, text: &str) -> Result<()> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".part");
-    let part = Path::new(&name);
-    let written = fs::write(part, text).and_then(|()| fs::rename(part, file));
+    let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let is_other = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    let written = if is_other { fs::write(file, text) } else { replace(&place, text) };
     written.map_err(|e| {
-        // What cannot be removed was not there.
-        let _ = fs::remove_file(part);
         Error::input(format!("the file cannot be written: {e}"))
             .at(format!("--output {}", file.display()))
             .mend("name a file in a folder that is there and can be written to")
+    })
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
+    fs::write(part, text).and_then(|()| fs::rename(part, file)).inspect_err(|_| {
+        // What cannot be removed was not there.
+        let _ = fs::remove_file(part);
     })
 }

@@ -86,11 +86,11 @@ impl Tuning {
 }
 
 impl Args {
-    /// The text of a tuning file; what the format has no room for goes to standard error.
-    pub(super) fn tuning(&self, tuning: Tuning) -> Result<String> {
+    /// The text of a tuning file, and the notes for which the format has no room.
+    pub(super) fn tuning(&self, tuning: Tuning) -> Result<(String, Vec<String>)> {
         self.refuse_schedule_flags()?;
         if tuning == Tuning::Nccl {
-            return self.nccl();
+            return Ok((self.nccl()?, Vec::new()));
         }
         if let Some(comm) = &self.comm {
             return Err(Error::input("only NCCL has communicators with known graphs")
@@ -132,16 +132,15 @@ impl Args {
                 lines.extend(tune::openmpi::head(version, self.output.as_deref()));
                 let says =
                     |coll: Coll, ranks: u32, rule: &MessageRule| remark(&plans, coll, ranks, rule);
-                Ok(openmpi_rules(&tune::openmpi::table(&plans), &lines, &says))
+                Ok((openmpi_rules(&tune::openmpi::table(&plans), &lines, &says), Vec::new()))
             }
             Tuning::Mpich => {
-                for line in head.iter().chain(&tune::mpich::head(self.output.as_deref())) {
-                    eprintln!("note: {line}");
-                }
+                let mut notes = head;
+                notes.extend(tune::mpich::head(self.output.as_deref()));
                 let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
-                Ok(mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?))
+                Ok((mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?), notes))
             }
-            Tuning::Nccl => self.nccl(),
+            Tuning::Nccl => Ok((self.nccl()?, Vec::new())),
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) struct Args {
     /// allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
     /// One size; without it the sizes of --begin to --end
+    #[arg(allow_negative_numbers = true)]
     size: Option<String>,
     /// The least size
     #[arg(short, long, value_name = "SIZE", default_value = "8", allow_hyphen_values = true)]
@@ -72,10 +73,11 @@ impl Args {
             notes: source.notes,
         };
         if self.emit.is_some() {
-            out.write_all(emit_env(&question)?.as_bytes())?;
+            let lines = emit_env(&question).map_err(|e| e.at(self.asked_sizes()))?;
+            out.write_all(lines.as_bytes())?;
             return Ok(());
         }
-        let mut report = choose(&question)?;
+        let mut report = choose(&question).map_err(|e| e.at(self.asked_sizes()))?;
         match settled(self.format, Format::Table)? {
             Format::Json => render::json(out, &report)?,
             format => {
@@ -87,6 +89,14 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// The sizes as they were typed: what is wrong without a place of its own is wrong with them.
+    fn asked_sizes(&self) -> String {
+        match &self.size {
+            Some(size) => format!("nccl choose {} {size}", self.collective),
+            None => format!("--begin {} --end {}", self.begin, self.end),
+        }
     }
 
     fn function(&self) -> Result<Function> {

@@ -6,12 +6,16 @@ use super::super::Stop;
 use super::source;
 use collcost::batch::nccl::{Failed, Replay};
 
-/// Decisions for a table of questions on standard input
-///
-/// The columns id, version, env, pipeops, collective and nbytes are read, others passed over; nbytes
-/// is the largest buffer. Answers repeat them and add algo, proto, nchannels, nthreads, time_us.
-/// NONE stands where NCCL returns an error, TUNE_RC5 where it starts no communicator.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Read are the columns id, version, env, pipeops, collective and nbytes (the
+largest buffer); others are passed over. Answers repeat them and add algo,
+proto, nchannels, nthreads, time_us. NONE stands where NCCL returns an error,
+TUNE_RC5 where it starts no communicator.
+
+Examples:
+  collcost nccl replay --comms graphs.csv < questions.csv
+  collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
     /// Communicators, a line each
     #[arg(long, value_name = "FILE")]

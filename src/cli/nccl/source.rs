@@ -115,30 +115,20 @@ impl SourceFlags {
                 })?;
                 (named.id, named.comm)
             }
-            None => self.known(id, nccl, &mut notes).map_err(|e| e.at(format!("--comm {id}")))?,
+            None => self.known(id, &mut notes).map_err(|e| e.at(format!("--comm {id}")))?,
         };
         Ok(Source { name, comm, nccl, settings, notes })
     }
 
     /// A machine whose graphs are built in.
-    fn known(
-        &self,
-        id: &str,
-        nccl: Asked,
-        notes: &mut Vec<String>,
-    ) -> Result<(String, Communicator)> {
+    fn known(&self, id: &str, notes: &mut Vec<String>) -> Result<(String, Communicator)> {
         let nodes = self.told()?.nodes;
         let mut place = match nodes {
             Some(nodes) if !id.contains(".n") => Place::on_nodes(id, nodes)?,
             _ => Place::named(id)?,
         };
         place.nodes = nodes.unwrap_or(place.nodes);
-        if place.search != nccl.rules {
-            notes.push(format!(
-                "graphs are those that the search of NCCL {} finds on {}",
-                place.search, place.machine
-            ));
-        }
+        notes.push(place.origin()?);
         Ok((place.to_string(), place.communicator()?))
     }
 

@@ -266,7 +266,7 @@ fn all_to_all(intra: Intra<'_>, is_blocking: bool) -> Node {
     };
     let long = [(average(32_768), intra(middle)), (ANY_AVERAGE, intra("pairwise"))];
     let many = std::iter::once((average(bruck), intra("brucks"))).chain(long.clone());
-    // Behind a test of the call: MPICH 4.0 takes this `<8` for `<=8`, as in its own tree.
+    // Behind a test of the call: MPICH takes this `<8` for `<=8`, as in its own tree.
     let ranks = [(Test::Ranks(Limit::Below(8)), tests(long)), (ANY_RANKS, tests(many))];
     either(Test::InPlace, intra(in_place), tests(ranks))
 }

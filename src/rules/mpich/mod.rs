@@ -1,6 +1,6 @@
 //! MPICH's selection tree: tests tried in file order, the first that holds is entered for good.
 //!
-//! Source: MPICH 4.0 to 4.2 `src/mpi/coll/src/csel.c`; its behaviour was observed on Debian's 4.0.2.
+//! Source: MPICH 4.0 to 5.0.1 `src/mpi/coll/src/csel.c`; its behaviour was observed on Debian's 4.0.2.
 
 mod builtin;
 
@@ -53,8 +53,8 @@ pub struct Branch {
 pub enum Test {
     /// `comm_type=inter` or `intra`.
     Inter(bool),
-    /// `comm_size<=N`, or `comm_size<N`, which MPICH 4.0 takes for the same behind a test that
-    /// needs the call.
+    /// `comm_size<=N`, or `comm_size<N`, which MPICH takes for the same behind a test that needs
+    /// the call, in every version from 4.0 to 5.0.1.
     Ranks(Limit),
     /// `comm_size=pow2`.
     PowerOfTwo,

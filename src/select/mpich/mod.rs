@@ -17,6 +17,7 @@ mod mpir;
 
 use std::borrow::Cow;
 
+use super::fold::{Fold, folded};
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective as C;
@@ -60,11 +61,7 @@ const GREEK: [&str; 3] = ["alpha", "beta", "gamma"];
 impl Mpich {
     /// One part of a composition: names, our algorithms, the rule.
     fn part(&self, call: &Call, collective: C, place: Where) -> Result<(Mpir, Vec<Part>)> {
-        let ranks = match place {
-            Where::All => call.ranks,
-            Where::InNode => call.per_node(),
-            Where::Leaders => call.nodes,
-        };
+        let ranks = ranks_at(place, call);
         if place == Where::InNode && in_shared_memory(collective, call) {
             let part = |c| Part::new(c, ranks, place, "binomial");
             let mut parts = vec![part(collective)];
@@ -81,8 +78,11 @@ impl Mpich {
             let name = "release_gather";
             return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
         }
-        let found = self.mpir_layer(collective, place, ranks, call)?;
-        let parts = found.ours.map(|ours| vec![Part::new(collective, ranks, place, ours)]);
+        let mut found = self.mpir_layer(collective, place, ranks, call)?;
+        let parts = found.ours.and_then(|ours| parts_of(collective, ranks, place, ours));
+        if let Err(why) = parts {
+            found.ours = Err(why);
+        }
         Ok((found, parts.unwrap_or_default()))
     }
 
@@ -97,6 +97,29 @@ impl Mpich {
     fn no_rule(&self, call: &Call) -> Error {
         Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
             .mend("ask for a collective of all ranks")
+    }
+}
+
+/// What an algorithm of messages is over so many ranks.
+fn parts_of(
+    collective: C,
+    ranks: u32,
+    place: Where,
+    ours: &'static str,
+) -> std::result::Result<Vec<Part>, &'static str> {
+    folded(collective, ranks, place, ours, Fold::Whole)
+}
+
+/// What a leaf that names an algorithm of ours runs over all ranks.
+pub(crate) fn leaf(collective: C, ranks: u32, ours: &'static str) -> Runs {
+    parts_of(collective, ranks, Where::All, ours).map_or_else(Runs::unpriced, Runs::Parts)
+}
+
+fn ranks_at(place: Where, call: &Call) -> u32 {
+    match place {
+        Where::All => call.ranks,
+        Where::InNode => call.per_node(),
+        Where::Leaders => call.nodes,
     }
 }
 
@@ -128,9 +151,9 @@ impl Policy for Mpich {
         let mut force = vec![variable(call.collective, "COMPOSITION", composition.number)];
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
-            let ranks = ours.first().map_or(call.ranks, |p| p.ranks);
             names.push(found.name.clone());
-            let what = format!("{} {}", collective.name(), place_words(place, ranks));
+            let where_it_is = place_words(place, ranks_at(place, call));
+            let what = format!("{} {where_it_is}", collective.name());
             steps.push(format!("{what}: {}: {}", found.rule, found.name));
             notes.extend(found.note.filter(|_| found.ours.is_ok()).map(Cow::Borrowed));
             early.extend(found.early);

@@ -1,7 +1,11 @@
 //! The layer that picks algorithms: rules of ranks, bytes and the operation.
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`; the same tree from 4.0 to
-//! 5.0.
+//! 5.0. The tree is not all: `src/mpi/coll/src/csel.c` walks it as far as the communicator decides
+//! when that is made, and the rest at the call. The second walk, in every version from 4.0 to 5.0.1,
+//! takes `comm_size<8` for `comm_size<=8`. Of blocking calls that meets the all-to-all alone, whose
+//! first test is of the call (`is_sendbuf_inplace`); the broadcast's `comm_size<8` is decided in the
+//! first walk and is what it says. Debian's 4.0.2 was seen to do both.
 
 use std::borrow::Cow;
 
@@ -26,6 +30,8 @@ pub(super) const LONG: u64 = 524_288;
 pub(super) const SHORT_REDUCE: u64 = 2048;
 /// The total of an all-gather over a number of ranks that is no power of two.
 pub(super) const LONG_BRUCK: u64 = 81_920;
+/// Ranks up to which no all-to-all is Bruck's: `comm_size<8` in the tree, taken for `<=8`.
+const FEW: u32 = 8;
 /// Bytes for each peer of an all-to-all: Bruck up to the first, all at once up to the second.
 pub(super) const TO_EACH: [u64; 2] = [256, 32_768];
 
@@ -145,11 +151,16 @@ fn all_to_all(ranks: u32, call: &Call) -> Mpir {
     if call.flavour == Flavour::Vector {
         return picked("scattered", "direct", "counts of their own");
     }
-    if ranks >= 8 && block <= bruck {
-        return picked("brucks", "bruck", format!("8 ranks or more, at most {bruck} bytes a peer"));
+    if ranks > FEW && block <= bruck {
+        let rule = format!("more than {FEW} ranks, at most {bruck} bytes a peer");
+        return picked("brucks", "bruck", rule);
     }
     if block <= scattered {
-        return picked("scattered", "direct", format!("at most {scattered} bytes a peer"));
+        let slip = "MPICH's tree has Bruck's from 8 ranks on (comm_size<8 comes before it), but at \
+                    the call csel.c compares with <=: 8 ranks go the way of fewer";
+        let rule = format!("at most {scattered} bytes a peer");
+        let note = (ranks == FEW && block <= bruck).then_some(slip);
+        return Mpir { note, ..picked("scattered", "direct", rule) };
     }
     picked("pairwise", "pairwise", format!("above {scattered} bytes a peer"))
 }

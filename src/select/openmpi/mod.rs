@@ -13,6 +13,7 @@ mod fall_backs;
 pub(super) mod operations;
 mod tables;
 
+use super::fold::{Fold, folded};
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective;
@@ -195,7 +196,12 @@ impl Policy for OpenMpi {
             _ => Reason::new("no number of the library is this algorithm"),
         };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
-        let id = rules.number_of(algorithm).ok_or_else(none)?;
+        // Over ranks that are no power of two the library's own fold is the half one.
+        let number = match algorithm {
+            "rabenseifner-half-fold" => rules.number_of("rabenseifner"),
+            other => rules.number_of(other),
+        };
+        let id = number.ok_or_else(none)?;
         let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
             [] => Ok(forced(rules, id, 0)),
@@ -280,13 +286,16 @@ pub(in crate::select) fn carry_out(
     })?;
     let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
     let whole = |ours: &'static str| {
-        let mut part = Part::new(call.collective, call.ranks, Where::All, ours);
-        part.segment = (decision.segment > 0).then_some(Bytes(decision.segment));
-        if ours == "knomial" {
+        let parts = folded(call.collective, call.ranks, Where::All, ours, Fold::Halves);
+        let with_segments = |part: Part| Part {
+            segment: (decision.segment > 0).then_some(Bytes(decision.segment)),
             // coll_tuned_bcast_algorithm_knomial_radix is 4 unless set.
-            part.radix = Some(4);
-        }
-        Runs::Parts(vec![part])
+            radix: (ours == "knomial").then_some(4),
+            ..part
+        };
+        parts.map_or_else(Runs::unpriced, |parts| {
+            Runs::Parts(parts.into_iter().map(with_segments).collect())
+        })
     };
     let runs = match known.ours {
         Ours::Is("chain") if known.name == "chain" && decision.fan > 1 => {

@@ -174,7 +174,7 @@ impl CriticalPath {
     /// What the message at `index` waited for.
     fn before(&self, index: usize, order: &Order) -> Step {
         let message = self.at(index);
-        let switched = self.costs.frame.switches > 0;
+        let switched = self.costs.frame.switches != 0;
         let through = || if switched { self.through_switch(index, &message) } else { None };
         if let (Endpoint::Switch(_), Some(step)) = (message.from, through()) {
             return step;
@@ -204,9 +204,10 @@ impl CriticalPath {
         if earlier.to == message.from && share_chunks(earlier.runs, message.runs) {
             return Some(Wait::Data);
         }
-        let of = |end: Endpoint| earlier.from == end || earlier.to == end;
+        // Who sent it was free when it had come.
+        let added = earlier.to == message.from || earlier.to == message.to;
         match self.mode {
-            Mode::Local if of(message.from) || of(message.to) => Some(Wait::Rounds),
+            Mode::Local if added => Some(Wait::Rounds),
             Mode::Sync => Some(Wait::Barrier),
             _ => None,
         }
@@ -385,3 +386,6 @@ impl Listener for CriticalPath {
         self.trace.message(message);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use crate::schedule::{Endpoint, Op, Run};
 use crate::simulate::{Listener, Timed};
 
 /// The bytes that a [`Trace`] takes for a message of one run of chunks.
-pub const MESSAGE: u64 = (size_of::<Kept>() + size_of::<Run>()) as u64;
+pub const MESSAGE: u64 = size_of::<(Kept, Run)>() as u64;
 
 /// Keeps every message.
 #[derive(Debug, Clone, Default)]

@@ -133,3 +133,14 @@ impl Listener for Utilisation {
         receive.add(message.to, message.start.0, message.end.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_counts_once() {
+        assert_eq!(union(&[]), 0.0);
+        assert_eq!(union(&[(5.0, 6.0), (0.5, 4.0), (1.0, 3.0), (3.5, 4.5)]), 5.0);
+    }
+}

@@ -1,0 +1,112 @@
+//! How a cell's channels and threads fall with the size.
+
+use super::communicator::Communicator;
+use super::table::Table;
+use super::{Algo, Proto, Version};
+
+/// How a cell's channels and threads fall with the size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    /// Bytes a channel below which it is given up, at full threads; at least 1.
+    pub block: u32,
+    /// Below these a last channel's threads are halved, and again, and again; 0: they are not.
+    pub halvings: [u32; 3],
+    pub channels: u16,
+    /// Channels at least: all of them where the size does not matter.
+    pub least: u16,
+    pub threads: u16,
+    /// Threads that a block gets on top.
+    pub helpers: u16,
+    /// Threads whatever the size; 0: none.
+    pub fixed: u16,
+    /// Whether channels fall by a rule of their own, or a product of 32 bits overflows.
+    pub is_odd: bool,
+}
+
+impl Limit {
+    /// The rule of a cell.
+    pub fn of(
+        comm: &Communicator,
+        version: Version,
+        table: &Table,
+        (algo, proto): (Algo, Proto),
+    ) -> Self {
+        let new = version.is_new();
+        let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
+        let Communicator { channels, nvls_channels, nodes, .. } = *comm;
+        let channels = match version {
+            Version::V2_30 if algo == Algo::Nvls && nodes > 1 => nvls_channels.min(channels),
+            _ if nvls => nvls_channels,
+            _ => channels,
+        };
+        let threads = table.threads(algo, proto);
+        let threshold = table.thresholds[algo as usize][proto as usize];
+        let block = u64::from(threads) * u64::from(threshold);
+        let matters = !nvls && block > 0;
+        let overflows = matters && block * u64::from(channels) > i32::MAX as u64;
+        let block = if matters { block as u32 } else { 1 };
+        let mut halvings = [0; 3];
+        for (k, below) in halvings.iter_mut().enumerate() {
+            if !matters || !(threads >> k).is_multiple_of(128) {
+                break;
+            }
+            *below = block >> k;
+        }
+        Self {
+            block,
+            channels: channels as u16,
+            least: if matters { 1 } else { channels as u16 },
+            threads: threads as u16,
+            helpers: match (algo, proto) {
+                (Algo::Ring, Proto::Simple) => 32,
+                (Algo::Tree, Proto::Simple) => 128,
+                _ => 0,
+            },
+            fixed: if new && matches!(algo, Algo::Tree | Algo::Pat) { 640 } else { 0 },
+            halvings,
+            is_odd: overflows || algo == Algo::CollNetDirect,
+        }
+    }
+
+    /// A block's threads with its helpers, and no fewer than NCCL ever starts.
+    pub fn helped(&self, threads: u32) -> u32 {
+        let threads = (threads + u32::from(self.helpers)).max(96);
+        if self.fixed > 0 { self.fixed.into() } else { threads }
+    }
+}
+
+/// Channels of a direct in-network reduction, which fall by halves.
+pub(super) fn collnet_direct_channels(
+    heads: u32,
+    mut channels: u32,
+    threads: u32,
+    mut threshold: u32,
+    size: u64,
+) -> u32 {
+    let mut step = 16;
+    loop {
+        let low = |channels: u32, threshold: u32| {
+            is_short(size, [channels.wrapping_mul(threads), heads, threshold])
+        };
+        let mut is_low = low(channels, threshold);
+        while is_low && channels > step {
+            if channels == step + step / 2 {
+                threshold /= 2;
+            }
+            channels -= 1;
+            is_low = low(channels, threshold);
+        }
+        step /= 2;
+        if step < 1 || !is_low {
+            return channels;
+        }
+    }
+}
+
+/// Whether the size is less than a product.
+///
+/// NCCL multiplies 32-bit integers, and compares them with 64 unsigned bits.
+pub(super) fn is_short(size: u64, factors: [u32; 3]) -> bool {
+    let product = factors[0].wrapping_mul(factors[1]).wrapping_mul(factors[2]);
+    size < product.cast_signed() as u64
+}
