@@ -40,11 +40,13 @@ impl Normal {
     pub fn solve(&self) -> [f64; MOST] {
         let p = self.p;
         let norm: Vec<f64> = (0..p).map(|i| self.gram[i][i].sqrt()).collect();
+        // A column of zeros stays one.
+        let inverse: Vec<f64> = norm.iter().map(|n| if *n > 0.0 { 1.0 / n } else { 0.0 }).collect();
         let at = |i: usize, j: usize| {
             let (high, low) = if i >= j { (i, j) } else { (j, i) };
-            self.gram[high][low] / (norm[high] * norm[low])
+            self.gram[high][low] * inverse[high] * inverse[low]
         };
-        let right = |i: usize| self.right[i] / norm[i];
+        let right = |i: usize| self.right[i] * inverse[i];
         let mut x = [0.0; MOST];
         let mut inside = [false; MOST];
         // Each turn takes one more column in; a column that leaves made the fit better before.
