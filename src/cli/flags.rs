@@ -158,22 +158,23 @@ pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> R
     total.map_err(|e| e.at(format!("--size-is {typed}")))
 }
 
-/// The most of anything that is counted; pricing asks each rank once, and must not seem to hang.
+/// The most ranks or nodes; pricing asks each rank once, and must not seem to hang.
 const MOST: u32 = 1 << 24;
 
 /// A whole number above 0.
 pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Option<NonZeroU32>> {
     let Some(text) = text else { return Ok(None) };
+    let most = if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX };
     let refuse = |why: &str| {
         Err(Error::input(format!("`{text}` {what}: {why}"))
             .at(format!("{flag} {text}"))
-            .mend(format!("write a whole number from 1 to {MOST}")))
+            .mend(format!("write a whole number from 1 to {most}")))
     };
     match text.trim().parse::<i128>() {
         Ok(0) => refuse("there must be at least one"),
         Ok(n) if n < 0 => refuse("there cannot be fewer than none"),
         Ok(n) => match u32::try_from(n) {
-            Ok(n) if n <= MOST => Ok(NonZeroU32::new(n)),
+            Ok(n) if n <= most => Ok(NonZeroU32::new(n)),
             _ => refuse("that is more than any machine has"),
         },
         Err(_) => refuse("that is no whole number"),

@@ -34,11 +34,6 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
                 .mend("give every communicator an id of its own"));
         }
         let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
-        // Start-up never ends without one, and what is split over channels divides by them.
-        if comm.channels == 0 {
-            return Err(Error::input("a communicator without channels")
-                .mend("write nchannels as the log says, such as 16"));
-        }
         found.push(Named { id, comm });
         Ok(())
     })?;

@@ -289,7 +289,7 @@ impl Communicator {
                 "{} channels, {} of NVLS, are none that NCCL starts with",
                 self.channels, self.nvls_channels
             ))
-            .mend("write 1 to 64 channels, and those of NVLS or 0"));
+            .mend("write nchannels as the log says, such as 16"));
         }
         Ok(())
     }

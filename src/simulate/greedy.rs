@@ -183,7 +183,7 @@ impl<'a> Engine<'a> {
         b.queues.reset(count);
         b.least.clear();
         // Rates that change leave no end to cut through to.
-        if self.costs.frame.switches > 0 && !self.costs.shares() {
+        if self.costs.frame.switches != 0 && !self.costs.shares() {
             b.least.resize(count, 0.0);
         }
         b.adders.clear();

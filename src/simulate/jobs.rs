@@ -311,9 +311,7 @@ impl Jobs {
                 first + 2 * ranks + costs.domain(tier - 1, place) + if receives { ranks } else { 0 }
             }
         };
-        let across = from < ranks && to < ranks;
-        let (out, into) = if across { (nic(from, false), nic(to, true)) } else { (FREE, FREE) };
-        [port(from, false), port(to, true), link, out, into]
+        [port(from, false), port(to, true), link, nic(from, false), nic(to, true)]
     }
 
     /// Adds a message with what it needs of the machine; its cells follow by [`Self::touch`], and
@@ -587,7 +585,7 @@ mod tests {
         assert_eq!(needs(&fabric, 3, 0), [20, 21, 26, 29]);
         // A switch has ports for all, and ranks reach it from their innermost.
         assert_eq!(needs(&fabric, 3, 4), [4, FREE, FREE, FREE]);
-        assert_eq!(needs(&fabric, 5, 3), [FREE, 8, FREE, FREE]);
+        assert_eq!(needs(&fabric, 4, 3), [FREE, 8, FREE, FREE]);
         assert_eq!(needs(&fabric, 4, 5), [FREE, FREE, FREE, FREE]);
         fabric.tiers[1].nics = None;
         assert_eq!(needs(&fabric, 1, 2), [18, 23, FREE, FREE]);

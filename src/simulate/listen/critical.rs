@@ -347,7 +347,8 @@ struct Order {
 
 /// Those of `sorted` whose instant is `instant`.
 fn at_instant(sorted: &[(f64, usize)], instant: f64) -> impl Iterator<Item = usize> + '_ {
-    let first = sorted.partition_point(|(at, _)| *at < instant * (1.0 - SAME));
+    let is_before = |at: f64| at.total_cmp(&instant).is_lt() && !is_same(at, instant);
+    let first = sorted.partition_point(|(at, _)| is_before(*at));
     let same = sorted[first..].iter().take_while(move |(at, _)| is_same(*at, instant));
     same.map(|&(_, index)| index)
 }

@@ -9,6 +9,7 @@ use crate::Collective;
 use crate::fabric::{Discipline, Tier};
 use crate::quantity::{Bandwidth, Bytes, SecondsPerByte};
 use crate::schedule::{Frame, List};
+use Endpoint::{Rank, Switch};
 
 /// A message of one chunk: round, sender, receiver, chunk.
 type Sent = (u64, u32, u32, u32);
@@ -122,6 +123,125 @@ fn the_path_never_turns_round() {
     assert_eq!(waits(&flat(Ports::ONE), &setup, &sent), [Wait::Start(0)]);
 }
 
+#[test]
+fn data_count_before_rounds_though_they_come_later_in_the_schedule() {
+    let sent = [(0, 0, 1, 0), (0, 2, 1, 1), (1, 1, 3, 1)];
+    let fabric = flat(Ports::Unbounded);
+    assert_eq!(waits(&fabric, &setup(Mode::Local), &sent), [Wait::Nothing, Wait::Data]);
+}
+
+#[test]
+fn a_hop_is_latency_and_data() {
+    let list = list(&[(0, 0, 1, 0), (1, 1, 2, 0)]);
+    let fabric = Fabric::flat(Seconds(3.0), Bandwidth(0.5));
+    let fabric = Fabric { gamma: Some(SecondsPerByte(4.0)), ..fabric };
+    let hops = hops(&list, &fabric, &setup(Mode::Flow));
+    let parts = hops.iter().map(|hop| [hop.latency.0, hop.data.0, hop.addition.0]);
+    assert_eq!(parts.collect::<Vec<_>>(), [[3.0, 2.0, 4.0]; 2]);
+}
+
+fn hops(list: &List, fabric: &Fabric, setup: &Setup) -> Vec<Hop> {
+    let mut critical = CriticalPath::new(list, fabric, setup).unwrap();
+    crate::simulate::simulate_with(list, fabric, setup, &mut critical).unwrap();
+    critical.path().hops
+}
+
+/// The senders of the path through switches of latency `alpha` and 1 B/s, with what they waited
+/// for. Ranks sit in nodes with NICs; runs are of one chunk or of so many.
+fn switched(
+    alpha: f64,
+    setup: &Setup,
+    sent: &[(u64, Endpoint, Endpoint, Run)],
+) -> (Vec<(Endpoint, Wait)>, Vec<Hop>) {
+    let switch = crate::fabric::Switch {
+        alpha: Some(Seconds(alpha)),
+        bandwidth: None,
+        multicast: true,
+        alu: true,
+    };
+    let nics = NonZeroU32::new(3);
+    let mut fabric = nodes(Tier { nics, ..tier(Ports::Unbounded) });
+    fabric.tiers[0].switch = Some(switch);
+    let mut list = List::new(Frame { switches: 2, ..Frame::new(Collective::AllGather, 6, 6, 0) });
+    for &(round, from, to, run) in sent {
+        list.push(round, from, to, Op::Copy, &[run]);
+    }
+    let hops = hops(&list.sort(), &fabric, setup);
+    (hops.iter().map(|hop| (hop.from, hop.waited)).collect(), hops)
+}
+
+#[test]
+fn a_switch_waits_for_the_data_that_it_passes_on() {
+    let flow = setup(Mode::Flow);
+    let path = |sent: &[_]| switched(3.0, &flow, sent).0;
+    // What it sends is longer than what came, or shorter.
+    for (up, down) in [(1, 2), (2, 1)] {
+        let run = |len| Run { start: 0, len };
+        let sent = [(0, Rank(0), Switch(0), run(up)), (1, Switch(0), Rank(1), run(down))];
+        let expected = [(Rank(0), Wait::Nothing), (Switch(0), Wait::Data)];
+        assert_eq!(path(&sent), expected);
+    }
+    // Other chunks and other switches are no matter.
+    let expected = [(Rank(1), Wait::Nothing), (Switch(0), Wait::Data)];
+    for other in [(0, Rank(0), Switch(0), Run::one(5)), (0, Rank(0), Switch(1), Run::one(0))] {
+        let one = Run::one(0);
+        let sent = [other, (0, Rank(1), Switch(0), one), (1, Switch(0), Rank(2), one)];
+        assert_eq!(path(&sent), expected);
+    }
+}
+
+/// What comes to a switch holds up the rounds behind it only until it is passed on.
+#[test]
+fn rounds_wait_for_what_a_switch_passes_on() {
+    let up = (0, Rank(0), Switch(0), Run { start: 0, len: 3 });
+    let run = |start| Run { start, len: 5 - start };
+    let table = [
+        (Switch(0), Rank(1), run(1), Wait::Data),
+        (Switch(0), Rank(1), run(3), Wait::Rounds),
+        (Rank(1), Switch(0), run(0), Wait::Rounds),
+        (Rank(0), Rank(1), run(0), Wait::Rounds),
+        (Rank(1), Rank(0), run(0), Wait::Rounds),
+    ];
+    for (from, to, run, waited) in table {
+        let path = switched(3.0, &setup(Mode::Local), &[up, (1, from, to, run)]).0;
+        assert_eq!(path, [(Rank(0), Wait::Nothing), (from, waited)], "{from:?} {to:?} {run:?}");
+    }
+    // Whoever starts late, at that instant, has waited for nothing else.
+    for (mode, from, to) in [(Mode::Local, 2, 3), (Mode::Flow, 2, 3), (Mode::Flow, 1, 0)] {
+        let sent = [up, (1, Rank(from), Rank(to), run(0))];
+        let path = switched(3.0, &late(from as usize, 3.0, mode), &sent).0;
+        assert_eq!(path, [(Rank(from), Wait::Start(from))], "{mode} {from}");
+    }
+}
+
+/// To the last bit, whatever the instants are rounded to.
+#[test]
+fn what_a_switch_passes_on_is_latency_alone() {
+    let late = late(0, 0.3, Mode::Flow);
+    let run = |len| Run { start: 0, len };
+    // The rank's part is latency alone where the switch sends more, the switch's where it does not.
+    for (up, down, latency) in [(1, 2, 0), (2, 1, 1)] {
+        let sent = [(0, Rank(0), Switch(0), run(up)), (1, Switch(0), Rank(1), run(down))];
+        let hops = switched(0.1, &late, &sent).1;
+        assert_eq!(hops[latency].data, Seconds(0.0), "{hops:#?}");
+        assert!((hops[1 - latency].data.0 - 2.0).abs() < 1e-9, "{hops:#?}");
+    }
+}
+
+#[test]
+fn instants_that_are_one_are_found_together() {
+    let sorted = [(1.0, 0), (2.0 - SAME, 1), (2.0, 2), (2.0 + SAME, 3), (3.0, 4)];
+    assert_eq!(at_instant(&sorted, 2.0).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn runs_share_chunks_where_they_overlap() {
+    let run = |start, len| Run { start, len };
+    assert!(share_chunks(&[run(0, 2)], &[run(1, 2)]) && share_chunks(&[run(1, 2)], &[run(0, 2)]));
+    assert!(!share_chunks(&[run(0, 1)], &[run(1, 1)]) && !share_chunks(&[run(1, 1)], &[run(0, 1)]));
+    assert!(share_chunks(&[run(5, 1), run(0, 3)], &[run(2, 1)]));
+}
+
 fn timed(from: Endpoint, to: Endpoint, tier: Option<usize>) -> Timed<'static> {
     let [start, end, added] = [Seconds(0.0); 3];
     let (round, op, bytes, runs) = (0, Op::Copy, Volume(1.0), &[]);
@@ -177,6 +297,10 @@ fn nodes_run_short_of_nics() {
     assert_eq!(lacking(&nics, [(0, 2), (2, 4)]), none);
     assert_eq!(lacking(&nics, [(0, 2), (4, 0)]), none);
     assert_eq!(lacking(&nics, [(0, 1), (1, 0)]), none);
+    // The innermost tier joins ranks, not nodes.
+    let mut inside = nics.clone();
+    inside.tiers[0].nics = NonZeroU32::new(1);
+    assert_eq!(lacking(&inside, [(0, 1), (1, 0)]), none);
     // Shared fairly, or as many as there are ranks.
     let fair = Tier { discipline: Discipline::Fair, ..shared };
     assert_eq!(lacking(&nodes(fair), [(0, 2), (1, 4)]), none);
