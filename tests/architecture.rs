@@ -67,7 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("export", &["collective", "error", "quantity", "rules", "schedule"]),
-    ("rules", &["collective", "error", "quantity"]),
+    ("rules", &["collective", "error", "nccl", "quantity"]),
     (
         "import",
         &["collective", "error", "export", "nccl", "quantity", "rules", "sample", "schedule"],

@@ -352,8 +352,8 @@ fn csv_rule() -> impl Strategy<Value = nccl::Rule> {
     let counts = (count(), count(), count(), proptest::option::of(0..2_u32));
     let picks = (
         proptest::sample::select(nccl::COLLECTIVES),
-        proptest::sample::select(nccl::Algorithm::ALL),
-        proptest::sample::select(nccl::Protocol::ALL),
+        proptest::sample::select(&Algo::ALL[..]),
+        proptest::sample::select(&Proto::ALL[..]),
         0..1_u32 << 31,
     );
     (any::<u64>(), any::<u64>(), picks, counts, 0..3_u8).prop_map(
@@ -509,7 +509,7 @@ fn lines_decide_as_in_the_plugin() {
             registered: registered == 1,
         };
         let cell = |rule: &nccl::Rule| {
-            let named = (Algo::named(rule.algorithm.id()), Proto::named(rule.protocol.id()));
+            let named = (Algo::named(rule.algorithm.lower()), Proto::named(rule.protocol.lower()));
             (named.0.unwrap(), named.1.unwrap())
         };
         let considered = |rule: &&nccl::Rule| {

@@ -21,7 +21,8 @@ pub fn nccl_tuner_csv(rules: &Rules, head: &[String]) -> String {
             Channels::Own => "0".to_owned(),
             Channels::AtMost(most) => most.to_string(),
         };
-        let (collective, algorithm, protocol) = (collective.id(), algorithm.id(), protocol.id());
+        let (collective, algorithm, protocol) =
+            (collective.id(), algorithm.lower(), protocol.lower());
         let (nodes, ranks) = (any(rule.nodes), any(rule.ranks));
         let (pipe_ops, registered) = (any(rule.pipe_ops), any(rule.registered));
         let _ = writeln!(

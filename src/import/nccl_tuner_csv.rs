@@ -6,9 +6,10 @@
 
 use super::Refused;
 use crate::collective::Collective;
+use crate::nccl::{Algo, Proto};
 use crate::quantity::Bytes;
 use crate::rules::Line;
-use crate::rules::nccl::{Algorithm, COLLECTIVES, Channels, Protocol, Rule, Rules};
+use crate::rules::nccl::{COLLECTIVES, Channels, Rule, Rules};
 
 /// The longest line that the plugin takes whole.
 const LONGEST: usize = 254;
@@ -60,12 +61,12 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         let names = COLLECTIVES.iter().map(|c: &Collective| c.id()).collect();
         known(fields[0], "collective", "allreduce", names)
     })?;
-    let algorithm = Algorithm::ALL.iter().find(|a| a.id() == fields[3]).ok_or_else(|| {
-        let names = Algorithm::ALL.iter().map(|a| a.id()).collect();
+    let algorithm = Algo::ALL.into_iter().find(|a| a.lower() == fields[3]).ok_or_else(|| {
+        let names = Algo::ALL.map(Algo::lower).to_vec();
         known(fields[3], "algorithm", "ring", names)
     })?;
-    let protocol = Protocol::ALL.iter().find(|p| p.id() == fields[4]).ok_or_else(|| {
-        let names = Protocol::ALL.iter().map(|p| p.id()).collect();
+    let protocol = Proto::ALL.into_iter().find(|p| p.lower() == fields[4]).ok_or_else(|| {
+        let names = Proto::ALL.map(Proto::lower).to_vec();
         known(fields[4], "protocol", "simple", names)
     })?;
     let (from, to) = (bytes(fields[1], at)?, bytes(fields[2], at)?);
@@ -92,8 +93,8 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         collective: *collective,
         from,
         to,
-        algorithm: *algorithm,
-        protocol: *protocol,
+        algorithm,
+        protocol,
         channels,
         nodes: optional(6)?,
         ranks: optional(7)?,

@@ -127,6 +127,13 @@ impl Algo {
             [self as usize]
     }
 
+    /// The name in the file of NCCL's example tuner plugin, such as `nvls_tree`.
+    #[must_use]
+    pub fn lower(self) -> &'static str {
+        ["tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat"]
+            [self as usize]
+    }
+
     /// The algorithm of that name, in any case, with or without `_`.
     ///
     /// # Errors
@@ -150,6 +157,12 @@ impl Proto {
     #[must_use]
     pub fn name(self) -> &'static str {
         ["LL", "LL128", "Simple"][self as usize]
+    }
+
+    /// The name in the file of NCCL's example tuner plugin.
+    #[must_use]
+    pub fn lower(self) -> &'static str {
+        ["ll", "ll128", "simple"][self as usize]
     }
 
     /// The protocol of that name, in any case.

@@ -4,6 +4,7 @@
 
 use super::Line;
 use crate::collective::Collective;
+use crate::nccl::{Algo, Proto};
 use crate::quantity::Bytes;
 
 /// The lines of one file, in their order.
@@ -23,9 +24,9 @@ pub struct Rule {
     /// The last size.
     pub to: Bytes,
     /// What runs.
-    pub algorithm: Algorithm,
+    pub algorithm: Algo,
     /// Over which wire protocol.
-    pub protocol: Protocol,
+    pub protocol: Proto,
     /// What the plugin says of channels.
     pub channels: Channels,
     /// Nodes of the communicator.
@@ -50,78 +51,6 @@ pub enum Channels {
     Own,
     /// At most so many.
     AtMost(u32),
-}
-
-/// An algorithm of NCCL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// `tree`: double binary trees.
-    Tree,
-    /// `ring`.
-    Ring,
-    /// `collnet_direct`.
-    CollNetDirect,
-    /// `collnet_chain`.
-    CollNetChain,
-    /// `nvls`: NVSwitch adds and multicasts.
-    Nvls,
-    /// `nvls_tree`: that inside a node, trees between.
-    NvlsTree,
-    /// `pat`.
-    Pat,
-}
-
-/// A wire protocol of NCCL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// `ll`.
-    Ll,
-    /// `ll128`.
-    Ll128,
-    /// `simple`.
-    Simple,
-}
-
-impl Algorithm {
-    /// All, in NCCL's order.
-    pub const ALL: &[Self] = &[
-        Self::Tree,
-        Self::Ring,
-        Self::CollNetDirect,
-        Self::CollNetChain,
-        Self::Nvls,
-        Self::NvlsTree,
-        Self::Pat,
-    ];
-
-    /// The name in the file.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Tree => "tree",
-            Self::Ring => "ring",
-            Self::CollNetDirect => "collnet_direct",
-            Self::CollNetChain => "collnet_chain",
-            Self::Nvls => "nvls",
-            Self::NvlsTree => "nvls_tree",
-            Self::Pat => "pat",
-        }
-    }
-}
-
-impl Protocol {
-    /// All, in NCCL's order.
-    pub const ALL: &[Self] = &[Self::Ll, Self::Ll128, Self::Simple];
-
-    /// The name in the file.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Ll => "ll",
-            Self::Ll128 => "ll128",
-            Self::Simple => "simple",
-        }
-    }
 }
 
 /// The collectives that the plugin knows; any other word is taken for an all-reduce there.

@@ -10,8 +10,9 @@ use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where, mpich};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective as C;
 use crate::error::{Error, Result};
+use crate::nccl::Algo;
 use crate::quantity::Bytes;
-use crate::rules::nccl::{self, Algorithm, Channels};
+use crate::rules::nccl::{self, Channels};
 use crate::rules::{TuningFile, openmpi as dynamic};
 
 /// The policy of a tuning file; `file` names it in rules and errors.
@@ -109,14 +110,14 @@ struct Nccl {
 }
 
 /// What a word of the table is here.
-fn ours(collective: C, algorithm: Algorithm) -> Option<&'static str> {
+fn ours(collective: C, algorithm: Algo) -> Option<&'static str> {
     Some(match (collective, algorithm) {
-        (C::AllReduce, Algorithm::Tree) => "double-binary-tree",
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algorithm::Ring) => "ring",
-        (C::Broadcast | C::Reduce, Algorithm::Ring) => "chain",
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algorithm::Nvls) => "inc",
-        (C::AllReduce, Algorithm::NvlsTree) => "nvls-dbt",
-        (C::AllGather | C::ReduceScatter, Algorithm::Pat) => "pat",
+        (C::AllReduce, Algo::Tree) => "double-binary-tree",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Ring) => "ring",
+        (C::Broadcast | C::Reduce, Algo::Ring) => "chain",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) => "inc",
+        (C::AllReduce, Algo::NvlsTree) => "nvls-dbt",
+        (C::AllGather | C::ReduceScatter, Algo::Pat) => "pat",
         _ => return None,
     })
 }
@@ -155,9 +156,9 @@ impl Policy for Nccl {
             Channels::Own => String::new(),
             Channels::AtMost(most) => format!(", {most} channels"),
         };
-        let name = format!("{} / {}{channels}", rule.algorithm.id(), rule.protocol.id());
+        let name = format!("{} / {}{channels}", rule.algorithm.lower(), rule.protocol.lower());
         // Behind NCCL's tree over nodes stand chains inside them.
-        let has_chains = rule.algorithm == Algorithm::Tree && call.nodes > 1 && call.per_node() > 1;
+        let has_chains = rule.algorithm == Algo::Tree && call.nodes > 1 && call.per_node() > 1;
         let ours = ours(call.collective, rule.algorithm).filter(|_| !has_chains);
         let runs = ours.map_or_else(
             || {

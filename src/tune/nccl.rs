@@ -10,7 +10,7 @@ use crate::price::Prepared;
 use crate::quantity::{Bytes, Ratio, Volume};
 use crate::query::Query;
 use crate::rules::Line;
-use crate::rules::nccl::{Algorithm, COLLECTIVES, Channels, Protocol, Rule, Rules};
+use crate::rules::nccl::{COLLECTIVES, Channels, Rule, Rules};
 
 /// The algorithms and protocols of one function, each priced under the machine of a query.
 pub struct Compared<'a> {
@@ -90,27 +90,8 @@ fn wire(proto: Proto) -> Wire {
     }
 }
 
-fn named((algo, proto): (Algo, Proto)) -> (Algorithm, Protocol) {
-    let algorithm = match algo {
-        Algo::Tree => Algorithm::Tree,
-        Algo::Ring => Algorithm::Ring,
-        Algo::CollNetDirect => Algorithm::CollNetDirect,
-        Algo::CollNetChain => Algorithm::CollNetChain,
-        Algo::Nvls => Algorithm::Nvls,
-        Algo::NvlsTree => Algorithm::NvlsTree,
-        Algo::Pat => Algorithm::Pat,
-    };
-    let protocol = match proto {
-        Proto::Ll => Protocol::Ll,
-        Proto::Ll128 => Protocol::Ll128,
-        Proto::Simple => Protocol::Simple,
-    };
-    (algorithm, protocol)
-}
-
-fn pick(cell: (Algo, Proto)) -> Pick {
-    let (algorithm, protocol) = named(cell);
-    let name = format!("{}/{}", algorithm.id(), protocol.id());
+fn pick((algorithm, protocol): (Algo, Proto)) -> Pick {
+    let name = format!("{}/{}", algorithm.lower(), protocol.lower());
     Pick { id: None, name: name.into(), segment: Bytes(0) }
 }
 
@@ -134,7 +115,7 @@ pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules
         for (span, to) in plan.spans.iter().zip(ends.chain([Bytes(u64::MAX)])) {
             let wanted = span.pick.as_ref().and_then(|asked| each().find(|&c| pick(c) == *asked));
             if let Some(cell) = wanted {
-                rules.push(rule(plan.operation.collective, (span.from, to), named(cell), here));
+                rules.push(rule(plan.operation.collective, (span.from, to), cell, here));
             }
         }
     }
@@ -142,7 +123,7 @@ pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules
         let Some(function) = Function::of(collective) else { continue };
         for own in ranges(chooser, function, Bytes(0), LARGEST) {
             if let Some(decision) = own.first {
-                let cell = named((decision.algo, decision.proto));
+                let cell = (decision.algo, decision.proto);
                 let to = if own.to == LARGEST { Bytes(u64::MAX) } else { own.to };
                 rules.push(rule(collective, (own.from, to), cell, here));
             }
@@ -150,9 +131,9 @@ pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules
     }
     for &collective in COLLECTIVES {
         let long = (Bytes(SHORT.0 + 1), Bytes(u64::MAX));
-        let ring = |protocol| (Algorithm::Ring, protocol);
-        rules.push(rule(collective, (Bytes(0), SHORT), ring(Protocol::Ll), (None, None)));
-        rules.push(rule(collective, long, ring(Protocol::Simple), (None, None)));
+        let ring = |protocol| (Algo::Ring, protocol);
+        rules.push(rule(collective, (Bytes(0), SHORT), ring(Proto::Ll), (None, None)));
+        rules.push(rule(collective, long, ring(Proto::Simple), (None, None)));
     }
     Rules { rules }
 }
@@ -160,7 +141,7 @@ pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules
 fn rule(
     collective: Collective,
     (from, to): (Bytes, Bytes),
-    (algorithm, protocol): (Algorithm, Protocol),
+    (algorithm, protocol): (Algo, Proto),
     (nodes, ranks): (Option<u32>, Option<u32>),
 ) -> Rule {
     Rule {
