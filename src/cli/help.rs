@@ -49,6 +49,9 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
+    #[cfg(target_os = "linux")]
+    ("Measure", &["run", "profiles"]),
+    #[cfg(not(target_os = "linux"))]
     ("Measure", &["profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
