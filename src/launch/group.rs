@@ -366,10 +366,10 @@ impl Group {
                 // The first to complain is seldom the cause: others know more a moment later.
                 let until = *hear_until.get_or_insert(now + GRACE);
                 let heard = complaints.len() + answers.len() == self.members.len();
-                if now >= until || heard || self.first_dead().is_some() {
+                if now >= until || heard || self.first_dead(&complaints).is_some() {
                     return Err(self.diagnose(&awaited.stage, complaints));
                 }
-            } else if self.first_dead().is_some()
+            } else if self.first_dead(&complaints).is_some()
                 || now >= awaited.until
                 || self.first_stopped().is_some()
             {
@@ -412,9 +412,11 @@ impl Group {
         Ok(())
     }
 
-    /// The first rank whose process has ended.
-    fn first_dead(&mut self) -> Option<(usize, String)> {
-        self.members.iter_mut().enumerate().find_map(|(rank, member)| {
+    /// The first rank whose process has ended, but for those that said why they would.
+    fn first_dead(&mut self, complaints: &[(usize, Answer)]) -> Option<(usize, String)> {
+        let complained = |rank| complaints.iter().any(|(complaining, _)| *complaining == rank);
+        let members = self.members.iter_mut().enumerate();
+        members.filter(|(rank, _)| !complained(*rank)).find_map(|(rank, member)| {
             let status = member.child.try_wait().ok().flatten()?;
             let how = match (status.signal(), status.code()) {
                 (Some(signal), _) => format!("killed by signal {signal}"),
@@ -449,7 +451,7 @@ impl Group {
             self.kill();
             return complaint.at(place);
         }
-        if let Some((rank, how)) = self.first_dead() {
+        if let Some((rank, how)) = self.first_dead(&complaints) {
             return self.lose_rank(rank, &place, &how);
         }
         let stopped = self.members.iter().position(|member| member.stopped.is_some());
@@ -469,6 +471,7 @@ impl Group {
                 }
                 fault => self.lose_rank(rank, &place, &fault.to_string()),
             },
+            Some((_, Answer::Unconnected(text))) => self.lose(text).at(place),
             Some((rank, _)) => self.lose_rank(rank, &place, "it gave up"),
             None => self.lose(format!("{place}: the ranks did not answer in time")),
         }
