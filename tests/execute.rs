@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
-use collcost::execute::{Block, Check, Operation, Program, Runner, Start, compile};
+use collcost::execute::{Block, Check, Operation, Runner, Start, compile};
 use collcost::formula::Shape;
 use collcost::launch::{Executor, Group, Place, Setup, usable};
 use collcost::quantity::Bytes;
 use collcost::schedule::combine::Relabel;
 use collcost::schedule::{Layout, List, Schedule};
-use collcost::transport::{Action, Kind, Wait, tcp};
+use collcost::transport::{Action, Kind, Part, Wait, tcp};
 
 /// How long anything may take, on a machine that does other things too.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -177,17 +177,11 @@ fn a_runner_times_operations_by_their_names() {
 fn a_wrong_result_is_found() {
     let named = Registry::builtin().find(Collective::AllReduce, "ring").unwrap();
     let schedule = named.algorithm.schedule(&Shape::new(Collective::AllReduce, 3)).unwrap();
-    let forget = |programs: &mut [Program]| {
-        programs[1].steps[0].receives[0].parts[0].action = Action::Store;
-    };
-    let misplace = |programs: &mut [Program]| {
-        let part = &mut programs[1].steps[0].receives[0].parts[0];
-        part.span = part.span.start ^ 4..part.span.end ^ 4;
-    };
-    let wrongs: [&dyn Fn(&mut [Program]); 2] = [&forget, &misplace];
-    for wrong in wrongs {
+    let forget = |part: &mut Part| part.action = Action::Store;
+    let misplace = |part: &mut Part| part.span = part.span.start ^ 4..part.span.end ^ 4;
+    for wrong in [forget, misplace] {
         let mut programs = compile(&*schedule, Bytes(1200)).unwrap();
-        wrong(&mut programs);
+        wrong(&mut programs[1].steps[0].receives[0].parts[0]);
         let error = group(3, Kind::Shm).run(programs, &CHECKED, "ring").unwrap_err();
         assert!(error.is_lost() && error.what().contains("wrong result"), "{error}");
     }

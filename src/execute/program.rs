@@ -290,8 +290,8 @@ mod tests {
         let programs = compile(&Ring::new(Collective::AllReduce, 3), Bytes(28)).unwrap();
         // Seven floats in three parts: 3, 2, 2.
         let first = &programs[0].steps[0];
-        let spans = Vec::from([0..12]);
-        assert_eq!(first.sends, [Outgoing { to: 1, spans }]);
+        let sent = &first.sends[0];
+        assert_eq!((sent.to, sent.spans.len(), &sent.spans[0]), (1, 1, &(0..12)));
         let part = Part { span: 20..28, action: Action::Add };
         let receive = Incoming { from: 2, parts: vec![part], landing: Landing::Direct };
         assert_eq!(first.receives, [receive]);
