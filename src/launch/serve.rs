@@ -26,6 +26,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     let Order::Hello(hello) = read(&mut stream).map_err(gone)? else {
         return Err(Error::lost("the group did not say which rank this is"));
     };
+    let lost = |e: std::io::Error| Error::lost(format!("rank {} lost the group: {e}", hello.rank));
     let mut transport = match join(&hello, &mut stream) {
         Ok(transport) => transport,
         Err(error) => {
@@ -34,7 +35,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
                 true => Answer::Unconnected(text),
                 false => Answer::Refused(text),
             };
-            return write(&mut stream, &answer).map_err(gone);
+            return write(&mut stream, &answer).map_err(lost);
         }
     };
     loop {
@@ -45,7 +46,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
                     Ok(record) => Answer::Done(Box::new(record)),
                     Err(failure) => Answer::Failed(failure),
                 };
-                write(&mut stream, &answer).map_err(gone)?;
+                write(&mut stream, &answer).map_err(lost)?;
             }
             Ok(_) | Err(_) => return Ok(()),
         }
