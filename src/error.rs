@@ -30,6 +30,9 @@ enum Kind {
     Unsupported,
     Unknown,
     Profile,
+    Environment,
+    Lost,
+    Interrupted,
 }
 
 /// The result of every fallible call of this crate.
@@ -58,6 +61,21 @@ impl Error {
     /// A machine description that cannot be used.
     pub fn profile(what: impl Into<String>) -> Self {
         Self::new(Kind::Profile, what)
+    }
+
+    /// A machine, or its present state, on which something cannot be run.
+    pub fn environment(what: impl Into<String>) -> Self {
+        Self::new(Kind::Environment, what)
+    }
+
+    /// A run that ended before its end: a process died, or fell silent.
+    pub fn lost(what: impl Into<String>) -> Self {
+        Self::new(Kind::Lost, what)
+    }
+
+    /// A run that somebody stopped.
+    pub fn interrupted(what: impl Into<String>) -> Self {
+        Self::new(Kind::Interrupted, what)
     }
 
     /// Says where: an option with its value, a file with its line. The innermost place wins.
@@ -113,6 +131,24 @@ impl Error {
     #[must_use]
     pub fn is_profile(&self) -> bool {
         self.0.kind == Kind::Profile
+    }
+
+    /// Whether something cannot be run on this machine as it is.
+    #[must_use]
+    pub fn is_environment(&self) -> bool {
+        self.0.kind == Kind::Environment
+    }
+
+    /// Whether a run ended before its end.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.0.kind == Kind::Lost
+    }
+
+    /// Whether somebody stopped a run.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        self.0.kind == Kind::Interrupted
     }
 
     /// The first line alone: what went wrong.

@@ -49,6 +49,9 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
+    #[cfg(target_os = "linux")]
+    ("Measure", &["run", "fit", "profiles"]),
+    #[cfg(not(target_os = "linux"))]
     ("Measure", &["fit", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),

@@ -15,6 +15,8 @@ mod list;
 mod man;
 mod nccl;
 mod profiles;
+#[cfg(target_os = "linux")]
+mod run;
 mod schedule;
 mod select;
 mod simulate;
@@ -85,6 +87,9 @@ enum Verb {
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
     Verify(verify::Args),
+    /// A schedule run for real on this machine, timed and checked
+    #[cfg(target_os = "linux")]
+    Run(run::Args),
     /// A schedule or a tuning file in other programs' formats
     Export(export::Args),
     /// The machines that are known, one of them, a file checked
@@ -131,12 +136,16 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 4 a fit was refused, 5 the
-/// output was lost.
+/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 3 this machine refuses,
+/// 4 a fit was refused, 5 a run or the output was lost, 130 interrupted.
 ///
 /// A reader that closes the pipe has seen enough: that is success.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments = plain_names(arguments);
+    #[cfg(target_os = "linux")]
+    if arguments.get(1).is_some_and(|verb| verb == run::RANK) {
+        return run::rank();
+    }
     if let Some(done) = screen(&arguments) {
         return done;
     }
@@ -167,9 +176,20 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             ExitCode::from(4)
         }
         Err(Stop::Refused(error)) => {
+            let code = code(&error);
             eprintln!("error: {}", advised(error));
-            ExitCode::from(2)
+            ExitCode::from(code)
         }
+    }
+}
+
+/// The exit code that says of which kind an error is.
+fn code(error: &Error) -> u8 {
+    match error {
+        e if e.is_environment() => 3,
+        e if e.is_lost() => 5,
+        e if e.is_interrupted() => 130,
+        _ => 2,
     }
 }
 
@@ -220,6 +240,8 @@ impl Verb {
             Self::Explain(args) => args.run(out),
             Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
+            #[cfg(target_os = "linux")]
+            Self::Run(args) => args.run(out),
             Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Fit(args) => args.run(out),

@@ -11,6 +11,8 @@ pub mod nccl;
 pub mod nccl_log;
 pub mod nccl_table;
 pub mod profiles;
+#[cfg(target_os = "linux")]
+pub mod run;
 pub mod select;
 pub mod sheet;
 pub mod simulate;

@@ -13,6 +13,8 @@ pub mod list;
 pub mod nccl;
 pub mod nccl_log;
 mod profiles;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod run;
 pub mod select;
 pub mod simulate;
 mod sweep;

@@ -1,0 +1,225 @@
+//! `collcost run`: a schedule run for real between processes of this machine.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::flags::{
+    MachineFlags, ParamFlags, RankFlags, count, counted, query, sort_words, value, whole,
+};
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::execute::{Block, Check, Operation, Runner, Start};
+use collcost::launch::{Executor, Group, Place, Setup, serve, usable};
+use collcost::quantity::Bytes;
+use collcost::render;
+use collcost::report::run::{Run, run};
+use collcost::spell_out::spell_out;
+use collcost::transport::{Kind, Wait};
+
+/// The hidden verb that serves as a rank.
+pub(super) const RANK: &str = "run-rank";
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The collective, such as allreduce
+    collective: String,
+    /// An algorithm of the collective, and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    words: Vec<String>,
+    /// The algorithm as an option; without any the fastest on the machine that is named
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// The size as an option
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT")]
+    size_is: Option<String>,
+    /// The rank that has or gets the data
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    root: Option<String>,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    how: HowFlags,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    params: ParamFlags,
+}
+
+// How ranks are started and timed.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Run")]
+struct HowFlags {
+    /// How bytes move: shm (shared memory) or tcp
+    #[arg(long, value_name = "NAME", default_value = "shm")]
+    transport: String,
+    /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
+    #[arg(long, value_name = "HOW")]
+    wait: Option<String>,
+    /// Repetitions that count
+    #[arg(long, value_name = "R", default_value = "20", allow_hyphen_values = true)]
+    reps: String,
+    /// Repetitions before them
+    #[arg(long, value_name = "W", default_value = "2", allow_hyphen_values = true)]
+    warm: String,
+    /// Check the first result alone, and reuse its buffers
+    #[arg(long)]
+    check_once: bool,
+    /// Let ranks move between CPUs
+    #[arg(long)]
+    no_pin: bool,
+    /// Network namespaces for ranks over TCP, each with its address: r1=10.0.0.1,r2=10.0.0.2
+    #[arg(long, value_name = "NAME=ADDRESS,…")]
+    netns: Option<String>,
+}
+
+/// Serves as a rank of a run; the control channel is standard input.
+pub(super) fn rank() -> ExitCode {
+    let control = match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(control) => control,
+        Err(_) => return ExitCode::from(2),
+    };
+    match serve(control) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Lost ranks are the group's to report; a person who types this verb is told.
+            if error.is_input() {
+                eprintln!("error: {error}");
+            }
+            ExitCode::from(super::code(&error))
+        }
+    }
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let output = self.format;
+        let report = self.report()?;
+        match format(output, Format::Table)? {
+            Format::Json => render::json(out, &report)?,
+            Format::Table => render::run::run(out, &report, look())?,
+        }
+        Ok(())
+    }
+
+    fn report(mut self) -> Result<Run> {
+        let registry = Registry::builtin();
+        let collective: Collective =
+            self.collective.parse().map_err(|e: Error| e.at(format!("run {}", self.collective)))?;
+        let place = format!("run {}", collective.id());
+        let slots = (&mut self.algorithm, &mut self.size);
+        sort_words(&registry, collective, std::mem::take(&mut self.words), slots)
+            .map_err(|e| e.at(place.clone()))?;
+        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        if size.is_none() && collective != Collective::Barrier {
+            return Err(Error::input("how many bytes?")
+                .at(place)
+                .mend("give a size, such as 1MiB"));
+        }
+        let setup = self.how.setup()?;
+        let block = self.how.block()?;
+        let ranks = match self.ranks.is_silent() {
+            // Two ranks are the fewest that say anything.
+            true => self.ranks.for_ranks(usable()?.at_once.clamp(2, 64) as u32, "")?,
+            false => self.ranks,
+        };
+        let size = size.unwrap_or_default();
+        let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
+        let root = whole("--root", "rank", self.root.as_ref())?;
+        let spelled = spell_out(&registry, &query, self.algorithm.as_deref(), root);
+        let place = format!("{place}, {} ranks", query.shape.ranks);
+        let spelled = spelled.map_err(|e| e.at(place.clone()))?;
+        let id = spelled.algorithm.meta().id;
+        let named = query.machine.chosen != "default";
+        let setup = Setup { ranks: query.shape.ranks, ..setup };
+        let mut executor = Executor::new(Group::start(setup)?);
+        let spins = executor.group().wait() == Wait::Spin;
+        let start = if spins { Start::Window } else { Start::Barrier };
+        let predicted = named.then(|| spelled.price.total());
+        executor.learn(id, spelled.schedule);
+        let operation = Operation { collective, name: id.to_owned(), size: query.size };
+        let timed = executor.time(&operation, &Block { start, predicted, ..block });
+        let timed = timed.map_err(|e| e.at(place))?;
+        let price = named.then_some(&spelled.price);
+        let what = (id, spelled.price.segments);
+        let mut report = run(&query, what, executor.group(), &timed, price);
+        executor.end();
+        if self.algorithm.is_none() && !named {
+            let machine = &query.machine.name;
+            let note = format!("no algorithm is named: {id} is the fastest on {machine}");
+            report.notes.insert(0, note);
+        }
+        Ok(report)
+    }
+}
+
+impl HowFlags {
+    /// How ranks are started; their number is put in later.
+    fn setup(&self) -> Result<Setup> {
+        let transport: Kind = value("--transport", Some(&self.transport))?.unwrap_or(Kind::Shm);
+        let program = std::env::current_exe().map_err(|e| {
+            Error::environment(format!("this program does not know where it is: {e}"))
+        })?;
+        let places = self.places()?;
+        if transport != Kind::Tcp && !places.is_empty() {
+            return Err(Error::input("namespaces do not matter to shared memory")
+                .at("--netns")
+                .mend("add --transport tcp"));
+        }
+        Ok(Setup {
+            program: (program, vec![RANK.to_owned()]),
+            ranks: 0,
+            transport,
+            wait: value("--wait", self.wait.as_ref())?,
+            pin: !self.no_pin,
+            places,
+            interrupt: Some(interruption()?),
+        })
+    }
+
+    fn block(&self) -> Result<Block> {
+        let reps = count("--reps", "repetitions", Some(&self.reps))?.map_or(1, |n| n.get());
+        let warm = whole("--warm", "number of repetitions", Some(&self.warm))?.unwrap_or(0);
+        let check = if self.check_once { Check::Once } else { Check::Each };
+        Ok(Block { warm, reps, check, ..Block::default() })
+    }
+
+    fn places(&self) -> Result<Vec<Place>> {
+        let Some(text) = &self.netns else { return Ok(Vec::new()) };
+        let refuse = |part: &str| {
+            Error::input(format!("`{part}` is no namespace with its address"))
+                .at(format!("--netns {text}"))
+                .mend("write r1=10.0.0.1,r2=10.0.0.2")
+        };
+        let place = |part: &str| {
+            let (name, address) = part.split_once('=').ok_or_else(|| refuse(part))?;
+            let address: IpAddr = address.parse().map_err(|_| refuse(part))?;
+            // Where `ip netns` keeps them; a path is taken as it is.
+            let namespace = Some(PathBuf::from("/run/netns").join(name));
+            Ok(Place { namespace, address })
+        };
+        text.split(',').map(place).collect()
+    }
+}
+
+/// What becomes readable when the user interrupts.
+fn interruption() -> Result<OwnedFd> {
+    let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, theirs).map_err(failed)?;
+    Ok(ours.into())
+}

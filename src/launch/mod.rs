@@ -1,0 +1,20 @@
+//! Ranks as processes of this host: started, spoken to, watched, and gone afterwards.
+//!
+//! ```text
+//!   Group ── socketpair ──► run-rank 0 ─┐
+//!         ── socketpair ──► run-rank 1 ─┴─ Transport
+//! ```
+//!
+//! A [`Group`] starts the same program once a rank, with the control channel as standard input. It
+//! waits for messages of ranks, for their deaths and for an interruption at once, so that whatever
+//! happens first is known at once; then it ends all of them. No rank outlives the group: the
+//! kernel kills it with the thread that started it, and memory that ranks share has no name.
+
+mod control;
+mod group;
+mod serve;
+mod usable;
+
+pub use group::{Executor, Group, Place, Setup};
+pub use serve::serve;
+pub use usable::{Usable, usable};
