@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
-use collcost::execute::{Block, Check, Operation, Runner, Start, compile};
+use collcost::execute::{Block, Check, Runner, Start, compile};
 use collcost::formula::Shape;
 use collcost::launch::{Executor, Group, Place, Setup, usable};
 use collcost::quantity::Bytes;
+use collcost::sample::Op;
 use collcost::schedule::combine::Relabel;
 use collcost::schedule::{Layout, List, Schedule};
 use collcost::transport::{Action, Kind, Part, Wait, tcp};
@@ -152,23 +153,30 @@ fn any_rank_can_be_the_root() {
 #[test]
 fn a_runner_times_operations_by_their_names() {
     for start in [Start::Barrier, Start::Window] {
-        let mut executor = Executor::new(group(2, Kind::Shm));
-        let ring = Registry::builtin().find(Collective::AllReduce, "ring").unwrap().algorithm;
-        let schedule = ring.schedule(&Shape::new(Collective::AllReduce, 2)).unwrap();
-        assert!(executor.learn("ring", schedule).is_none());
-        let mut operation = Operation {
-            collective: Collective::AllReduce,
-            name: "ring".to_owned(),
-            size: Bytes(1024),
+        let mut executor = Executor::new(Registry::builtin(), group(3, Kind::Shm));
+        let ops = [
+            "one-way",
+            "shift",
+            "fan-out/2",
+            "copy",
+            "local-reduce",
+            "allreduce/ring",
+            "broadcast/chain/P=4",
+        ];
+        for op in ops {
+            let op: Op = op.parse().unwrap();
+            let block = Block { reps: 7, inner: 3, start, ..CHECKED };
+            let timed = executor.time(&op, Bytes(1024), &block).unwrap();
+            assert_eq!((timed.samples.len(), timed.checked), (7, 1), "{op}");
+            assert!(timed.samples.iter().all(|sample| sample.span.0 > 0.0), "{op}");
+            let block = Block { check: Check::Each, inner: 1, ..block };
+            assert_eq!(executor.time(&op, Bytes(1024), &block).unwrap().checked, 8, "{op}");
+        }
+        let refused = |executor: &mut Executor, op: &str| {
+            executor.time(&op.parse().unwrap(), Bytes(1024), &CHECKED).unwrap_err().to_string()
         };
-        let block = Block { reps: 7, inner: 3, start, ..CHECKED };
-        let timed = executor.time(&operation, &block).unwrap();
-        assert_eq!((timed.spans.len(), timed.checked), (7, 1));
-        assert!(timed.spans.iter().all(|span| span.time.0 > 0.0));
-        let timed = executor.time(&operation, &Block { check: Check::Each, inner: 1, ..block });
-        assert_eq!(timed.unwrap().checked, 8);
-        operation.name = "square".to_owned();
-        assert!(executor.time(&operation, &block).unwrap_err().is_unsupported());
+        assert!(refused(&mut executor, "allreduce/square").contains("square"));
+        assert!(refused(&mut executor, "fan-out/3").contains("needs 4 ranks"));
         executor.end();
     }
 }

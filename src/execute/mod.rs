@@ -13,27 +13,18 @@
 //! a barrier would miss what came before the rank looked.
 
 mod contents;
+mod operation;
 mod perform;
 mod program;
 
 pub use contents::{Element, Source, Wrong};
+pub use operation::{programs, runs};
 pub use perform::{Check, Failure, Record, Stage, Start, Work, perform};
 pub use program::{Patch, Program, compile};
 
-use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Seconds};
-
-/// An operation by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operation {
-    /// What it does.
-    pub collective: Collective,
-    /// The name of the algorithm, as the runner knows it.
-    pub name: String,
-    /// M.
-    pub size: Bytes,
-}
+use crate::sample::{Op, Sample};
 
 /// How one block of repetitions is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,51 +51,37 @@ impl Default for Block {
     }
 }
 
-/// One repetition, or several between one pair of readings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Span {
-    /// The last end minus the first start, for one repetition.
-    pub time: Seconds,
-    /// How far the last rank started behind the first, or behind the time that was set.
-    pub skew: Seconds,
-    /// Whether it started too late for the sample to count as undisturbed: by more than 2 µs and
-    /// more than a hundredth of the time.
-    pub late: bool,
-    /// How long ranks together waited for a CPU (`run_delay` of `/proc/thread-self/schedstat`).
-    pub run_delay: Seconds,
-}
-
 /// What came of a block.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timed {
-    /// One sample a repetition, in their order.
-    pub spans: Vec<Span>,
+    /// One a repetition, in their order. One is late where a rank started more than 2 µs and more
+    /// than a hundredth of the time behind the first, or behind the time that was set.
+    pub samples: Vec<Sample>,
     /// Results of whole operations that were compared, bit by bit, at every rank.
     pub checked: u64,
     /// Involuntary context switches of all ranks.
     pub switches: u64,
 }
 
-/// Times named operations: an executor of schedules, or a library.
+/// Times operations: an executor of schedules, or a library.
 pub trait Runner {
     /// How many ranks take part.
     fn ranks(&self) -> u32;
 
-    /// Times one block of `operation`.
+    /// Times one block of `op` with M = `size`.
     ///
     /// # Errors
-    /// A name that it does not know, a size that it cannot run, a wrong result, a rank that was
-    /// lost, an interruption.
-    fn time(&mut self, operation: &Operation, block: &Block) -> Result<Timed>;
+    /// An operation that it does not know, a size that it cannot run, a wrong result, a rank that
+    /// was lost, an interruption.
+    fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed>;
 }
 
 impl Timed {
-    /// Puts together what the ranks recorded.
+    /// Puts together what the ranks recorded; each pair of readings was about `inner` operations.
     #[must_use]
     pub fn of(records: &[Record], inner: u32) -> Self {
         let reps = records.iter().map(|r| r.starts.len().min(r.ends.len())).min().unwrap_or(0);
-        let seconds = |ns: u64| Seconds(ns as f64 * 1e-9);
-        let span = |rep: usize| {
+        let sample = |rep: usize| {
             let all = |of: fn(&Record) -> &[u64]| {
                 records.iter().map(move |r| of(r).get(rep).copied().unwrap_or(0))
             };
@@ -113,17 +90,17 @@ impl Timed {
             let latest = all(|r| &r.starts).max().unwrap_or(first);
             // With a window the time that was set is earlier than any start.
             let due = all(|r| &r.due).filter(|&due| due > 0).min().unwrap_or(first);
-            let time = last.saturating_sub(first) as f64 / f64::from(inner.max(1));
+            let span = last.saturating_sub(first) as f64;
             let skew = latest.saturating_sub(due.min(first));
-            Span {
-                time: Seconds(time * 1e-9),
-                skew: seconds(skew),
-                late: skew > 2_000 && skew as f64 > time / 100.0,
-                run_delay: seconds(all(|r| &r.run_delay).sum()),
+            let delay: u64 = all(|r| &r.run_delay).sum();
+            Sample {
+                span: Seconds(span / f64::from(inner.max(1)) * 1e-9),
+                late: skew > 2_000 && skew as f64 > span / 100.0,
+                run_delay: Some(Seconds(delay as f64 / f64::from(inner.max(1)) * 1e-9)),
             }
         };
         Self {
-            spans: (0..reps).map(span).collect(),
+            samples: (0..reps).map(sample).collect(),
             checked: records.iter().map(|r| r.checked).min().unwrap_or(0),
             switches: records.iter().map(|r| r.switches).sum(),
         }
@@ -137,7 +114,7 @@ impl Timed {
 
     /// Below which so large a part of the spans lies, by the nearest rank.
     fn quantile(&self, part: f64) -> Option<Seconds> {
-        let mut times: Vec<f64> = self.spans.iter().map(|span| span.time.0).collect();
+        let mut times: Vec<f64> = self.samples.iter().map(|sample| sample.span.0).collect();
         times.sort_by(f64::total_cmp);
         let (low, high) = (times.get((times.len().max(1) - 1) / 2), times.get(times.len() / 2));
         if part == 0.5 {
@@ -167,9 +144,9 @@ mod tests {
         let records =
             [record([1000, 5000], [90_000, 9000]), record([4500, 5000], [80_000, 10_000])];
         let timed = Timed::of(&records, 1);
-        let spans: Vec<_> = timed.spans.iter().map(|s| (s.time.0 * 1e9).round()).collect();
+        let spans: Vec<_> = timed.samples.iter().map(|s| (s.span.0 * 1e9).round()).collect();
         assert_eq!(spans, [89_000.0, 5000.0]);
-        assert_eq!(timed.spans.iter().map(|s| s.late).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(timed.samples.iter().map(|s| s.late).collect::<Vec<_>>(), [true, false]);
         assert_eq!(timed.median().map(|t| (t.0 * 1e9).round()), Some(47_000.0));
     }
 }

@@ -199,7 +199,7 @@ impl Meeting {
                     parts: Vec::new(),
                     landing: Landing::Direct,
                 }],
-                additions: Vec::new(),
+                local: Vec::new(),
             })
             .collect();
         let word = at..at + 8;

@@ -12,7 +12,7 @@ use crate::quantity::Bytes;
 use crate::schedule::{
     Endpoint, Frame, Layout, Op, Schedule, Sends, holds, senders, sends_more_than, verify, wants,
 };
-use crate::transport::{Action, Addition, Incoming, Landing, Outgoing, Part, Step};
+use crate::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
 
 /// The most messages of a schedule that is run.
 const MOST_MESSAGES: u64 = 1 << 20;
@@ -33,7 +33,7 @@ pub struct Patch {
 pub struct Program {
     /// The rank.
     pub rank: u32,
-    /// N.
+    /// How many ranks' numbers a whole sum has.
     pub ranks: u32,
     /// What its buffer holds.
     pub element: Element,
@@ -99,7 +99,7 @@ pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
     }
     if room.adds_up() {
         for program in &mut programs {
-            program.steps.push(Step { additions: room.additions(), ..Step::default() });
+            program.steps.push(Step { local: room.additions(), ..Step::default() });
         }
     }
     Ok(programs)
@@ -204,10 +204,13 @@ impl Room {
     }
 
     /// All vectors added to the first.
-    fn additions(&self) -> Vec<Addition> {
+    fn additions(&self) -> Vec<Local> {
         let vector = self.elements as usize * self.element.bytes();
         (1..self.frame.ranks as usize)
-            .map(|rank| Addition { from: rank * vector..(rank + 1) * vector, to: 0 })
+            .map(|rank| {
+                let from = rank * vector..(rank + 1) * vector;
+                Local { from, to: 0, action: Action::Add }
+            })
             .collect()
     }
 }

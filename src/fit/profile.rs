@@ -104,7 +104,7 @@ impl Fitted {
                 machine: origin.machine.clone(),
                 fingerprint: origin.fingerprint.clone(),
                 transport: origin.transport.clone(),
-                wait: origin.wait.map(|w| w.name().to_owned()),
+                wait: origin.wait.map(|w| w.id().to_owned()),
                 statistic: self.link.statistic.name().to_owned(),
                 samples: origin.files.clone(),
                 ranks,

@@ -16,11 +16,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::control::{Answer, Hello, Order, frame, give, take};
 use super::usable::usable;
+use crate::algorithm::Registry;
 use crate::error::{Error, Result};
 use crate::execute::{
-    Block, Element, Failure, Operation, Program, Record, Runner, Stage, Timed, Work, compile,
+    Block, Element, Failure, Program, Record, Runner, Stage, Timed, Work, programs, runs,
 };
-use crate::schedule::Schedule;
+use crate::quantity::Bytes;
+use crate::sample::Op;
 use crate::transport::shm::Shared;
 use crate::transport::{Cause, Fault, Kind, Wait, tcp};
 
@@ -206,6 +208,9 @@ impl Group {
         let moved: f64 = programs.iter().map(bytes_moved).sum();
         let longest = reps * (patience.as_secs_f64() + (moved + bytes as f64) / SLOWEST) + 10.0;
         let element = programs.first().map_or(Element::Byte, |program| program.element);
+        // Who does nothing has no part in the time.
+        let busy: Vec<bool> = programs.iter().map(|program| !program.steps.is_empty()).collect();
+        let nobody = !busy.contains(&true);
         for (rank, program) in programs.into_iter().enumerate() {
             let Block { warm, reps, inner, start, check, .. } = *block;
             let work = Work { program, warm, reps, inner, start, check, patience };
@@ -231,6 +236,8 @@ impl Group {
         if left_early {
             return Err(self.lose(format!("{name}: a rank left before another had come")));
         }
+        let mut busy = busy.into_iter();
+        records.retain(|_| busy.next() == Some(true) || nobody);
         Ok(Timed::of(&records, block.inner))
     }
 
@@ -602,26 +609,17 @@ fn check_memory(bytes: usize) -> Result<()> {
     }
 }
 
-/// Runs schedules by their names.
+/// Times the operations of a registry on the ranks of a group.
 pub struct Executor {
+    registry: Registry,
     group: Group,
-    schedules: BTreeMap<String, Box<dyn Schedule>>,
 }
 
 impl Executor {
-    /// An executor that knows no schedule yet.
+    /// An executor of what `registry` has.
     #[must_use]
-    pub fn new(group: Group) -> Self {
-        Self { group, schedules: BTreeMap::new() }
-    }
-
-    /// Calls `schedule` by that name from now on; returns what was called so before.
-    pub fn learn(
-        &mut self,
-        name: impl Into<String>,
-        schedule: Box<dyn Schedule>,
-    ) -> Option<Box<dyn Schedule>> {
-        self.schedules.insert(name.into(), schedule)
+    pub fn new(registry: Registry, group: Group) -> Self {
+        Self { registry, group }
     }
 
     /// The ranks.
@@ -641,17 +639,14 @@ impl Runner for Executor {
         self.group.ranks()
     }
 
-    fn time(&mut self, operation: &Operation, block: &Block) -> Result<Timed> {
-        let Operation { collective, name, size } = operation;
-        let schedule = self.schedules.get(name).filter(|s| s.collective() == *collective);
-        let schedule = schedule.ok_or_else(|| {
-            Error::unsupported(format!("no {collective} schedule is called `{name}`"))
-        })?;
-        if schedule.ranks() != self.group.ranks() {
-            let (own, there) = (schedule.ranks(), self.group.ranks());
-            return Err(Error::unsupported(format!("`{name}` is of {own} ranks, not {there}")));
+    fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed> {
+        let programs = programs(&self.registry, op, self.group.ranks(), size)?;
+        let runs = f64::from(runs(op));
+        let mut timed = self.group.run(programs, block, &format!("{op} of {size}"))?;
+        for sample in &mut timed.samples {
+            sample.span.0 /= runs;
+            sample.run_delay.iter_mut().for_each(|delay| delay.0 /= runs);
         }
-        let programs = compile(schedule, *size)?;
-        self.group.run(programs, block, &format!("{} {name} of {size}", collective.id()))
+        Ok(timed)
     }
 }

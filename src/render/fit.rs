@@ -37,7 +37,7 @@ fn signed(x: f64) -> String {
 /// The writer's.
 pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
     let way = report.transport.as_deref().unwrap_or("samples");
-    let wait = report.wait.map_or(String::new(), |w| format!(", {} waiting", w.name()));
+    let wait = report.wait.map_or(String::new(), |w| format!(", {} waiting", w.id()));
     let head = format!(
         "{way}{wait}: {} runs, {} points, {} in the joint fit; {} time, 95 % intervals",
         report.runs,

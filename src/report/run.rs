@@ -91,10 +91,10 @@ pub fn run(
     let (low, high) = timed.spread().unwrap_or((median, median));
     let (size, ranks) = (Volume::from(query.size), query.shape.ranks);
     let rate = (size.0 > 0.0 && median.0 > 0.0).then(|| size / median);
-    let all: Seconds = timed.spans.iter().map(|span| span.time).sum();
-    let waited: Seconds = timed.spans.iter().map(|span| span.run_delay).sum();
+    let all: Seconds = timed.samples.iter().map(|s| s.span).sum();
+    let waited: Seconds = timed.samples.iter().filter_map(|s| s.run_delay).sum();
     let ratio = if all.0 > 0.0 { waited.0 / all.0 } else { 0.0 };
-    let late = timed.spans.iter().filter(|span| span.late).count() as u64;
+    let late = timed.samples.iter().filter(|s| s.late).count() as u64;
     let mut notes = Vec::new();
     if ratio > 0.25 {
         notes.push(format!(
@@ -112,7 +112,7 @@ pub fn run(
         wait: group.wait().id(),
         cpus: group.cpus(),
         congestion: group.congestion().map(str::to_owned),
-        reps: timed.spans.len() as u64,
+        reps: timed.samples.len() as u64,
         median_s: median.0,
         low_s: low.0,
         high_s: high.0,

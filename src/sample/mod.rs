@@ -26,23 +26,37 @@ pub enum Mode {
 }
 
 /// How a rank waits for data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
-    /// It looks again and again: one CPU a rank.
+    /// It looks again and again; right only where every rank has a CPU of its own.
     Spin,
-    /// It sleeps until the kernel wakes it.
+    /// It lets others run, and sleeps until something comes.
     Poll,
 }
 
 impl Wait {
-    /// The name in files.
+    /// The name in files and on the command line.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn id(self) -> &'static str {
         match self {
             Self::Spin => "spin",
             Self::Poll => "poll",
+        }
+    }
+}
+
+impl std::str::FromStr for Wait {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "spin" => Ok(Self::Spin),
+            "poll" => Ok(Self::Poll),
+            _ => {
+                Err(Error::input(format!("`{text}` is no way to wait")).mend("write spin or poll"))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Action, Cause, Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
+use super::{Action, Cause, Fault, Incoming, Landing, Local, Outgoing, Part, Step, Transport};
 
 /// A stream of bytes to and from each other rank; nothing here ever waits but [`Self::wait`].
 pub(super) trait Wire {
@@ -219,7 +219,7 @@ impl<W: Wire> Duplex<W> {
         self.out.iter().chain(&self.inc).all(|flow| flow.through)
     }
 
-    /// Puts what lay aside in its place and carries out the additions.
+    /// Puts what lay aside in its place and does what is local.
     fn settle(&mut self, step: &Step) {
         for (receive, flow) in step.receives.iter().zip(&self.inc) {
             if receive.landing != Landing::Aside {
@@ -232,15 +232,15 @@ impl<W: Wire> Duplex<W> {
                 from += span.len();
             }
         }
-        for addition in &step.additions {
-            let (from, to) = (addition.from.clone(), addition.to);
+        for Local { from, to, action } in &step.local {
+            let (from, to) = (from.clone(), *to);
             // Two parts of one buffer, one after the other.
             if from.start >= to + from.len() {
                 let (low, high) = self.memory.split_at_mut(from.start);
-                add(&mut low[to..to + from.len()], &high[..from.len()]);
+                apply(*action, &mut low[to..to + from.len()], &high[..from.len()]);
             } else if to >= from.end {
                 let (low, high) = self.memory.split_at_mut(to);
-                add(&mut high[..from.len()], &low[from]);
+                apply(*action, &mut high[..from.len()], &low[from]);
             }
         }
     }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, nearest};
+pub use crate::sample::Wait;
 
 /// What a rank does with bytes that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,14 +76,15 @@ pub struct Incoming {
     pub landing: Landing,
 }
 
-/// An addition (`f32`) of a rank's own bytes to others of its own, once the step's messages are
-/// through.
+/// What a rank does with bytes of its own, once the step's messages are through.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Addition {
-    /// What is added.
+pub struct Local {
+    /// Which bytes.
     pub from: Range<usize>,
-    /// Where the sum begins.
+    /// Where those begin to which it is done; the two do not overlap.
     pub to: usize,
+    /// What is done.
+    pub action: Action,
 }
 
 /// What one rank does in one round: at most one message to and from each other rank.
@@ -92,8 +94,8 @@ pub struct Step {
     pub sends: Vec<Outgoing>,
     /// What arrives.
     pub receives: Vec<Incoming>,
-    /// What is added afterwards.
-    pub additions: Vec<Addition>,
+    /// What is done afterwards, in this order.
+    pub local: Vec<Local>,
 }
 
 /// Moves bytes between the ranks of one run.
@@ -178,41 +180,6 @@ impl std::str::FromStr for Kind {
                 },
             )
         })
-    }
-}
-
-/// How a rank waits for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// It looks again and again; right only where every rank has a CPU of its own.
-    Spin,
-    /// It lets others run.
-    Poll,
-}
-
-impl Wait {
-    /// The name on the command line.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Spin => "spin",
-            Self::Poll => "poll",
-        }
-    }
-}
-
-impl std::str::FromStr for Wait {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "spin" => Ok(Self::Spin),
-            "poll" => Ok(Self::Poll),
-            _ => {
-                Err(Error::input(format!("`{text}` is no way to wait")).mend("write spin or poll"))
-            }
-        }
     }
 }
 
