@@ -187,6 +187,7 @@ impl HowFlags {
             wait: value("--wait", self.wait.as_ref())?,
             pin: !self.no_pin,
             places,
+            delay: None,
             interrupt: Some(interruption()?),
         })
     }

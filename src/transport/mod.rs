@@ -11,6 +11,7 @@
 //! added only as far as the old bytes have left, which is what "all sends of a round read the
 //! state before it" means without a second buffer.
 
+mod delay;
 mod duplex;
 mod raw;
 pub mod shm;
@@ -23,6 +24,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, nearest};
+pub use delay::Delay;
+pub(crate) use delay::{Delayed, Spent};
 pub use crate::sample::Wait;
 
 /// What a rank does with bytes that arrive.

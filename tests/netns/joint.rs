@@ -1,0 +1,167 @@
+//! β by the joint fit of many algorithms, against the wire's own counter.
+
+use std::collections::BTreeMap;
+
+use collcost::algorithm::Registry;
+use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit};
+use collcost::sample::Samples;
+
+use crate::bulk::bulk;
+use crate::measure::{Plan, measure};
+use crate::network::{Cap, Network};
+use crate::table::{Table, percent};
+
+/// Algorithms whose messages, bytes and additions stand in different proportions.
+const OPS: &[&str] = &[
+    "one-way",
+    "shift",
+    "allreduce/ring",
+    "allreduce/recursive-doubling",
+    "allreduce/rabenseifner",
+    "reducescatter/ring",
+    "allgather/ring",
+    "allgather/bruck",
+    "alltoall/pairwise",
+    "broadcast/binomial",
+];
+
+/// A link and the samples of it.
+pub struct Run {
+    cap: Cap,
+    ranks: u8,
+    samples: Samples,
+    /// β of messages one way and of exchanges, whose acknowledgements share the wire; by the
+    /// counter of the same links, in seconds a byte.
+    truth: Option<(f64, f64)>,
+}
+
+impl Run {
+    /// Measures it.
+    pub fn new(ranks: u8, cap: Cap) -> Self {
+        let network = Network::new(ranks, cap).unwrap_or_else(|e| panic!("{e}"));
+        let sizes = [8, 64, 512].into_iter().chain((11..24).map(|bits| 1 << bits)).collect();
+        let plan = Plan { ops: OPS, sizes, launches: 2, wait: None, delay: None };
+        let samples = measure(&network, ranks.into(), &plan).0;
+        let truth = cap.rate().map(|rate| {
+            let beta = |name| bulk(&network, name, 4).overhead / rate;
+            (beta("broadcast/binomial"), beta("shift"))
+        });
+        Self { cap, ranks, samples, truth }
+    }
+
+    fn fitted(&self, statistic: Statistic) -> Fitted {
+        let asked = Asked { statistic: Some(statistic), ..Asked::default() };
+        fit(&Registry::builtin(), &self.samples, &asked).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn place(&self) -> String {
+        format!("{}, N = {}", self.cap, self.ranks)
+    }
+}
+
+/// β of a fit over the two truths, minus 1; the one that is further off first.
+fn errors(fitted: &Fitted, truth: (f64, f64)) -> (f64, f64) {
+    let beta = fitted.link.beta.value.0;
+    let (a, b) = (beta / truth.0 - 1.0, beta / truth.1 - 1.0);
+    if a.abs() > b.abs() { (a, b) } else { (b, a) }
+}
+
+/// Whether the interval of β, wider by 0.5 %, meets the truth.
+fn covers(fitted: &Fitted, (low, high): (f64, f64)) -> bool {
+    let beta = fitted.link.beta;
+    beta.low.0 / 1.005 <= high && low <= beta.high.0 * 1.005
+}
+
+fn is_starved(fitted: &Fitted) -> bool {
+    fitted.gates.iter().any(|gate| gate.name == "cpu-limited" && gate.verdict != Verdict::Good)
+}
+
+/// The median error of each algorithm that the fit did not see, of runs above a millisecond.
+fn held_out(fitted: &Fitted) -> BTreeMap<String, f64> {
+    let mut errors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for told in &fitted.by_algorithm {
+        let point = &fitted.points[told.point];
+        let op = point.op.to_string();
+        if point.typical.0 > 1e-3 && op != "one-way" {
+            errors.entry(op).or_default().push(told.error.0);
+        }
+    }
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    errors.into_iter().map(|(op, all)| (op, median(all))).collect()
+}
+
+fn worst(errors: &BTreeMap<String, f64>) -> (f64, String) {
+    let worst = errors.iter().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    worst.map_or((f64::NAN, String::new()), |(op, e)| (*e, op.clone()))
+}
+
+/// Rows of β and of held-out algorithms for one link that the processors do not limit.
+pub fn link(table: &mut Table, run: &Run) -> bool {
+    let truth = run.truth.expect("a cap");
+    let typical = run.fitted(Statistic::Typical);
+    let mut row = |fitted: &Fitted, limits| {
+        let (far, near) = errors(fitted, truth);
+        let (low, high) = (fitted.link.beta.low.0, fitted.link.beta.high.0);
+        let seen = format!(
+            "{} … {}; interval {} … {}",
+            percent(far.min(near)),
+            percent(far.max(near)),
+            percent(low / truth.1 - 1.0),
+            percent(high / truth.0 - 1.0)
+        );
+        let statistic = fitted.link.statistic.name();
+        table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen);
+    };
+    row(&typical, (0.03, 0.01));
+    row(&run.fitted(Statistic::Floor), (0.02, 0.005));
+    let errors = held_out(&typical);
+    let (error, op) = worst(&errors);
+    let quantity = format!("held-out algorithms, t > 1 ms, {}", run.place());
+    table.within(quantity, (0.05, 0.02), error, format!("{} ({op})", percent(error)));
+    let all = typical.errors_by_algorithm.expect("several algorithms").all;
+    let quantity = format!("held-out algorithms, all sizes, 90th of 100, {}", run.place());
+    table.at_most(quantity, (0.60, 0.35), all.p90.0, percent(all.p90.0));
+    covers(&typical, truth)
+}
+
+/// A link that the processors may limit: right, or marked.
+fn limited(table: &mut Table, run: &Run) {
+    let fitted = run.fitted(Statistic::Typical);
+    let is_marked = is_starved(&fitted);
+    let mark = if is_marked { "marked cpu-limited" } else { "not marked" };
+    let (error, op) = worst(&held_out(&fitted));
+    let told = format!("held-out {} ({op})", percent(error));
+    match run.truth {
+        Some(truth) => {
+            let (far, _) = errors(&fitted, truth);
+            let holds = is_marked || far.abs() <= 0.08;
+            let seen = format!("{}, {mark}, {told}", percent(far));
+            table.must(format!("β, {}", run.place()), "marked or ±8 %", holds, seen);
+        }
+        None => {
+            let bandwidth = fitted.link.bandwidth().value.0 * 8e-9;
+            let seen = format!("{mark}, {bandwidth:.1} Gbit/s, {told}");
+            table.must(format!("veth, {}", run.place()), "marked", is_marked, seen);
+        }
+    }
+}
+
+/// All links.
+pub fn rows(table: &mut Table) {
+    let (mut covered, mut fits) = (0, 0);
+    for cap in [100, 200, 500].map(Cap::Mbit) {
+        for ranks in [2, 4] {
+            covered += u32::from(link(table, &Run::new(ranks, cap)));
+            fits += 1;
+        }
+    }
+    let quantity = "intervals of β, wider by 0.5 %, that meet the truth";
+    let holds = 10 * covered >= 9 * fits;
+    table.must(quantity, "≥ 9 of 10", holds, format!("{covered} of {fits}"));
+    limited(table, &Run::new(2, Cap::Mbit(1000)));
+    limited(table, &Run::new(4, Cap::Mbit(1000)));
+    limited(table, &Run::new(4, Cap::None));
+}
