@@ -24,30 +24,60 @@ mod network;
 #[path = "netns/table.rs"]
 mod table;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use network::{Cap, is_possible};
 use table::Table;
 
+/// One test at a time has the processors; none where namespaces are not possible.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that another could see.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    is_possible().then_some(turn)
+}
+
 #[test]
 fn short_form() {
-    if !is_possible() {
-        return;
-    }
+    let Some(_turn) = turn() else { return };
     let mut table = Table::default();
     bulk::rows(&mut table, &[Cap::Mbit(200)], 8);
     table.end();
 }
 
 #[test]
-#[ignore = "takes minutes, and a quiet machine"]
-fn all_rows() {
-    if !is_possible() {
-        return;
-    }
+#[ignore = "takes a minute, and a quiet machine"]
+fn bulk_blocks() {
+    let Some(_turn) = turn() else { return };
     let mut table = Table::default();
     bulk::rows(&mut table, &[100, 200, 500].map(Cap::Mbit), 20);
     bulk::drained(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes minutes, and a quiet machine"]
+fn injected_latencies() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
     latency::injected(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes minutes, and a quiet machine"]
+fn latencies() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
     latency::launches(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes ten minutes, and a quiet machine"]
+fn rates() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
     joint::rows(&mut table);
     table.end();
 }

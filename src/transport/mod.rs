@@ -24,9 +24,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, nearest};
+pub use crate::sample::Wait;
 pub use delay::Delay;
 pub(crate) use delay::{Delayed, Spent};
-pub use crate::sample::Wait;
 
 /// What a rank does with bytes that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

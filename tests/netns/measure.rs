@@ -14,7 +14,7 @@ use crate::network::Network;
 /// The longest that a run of a plan may take.
 const LONGEST: Seconds = Seconds(0.3);
 /// The least time of a block, and the least and most runs in it.
-const BLOCK: (Seconds, u32, u32) = (Seconds(0.01), 5, 200);
+const BLOCK: (Seconds, u32, u32) = (Seconds(0.01), 4, 200);
 
 /// Ranks, one in each of the first namespaces.
 pub fn ranks(network: &Network, ranks: u32, wait: Option<Wait>, delay: Option<Delay>) -> Executor {
@@ -74,7 +74,8 @@ pub fn measure(network: &Network, n: u32, plan: &Plan<'_>) -> (Samples, Option<S
         executor.end();
     }
     let origin = Origin { transport: Some("tcp".to_owned()), wait, ..Origin::default() };
-    let held = (!held.is_empty()).then(|| Seconds(held.iter().sum::<f64>() / held.len() as f64));
+    held.sort_by(f64::total_cmp);
+    let held = held.get(held.len() / 2).copied().map(Seconds);
     (Samples { origin, blocks, ..Samples::default() }, held)
 }
 

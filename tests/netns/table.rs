@@ -96,7 +96,8 @@ impl Table {
 
     /// Prints all and fails where a limit did not hold.
     pub fn end(self) {
-        let mut text = String::from("\n| quantity | limit | aim | seen | |\n|---|---|---|---|---|\n");
+        let mut text =
+            String::from("\n| quantity | limit | aim | seen | |\n|---|---|---|---|---|\n");
         for row in &self.0 {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{row}");

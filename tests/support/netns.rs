@@ -79,9 +79,8 @@ impl Network {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         remove_stale();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = |end: &dyn fmt::Display| {
-            format!("{PREFIX}{}-{number}-{end}", std::process::id())
-        };
+        let name =
+            |end: &dyn fmt::Display| format!("{PREFIX}{}-{number}-{end}", std::process::id());
         let mut network = Self { names: Vec::new(), cap };
         // What is made is noted first, so that half a network is removed too.
         let bridge = name(&"bridge");
