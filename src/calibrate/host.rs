@@ -5,7 +5,7 @@ use std::fs;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Error, Result};
-use crate::fit::Verdict;
+use crate::fit::{Gate, Verdict};
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::sample::Wait;
 
@@ -61,19 +61,6 @@ pub struct Intent {
     pub wait: Wait,
     /// Whether bytes move through shared memory.
     pub in_memory: bool,
-}
-
-/// One thing that matters, with what it says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostGate {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it refuses, marks, or says nothing.
-    pub verdict: Verdict,
-    /// What was seen.
-    pub said: String,
-    /// What to do.
-    pub mend: &'static str,
 }
 
 impl Host {
@@ -136,11 +123,11 @@ impl Host {
 
     /// What speaks for and against measuring here now.
     #[must_use]
-    pub fn gates(&self, intent: Intent) -> Vec<HostGate> {
+    pub fn gates(&self, intent: Intent) -> Vec<Gate> {
         vec![self.enough_cpus(intent), self.quiet(), self.clock(intent), self.fair()]
     }
 
-    fn enough_cpus(&self, Intent { ranks, wait, .. }: Intent) -> HostGate {
+    fn enough_cpus(&self, Intent { ranks, wait, .. }: Intent) -> Gate {
         let fits = ranks as usize <= self.at_once;
         let verdict = match wait {
             _ if fits => Verdict::Good,
@@ -148,7 +135,7 @@ impl Host {
             Wait::Poll => Verdict::Marked,
         };
         let how = if wait == Wait::Spin { "spin" } else { "poll" };
-        HostGate {
+        Gate {
             name: "cpus",
             verdict,
             said: format!("{ranks} ranks {how} on {} usable CPUs", self.at_once),
@@ -157,14 +144,14 @@ impl Host {
         }
     }
 
-    fn quiet(&self) -> HostGate {
+    fn quiet(&self) -> Gate {
         const MARK: f64 = 0.05;
         const REFUSE: f64 = 0.25;
         const LOAD: f64 = 0.5;
         let mend = "let the machine do nothing else, or measure all the same with --force";
         let name = "load";
         match (self.pressure, self.load) {
-            (Some(Ratio(part)), _) => HostGate {
+            (Some(Ratio(part)), _) => Gate {
                 name,
                 verdict: match part {
                     p if p > REFUSE => Verdict::Refused,
@@ -174,7 +161,7 @@ impl Host {
                 said: format!("processes waited for CPUs {:.0} % of the last 10 s", 100.0 * part),
                 mend,
             },
-            (None, Some(Ratio(load))) => HostGate {
+            (None, Some(Ratio(load))) => Gate {
                 name,
                 verdict: match load > LOAD {
                     true => Verdict::Refused,
@@ -183,7 +170,7 @@ impl Host {
                 said: format!("{load:.2} processes wanted each usable CPU in the last minute"),
                 mend,
             },
-            (None, None) => HostGate {
+            (None, None) => Gate {
                 name,
                 verdict: Verdict::Marked,
                 said: "the kernel does not say how busy it is".to_owned(),
@@ -192,11 +179,11 @@ impl Host {
         }
     }
 
-    fn clock(&self, Intent { in_memory, .. }: Intent) -> HostGate {
+    fn clock(&self, Intent { in_memory, .. }: Intent) -> Gate {
         const COARSE: f64 = 1e-6;
         let source = self.clock_source.as_deref().unwrap_or("an unknown source");
         let coarse = self.clock_step.0 > COARSE && in_memory;
-        HostGate {
+        Gate {
             name: "clock",
             verdict: if coarse { Verdict::Refused } else { Verdict::Good },
             said: format!("{source}, steps of {}", self.clock_step),
@@ -204,9 +191,9 @@ impl Host {
         }
     }
 
-    fn fair(&self) -> HostGate {
+    fn fair(&self) -> Gate {
         let on = self.autogroup == Some(true);
-        HostGate {
+        Gate {
             name: "autogroup",
             verdict: Verdict::Good,
             said: match on {

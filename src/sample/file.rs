@@ -72,6 +72,9 @@ pub struct LaunchRecord {
     /// The least step of the clock, ns.
     #[serde(default)]
     pub clock_res_ns: u64,
+    /// The congestion control of the connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
 }
 
 /// One line.
