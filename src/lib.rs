@@ -40,6 +40,8 @@
 pub mod algorithm;
 pub mod batch;
 pub mod bound;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod calibrate;
 pub mod collective;
 pub mod config;
 pub mod crossover;
@@ -63,6 +65,7 @@ pub mod price;
 pub mod profile;
 pub mod quantity;
 pub mod query;
+mod random;
 pub mod rank;
 #[cfg(feature = "cli")]
 pub mod render;

@@ -10,7 +10,7 @@ use super::profiles::today;
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::error::{Error, Result};
-use collcost::fit::{About, Asked, Statistic, Verdict, fit};
+use collcost::fit::{About, Asked, Fitted, Statistic, Verdict, fit};
 use collcost::import::samples_csv;
 use collcost::sample::{self, Samples};
 use collcost::{render, report};
@@ -61,9 +61,18 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Stat {
+pub(super) enum Stat {
     Typical,
     Floor,
+}
+
+impl From<Stat> for Statistic {
+    fn from(stat: Stat) -> Self {
+        match stat {
+            Stat::Typical => Self::Typical,
+            Stat::Floor => Self::Floor,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
@@ -77,19 +86,14 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let samples = self.samples()?;
         let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
-        let statistic = self.stat.map(|s| match s {
-            Stat::Typical => Statistic::Typical,
-            Stat::Floor => Statistic::Floor,
-        });
+        let statistic = self.stat.map(Statistic::from);
         let asked = Asked { statistic, seed: seed.0, ..Asked::default() };
         let fitted = fit(&Registry::builtin(), &samples, &asked)
             .map_err(|e| e.at(self.files.join(", ")).or_mend("name samples of one machine"))?;
-        let refused = fitted.verdict() == Verdict::Refused && !self.force;
-        let written = self.out.as_ref().filter(|_| !refused);
+        let refusal = refusal(&fitted, &self.files.join(", ")).filter(|_| !self.force);
+        let written = self.out.as_ref().filter(|_| refusal.is_none());
         if let Some(file) = written {
-            let tool = concat!("collcost ", env!("CARGO_PKG_VERSION")).to_owned();
-            let about = About { name: name(file), command: self.command(), tool, date: today() };
-            write(file, &fitted.profile(&samples, &about).to_toml())?;
+            write_profile(&fitted, &samples, file, self.command())?;
         }
         let mut shown = report::fit::fit(&fitted, &samples, self.explain, written.cloned());
         for row in &mut shown.residuals {
@@ -105,14 +109,7 @@ impl Args {
             Format::Json => render::json(out, &shown)?,
         }
         out.flush()?;
-        match fitted.gates.iter().find(|g| g.verdict == Verdict::Refused) {
-            Some(gate) if refused => Err(Stop::FitRefused(
-                Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
-                    .at(self.files.join(", "))
-                    .mend(format!("{}; --force writes it all the same", gate.mend)),
-            )),
-            _ => Ok(()),
-        }
+        refusal.map_or(Ok(()), Err)
     }
 
     fn samples(&self) -> Result<Samples> {
@@ -150,13 +147,36 @@ impl Args {
     }
 }
 
+/// Why a gate refuses the fit of `files`, if one does.
+pub(super) fn refusal(fitted: &Fitted, files: &str) -> Option<Stop> {
+    let gate = fitted.gates.iter().find(|g| g.verdict == Verdict::Refused)?;
+    let error = Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
+        .at(files)
+        .mend(format!("{}; --force writes it all the same", gate.mend));
+    Some(Stop::FitRefused(error))
+}
+
+/// Writes the fit of `samples` as a profile, which says that `command` made it.
+pub(super) fn write_profile(
+    fitted: &Fitted,
+    samples: &Samples,
+    file: &str,
+    command: String,
+) -> std::result::Result<(), Stop> {
+    let about = About { name: name(file), command, tool: TOOL.to_owned(), date: today() };
+    write(file, &fitted.profile(samples, &about).to_toml())
+}
+
+/// This program with its version.
+pub(super) const TOOL: &str = concat!("collcost ", env!("CARGO_PKG_VERSION"));
+
 /// A file without its folder.
-fn short(file: &str) -> String {
+pub(super) fn short(file: &str) -> String {
     Path::new(file).file_name().map_or(file.to_owned(), |n| n.to_string_lossy().into_owned())
 }
 
 /// A whole number from 0 on.
-struct Seed(u64);
+pub(super) struct Seed(pub(super) u64);
 
 impl std::str::FromStr for Seed {
     type Err = Error;

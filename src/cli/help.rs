@@ -50,7 +50,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
-    ("Measure", &["run", "fit", "profiles"]),
+    ("Measure", &["calibrate", "run", "fit", "profiles"]),
     #[cfg(not(target_os = "linux"))]
     ("Measure", &["fit", "profiles"]),
     ("Check", &["verify", "config"]),

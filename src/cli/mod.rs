@@ -1,6 +1,8 @@
 //! The command line: what was typed becomes a query, the engine answers, a renderer prints.
 
 mod batch;
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod completions;
 mod config;
 mod convert;
@@ -14,7 +16,11 @@ mod help;
 mod list;
 mod man;
 mod nccl;
+#[cfg(target_os = "linux")]
+mod processes;
 mod profiles;
+#[cfg(target_os = "linux")]
+mod progress;
 #[cfg(target_os = "linux")]
 mod run;
 mod schedule;
@@ -90,6 +96,9 @@ enum Verb {
     /// A schedule run for real on this machine, timed and checked
     #[cfg(target_os = "linux")]
     Run(run::Args),
+    /// This machine's figures, by running the collectives on it
+    #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
     /// A schedule or a tuning file in other programs' formats
     Export(export::Args),
     /// The machines that are known, one of them, a file checked
@@ -242,6 +251,8 @@ impl Verb {
             Self::Trace(args) => args.run(out),
             #[cfg(target_os = "linux")]
             Self::Run(args) => args.run(out),
+            #[cfg(target_os = "linux")]
+            Self::Calibrate(args) => args.run(out),
             Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Fit(args) => args.run(out),

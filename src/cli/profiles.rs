@@ -201,6 +201,14 @@ pub(super) fn today() -> Option<Date> {
     u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch)
 }
 
+/// The moment by this computer's clock, as 2026-11-20T17:33:00Z; empty where it stands before 1970.
+pub(super) fn now() -> String {
+    let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else { return String::new() };
+    let second = since.as_secs() % 86_400;
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    today().map_or(String::new(), |day| format!("{day}T{hour:02}:{minute:02}:{:02}Z", second % 60))
+}
+
 const BUILT_IN: &str = "built in";
 
 /// `built in`, or the file.

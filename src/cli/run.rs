@@ -1,10 +1,7 @@
 //! `collcost run`: a schedule run for real between processes of this machine.
 
 use std::io::{self, Write};
-use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use super::Stop;
@@ -12,17 +9,18 @@ use super::config::{Format, format};
 use super::flags::{
     MachineFlags, ParamFlags, RankFlags, count, counted, query, sort_words, value, whole,
 };
+use super::processes::ProcessFlags;
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::execute::{Block, Check, Start, compile};
-use collcost::launch::{Group, Place, Setup, serve, usable};
+use collcost::launch::{Group, Setup, serve, usable};
 use collcost::quantity::Bytes;
 use collcost::render;
 use collcost::report::run::{Run, run};
 use collcost::spell_out::spell_out;
-use collcost::transport::{Kind, Wait};
+use collcost::transport::Wait;
 
 /// The hidden verb that serves as a rank.
 pub(super) const RANK: &str = "run-rank";
@@ -52,6 +50,8 @@ pub(super) struct Args {
     #[command(flatten)]
     how: HowFlags,
     #[command(flatten)]
+    processes: ProcessFlags,
+    #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
     machine: MachineFlags,
@@ -59,16 +59,10 @@ pub(super) struct Args {
     params: ParamFlags,
 }
 
-// How ranks are started and timed.
+// How often it runs.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Run")]
 struct HowFlags {
-    /// How bytes move: shm (shared memory) or tcp
-    #[arg(long, value_name = "NAME", default_value = "shm")]
-    transport: String,
-    /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
-    #[arg(long, value_name = "HOW")]
-    wait: Option<String>,
     /// Repetitions that count
     #[arg(long, value_name = "R", default_value = "20", allow_hyphen_values = true)]
     reps: String,
@@ -78,12 +72,6 @@ struct HowFlags {
     /// Check the first result alone, and reuse its buffers
     #[arg(long)]
     check_once: bool,
-    /// Let ranks move between CPUs
-    #[arg(long)]
-    no_pin: bool,
-    /// Network namespaces for ranks over TCP, each with its address: r1=10.0.0.1,r2=10.0.0.2
-    #[arg(long, value_name = "NAME=ADDRESS,…")]
-    netns: Option<String>,
 }
 
 /// Serves as a rank of a run; the control channel is standard input.
@@ -129,7 +117,7 @@ impl Args {
                 .at(place)
                 .mend("give a size, such as 1MiB"));
         }
-        let setup = self.how.setup()?;
+        let setup = self.processes.setup()?;
         let block = self.how.block()?;
         let ranks = match self.ranks.is_silent() {
             // Two ranks are the fewest that say anything.
@@ -168,59 +156,10 @@ impl Args {
 }
 
 impl HowFlags {
-    /// How ranks are started; their number is put in later.
-    fn setup(&self) -> Result<Setup> {
-        let transport: Kind = value("--transport", Some(&self.transport))?.unwrap_or(Kind::Shm);
-        let program = std::env::current_exe().map_err(|e| {
-            Error::environment(format!("this program does not know where it is: {e}"))
-        })?;
-        let places = self.places()?;
-        if transport != Kind::Tcp && !places.is_empty() {
-            return Err(Error::input("namespaces do not matter to shared memory")
-                .at("--netns")
-                .mend("add --transport tcp"));
-        }
-        Ok(Setup {
-            program: (program, vec![RANK.to_owned()]),
-            ranks: 0,
-            transport,
-            wait: value("--wait", self.wait.as_ref())?,
-            pin: !self.no_pin,
-            places,
-            delay: None,
-            interrupt: Some(interruption()?),
-        })
-    }
-
     fn block(&self) -> Result<Block> {
         let reps = count("--reps", "repetitions", Some(&self.reps))?.map_or(1, |n| n.get());
         let warm = whole("--warm", "number of repetitions", Some(&self.warm))?.unwrap_or(0);
         let check = if self.check_once { Check::Once } else { Check::Each };
         Ok(Block { warm, reps, check, ..Block::default() })
     }
-
-    fn places(&self) -> Result<Vec<Place>> {
-        let Some(text) = &self.netns else { return Ok(Vec::new()) };
-        let refuse = |part: &str| {
-            Error::input(format!("`{part}` is no namespace with its address"))
-                .at(format!("--netns {text}"))
-                .mend("write r1=10.0.0.1,r2=10.0.0.2")
-        };
-        let place = |part: &str| {
-            let (name, address) = part.split_once('=').ok_or_else(|| refuse(part))?;
-            let address: IpAddr = address.parse().map_err(|_| refuse(part))?;
-            // Where `ip netns` keeps them; a path is taken as it is.
-            let namespace = Some(PathBuf::from("/run/netns").join(name));
-            Ok(Place { namespace, address })
-        };
-        text.split(',').map(place).collect()
-    }
-}
-
-/// What becomes readable when the user interrupts.
-fn interruption() -> Result<OwnedFd> {
-    let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
-    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-    signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, theirs).map_err(failed)?;
-    Ok(ours.into())
 }

@@ -35,6 +35,8 @@ pub enum Start {
 /// When results are checked, always outside the timing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
+    /// Not here: another block of the same operation and size was.
+    Not,
     /// Before the first repetition that counts, in a run of its own.
     Once,
     /// That, and every repetition, on buffers that are filled anew; so only where the operation
@@ -124,13 +126,17 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
     let mut meeting = Meeting::new(transport, program.bytes, work.patience + handling);
     let filling = |fault| Failure::Lost(Stage::Filling, fault);
     transport.allocate(meeting.bytes()).map_err(filling)?;
+    if work.check == Check::Not {
+        fill(transport, program).map_err(filling)?;
+    }
     let mut record = Record::default();
     let (delay, switches) = (Delay::open(), switches());
     let each = work.check == Check::Each && work.inner <= 1;
-    // The first run is checked and never counts.
-    let before = 1 + u64::from(work.warm);
+    // A first run that is checked never counts.
+    let once = work.check != Check::Not;
+    let before = u64::from(once) + u64::from(work.warm);
     for rep in 0..before + u64::from(work.reps) {
-        let is_checked = rep == 0 || each;
+        let is_checked = once && rep == 0 || each;
         if is_checked {
             fill(transport, program).map_err(filling)?;
         }

@@ -3,8 +3,8 @@
 //! Points are drawn with replacement within each operation, which covers both noise and what the
 //! model misses; drawing blocks instead gives intervals for α that are two to five times too narrow.
 
-use super::point::quantile;
-use super::random::Random;
+use crate::random::Random;
+use crate::sample::quantile;
 
 /// A value with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::{Estimate, Fitted, Statistic};
 use crate::quantity::Bytes;
-use crate::sample::{Op, Origin, Wait};
+use crate::sample::{Op, Origin, Wait, median};
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -159,7 +159,7 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
         "pin the ranks, and measure more launches: their placement decides",
     )];
     let icc = fit.points.iter().filter_map(|p| p.icc).map(|i| i.0).collect();
-    if let Some(icc) = super::point::median(icc) {
+    if let Some(icc) = median(icc) {
         gates.push(small(
             "bimodal",
             icc,
@@ -173,7 +173,7 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
 
 fn drift(fit: &Fitted) -> Option<Gate> {
     let drifts = fit.points.iter().filter_map(|p| p.drift).map(|d| d.0).collect();
-    let drift = super::point::median(drifts)?.abs();
+    let drift = median(drifts)?.abs();
     let mend = "let the machine run warm first, and drain token buckets";
     Some(small("drift", drift, (0.05, 0.15), "growth over a block, in the median point:", mend))
 }
@@ -213,7 +213,7 @@ fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     let alpha = fit.link.alpha.value.0;
     let bulk = fit.points.iter().filter(|p| p.op.moves_data() && p.size >= LARGE);
     let bulk = bulk.filter(|p| p.time(Statistic::Typical).0 > 20.0 * alpha);
-    let waited = super::point::median(bulk.filter_map(|p| p.waited).map(|w| w.0).collect())?;
+    let waited = median(bulk.filter_map(|p| p.waited).map(|w| w.0).collect())?;
     Some(small(
         "cpu-limited",
         waited,
@@ -230,7 +230,7 @@ fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     }
     let points = fit.points.iter().filter(|p| !matches!(p.op, Op::Copy | Op::Reduce));
     let waited = points.filter_map(|p| p.waited.map(|w| w.0 * f64::from(p.ranks)));
-    let waited = super::point::median(waited.collect())?;
+    let waited = median(waited.collect())?;
     let mend = "run no more ranks than CPUs, or let them poll";
     Some(small("oversubscribed", waited, (NEVER, 0.3), "spinning ranks wait for CPUs:", mend))
 }

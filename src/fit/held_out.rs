@@ -1,8 +1,8 @@
 //! How well the model says what it was not shown: algorithms left out, sizes left out.
 
 use super::model::{Basis, Design, Entry, Model};
-use super::point::quantile;
 use crate::quantity::{Ratio, Seconds};
+use crate::sample::quantile;
 
 /// How far predictions lie from measured times: |prediction/time − 1|.
 #[derive(Debug, Clone, Copy, PartialEq)]

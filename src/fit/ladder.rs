@@ -5,8 +5,8 @@ use super::knots;
 use super::model::{Basis, Design, Entry};
 use super::path::{Kind, Path};
 use super::point::{Point, Statistic};
-use super::random::Random;
 use crate::quantity::{Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use crate::random::Random;
 use crate::sample::Op;
 
 /// What a byte costs between two sizes.

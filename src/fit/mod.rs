@@ -24,7 +24,6 @@ mod nnls;
 mod path;
 mod point;
 mod profile;
-mod random;
 
 pub use bootstrap::Estimate;
 pub use bucket::Bucket;
@@ -39,13 +38,13 @@ pub use profile::About;
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::random::Random;
 use crate::sample::{Op, Origin, Samples};
 
 use bootstrap::{draws, groups, widening};
 use held_out::{foretell, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
-use random::Random;
 
 /// What a fit is asked.
 #[derive(Debug, Clone, Copy)]

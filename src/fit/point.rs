@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::quantity::{Bytes, Ratio, Seconds};
-use crate::sample::{Block, Mode, Op, Wait};
+use crate::sample::{Block, Mode, Op, Wait, half_width, median, quantile};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -133,31 +133,6 @@ fn merged(blocks: &[Vec<f64>]) -> Vec<f64> {
     let mut all = blocks.concat();
     all.sort_by(f64::total_cmp);
     all
-}
-
-/// The `part` quantile of sorted numbers, between two of them in proportion.
-pub(super) fn quantile(sorted: &[f64], part: f64) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    let at = part * last as f64;
-    let (low, high) = (at.floor() as usize, at.ceil() as usize);
-    match (sorted.get(low), sorted.get(high)) {
-        (Some(a), Some(b)) => a + (at - at.floor()) * (b - a),
-        _ => f64::NAN,
-    }
-}
-
-/// The median of numbers in any order; none of none.
-pub(super) fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    (!numbers.is_empty()).then(|| quantile(&numbers, 0.5))
-}
-
-/// Half the 95 % interval of the median of sorted numbers, by the ranks n/2 ± 0.98·√n.
-fn half_width(sorted: &[f64]) -> f64 {
-    let n = sorted.len() as f64;
-    let reach = 0.98 * n.sqrt();
-    let at = |rank: f64| sorted[(rank.max(0.0) as usize).min(sorted.len() - 1)];
-    0.5 * (at((n / 2.0 + reach).ceil()) - at((n / 2.0 - reach).floor()))
 }
 
 /// The growth over a block by the Theil–Sen slope, over its median; for at least ten runs.

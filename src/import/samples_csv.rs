@@ -123,6 +123,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
                 launch: 0,
                 block: number_of_block,
                 mode: Mode::Isolated,
+                inner: 1,
                 preempted,
                 samples: vec![sample],
             }),

@@ -77,6 +77,23 @@ pub struct Setup {
     pub interrupt: Option<OwnedFd>,
 }
 
+impl Setup {
+    /// The same once more, for another start.
+    ///
+    /// # Errors
+    /// There is no file descriptor left.
+    pub fn try_clone(&self) -> Result<Self> {
+        let interrupt = self.interrupt.as_ref().map(OwnedFd::try_clone).transpose();
+        let interrupt = interrupt.map_err(|e| {
+            Error::environment(format!("an interruption could not be noticed: {e}"))
+        })?;
+        let Self { program, ranks, transport, wait, pin, places, delay, .. } = self;
+        let (program, places) = (program.clone(), places.clone());
+        let (ranks, transport, wait, pin, delay) = (*ranks, *transport, *wait, *pin, *delay);
+        Ok(Self { program, ranks, transport, wait, pin, places, delay, interrupt })
+    }
+}
+
 /// Processes that are the ranks of one run.
 pub struct Group {
     members: Vec<Member>,

@@ -1,5 +1,7 @@
 //! Reports as text and JSON.
 
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod columns;
 pub mod convert;
 pub mod crossover;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::fit::{
-    Apart, Errors, Estimate, Fitted, Foretold, Link, Regimes, Slope, Statistic, Verdict,
+    Apart, Errors, Estimate, Fitted, Foretold, Gate, Link, Regimes, Slope, Statistic, Verdict,
 };
 use crate::quantity::{Ratio, Seconds};
 use crate::sample::{Samples, Wait};
@@ -229,6 +229,16 @@ pub struct GateView {
     pub mend: Option<&'static str>,
 }
 
+/// What a gate says, and what to do where it speaks against something.
+pub(super) fn gate(gate: &Gate) -> GateView {
+    GateView {
+        name: gate.name,
+        verdict: gate.verdict,
+        said: gate.said.clone(),
+        mend: (gate.verdict != Verdict::Good).then_some(gate.mend),
+    }
+}
+
 /// Samples that were not used.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -325,16 +335,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         condition: fitted.condition.0,
         variance_inflation: fitted.inflation.0,
         disturbed: fitted.disturbed.0,
-        gates: fitted
-            .gates
-            .iter()
-            .map(|g| GateView {
-                name: g.name,
-                verdict: g.verdict,
-                said: g.said.clone(),
-                mend: (g.verdict != Verdict::Good).then_some(g.mend),
-            })
-            .collect(),
+        gates: fitted.gates.iter().map(gate).collect(),
         quality: fitted.verdict(),
         left_out: samples
             .left_out

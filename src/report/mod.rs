@@ -2,6 +2,8 @@
 //!
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod calibrate;
 mod config;
 pub mod convert;
 mod cost;

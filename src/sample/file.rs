@@ -72,6 +72,9 @@ pub struct LaunchRecord {
     /// The least step of the clock, ns.
     #[serde(default)]
     pub clock_res_ns: u64,
+    /// The congestion control of the connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
 }
 
 /// One line.
@@ -126,6 +129,8 @@ struct BlockLine {
     #[serde(rename = "M")]
     size: u64,
     mode: Mode,
+    #[serde(rename = "K", default = "once", skip_serializing_if = "is_once")]
+    inner: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nivcsw: Option<u64>,
     ns: Vec<f64>,
@@ -133,6 +138,14 @@ struct BlockLine {
     late: Vec<u8>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rd_us: Vec<f64>,
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn is_once(inner: &u32) -> bool {
+    *inner == 1
 }
 
 impl BlockLine {
@@ -147,6 +160,7 @@ impl BlockLine {
             n: block.ranks,
             size: block.size.0,
             mode: block.mode,
+            inner: block.inner,
             nivcsw: block.preempted,
             ns: block.samples.iter().map(|s| tenths(s.span.0 * 1e9)).collect(),
             late: block.samples.iter().filter(|_| late).map(|s| u8::from(s.late)).collect(),
@@ -179,6 +193,7 @@ impl BlockLine {
             launch: self.l,
             block: self.b,
             mode: self.mode,
+            inner: self.inner,
             preempted: self.nivcsw,
             samples: samples.collect(),
         })
@@ -387,6 +402,7 @@ mod tests {
             launch: 0,
             block: b,
             mode: Mode::Isolated,
+            inner: 1,
             preempted: Some(3),
             samples: vec![sample(71_231_002.0, false), sample(71_002_113.0, true)],
         };

@@ -5,9 +5,11 @@
 
 mod file;
 mod op;
+mod order;
 
 pub use file::{Header, LaunchRecord, Record, Writer, read};
 pub use op::{Op, Run};
+pub(crate) use order::{half_width, median, quantile};
 
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio, Seconds};
@@ -87,6 +89,8 @@ pub struct Block {
     pub block: u32,
     /// How the runs followed each other.
     pub mode: Mode,
+    /// How many operations lay between two readings of the clock; a sample is a part of that time.
+    pub inner: u32,
     /// Involuntary context switches of all ranks during the block; absent where unknown.
     pub preempted: Option<u64>,
     /// The runs in the order of time.

@@ -141,6 +141,7 @@ impl Truth {
                         launch,
                         block: blocks.len() as u32,
                         mode: Mode::Isolated,
+                        inner: 1,
                         preempted: None,
                         samples: samples.collect(),
                     });

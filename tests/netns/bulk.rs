@@ -4,7 +4,7 @@ use collcost::execute::{Block, Check, Runner, Start};
 use collcost::quantity::{Bytes, Seconds};
 use collcost::transport::Wait;
 
-use crate::measure::{op, ranks};
+use crate::measure::{op, ranks, setup};
 use crate::network::{Cap, Network};
 use crate::table::{Table, percent};
 
@@ -26,7 +26,7 @@ pub struct Seen {
 pub fn bulk(network: &Network, name: &str, reps: u32) -> Seen {
     let rate = network.cap().rate().expect("a cap");
     let size = Bytes((RUN * rate) as u64 / 4096 * 4096);
-    let mut executor = ranks(network, 2, Some(Wait::Poll), None);
+    let mut executor = ranks(&setup(network, 2, Wait::Poll, None));
     let block = Block {
         warm: BEFORE - 1,
         reps,
@@ -65,7 +65,7 @@ pub fn drained(table: &mut Table) {
     let network = Network::new(4, Cap::Mbit(200)).unwrap_or_else(|e| panic!("{e}"));
     let rate = network.cap().rate().expect("a cap");
     for size in [Bytes(256 << 10), Bytes(512 << 10), Bytes(2 << 20)] {
-        let mut executor = ranks(&network, 4, Some(Wait::Poll), None);
+        let mut executor = ranks(&setup(&network, 4, Wait::Poll, None));
         let block = Block { predicted: Some(Seconds(0.2)), ..Block::default() };
         let before = network.sent();
         let timed = executor.time(&op("broadcast/binomial"), size, &block);

@@ -1,29 +1,16 @@
 //! β by the joint fit of many algorithms, against the wire's own counter.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
 
 use collcost::algorithm::Registry;
 use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit};
-use collcost::sample::Samples;
+use collcost::sample::{self, Samples};
 
 use crate::bulk::bulk;
-use crate::measure::{Plan, measure};
 use crate::network::{Cap, Network};
 use crate::table::{Table, percent};
-
-/// Algorithms whose messages, bytes and additions stand in different proportions.
-const OPS: &[&str] = &[
-    "one-way",
-    "shift",
-    "allreduce/ring",
-    "allreduce/recursive-doubling",
-    "allreduce/rabenseifner",
-    "reducescatter/ring",
-    "allgather/ring",
-    "allgather/bruck",
-    "alltoall/pairwise",
-    "broadcast/binomial",
-];
 
 /// A link and the samples of it.
 pub struct Run {
@@ -36,12 +23,25 @@ pub struct Run {
 }
 
 impl Run {
-    /// Measures it.
-    pub fn new(ranks: u8, cap: Cap) -> Self {
+    /// Measures it with the command, for so many seconds.
+    pub fn new(ranks: u8, cap: Cap, budget: u32) -> Self {
         let network = Network::new(ranks, cap).unwrap_or_else(|e| panic!("{e}"));
-        let sizes = [8, 64, 512].into_iter().chain((11..24).map(|bits| 1 << bits)).collect();
-        let plan = Plan { ops: OPS, sizes, launches: 2, wait: None, delay: None };
-        let samples = measure(&network, ranks.into(), &plan).0;
+        let folder = Folder::new();
+        let (profile, samples) = (folder.0.join("link.toml"), folder.0.join("link.jsonl"));
+        let budget = format!("{budget}s");
+        let output = Command::new(env!("CARGO_BIN_EXE_collcost"))
+            .args(["calibrate", "--transport", "tcp", "--wait", "poll", "--progress", "none"])
+            .args(["--netns", &network.flag(), "--ranks", &ranks.to_string()])
+            .args(["--time-budget", &budget, "--force", "--out"])
+            .arg(&profile)
+            .arg("--samples")
+            .arg(&samples)
+            .output()
+            .expect("collcost starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && profile.exists(), "{said}");
+        let text = std::fs::read_to_string(&samples).expect("samples are kept");
+        let (_, samples) = sample::read(&text, "link.jsonl").unwrap_or_else(|e| panic!("{e}"));
         let truth = cap.rate().map(|rate| {
             let beta = |name| bulk(&network, name, 4).overhead / rate;
             (beta("broadcast/binomial"), beta("shift"))
@@ -154,14 +154,31 @@ pub fn rows(table: &mut Table) {
     let (mut covered, mut fits) = (0, 0);
     for cap in [100, 200, 500].map(Cap::Mbit) {
         for ranks in [2, 4] {
-            covered += u32::from(link(table, &Run::new(ranks, cap)));
+            covered += u32::from(link(table, &Run::new(ranks, cap, 45)));
             fits += 1;
         }
     }
     let quantity = "intervals of β, wider by 0.5 %, that meet the truth";
     let holds = 10 * covered >= 9 * fits;
     table.must(quantity, "≥ 9 of 10", holds, format!("{covered} of {fits}"));
-    limited(table, &Run::new(2, Cap::Mbit(1000)));
-    limited(table, &Run::new(4, Cap::Mbit(1000)));
-    limited(table, &Run::new(4, Cap::None));
+    limited(table, &Run::new(2, Cap::Mbit(1000), 45));
+    limited(table, &Run::new(4, Cap::Mbit(1000), 45));
+    limited(table, &Run::new(4, Cap::None, 45));
+}
+
+/// A folder of this run's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("collcost-netns-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use collcost::algorithm::Registry;
 use collcost::fit::{Asked, Fitted, Statistic, fit};
 use collcost::launch::usable;
-use collcost::quantity::Seconds;
 use collcost::sample::Samples;
 use collcost::transport::{Delay, Wait};
 
-use crate::measure::{Plan, measure};
+use crate::measure::{measured, setup};
 use crate::network::{Cap, Network};
 use crate::table::{Table, percent};
 
@@ -24,11 +23,10 @@ const OPS: &[&str] = &[
 ];
 const INJECTED: Duration = Duration::from_micros(500);
 
-fn plan<'a>(wait: Option<Wait>, delay: Option<Delay>) -> Plan<'a> {
-    // Latency below, and enough bytes above for β to be its own.
-    let sizes = vec![8, 16, 32, 64, 512 << 10, 768 << 10, 1 << 20];
-    Plan { ops: OPS, sizes, launches: 2, wait, delay }
-}
+/// Latency below, and enough bytes above for β to be its own.
+const SIZES: &[u64] = &[8, 16, 32, 64, 512 << 10, 768 << 10, 1 << 20];
+/// For the blocks of a launch.
+const LAUNCH: Duration = Duration::from_secs(8);
 
 fn fitted(samples: &Samples, statistic: Statistic) -> Fitted {
     let asked = Asked { statistic: Some(statistic), draws: 100, ..Asked::default() };
@@ -45,8 +43,11 @@ pub fn injected(table: &mut Table) {
         let network = Network::new(n, Cap::Mbit(200)).unwrap_or_else(|e| panic!("{e}"));
         let delay = Delay { time: INJECTED, how };
         let n = u32::from(n);
-        let (plain, _) = measure(&network, n, &plan(None, None));
-        let (held_up, held) = measure(&network, n, &plan(None, Some(delay)));
+        let wait = if cpus < n as usize { Wait::Poll } else { Wait::Spin };
+        let measured =
+            |delay| measured(setup(&network, n, wait, delay), (OPS, SIZES), 2, 2 * LAUNCH);
+        let (plain, _) = measured(None);
+        let (held_up, held) = measured(Some(delay));
         let held = held.expect("messages were held up").0;
         let way = if how == Wait::Spin { "spun" } else { "slept" };
         // Asleep each message has a time of its own, of which the median is recorded.
@@ -88,9 +89,8 @@ pub fn launches(table: &mut Table) {
 
 fn alphas(network: &Network, wait: Wait, statistic: Statistic) -> Vec<f64> {
     let one = |_| {
-        let plan = Plan { launches: 1, ..plan(Some(wait), None) };
-        let Seconds(alpha) = fitted(&measure(network, 2, &plan).0, statistic).alpha();
-        1e6 * alpha
+        let (samples, _) = measured(setup(network, 2, wait, None), (OPS, SIZES), 1, LAUNCH);
+        1e6 * fitted(&samples, statistic).alpha().0
     };
     let mut alphas: Vec<f64> = (0..5).map(one).collect();
     alphas.sort_by(f64::total_cmp);

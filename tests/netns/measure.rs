@@ -1,36 +1,40 @@
-//! Ranks in the namespaces of a network, and a small plan of blocks over them.
+//! Ranks in the namespaces of a network, and plans that are measured on them.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
 
 use collcost::algorithm::Registry;
-use collcost::execute::{Block, Check, Runner, Start, Timed};
+use collcost::calibrate::{Launch, Outside, Plan, Progress, clock_step, measure};
+use collcost::error::Result;
+use collcost::execute::{Block, Runner, Start, Timed};
 use collcost::launch::{Executor, Group, Setup};
-use collcost::quantity::{Bytes, Seconds};
-use collcost::sample::{Block as Measured, Mode, Op, Origin, Samples};
+use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::sample::{LaunchRecord, Op, Origin, Record, Samples};
 use collcost::transport::{Delay, Kind, Wait};
 
 use crate::network::Network;
 
-/// The longest that a run of a plan may take.
-const LONGEST: Seconds = Seconds(0.3);
-/// The least time of a block, and the least and most runs in it.
-const BLOCK: (Seconds, u32, u32) = (Seconds(0.01), 4, 200);
-
-/// Ranks, one in each of the first namespaces.
-pub fn ranks(network: &Network, ranks: u32, wait: Option<Wait>, delay: Option<Delay>) -> Executor {
+/// How ranks are started, one in each of the first namespaces.
+pub fn setup(network: &Network, ranks: u32, wait: Wait, delay: Option<Delay>) -> Setup {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_collcost"));
-    let setup = Setup {
+    Setup {
         program: (program, vec!["run-rank".to_owned()]),
         ranks,
         transport: Kind::Tcp,
-        wait,
+        wait: Some(wait),
         pin: true,
         places: network.places(),
         delay,
         interrupt: None,
-    };
-    let group = Group::start(setup).unwrap_or_else(|e| panic!("ranks start: {e}"));
-    Executor::new(Registry::builtin(), group)
+    }
+}
+
+/// Such ranks.
+pub fn ranks(setup: &Setup) -> Executor {
+    let group = setup.try_clone().and_then(Group::start);
+    Executor::new(Registry::builtin(), group.unwrap_or_else(|e| panic!("ranks start: {e}")))
 }
 
 /// The operation of this name.
@@ -38,58 +42,70 @@ pub fn op(name: &str) -> Op {
     name.parse().unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// What is measured.
-pub struct Plan<'a> {
-    pub ops: &'a [&'a str],
-    pub sizes: Vec<u64>,
-    pub launches: u32,
-    pub wait: Option<Wait>,
-    pub delay: Option<Delay>,
-}
-
-/// Samples of a plan, and how long messages were really held up.
-pub fn measure(network: &Network, n: u32, plan: &Plan<'_>) -> (Samples, Option<Seconds>) {
-    let (mut blocks, mut held) = (Vec::new(), Vec::new());
-    let mut wait = plan.wait;
-    for launch in 0..plan.launches {
-        let mut executor = ranks(network, n, plan.wait, plan.delay);
-        wait = Some(executor.group().wait());
-        for name in plan.ops {
-            let op = op(name);
-            for &size in &plan.sizes {
-                let Some(timed) = block(&mut executor, &op, Bytes(size)) else { break };
-                held.extend(timed.held_up.map(|time| time.0));
-                blocks.push(Measured {
-                    op: op.clone(),
-                    ranks: n,
-                    size: Bytes(size),
-                    launch,
-                    block: blocks.len() as u32,
-                    mode: Mode::Isolated,
-                    preempted: Some(timed.switches),
-                    samples: timed.samples,
-                });
-            }
-        }
-        executor.end();
-    }
-    let origin = Origin { transport: Some("tcp".to_owned()), wait, ..Origin::default() };
-    held.sort_by(f64::total_cmp);
-    let held = held.get(held.len() / 2).copied().map(Seconds);
-    (Samples { origin, blocks, ..Samples::default() }, held)
-}
-
-/// One block of as many runs as fit; none where a run takes too long.
-fn block(executor: &mut Executor, op: &Op, size: Bytes) -> Option<Timed> {
-    let spins = executor.group().wait() == Wait::Spin;
-    let start = if spins { Start::Window } else { Start::Barrier };
-    let mut run = |warm: u32, reps: u32| {
-        let block =
-            Block { warm, reps, inner: 1, start, check: Check::Once, predicted: Some(LONGEST) };
-        executor.time(op, size, &block).unwrap_or_else(|e| panic!("{op} of {size}: {e}"))
+/// Samples of `ops` × `sizes`, and how long messages were really held up, in the median block.
+pub fn measured(
+    setup: Setup,
+    (ops, sizes): (&[&str], &[u64]),
+    launches: u32,
+    budget: Duration,
+) -> (Samples, Option<Seconds>) {
+    let plan = Plan {
+        ranks: setup.ranks,
+        ops: ops.iter().map(|name| op(name)).collect(),
+        sizes: sizes.iter().copied().map(Bytes).collect(),
+        launches,
+        seed: 1,
+        precision: Ratio(0.02),
+        budget,
+        drain: Seconds(0.5),
     };
-    let once = run(0, 1).median()?;
-    let (time, least, most) = BLOCK;
-    let reps = (time.0 / once.0) as u32;
-    (once <= LONGEST).then(|| run(if once.0 < 1e-3 { 10 } else { 1 }, reps.clamp(least, most)))
+    let origin = Origin { transport: Some("tcp".into()), wait: setup.wait, ..Origin::default() };
+    let mut desk = Desk { setup, held: Rc::default() };
+    let before = Samples { origin, ..Samples::default() };
+    let samples = measure(&Registry::builtin(), &plan, clock_step(), before, &mut desk);
+    let samples = samples.unwrap_or_else(|e| panic!("{e}"));
+    let mut held = desk.held.take();
+    held.sort_by(f64::total_cmp);
+    (samples, held.get(held.len() / 2).copied().map(Seconds))
+}
+
+/// Starts ranks, keeps nothing, and notes how long messages were held up.
+struct Desk {
+    setup: Setup,
+    held: Rc<RefCell<Vec<f64>>>,
+}
+
+impl Outside for Desk {
+    fn launch(&mut self) -> Result<Launch> {
+        let executor = ranks(&self.setup);
+        let start = match executor.group().wait() {
+            Wait::Spin => Start::Window,
+            Wait::Poll => Start::Barrier,
+        };
+        let runner = Box::new(Noting { executor, held: Rc::clone(&self.held) });
+        Ok(Launch { runner, record: LaunchRecord::default(), start })
+    }
+
+    fn keep(&mut self, _: &Record) -> Result<()> {
+        Ok(())
+    }
+
+    fn show(&mut self, _: &Progress) {}
+}
+
+struct Noting {
+    executor: Executor,
+    held: Rc<RefCell<Vec<f64>>>,
+}
+
+impl Runner for Noting {
+    fn ranks(&self) -> u32 {
+        self.executor.ranks()
+    }
+
+    fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed> {
+        let timed = self.executor.time(op, size, block)?;
+        self.held.borrow_mut().extend(timed.held_up.map(|time| time.0));
+        Ok(timed)
+    }
 }

@@ -2,11 +2,11 @@
 
 /// Marsaglia's xorshift64*, with Vigna's multiplier.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// A sequence of its own for each seed, 0 included.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         // A few rounds of splitmix, so that seeds 1 and 2 do not begin alike.
         let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,8 +22,16 @@ impl Random {
     }
 
     /// A whole number below `end`, which is above 0.
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+
+    /// Puts `things` into an order of which each is as likely (Fisher, Yates).
+    #[cfg(all(feature = "exec", target_os = "linux"))]
+    pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+        for end in (1..things.len()).rev() {
+            things.swap(end, self.below(end + 1));
+        }
     }
 }
 

@@ -1,0 +1,490 @@
+//! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::Stop;
+use super::config::{Format, folder, format};
+use super::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
+use super::flags::{count, value};
+use super::processes::ProcessFlags;
+use super::profiles::{now, today};
+use super::progress::{Bar, Show};
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::calibrate::{
+    Host, Intent, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
+};
+use collcost::error::{Error, Result};
+use collcost::execute::Start;
+use collcost::fit::{Asked, Fitted, Gate, Verdict, fit};
+use collcost::launch::{Executor, Group, Setup, Usable, usable};
+use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::report::calibrate as report;
+use collcost::sample::{self, Header, LaunchRecord, Op, Record, Samples, Writer};
+use collcost::transport::{Kind, Wait, tcp};
+use collcost::{render, report::fit::fit as fit_report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost calibrate                       shared memory, all CPUs, profile `local`
+  collcost calibrate --check               what this machine says, nothing measured
+  collcost calibrate --transport tcp -n 4 --out rack.toml
+  collcost calibrate --out rack.toml --resume
+  collcost allreduce 1M -n 2 --on local    then ask it")]
+pub(super) struct Args {
+    /// Ranks; without it one for each usable CPU
+    #[arg(short, long = "ranks", visible_aliases = ["np", "n"], value_name = "N", allow_hyphen_values = true)]
+    n: Option<String>,
+    /// Operations: auto, or allreduce/ring,one-way,copy,…
+    #[arg(long, value_name = "LIST", default_value = "auto")]
+    ops: String,
+    /// Sizes: auto, 8..64M, or 8,1K,1M
+    #[arg(long, value_name = "SIZES", default_value = "auto")]
+    sizes: String,
+    /// Measuring ends after it; 15 s over shared memory, 45 s over TCP
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    time_budget: Option<String>,
+    /// A point is finished when its median is known so well
+    #[arg(long, value_name = "PART", default_value = "2%", allow_hyphen_values = true)]
+    precision: String,
+    /// How often processes start anew
+    #[arg(long, value_name = "L", default_value = "3", allow_hyphen_values = true)]
+    launches: String,
+    /// The seed of the order
+    #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
+    seed: Option<String>,
+    /// Data flow for so long before a launch's first block
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    drain: Option<String>,
+    /// The profile to write; without it `local`, among your own
+    #[arg(short, long, value_name = "FILE.toml")]
+    out: Option<String>,
+    /// The samples' file; without it beside the profile
+    #[arg(long, value_name = "FILE.jsonl")]
+    samples: Option<String>,
+    /// Go on with the samples that are there
+    #[arg(long)]
+    resume: bool,
+    /// Go on although machine or plan are others
+    #[arg(long)]
+    force_resume: bool,
+    /// Measure, and write the profile, although a gate refuses; the profile says so
+    #[arg(long)]
+    force: bool,
+    /// Which time of a point is fitted: typical (median) or floor (10 %)
+    #[arg(long, value_name = "STATISTIC", hide_possible_values = true)]
+    stat: Option<Stat>,
+    /// Only what the machine says
+    #[arg(long, conflicts_with = "dry_run")]
+    check: bool,
+    /// Only what would be measured
+    #[arg(long)]
+    dry_run: bool,
+    /// auto, plain or none, on standard error
+    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    progress: Show,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    processes: ProcessFlags,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let (setup, usable) = self.setup()?;
+        let plan = self.plan(&setup)?;
+        let host = Host::look(usable.cpus, usable.at_once);
+        let wait = setup.wait.unwrap_or(Wait::Poll);
+        let intent = Intent { ranks: plan.ranks, wait, in_memory: setup.transport == Kind::Shm };
+        let gates = host.gates(intent);
+        let mut shown = report::machine(&host, &gates);
+        if !self.check {
+            shown.plan = Some(report::plan(&plan, &setup));
+        }
+        let against = gates.iter().find(|gate| gate.verdict == Verdict::Refused);
+        let refused = against.filter(|_| !self.force).map(not_here);
+        if self.check || self.dry_run {
+            self.show(out, &shown)?;
+            return refused.map_or(Ok(()), |error| Err(error.into()));
+        }
+        if let Some(error) = refused {
+            return Err(error.into());
+        }
+        let began = Instant::now();
+        let before = throttled()?;
+        let (file, samples) = self.measure(&plan, setup, &host)?;
+        shown.measured = Some(report::measured(&samples, &short(&file), began.elapsed()));
+        let asked =
+            Asked { statistic: self.stat.map(Into::into), seed: plan.seed, ..Asked::default() };
+        let mut fitted = fit(&Registry::builtin(), &samples, &asked)
+            .map_err(|e| e.at(file.clone()).or_mend("measure for longer, with --resume"))?;
+        fitted.gates.extend(gates.into_iter().filter(|gate| gate.verdict != Verdict::Good));
+        fitted.gates.push(held_back(throttled()?.saturating_sub(before)));
+        let refusal = refusal(&fitted, &file).filter(|_| !self.force);
+        let written = match refusal {
+            Some(_) => None,
+            None => Some(self.write(&fitted, &samples)?),
+        };
+        shown.fit = Some(fit_report(&fitted, &samples, false, written));
+        self.show(out, &shown)?;
+        refusal.map_or(Ok(()), Err)
+    }
+
+    fn show(
+        &self,
+        out: &mut impl Write,
+        shown: &report::Calibration,
+    ) -> std::result::Result<(), Stop> {
+        match format(self.format, Format::Table)? {
+            Format::Json => render::json(out, shown)?,
+            Format::Table => render::calibrate::calibration(out, shown, look())?,
+        }
+        Ok(out.flush()?)
+    }
+
+    /// How ranks are started, and on which CPUs.
+    fn setup(&self) -> Result<(Setup, Usable)> {
+        let usable = usable()?;
+        let ranks = count("--ranks", "ranks", self.n.as_ref())?;
+        // Two ranks are the fewest that say anything.
+        let ranks = ranks.map_or(usable.at_once.clamp(2, 64) as u32, |n| n.get());
+        if ranks < 2 {
+            return Err(Error::input("one rank has nobody to send to")
+                .at("--ranks 1")
+                .mend("start at least 2"));
+        }
+        let fits = ranks as usize <= usable.at_once;
+        let mut setup = self.processes.setup()?;
+        setup.ranks = ranks;
+        setup.wait = setup.wait.or(Some(if fits { Wait::Spin } else { Wait::Poll }));
+        Ok((setup, usable))
+    }
+
+    fn plan(&self, setup: &Setup) -> Result<Plan> {
+        let (budget, drain) = match setup.transport {
+            Kind::Shm => (15.0, 0.05),
+            Kind::Tcp => (45.0, 0.5),
+        };
+        let seconds = |flag: &str, text: &Option<String>, usual: f64| -> Result<Seconds> {
+            let time = value::<Seconds>(flag, text.as_ref())?.unwrap_or(Seconds(usual));
+            match time.0 {
+                t if t.is_finite() && (0.0..=86_400.0).contains(&t) => Ok(time),
+                _ => Err(Error::input("no time between 0 and a day").at(flag).mend("write 60s")),
+            }
+        };
+        let budget = seconds("--time-budget", &self.time_budget, budget)?;
+        let launches = count("--launches", "launches", Some(&self.launches))?;
+        Ok(Plan {
+            ranks: setup.ranks,
+            ops: self.ops(setup.ranks)?,
+            sizes: self.sizes()?,
+            launches: launches.map_or(3, |n| n.get()).min(1000),
+            seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
+            precision: self.precision()?,
+            budget: Duration::from_secs_f64(budget.0),
+            drain: seconds("--drain", &self.drain, drain)?,
+        })
+    }
+
+    /// `2%` or `0.02`.
+    fn precision(&self) -> Result<Ratio> {
+        let text = self.precision.trim();
+        let part = match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+            None => text.parse(),
+        };
+        part.ok().filter(|part| (1e-4..=1.0).contains(part)).map(Ratio).ok_or_else(|| {
+            Error::input(format!("`{text}` is no part between 0.01 % and 100 %"))
+                .at(format!("--precision {text}"))
+                .mend("write 2%")
+        })
+    }
+
+    fn ops(&self, ranks: u32) -> Result<Vec<Op>> {
+        if self.ops == "auto" {
+            return Ok(design(&Registry::builtin(), ranks));
+        }
+        let place = |e: Error| e.at(format!("--ops {}", self.ops));
+        let mut ops = Vec::new();
+        for name in self.ops.split(',') {
+            let op: Op = name.trim().parse().map_err(place)?;
+            // Whether it can be run is known before anything is started.
+            collcost::execute::programs(&Registry::builtin(), &op, ranks, Bytes(1024))
+                .map_err(place)?;
+            if !ops.contains(&op) {
+                ops.push(op);
+            }
+        }
+        Ok(ops)
+    }
+
+    fn sizes(&self) -> Result<Vec<Bytes>> {
+        const MOST: Bytes = Bytes(64 << 20);
+        let place = |e: Error| e.at(format!("--sizes {}", self.sizes));
+        let one = |text: &str| -> Result<Bytes> {
+            let size: Bytes = text.trim().parse().map_err(place)?;
+            if size.0 == 0 || !size.0.is_multiple_of(4) {
+                return Err(place(
+                    Error::input(format!("{size} is no whole number of f32"))
+                        .mend("write multiples of 4 B from 4 B on"),
+                ));
+            }
+            Ok(size)
+        };
+        let mut sizes = match (self.sizes.as_str(), self.sizes.split_once("..")) {
+            ("auto", _) => ladder(MOST),
+            (_, Some((low, high))) => {
+                let (low, high) = (one(low)?, one(high)?);
+                if low > high {
+                    return Err(place(Error::input(format!("{low} is more than {high}"))));
+                }
+                let inside = ladder(high).into_iter().filter(|&size| size > low && size < high);
+                [low].into_iter().chain(inside).chain([high]).collect()
+            }
+            (list, None) => list.split(',').map(one).collect::<Result<_>>()?,
+        };
+        sizes.sort();
+        sizes.dedup();
+        Ok(sizes)
+    }
+
+    /// The profile's file.
+    fn out(&self) -> Result<PathBuf> {
+        match &self.out {
+            Some(file) => Ok(PathBuf::from(file)),
+            None => folder().map(|f| f.join("profiles/local.toml")).ok_or_else(|| {
+                Error::environment("there is no home folder for the profile `local`")
+                    .mend("name a file with --out")
+            }),
+        }
+    }
+
+    /// The samples' file, and whether it was named.
+    fn samples_file(&self) -> Result<PathBuf> {
+        match &self.samples {
+            Some(file) => Ok(PathBuf::from(file)),
+            None => Ok(self.out()?.with_extension("samples.jsonl")),
+        }
+    }
+
+    /// Measures; returns the file of samples and what is in it.
+    fn measure(&self, plan: &Plan, setup: Setup, host: &Host) -> Result<(String, Samples)> {
+        let path = self.samples_file()?;
+        let file = path.to_string_lossy().into_owned();
+        let header = self.header(plan, &setup, host)?;
+        let before = self.before(&path, &file, &header)?;
+        let kept = |e: &std::io::Error| cannot_keep(&file, e);
+        let is_new = before.is_none();
+        let mut writer = Writer::append(&path).map_err(|e| kept(&e))?;
+        if is_new {
+            writer.write(&Record::Header(header)).map_err(|e| kept(&e))?;
+        }
+        let bar =
+            Bar::new(self.progress, &format!("{} {} ranks", setup.transport.id(), plan.ranks));
+        let mut desk = Desk { setup, writer, file: &file, synced: Instant::now(), bar };
+        let before = before.unwrap_or_default();
+        let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
+        let synced = desk.writer.sync();
+        desk.bar.end();
+        done.map_err(|e| {
+            let more = format!("what was measured is in {file}; --resume goes on");
+            if e.is_lost() || e.is_interrupted() { e.mend(more) } else { e }
+        })?;
+        synced.map_err(|e| kept(&e))?;
+        // As anybody will read it later.
+        let text = std::fs::read_to_string(&path).map_err(|e| kept(&e))?;
+        let (_, mut samples) = sample::read(&text, &file)?;
+        samples.origin.files = vec![short(&file)];
+        Ok((file, samples))
+    }
+
+    fn header(&self, plan: &Plan, setup: &Setup, host: &Host) -> Result<Header> {
+        let wait = setup.wait;
+        let places: Vec<String> = setup.places.iter().map(|p| p.address.to_string()).collect();
+        let mut options = vec![format!("pin={}", setup.pin)];
+        options.extend((!places.is_empty()).then(|| format!("addresses={}", places.join(","))));
+        let how = format!("{};{wait:?};{}", setup.transport.id(), options.join(";"));
+        Ok(Header {
+            run: tcp::run_id()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+            command: self.command(),
+            tool: TOOL.to_owned(),
+            date: today().map_or(String::new(), |day| day.to_string()),
+            seed: plan.seed,
+            transport: setup.transport.id().to_owned(),
+            plan_hash: plan.hash(&how),
+            options,
+            wait,
+            ranks: plan.ranks,
+            fingerprint: host.fingerprint(),
+            machine: host.describe(),
+        })
+    }
+
+    /// The samples to go on with; none for a new file.
+    fn before(&self, path: &Path, file: &str, header: &Header) -> Result<Option<Samples>> {
+        let resume = self.resume || self.force_resume;
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                if let Some(folder) = path.parent() {
+                    std::fs::create_dir_all(folder).map_err(|e| cannot_keep(file, &e))?;
+                }
+                return Ok(None);
+            }
+            Err(e) => return Err(cannot_keep(file, &e)),
+        };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if !resume {
+            if self.samples.is_some() {
+                return Err(Error::input("there are samples already")
+                    .at(format!("--samples {file}"))
+                    .mend("go on with --resume, or name another file"));
+            }
+            set_aside(path)?;
+            return Ok(None);
+        }
+        let (old, samples) = sample::read(&text, file)?;
+        let differs = [
+            ("machine, or of before its last start", &old.fingerprint, &header.fingerprint),
+            ("plan", &old.plan_hash, &header.plan_hash),
+        ];
+        for (what, old, new) in differs {
+            if old != new && !self.force_resume {
+                return Err(Error::input(format!("the samples are of another {what}"))
+                    .at(file.to_owned())
+                    .mend("name another file, or mix them with --force-resume"));
+            }
+        }
+        Ok(Some(samples))
+    }
+
+    fn write(&self, fitted: &Fitted, samples: &Samples) -> std::result::Result<String, Stop> {
+        let file = self.out()?.to_string_lossy().into_owned();
+        write_profile(fitted, samples, &file, self.command())?;
+        Ok(file)
+    }
+
+    /// The command without paths, which say nothing elsewhere.
+    fn command(&self) -> String {
+        let mut words = vec!["collcost calibrate".to_owned()];
+        words.extend(self.processes.words());
+        words.extend(self.n.iter().map(|n| format!("-n {n}")));
+        let usual = Self::usual();
+        for (flag, value, usual) in [
+            ("--ops", &self.ops, usual[0]),
+            ("--sizes", &self.sizes, usual[0]),
+            ("--precision", &self.precision, usual[1]),
+            ("--launches", &self.launches, usual[2]),
+        ] {
+            if value != usual {
+                words.push(format!("{flag} {value}"));
+            }
+        }
+        let options = [
+            ("--time-budget", &self.time_budget),
+            ("--seed", &self.seed),
+            ("--drain", &self.drain),
+        ];
+        for (flag, value) in options {
+            words.extend(value.iter().map(|value| format!("{flag} {value}")));
+        }
+        words.extend(self.out.iter().map(|file| format!("--out {}", short(file))));
+        words.extend(self.samples.iter().map(|file| format!("--samples {}", short(file))));
+        for (flag, is_set) in [
+            ("--resume", self.resume),
+            ("--force-resume", self.force_resume),
+            ("--force", self.force),
+        ] {
+            words.extend(is_set.then(|| flag.to_owned()));
+        }
+        words.join(" ")
+    }
+
+    /// What flags are where they are not typed: lists, precision, launches.
+    fn usual() -> [&'static str; 3] {
+        ["auto", "2%", "3"]
+    }
+}
+
+/// A gate that refuses measuring here and now.
+fn not_here(gate: &Gate) -> Error {
+    Error::environment(format!("this machine refuses: {}: {}", gate.name, gate.said))
+        .mend(gate.mend)
+}
+
+fn cannot_keep(file: &str, error: &std::io::Error) -> Error {
+    Error::lost(format!("the samples cannot be kept: {error}"))
+        .at(file)
+        .mend("name a file with --samples where there is room")
+}
+
+/// What the control group's quota did while it was measured.
+fn held_back(times: u64) -> Gate {
+    Gate {
+        name: "quota",
+        verdict: if times > 0 { Verdict::Refused } else { Verdict::Good },
+        said: format!("the control group's CPU quota held ranks back {times} times"),
+        mend: "measure with fewer ranks, or with a larger quota (cpu.max)",
+    }
+}
+
+/// Gives the samples of a former calibration another name: they are never lost.
+fn set_aside(path: &Path) -> Result<()> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
+    let free = (1_u32..100_000)
+        .map(|number| path.with_file_name(format!("{stem}.{number}.samples.jsonl")))
+        .find(|other| !other.exists());
+    let moved = free.map_or(Ok(()), |other| std::fs::rename(path, other));
+    moved.map_err(|e| cannot_keep(&path.to_string_lossy(), &e))
+}
+
+/// Processes, the samples' file and the terminal.
+struct Desk<'a> {
+    setup: Setup,
+    writer: Writer<std::fs::File>,
+    file: &'a str,
+    synced: Instant,
+    bar: Bar,
+}
+
+impl Outside for Desk<'_> {
+    fn launch(&mut self) -> Result<Launch> {
+        let group = Group::start(self.setup.try_clone()?)?;
+        let start = match group.wait() {
+            Wait::Spin => Start::Window,
+            Wait::Poll => Start::Barrier,
+        };
+        let cpus = group.cpus().into_iter();
+        let record = LaunchRecord {
+            launch: 0,
+            time: now(),
+            pids: group.processes(),
+            cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
+            clock_res_ns: (clock_step().0 * 1e9).round() as u64,
+            congestion: group.congestion().map(str::to_owned),
+        };
+        let runner = Box::new(Executor::new(Registry::builtin(), group));
+        Ok(Launch { runner, record, start })
+    }
+
+    fn keep(&mut self, record: &Record) -> Result<()> {
+        const SYNC: Duration = Duration::from_secs(2);
+        let mut kept = self.writer.write(record);
+        if kept.is_ok() && self.synced.elapsed() >= SYNC {
+            kept = self.writer.sync();
+            self.synced = Instant::now();
+        }
+        kept.map_err(|e| cannot_keep(self.file, &e))
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        self.bar.show(progress);
+    }
+}

@@ -1,0 +1,95 @@
+//! Flags that say how ranks are started on this machine.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use super::flags::value;
+use super::run::RANK;
+use collcost::error::{Error, Result};
+use collcost::launch::{Place, Setup};
+use collcost::transport::Kind;
+
+// How ranks are started.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Ranks")]
+pub(super) struct ProcessFlags {
+    /// How bytes move: shm (shared memory) or tcp; auto is shm
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    transport: String,
+    /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
+    #[arg(long, value_name = "HOW")]
+    wait: Option<String>,
+    /// Let ranks move between CPUs
+    #[arg(long)]
+    no_pin: bool,
+    /// Network namespaces for ranks over TCP, each with its address: r1=10.0.0.1,r2=10.0.0.2
+    #[arg(long, value_name = "NAME=ADDRESS,…")]
+    netns: Option<String>,
+}
+
+impl ProcessFlags {
+    /// How ranks are started; their number is put in later.
+    pub(super) fn setup(&self) -> Result<Setup> {
+        let named = Some(&self.transport).filter(|name| *name != "auto");
+        let transport: Kind = value("--transport", named)?.unwrap_or(Kind::Shm);
+        let program = std::env::current_exe().map_err(|e| {
+            Error::environment(format!("this program does not know where it is: {e}"))
+        })?;
+        let places = self.places()?;
+        if transport != Kind::Tcp && !places.is_empty() {
+            return Err(Error::input("namespaces do not matter to shared memory")
+                .at("--netns")
+                .mend("add --transport tcp"));
+        }
+        Ok(Setup {
+            program: (program, vec![RANK.to_owned()]),
+            ranks: 0,
+            transport,
+            wait: value("--wait", self.wait.as_ref())?,
+            pin: !self.no_pin,
+            places,
+            delay: None,
+            interrupt: Some(interruption()?),
+        })
+    }
+
+    /// The flags that were typed; namespaces by their number alone.
+    pub(super) fn words(&self) -> Vec<String> {
+        let transport = Some(&self.transport).filter(|name| *name != "auto");
+        let spaces = self.netns.as_ref().map(|text| text.split(',').count());
+        let words = [
+            transport.map(|name| format!("--transport {name}")),
+            self.wait.as_ref().map(|wait| format!("--wait {wait}")),
+            self.no_pin.then(|| "--no-pin".to_owned()),
+            spaces.map(|count| format!("--netns ({count})")),
+        ];
+        words.into_iter().flatten().collect()
+    }
+
+    fn places(&self) -> Result<Vec<Place>> {
+        let Some(text) = &self.netns else { return Ok(Vec::new()) };
+        let refuse = |part: &str| {
+            Error::input(format!("`{part}` is no namespace with its address"))
+                .at(format!("--netns {text}"))
+                .mend("write r1=10.0.0.1,r2=10.0.0.2")
+        };
+        let place = |part: &str| {
+            let (name, address) = part.split_once('=').ok_or_else(|| refuse(part))?;
+            let address: IpAddr = address.parse().map_err(|_| refuse(part))?;
+            // Where `ip netns` keeps them; a path is taken as it is.
+            let namespace = Some(PathBuf::from("/run/netns").join(name));
+            Ok(Place { namespace, address })
+        };
+        text.split(',').map(place).collect()
+    }
+}
+
+/// What becomes readable when the user interrupts.
+fn interruption() -> Result<OwnedFd> {
+    let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, theirs).map_err(failed)?;
+    Ok(ours.into())
+}

@@ -1,0 +1,93 @@
+//! How far a calibration is, on standard error.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use collcost::calibrate::Progress;
+
+/// How progress is shown.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Show {
+    /// One line that changes, on a terminal alone.
+    Auto,
+    /// A line for every tenth of the points.
+    Plain,
+    /// Nothing.
+    None,
+}
+
+/// Shows progress.
+pub(super) struct Bar {
+    show: Show,
+    head: String,
+    bar: ProgressBar,
+    /// Tenths that have been shown.
+    tenths: usize,
+}
+
+impl Bar {
+    /// A bar of what `head` says.
+    pub(super) fn new(show: Show, head: &str) -> Self {
+        let show = match show {
+            Show::Auto if !std::io::stderr().is_terminal() => Show::None,
+            other => other,
+        };
+        let bar = match show {
+            Show::Auto => {
+                ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5))
+            }
+            _ => ProgressBar::hidden(),
+        };
+        // A style that is none would be a mistake here; the bar's own does as well.
+        if let Ok(style) = ProgressStyle::with_template("calibrate {prefix}  [{bar:10}] {msg}") {
+            bar.set_style(style.progress_chars("#."));
+        }
+        bar.set_prefix(head.to_owned());
+        Self { show, head: head.to_owned(), bar, tenths: 0 }
+    }
+
+    /// Shows how far it is.
+    pub(super) fn show(&mut self, progress: &Progress) {
+        match self.show {
+            Show::None => {}
+            Show::Auto => {
+                self.bar.set_length(progress.points as u64);
+                self.bar.set_position(progress.finished as u64);
+                self.bar.set_message(text(progress));
+            }
+            Show::Plain => {
+                let tenths = 10 * progress.finished / progress.points.max(1);
+                if tenths > self.tenths {
+                    self.tenths = tenths;
+                    eprintln!("calibrate {}  {}", self.head, text(progress));
+                }
+            }
+        }
+    }
+
+    /// Takes the line away.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// `132/252 points  38 s / ~71 s  worst CI 6.1 % (allgather/bruck 2 KiB)  disturbed 3 %`.
+fn text(progress: &Progress) -> String {
+    let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
+    let all = progress.left.map(|left| format!(" / ~{}", seconds(progress.elapsed + left)));
+    let worst = progress.worst.as_ref().map(|worst| {
+        let (part, size) = (100.0 * worst.precision.0, worst.size);
+        format!("  worst CI {part:.1} % ({} {size})", worst.op)
+    });
+    format!(
+        "{}/{} points  {}{}{}  disturbed {:.0} %",
+        progress.finished,
+        progress.points,
+        seconds(progress.elapsed),
+        all.unwrap_or_default(),
+        worst.unwrap_or_default(),
+        100.0 * progress.disturbed.0
+    )
+}
