@@ -74,10 +74,44 @@ fn latencies() {
 }
 
 #[test]
-#[ignore = "takes ten minutes, and a quiet machine"]
-fn rates() {
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_100_mbit() {
+    rates(Cap::Mbit(100));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_200_mbit() {
+    rates(Cap::Mbit(200));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_500_mbit() {
+    rates(Cap::Mbit(500));
+}
+
+fn rates(cap: Cap) {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
-    joint::rows(&mut table);
+    joint::links(&mut table, cap);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_that_the_processors_limit() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::limits(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes three minutes, and a quiet machine"]
+fn intervals() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::intervals(&mut table, 10, 12);
     table.end();
 }
