@@ -3,13 +3,12 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
@@ -22,8 +21,10 @@ use collcost::schedule::combine::Relabel;
 use collcost::schedule::{Layout, List, Schedule};
 use collcost::transport::{Action, Kind, Part, Wait, tcp};
 
-/// How long anything may take, on a machine that does other things too.
-const PATIENCE: Duration = Duration::from_secs(120);
+#[path = "support/process.rs"]
+mod process;
+use process::{PATIENCE, at_work, collcost, end, said, signal, started};
+
 /// One run whose result is checked, and none that counts.
 const CHECKED: Block = Block {
     warm: 0,
@@ -223,98 +224,6 @@ fn who_does_not_come_is_named() {
 }
 
 // What follows uses the command as a process.
-
-fn collcost(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
-    command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// The processes that `parent` started.
-fn children(parent: u32) -> Vec<u32> {
-    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// Waits until `found` finds something.
-fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(value) = found() {
-            return value;
-        }
-        assert!(Instant::now() < until, "{what} did not come");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A run that would take for ever, killed with its ranks where a test fails.
-struct Running(Option<Child>);
-
-impl Running {
-    fn id(&self) -> u32 {
-        self.0.as_ref().expect("it runs").id()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// Starts such a run; returns it with its ranks, at least so many.
-fn started(line: &str, ranks: usize) -> (Running, Vec<u32>) {
-    let child = Running(Some(collcost(line).spawn().expect("the command starts")));
-    let pids = soon("the ranks", || Some(children(child.id())).filter(|all| all.len() >= ranks));
-    (child, pids)
-}
-
-/// The same, when its ranks are at work: they have used the CPU for longer than starting takes.
-fn at_work(line: &str, ranks: usize) -> (Running, Vec<u32>) {
-    let (child, pids) = started(line, ranks);
-    let ticks = |pid: &u32| -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, rest) = text.rsplit_once(") ")?;
-        let mut fields = rest.split(' ').skip(11);
-        Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
-    };
-    soon("work", || pids.iter().all(|pid| ticks(pid) >= Some(3)).then_some(()));
-    (child, pids)
-}
-
-fn signal(name: &str, pid: u32) {
-    let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
-    assert!(status.expect("there is a kill command").success());
-}
-
-/// The end of a run, after which nothing of it is left.
-fn end(mut child: Running, ranks: &[u32]) -> Output {
-    let pid = child.id();
-    let output = child.0.take().expect("it runs").wait_with_output().expect("it ends");
-    let is_rank = |pid: &u32| {
-        let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        text.windows(8).any(|part| part == b"run-rank")
-    };
-    soon("the end of all ranks", || (!ranks.iter().any(is_rank)).then_some(()));
-    let left = fs::read_dir("/dev/shm").map(|dir| {
-        let names = dir.flatten().map(|file| file.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.contains("collcost")).collect::<Vec<_>>()
-    });
-    assert_eq!(left.unwrap_or_default(), [""; 0], "{pid}");
-    output
-}
-
-/// The exit code, and the one error that was written.
-fn said(output: &Output) -> (Option<i32>, String) {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(text.matches("error:").count(), 1, "{text}");
-    assert!(text.starts_with("error:"), "{text}");
-    (output.status.code(), text)
-}
 
 const SENDING: &str = "run allreduce ring 8MiB -n 2 --reps 100000000 --wait poll --check-once";
 const MEETING: &str = "run barrier -n 3 --reps 100000000 --wait poll --check-once";

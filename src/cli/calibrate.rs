@@ -18,7 +18,7 @@ use collcost::calibrate::{
 };
 use collcost::error::{Error, Result};
 use collcost::execute::Start;
-use collcost::fit::{Asked, Fitted, Gate, Verdict, fit};
+use collcost::fit::{Asked, Gate, Verdict, fit};
 use collcost::launch::{Executor, Group, Setup, Usable, usable};
 use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::report::calibrate as report;
@@ -114,8 +114,7 @@ impl Args {
         if let Some(error) = refused {
             return Err(error.into());
         }
-        let began = Instant::now();
-        let before = throttled()?;
+        let (began, before, profile) = (Instant::now(), throttled()?, self.out()?);
         let (file, samples) = self.measure(&plan, setup, &host)?;
         shown.measured = Some(report::measured(&samples, &short(&file), began.elapsed()));
         let asked =
@@ -127,7 +126,11 @@ impl Args {
         let refusal = refusal(&fitted, &file).filter(|_| !self.force);
         let written = match refusal {
             Some(_) => None,
-            None => Some(self.write(&fitted, &samples)?),
+            None => {
+                let profile = profile.to_string_lossy().into_owned();
+                write_profile(&fitted, &samples, &profile, self.command())?;
+                Some(profile)
+            }
         };
         shown.fit = Some(fit_report(&fitted, &samples, false, written));
         self.show(out, &shown)?;
@@ -252,18 +255,30 @@ impl Args {
         Ok(sizes)
     }
 
-    /// The profile's file.
+    /// The profile's file, in a folder that is there: nothing is measured in vain.
     fn out(&self) -> Result<PathBuf> {
-        match &self.out {
-            Some(file) => Ok(PathBuf::from(file)),
-            None => folder().map(|f| f.join("profiles/local.toml")).ok_or_else(|| {
+        let Some(file) = &self.out else {
+            let own = folder().map(|folder| folder.join("profiles")).ok_or_else(|| {
                 Error::environment("there is no home folder for the profile `local`")
                     .mend("name a file with --out")
-            }),
+            })?;
+            std::fs::create_dir_all(&own).map_err(|e| {
+                Error::environment(format!("{} cannot be made: {e}", own.display()))
+                    .mend("name a file with --out")
+            })?;
+            return Ok(own.join("local.toml"));
+        };
+        let path = PathBuf::from(file);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder.is_none_or(Path::is_dir) {
+            true => Ok(path),
+            false => Err(Error::input("the profile cannot be written: there is no such folder")
+                .at(format!("--out {file}"))
+                .mend("name a file in a folder that is there and may be written")),
         }
     }
 
-    /// The samples' file, and whether it was named.
+    /// The samples' file.
     fn samples_file(&self) -> Result<PathBuf> {
         match &self.samples {
             Some(file) => Ok(PathBuf::from(file)),
@@ -329,12 +344,7 @@ impl Args {
         let resume = self.resume || self.force_resume;
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                if let Some(folder) = path.parent() {
-                    std::fs::create_dir_all(folder).map_err(|e| cannot_keep(file, &e))?;
-                }
-                return Ok(None);
-            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(cannot_keep(file, &e)),
         };
         if text.is_empty() {
@@ -362,12 +372,6 @@ impl Args {
             }
         }
         Ok(Some(samples))
-    }
-
-    fn write(&self, fitted: &Fitted, samples: &Samples) -> std::result::Result<String, Stop> {
-        let file = self.out()?.to_string_lossy().into_owned();
-        write_profile(fitted, samples, &file, self.command())?;
-        Ok(file)
     }
 
     /// The command without paths, which say nothing elsewhere.

@@ -212,7 +212,7 @@ pub fn fit_points(
         sharing: main.sharing(),
         bucket: main.bucket,
         copies: shared.local(&Op::Copy, f64::INFINITY, statistic),
-        additions: main.additions.clone(),
+        additions: shared.local(&Op::Reduce, f64::INFINITY, statistic),
         predicted: paths
             .iter()
             .map(|p| (p.kind != Kind::Local).then(|| Seconds(main.model.predict(p))))

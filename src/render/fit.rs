@@ -6,7 +6,7 @@ use super::Look;
 use super::sheet::{Cell, Column, Sheet};
 use crate::fit::Verdict;
 use crate::quantity::{Bytes, Seconds, SecondsPerByte};
-use crate::report::fit::{ErrorView, Fit, Interval, RegimesView, Residual};
+use crate::report::fit::{ErrorView, Fit, Interval, RegimesView, Residual, SlopeView};
 
 fn interval(i: Interval, text: impl Fn(f64) -> String) -> String {
     format!("{}  ({} to {})", text(i.value), text(i.low), text(i.high))
@@ -49,19 +49,18 @@ pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
     look.line(out, "alpha      ", &interval(report.alpha_s, |s| Seconds(s).to_string()))?;
     look.line(out, "bandwidth  ", &interval(report.bandwidth, rate))?;
     if report.slopes.len() > 1 {
-        for slope in &report.slopes {
-            let rate = match slope.beta.value {
-                b if b > 0.0 => rate(1.0 / b),
-                _ => "nothing measurable".to_owned(),
-            };
-            let from = Bytes(slope.from_bytes);
-            let to = slope.to_bytes.map_or("on".to_owned(), |to| format!("to {}", Bytes(to)));
-            look.line(out, "  slope    ", &format!("{from} {to}: {rate}"))?;
-        }
+        slopes(out, &report.slopes, look)?;
     }
     if let Some(gamma) = report.gamma {
         let text = interval(gamma, |g| SecondsPerByte(g).to_string());
         look.line(out, "gamma      ", &text)?;
+    }
+    for (label, ladder) in [("copy       ", &report.copy), ("reduce     ", &report.reduce)] {
+        if let Some(ladder) = ladder {
+            let start = interval(ladder.start_s, |s| Seconds(s).to_string());
+            look.line(out, label, &format!("{start} to start, then"))?;
+            slopes(out, &ladder.slopes, look)?;
+        }
     }
     let parts = [("c_real     ", report.c_real), ("duplex     ", report.duplex_factor)];
     for (label, part) in parts {
@@ -111,6 +110,20 @@ pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
     }
     if let Some(file) = &report.written {
         look.line(out, "written    ", file)?;
+    }
+    Ok(())
+}
+
+/// What a byte costs, by where it lies.
+fn slopes(out: &mut impl Write, slopes: &[SlopeView], look: Look) -> io::Result<()> {
+    for slope in slopes {
+        let rate = match slope.beta.value {
+            b if b > 0.0 => rate(1.0 / b),
+            _ => "nothing measurable".to_owned(),
+        };
+        let from = Bytes(slope.from_bytes);
+        let to = slope.to_bytes.map_or("on".to_owned(), |to| format!("to {}", Bytes(to)));
+        look.line(out, "  slope    ", &format!("{from} {to}: {rate}"))?;
     }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::fit::{
-    Apart, Errors, Estimate, Fitted, Foretold, Gate, Link, Regimes, Slope, Statistic, Verdict,
+    Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Link, Regimes, Slope, Statistic,
+    Verdict,
 };
 use crate::quantity::{Ratio, Seconds};
 use crate::sample::{Samples, Wait};
@@ -41,6 +42,10 @@ pub struct Fit {
     /// γ.
     #[serde(rename = "gamma_s_per_B")]
     pub gamma: Option<Interval>,
+    /// Copies in a rank's memory, all ranks at once, where they were measured.
+    pub copy: Option<LadderView>,
+    /// Additions (f32) in a rank's memory, all ranks at once, where they were measured.
+    pub reduce: Option<LadderView>,
     /// n_β of the double binary tree as measured.
     pub c_real: Option<Interval>,
     /// The rate each way of an exchange over the rate one way, where they differ for sure.
@@ -123,6 +128,16 @@ pub struct SlopeView {
     /// The time of each byte between.
     #[serde(rename = "beta_s_per_B")]
     pub beta: Interval,
+}
+
+/// Work in memory.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LadderView {
+    /// The time of no bytes.
+    pub start_s: Interval,
+    /// The time of a byte by the size of the whole.
+    pub slopes: Vec<SlopeView>,
 }
 
 /// How messages out of one port share it.
@@ -293,6 +308,10 @@ fn slope(s: &Slope) -> SlopeView {
     SlopeView { from_bytes: s.from.0, to_bytes: s.to.map(|b| b.0), beta: s.each.into() }
 }
 
+fn ladder(l: &Ladder) -> LadderView {
+    LadderView { start_s: l.start.into(), slopes: l.slopes.iter().map(slope).collect() }
+}
+
 /// The report of a fit; with `residuals` every point is in it.
 #[must_use]
 pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<String>) -> Fit {
@@ -312,6 +331,8 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         bandwidth: fitted.link.bandwidth().into(),
         slopes: fitted.slopes.iter().map(slope).collect(),
         gamma: fitted.gamma.map(Into::into),
+        copy: fitted.copies.as_ref().map(ladder),
+        reduce: fitted.additions.as_ref().map(ladder),
         c_real: fitted.c_real.map(Into::into),
         duplex_factor: fitted.duplex.map(Into::into),
         sharing: fitted
