@@ -42,6 +42,7 @@ fn short_form() {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
     bulk::rows(&mut table, &[Cap::Mbit(200)], 8);
+    joint::short(&mut table);
     table.end();
 }
 
@@ -108,10 +109,19 @@ fn rates_that_the_processors_limit() {
 }
 
 #[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn runs_without_flags() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::defaults(&mut table);
+    table.end();
+}
+
+#[test]
 #[ignore = "takes three minutes, and a quiet machine"]
 fn intervals() {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
-    joint::intervals(&mut table, 10, 12);
+    joint::intervals(&mut table, 10, "10s");
     table.end();
 }

@@ -439,7 +439,11 @@ mod tests {
                 late: false,
                 run_delay: Some(Seconds(0.0)),
             };
-            Ok(Timed { samples: (0..block.reps).map(sample).collect(), checked: 1, ..Timed::default() })
+            Ok(Timed {
+                samples: (0..block.reps).map(sample).collect(),
+                checked: 1,
+                ..Timed::default()
+            })
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use collcost::algorithm::Registry;
 use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit};
@@ -12,20 +13,15 @@ use crate::bulk::bulk;
 use crate::network::{Cap, Network};
 use crate::table::{Table, percent};
 
-/// Algorithms whose messages, bytes and additions stand in different proportions. Those of which
-/// the fit learns something else are left out, so that the time is enough for large sizes: most
-/// steps should be of many times the bucket.
-const OPS: &[&str] = &[
-    "one-way",
-    "shift",
-    "allreduce/ring",
-    "allreduce/recursive-doubling",
-    "allreduce/rabenseifner",
-    "reducescatter/ring",
-    "allgather/ring",
-    "allgather/bruck",
-    "alltoall/pairwise",
-    "broadcast/binomial",
+/// Two launches of ten algorithms whose messages, bytes and additions stand in different
+/// proportions. Those of which the fit learns something else are left out, so that the time is
+/// enough for large sizes: most steps should be of many times the bucket.
+const TEN: [&str; 4] = [
+    "--launches",
+    "2",
+    "--ops",
+    "one-way,shift,allreduce/ring,allreduce/recursive-doubling,allreduce/rabenseifner,\
+     reducescatter/ring,allgather/ring,allgather/bruck,alltoall/pairwise,broadcast/binomial",
 ];
 
 /// A link and the samples of it.
@@ -33,28 +29,31 @@ pub struct Run {
     cap: Cap,
     ranks: u8,
     samples: Samples,
+    /// What the whole command took.
+    elapsed: Duration,
     /// β of messages one way and of exchanges, whose acknowledgements share the wire; by the
     /// counter of the same links, in seconds a byte.
     truth: Option<(f64, f64)>,
 }
 
 impl Run {
-    /// Measures it with the command, for so many seconds.
-    pub fn new(ranks: u8, cap: Cap, budget: u32, seed: u32) -> Self {
+    /// Measures it with the command and these flags.
+    pub fn new(ranks: u8, cap: Cap, flags: &[&str]) -> Self {
         let network = Network::new(ranks, cap).unwrap_or_else(|e| panic!("{e}"));
         let folder = Folder::new();
         let (profile, samples) = (folder.0.join("link.toml"), folder.0.join("link.jsonl"));
-        let budget = format!("{budget}s");
+        let began = Instant::now();
         let output = Command::new(env!("CARGO_BIN_EXE_collcost"))
             .args(["calibrate", "--transport", "tcp", "--progress", "none"])
-            .args(["--ops", &OPS.join(","), "--launches", "2"])
             .args(["--netns", &network.flag(), "--ranks", &ranks.to_string()])
-            .args(["--time-budget", &budget, "--seed", &seed.to_string(), "--force", "--out"])
+            .args(flags)
+            .args(["--force", "--out"])
             .arg(&profile)
             .arg("--samples")
             .arg(&samples)
             .output()
             .expect("collcost starts");
+        let elapsed = began.elapsed();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && profile.exists(), "{said}");
         let text = std::fs::read_to_string(&samples).expect("samples are kept");
@@ -63,7 +62,12 @@ impl Run {
             let beta = |name| bulk(&network, name, 4).overhead / rate;
             (beta("broadcast/binomial"), beta("shift"))
         });
-        Self { cap, ranks, samples, truth }
+        Self { cap, ranks, samples, truth, elapsed }
+    }
+
+    /// The same with ten algorithms and two launches.
+    fn joint(ranks: u8, cap: Cap, budget: &str) -> Self {
+        Self::new(ranks, cap, &[&TEN[..], &["--time-budget", budget]].concat())
     }
 
     fn fitted(&self, statistic: Statistic) -> Fitted {
@@ -115,25 +119,27 @@ fn worst(errors: &BTreeMap<String, f64>) -> (f64, String) {
     worst.map_or((f64::NAN, String::new()), |(op, e)| (*e, op.clone()))
 }
 
+/// β against messages one way and against exchanges; the one that is further off counts.
+fn rate(table: &mut Table, run: &Run, fitted: &Fitted, limits: (f64, f64)) {
+    let truth = run.truth.expect("a cap");
+    let (far, near) = errors(fitted, truth);
+    let (low, high) = (fitted.link.beta.low.0, fitted.link.beta.high.0);
+    let seen = format!(
+        "{} … {}; interval {} … {}",
+        percent(far.min(near)),
+        percent(far.max(near)),
+        percent(low / truth.1 - 1.0),
+        percent(high / truth.0 - 1.0)
+    );
+    let statistic = fitted.link.statistic.name();
+    table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen);
+}
+
 /// Rows of β and of held-out algorithms for one link that the processors do not limit.
 pub fn link(table: &mut Table, run: &Run) {
-    let truth = run.truth.expect("a cap");
     let typical = run.fitted(Statistic::Typical);
-    let mut row = |fitted: &Fitted, limits| {
-        let (far, near) = errors(fitted, truth);
-        let (low, high) = (fitted.link.beta.low.0, fitted.link.beta.high.0);
-        let seen = format!(
-            "{} … {}; interval {} … {}",
-            percent(far.min(near)),
-            percent(far.max(near)),
-            percent(low / truth.1 - 1.0),
-            percent(high / truth.0 - 1.0)
-        );
-        let statistic = fitted.link.statistic.name();
-        table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen);
-    };
-    row(&typical, (0.03, 0.01));
-    row(&run.fitted(Statistic::Floor), (0.02, 0.005));
+    rate(table, run, &typical, (0.03, 0.01));
+    rate(table, run, &run.fitted(Statistic::Floor), (0.02, 0.005));
     let errors = held_out(&typical);
     let (error, op) = worst(&errors);
     let quantity = format!("held-out algorithms, t > 1 ms, {}", run.place());
@@ -168,21 +174,41 @@ fn limited(table: &mut Table, run: &Run) {
 /// Links that the processors do not limit.
 pub fn links(table: &mut Table, cap: Cap) {
     for ranks in [2, 4] {
-        link(table, &Run::new(ranks, cap, 50, 1));
+        link(table, &Run::joint(ranks, cap, "50s"));
     }
 }
 
 /// Links that they do.
 pub fn limits(table: &mut Table) {
-    limited(table, &Run::new(2, Cap::Mbit(1000), 30, 1));
-    limited(table, &Run::new(4, Cap::Mbit(1000), 30, 1));
-    limited(table, &Run::new(4, Cap::None, 20, 1));
+    limited(table, &Run::joint(2, Cap::Mbit(1000), "30s"));
+    limited(table, &Run::joint(4, Cap::Mbit(1000), "30s"));
+    limited(table, &Run::joint(4, Cap::None, "20s"));
+}
+
+/// The command without flags of its own.
+pub fn defaults(table: &mut Table) {
+    for ranks in [2, 4] {
+        let run = Run::new(ranks, Cap::Mbit(200), &[]);
+        let quantity = format!("whole run without flags, {}", run.place());
+        let seconds = run.elapsed.as_secs_f64();
+        table.must(quantity, "≤ 60 s", seconds <= 60.0, format!("{seconds:.0} s"));
+        rate(table, &run, &run.fitted(Statistic::Typical), (0.03, 0.01));
+        rate(table, &run, &run.fitted(Statistic::Floor), (0.02, 0.005));
+    }
+}
+
+/// β from a quarter of a minute, on a machine that may do other things too.
+pub fn short(table: &mut Table) {
+    let flags = ["--time-budget", "15s", "--wait", "poll"];
+    let run = Run::new(2, Cap::Mbit(200), &[&TEN[..], &flags].concat());
+    rate(table, &run, &run.fitted(Statistic::Typical), (0.05, 0.02));
 }
 
 /// How often the interval of β meets the truth.
-pub fn intervals(table: &mut Table, runs: u32, seconds: u32) {
+pub fn intervals(table: &mut Table, runs: u32, budget: &str) {
     let meets = |seed: u32| {
-        let run = Run::new(2, Cap::Mbit(200), seconds, seed);
+        let flags = ["--time-budget", budget, "--seed", &seed.to_string()];
+        let run = Run::new(2, Cap::Mbit(200), &[&TEN[..], &flags].concat());
         covers(&run.fitted(Statistic::Typical), run.truth.expect("a cap"))
     };
     let met = (1..=runs).filter(|&seed| meets(seed)).count() as u32;
