@@ -5,6 +5,7 @@
 //! cargo test --test netns                                  # the short form, where it may run
 //! cargo test --test netns -- --ignored --nocapture         # all rows, with their table
 //! COLLCOST_NETNS=required cargo test --test netns          # not being able to is a failure
+//! COLLCOST_NETNS_KEEP=. cargo test --test netns -- --ignored     # samples stay in this folder
 //! ```
 //!
 //! Each row has a limit that fails the test, an aim that is reported, and what was seen;
@@ -25,8 +26,9 @@ mod network;
 mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{panic, process};
 
-use network::{Cap, is_possible};
+use network::{Cap, Network, is_possible};
 use table::Table;
 
 /// One test at a time has the processors; none where namespaces are not possible.
@@ -35,6 +37,19 @@ fn turn() -> Option<MutexGuard<'static, ()>> {
     // A test that failed leaves nothing behind that another could see.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     is_possible().then_some(turn)
+}
+
+#[test]
+fn networks_are_gone_afterwards() {
+    let Some(_turn) = turn() else { return };
+    let own = || network::names().into_iter().filter(|name| network::is_of(name, process::id()));
+    let failed = panic::catch_unwind(|| {
+        let _network = Network::new(2, Cap::Mbit(200)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(own().count(), 3);
+        panic::resume_unwind(Box::new(()));
+    });
+    assert!(failed.is_err());
+    assert_eq!(own().collect::<Vec<_>>(), [""; 0]);
 }
 
 #[test]
@@ -105,6 +120,15 @@ fn rates_that_the_processors_limit() {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
     joint::limits(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn rates_beside_busy_processes() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::loaded(&mut table, 16);
     table.end();
 }
 

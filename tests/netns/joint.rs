@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use collcost::algorithm::Registry;
@@ -31,6 +31,8 @@ pub struct Run {
     samples: Samples,
     /// What the whole command took.
     elapsed: Duration,
+    /// What else ran.
+    beside: String,
     /// β of messages one way and of exchanges, whose acknowledgements share the wire; by the
     /// counter of the same links, in seconds a byte.
     truth: Option<(f64, f64)>,
@@ -57,12 +59,17 @@ impl Run {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && profile.exists(), "{said}");
         let text = std::fs::read_to_string(&samples).expect("samples are kept");
+        if let Some(folder) = std::env::var_os("COLLCOST_NETNS_KEEP") {
+            let name = format!("{cap}-{ranks}{}.jsonl", flags.concat());
+            let name = name.replace([' ', '/', ','], "");
+            std::fs::write(PathBuf::from(folder).join(name), &text).expect("samples are kept");
+        }
         let (_, samples) = sample::read(&text, "link.jsonl").unwrap_or_else(|e| panic!("{e}"));
         let truth = cap.rate().map(|rate| {
             let beta = |name| bulk(&network, name, 4).overhead / rate;
             (beta("broadcast/binomial"), beta("shift"))
         });
-        Self { cap, ranks, samples, truth, elapsed }
+        Self { cap, ranks, samples, truth, elapsed, beside: String::new() }
     }
 
     /// The same with ten algorithms and two launches.
@@ -76,7 +83,7 @@ impl Run {
     }
 
     fn place(&self) -> String {
-        format!("{}, N = {}", self.cap, self.ranks)
+        format!("{}, N = {}{}", self.cap, self.ranks, self.beside)
     }
 }
 
@@ -131,8 +138,11 @@ fn rate(table: &mut Table, run: &Run, fitted: &Fitted, limits: (f64, f64)) {
         percent(low / truth.1 - 1.0),
         percent(high / truth.0 - 1.0)
     );
+    let marks = fitted.gates.iter().filter(|gate| gate.verdict != Verdict::Good);
+    let marks: Vec<&str> = marks.map(|gate| gate.name).collect();
+    let marks = if marks.is_empty() { String::new() } else { format!("; {}", marks.join(", ")) };
     let statistic = fitted.link.statistic.name();
-    table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen);
+    table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen + &marks);
 }
 
 /// Rows of β and of held-out algorithms for one link that the processors do not limit.
@@ -202,6 +212,28 @@ pub fn short(table: &mut Table) {
     let flags = ["--time-budget", "15s", "--wait", "poll"];
     let run = Run::new(2, Cap::Mbit(200), &[&TEN[..], &flags].concat());
     rate(table, &run, &run.fitted(Statistic::Typical), (0.05, 0.02));
+}
+
+/// The same beside many processes that only count.
+pub fn loaded(table: &mut Table, processes: usize) {
+    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+    let _busy: Vec<Busy> = (0..processes).map(|_| Busy(busy().expect("sh starts"))).collect();
+    for ranks in [2, 4] {
+        let flags = ["--time-budget", "30s", "--wait", "poll"];
+        let mut run = Run::new(ranks, Cap::Mbit(200), &[&TEN[..], &flags].concat());
+        run.beside = format!(" beside {processes} busy processes");
+        rate(table, &run, &run.fitted(Statistic::Typical), (0.05, 0.02));
+    }
+}
+
+/// A process that ends with the value.
+struct Busy(Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// How often the interval of β meets the truth.

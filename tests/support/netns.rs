@@ -16,7 +16,7 @@
 use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -183,16 +183,28 @@ fn sent(text: &str) -> Option<(u64, u64)> {
 
 /// Removes what tests left that were killed.
 fn remove_stale() {
-    let names = fs::read_dir(FOLDER).into_iter().flatten().flatten();
-    let names = names.filter_map(|file| file.file_name().into_string().ok());
-    let stale: Vec<String> = names.filter(|name| is_stale(name)).collect();
+    let is_stale = |name: &String| maker(name).is_some_and(|id| !is_alive(id));
+    let stale: Vec<String> = names().into_iter().filter(is_stale).collect();
     remove(&stale);
 }
 
-fn is_stale(name: &str) -> bool {
-    let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-    let process = process.and_then(|id| id.parse::<u32>().ok());
-    process.is_some_and(|id| !PathBuf::from(format!("/proc/{id}")).exists())
+/// All namespaces that have a name.
+pub fn names() -> Vec<String> {
+    let files = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    files.filter_map(|file| file.file_name().into_string().ok()).collect()
+}
+
+/// Whether the process of this number made it.
+pub fn is_of(name: &str, process: u32) -> bool {
+    maker(name) == Some(process)
+}
+
+fn maker(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+fn is_alive(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
 }
 
 fn remove(names: &[String]) {
