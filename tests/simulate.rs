@@ -445,6 +445,47 @@ fn a_rank_adds_one_thing_after_another() {
     }
 }
 
+/// Two messages come to rank 4 at 5 s, one after 2 s and one after 4 s; they take 2 s and 4 s to add.
+#[test]
+fn of_what_comes_at_one_instant_the_first_in_the_schedule_is_added_first() {
+    let message = |list: &mut List, from, to, op, chunks| {
+        list.push(0, Endpoint::Rank(from), Endpoint::Rank(to), op, &[chunks]);
+    };
+    let [short, long] = [Run { start: 0, len: 2 }, Run { start: 2, len: 4 }];
+    let frame = Frame::new(Collective::ReduceScatter, 5, 6, 0);
+    let ports = |discipline| Fabric {
+        gamma: Some(SecondsPerByte(1.0)),
+        ..Fabric::new(vec![Tier {
+            ports: Ports::full(2),
+            discipline,
+            ..Tier::new("link", Seconds(0.0), Bandwidth(1.0))
+        }])
+    };
+    // Rank 2 starts at 3 s or at 1 s, rank 3 at the other. A message of 2 s or of 4 s comes before
+    // both, so that neither duration is always the first there is.
+    for (ends, starts) in
+        [([short, long], [0.0, 0.0, 3.0, 1.0]), ([long, short], [0.0, 0.0, 1.0, 3.0])]
+    {
+        for before in [short, long] {
+            let mut list = List::new(frame);
+            message(&mut list, 0, 1, Op::Copy, before);
+            message(&mut list, 2, 4, Op::Reduce, ends[0]);
+            message(&mut list, 3, 4, Op::Reduce, ends[1]);
+            for discipline in [Discipline::Serial, Discipline::Fair] {
+                for mode in Mode::ALL {
+                    let mut setup = Setup::new(Volume(6.0)).in_mode(mode);
+                    setup.trouble.starts = starts.map(Seconds).to_vec();
+                    let mut added = Vec::new();
+                    let mut listener = |message: &Timed<'_>| added.push(message.added.0);
+                    simulate_with(&list, &ports(discipline), &setup, &mut listener).unwrap();
+                    let first = 5.0 + f64::from(ends[0].len);
+                    assert_eq!(added[1..], [first, 11.0], "{discipline:?} {mode} {ends:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Whether some rank has more messages in a round than ports.
 fn has_turns(schedule: &dyn Schedule, ports: Ports) -> bool {
     let mut load = BTreeMap::<_, u32>::new();
