@@ -129,8 +129,8 @@ pub(super) struct Buffers {
     through: BinaryHeap<Reverse<(u64, u32)>>,
     /// Jobs to look at now; the first comes last.
     candidates: Vec<Candidate>,
-    /// Jobs that end now, with their ends; the first comes last.
-    ended: Vec<(u32, f64)>,
+    /// Jobs that end now and bring what is added, with their ends; the first comes last.
+    brought: Vec<(u32, f64)>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
     /// Until when each place adds; empty where that takes no time.
@@ -203,14 +203,17 @@ impl<'a> Engine<'a> {
             let Some(next) = self.next(clock) else { return makespan };
             now = now.max(next);
             let until = now * (1.0 + SAME);
-            self.buffers.ended.extend(std::iter::from_fn(|| clock.pop(until)));
-            self.buffers.ended.sort_unstable_by_key(|&(job, _)| Reverse(job));
-            while let Some((job, end)) = self.buffers.ended.pop() {
+            while let Some((job, end)) = clock.pop(until) {
                 makespan = makespan.max(end);
-                self.end(jobs, job);
-                if self.is_cut_through(jobs, job) {
-                    continue;
+                self.end(jobs, job, end);
+                if jobs.is_added(job) {
+                    self.buffers.brought.push((job, end));
+                } else if !self.is_cut_through(jobs, job) {
+                    self.pass_on(jobs, jobs.slots_of(job), now, &release);
                 }
+            }
+            self.buffers.brought.sort_unstable_by_key(|&(job, _)| Reverse(job));
+            while let Some((job, end)) = self.buffers.brought.pop() {
                 let added = self.add(jobs, job, end);
                 makespan = makespan.max(added);
                 let mut slots = jobs.slots_of(job);
@@ -266,7 +269,7 @@ impl<'a> Engine<'a> {
             }
             self.try_start(jobs, clock, job, now);
             if let Some(resource) = jobs.resources.get(queue as usize)
-                && resource.free > 0
+                && resource.free != 0
                 && resource.queue != NONE
             {
                 let candidates = &mut self.buffers.candidates;
@@ -295,28 +298,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the receiver has added what came at `end`.
+    /// Gives back what a job held until `end`.
     #[inline(always)]
-    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
-        let adding = jobs.adding.get(job as usize).copied().unwrap_or(0.0);
-        let added = if adding > 0.0 {
-            let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
-            *adder = adder.max(end) + adding;
-            *adder
-        } else {
-            end
-        };
-        if let Some(times) = self.buffers.times.get_mut(job as usize) {
-            (times.end, times.added) = (end, added);
-        }
-        added
-    }
-
-    /// Gives back what a job held.
-    #[inline(always)]
-    fn end(&mut self, jobs: &mut Jobs, job: u32) {
+    fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
         let candidates = &mut self.buffers.candidates;
         jobs.give(job, |first, need| candidates.push(Candidate::new(first, need)));
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            (times.end, times.added) = (end, end);
+        }
+    }
+
+    /// When the receiver has added what came at `end`.
+    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
+        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
+        *adder = adder.max(end) + jobs.adding[job as usize];
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            times.added = *adder;
+        }
+        *adder
     }
 
     /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
@@ -362,7 +361,7 @@ impl<'a> Engine<'a> {
     fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
         if now < self.all_started {
             let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
-            if from > now * (1.0 + SAME) {
+            if from > now {
                 return self.buffers.later.push(Reverse((key(from), job)));
             }
         }
