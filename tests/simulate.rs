@@ -327,6 +327,32 @@ fn what_others_leave_is_shared_fairly() {
 }
 
 #[test]
+fn what_is_left_of_a_port_lets_nothing_go_faster_than_its_link() {
+    let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
+    let (ports, discipline) = (Ports::full(2), Discipline::Fair);
+    let fabric = Fabric::new(vec![Tier { ports, discipline, ..link }]);
+    // Three messages leave the two ports of rank 0 at 2/3 of the rate; 4/3 are left of rank 3.
+    let found = ends(&fabric, 5, 2.0, &[(0, 1), (0, 2), (0, 3), (4, 3)]);
+    let found: Vec<f64> = found.iter().map(|(end, _)| *end).collect();
+    for (found, expected) in found.into_iter().zip([3.0, 3.0, 3.0, 2.0]) {
+        assert!(near(found, expected), "{found} {expected}");
+    }
+}
+
+#[test]
+fn messages_to_switches_share_nothing() {
+    let mut fabric = switched(3.0);
+    fabric.tiers[0].discipline = Discipline::Fair;
+    let [from, one, other] = [Endpoint::Rank(0), Endpoint::Switch(0), Endpoint::Switch(1)];
+    for messages in [&[(from, one)][..], &[(from, one), (from, other)]] {
+        let list = at_once(2, 2, messages);
+        // α, then 8 bytes at 4 a second, however many there are.
+        let found = simulate(&list, &fabric, &Setup::new(Volume(16.0))).unwrap();
+        assert!(near(found.makespan.0, 5.0), "{}", found.makespan.0);
+    }
+}
+
+#[test]
 fn a_switch_has_its_own_latency_and_rate() {
     let switch = Switch {
         alpha: Some(Seconds(3.0)),
