@@ -119,6 +119,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "algorithm",
             "batch",
             "bound",
+            "calibrate",
             "collective",
             "config",
             "crossover",

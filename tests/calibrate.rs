@@ -42,6 +42,8 @@ fn line(profile: &Path, more: &str) -> String {
 
 /// Little enough to measure in a moment.
 const SMALL: &str = "--ops one-way,shift,allreduce/ring,broadcast/binomial,local-reduce --sizes 8..256K --launches 2";
+/// Enough for all of it; it ends as soon as everything is known so well.
+const QUICK: &str = "--time-budget 60s --precision 50%";
 /// More than there is time for.
 const LONG: &str = "--time-budget 600s --precision 0.0001";
 
@@ -67,7 +69,7 @@ fn a_profile_is_measured_fitted_and_asked() {
     let folder = Folder::new("profile");
     for transport in ["shm", "tcp"] {
         let profile = folder.file(&format!("{transport}.toml"));
-        let how = format!("{SMALL} --time-budget 4s --transport {transport}");
+        let how = format!("{SMALL} {QUICK} --transport {transport}");
         let report = succeeds(&line(&profile, &how));
         assert_eq!(report["schema"], "collcost/calibrate/1");
         assert_eq!(report["plan"]["transport"], transport);
@@ -105,7 +107,7 @@ fn without_a_name_it_is_local_and_not_the_default() {
         command.stdin(Stdio::null()).output().expect("it starts")
     };
     let before = with_home("allreduce 1MiB -n 2").stdout;
-    let line = format!("calibrate -n 2 --wait poll --force {SMALL} --time-budget 2s");
+    let line = format!("calibrate -n 2 --wait poll --force {SMALL} {QUICK}");
     for _ in 0..2 {
         let output = with_home(&line);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -151,7 +153,7 @@ fn a_lost_rank_is_named_and_the_rest_is_measured_later() {
         assert!(text.contains("--resume goes on") && !profile.exists(), "{text}");
         let (_, kept) = samples(&profile);
         assert_eq!(kept.aborted.len(), 1);
-        let how = format!("{SMALL} --time-budget 4s --transport {transport} --resume");
+        let how = format!("{SMALL} {QUICK} --transport {transport} --resume");
         succeeds(&line(&profile, &how));
         let (_, all) = samples(&profile);
         assert!(profile.exists() && all.blocks.len() > kept.blocks.len());
@@ -182,6 +184,19 @@ fn a_calibration_that_is_killed_leaves_samples_and_no_ranks() {
 }
 
 #[test]
+fn two_calibrations_do_not_write_to_one_file() {
+    let folder = Folder::new("twice");
+    let profile = folder.file("p.toml");
+    let (child, ranks) = at_work(&line(&profile, &format!("{SMALL} {LONG}")), 2);
+    let (code, text) = said(&run(&line(&profile, SMALL)));
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("another calibration writes"), "{text}");
+    signal("INT", child.id());
+    end(child, &ranks);
+    samples(&profile);
+}
+
+#[test]
 fn a_full_disk_ends_it_with_what_was_kept() {
     let folder = Folder::new("full");
     let profile = folder.file("p.toml");
@@ -201,7 +216,7 @@ fn a_full_disk_ends_it_with_what_was_kept() {
 fn a_torn_line_is_measured_again() {
     let folder = Folder::new("torn");
     let profile = folder.file("p.toml");
-    let how = format!("{SMALL} --time-budget 4s --seed 3");
+    let how = format!("{SMALL} {QUICK} --seed 3");
     succeeds(&line(&profile, &how));
     let file = profile.with_extension("samples.jsonl");
     let text = fs::read_to_string(&file).unwrap();
@@ -218,7 +233,7 @@ fn a_torn_line_is_measured_again() {
 fn samples_of_another_machine_or_plan_are_refused() {
     let folder = Folder::new("foreign");
     let profile = folder.file("p.toml");
-    let how = format!("{SMALL} --time-budget 2s");
+    let how = format!("{SMALL} {QUICK}");
     succeeds(&line(&profile, &how));
     let file = profile.with_extension("samples.jsonl");
     // Another plan: other sizes.

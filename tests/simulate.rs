@@ -327,6 +327,32 @@ fn what_others_leave_is_shared_fairly() {
 }
 
 #[test]
+fn what_is_left_of_a_port_lets_nothing_go_faster_than_its_link() {
+    let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
+    let (ports, discipline) = (Ports::full(2), Discipline::Fair);
+    let fabric = Fabric::new(vec![Tier { ports, discipline, ..link }]);
+    // Three messages leave the two ports of rank 0 at 2/3 of the rate; 4/3 are left of rank 3.
+    let found = ends(&fabric, 5, 2.0, &[(0, 1), (0, 2), (0, 3), (4, 3)]);
+    let found: Vec<f64> = found.iter().map(|(end, _)| *end).collect();
+    for (found, expected) in found.into_iter().zip([3.0, 3.0, 3.0, 2.0]) {
+        assert!(near(found, expected), "{found} {expected}");
+    }
+}
+
+#[test]
+fn messages_to_switches_share_nothing() {
+    let mut fabric = switched(3.0);
+    fabric.tiers[0].discipline = Discipline::Fair;
+    let [from, one, other] = [Endpoint::Rank(0), Endpoint::Switch(0), Endpoint::Switch(1)];
+    for messages in [&[(from, one)][..], &[(from, one), (from, other)]] {
+        let list = at_once(2, 2, messages);
+        // α, then 8 bytes at 4 a second, however many there are.
+        let found = simulate(&list, &fabric, &Setup::new(Volume(16.0))).unwrap();
+        assert!(near(found.makespan.0, 5.0), "{}", found.makespan.0);
+    }
+}
+
+#[test]
 fn a_switch_has_its_own_latency_and_rate() {
     let switch = Switch {
         alpha: Some(Seconds(3.0)),
@@ -442,6 +468,47 @@ fn a_rank_adds_one_thing_after_another() {
     for mode in Mode::ALL {
         let setup = Setup::new(Volume(4.0)).in_mode(mode);
         assert!(near(simulate(&schedule, &fabric, &setup).unwrap().makespan.0, 7.0), "{mode}");
+    }
+}
+
+/// Two messages come to rank 4 at 5 s, one after 2 s and one after 4 s; they take 2 s and 4 s to add.
+#[test]
+fn of_what_comes_at_one_instant_the_first_in_the_schedule_is_added_first() {
+    let message = |list: &mut List, from, to, op, chunks| {
+        list.push(0, Endpoint::Rank(from), Endpoint::Rank(to), op, &[chunks]);
+    };
+    let [short, long] = [Run { start: 0, len: 2 }, Run { start: 2, len: 4 }];
+    let frame = Frame::new(Collective::ReduceScatter, 5, 6, 0);
+    let ports = |discipline| Fabric {
+        gamma: Some(SecondsPerByte(1.0)),
+        ..Fabric::new(vec![Tier {
+            ports: Ports::full(2),
+            discipline,
+            ..Tier::new("link", Seconds(0.0), Bandwidth(1.0))
+        }])
+    };
+    // Rank 2 starts at 3 s or at 1 s, rank 3 at the other. A message of 2 s or of 4 s comes before
+    // both, so that neither duration is always the first there is.
+    for (ends, starts) in
+        [([short, long], [0.0, 0.0, 3.0, 1.0]), ([long, short], [0.0, 0.0, 1.0, 3.0])]
+    {
+        for before in [short, long] {
+            let mut list = List::new(frame);
+            message(&mut list, 0, 1, Op::Copy, before);
+            message(&mut list, 2, 4, Op::Reduce, ends[0]);
+            message(&mut list, 3, 4, Op::Reduce, ends[1]);
+            for discipline in [Discipline::Serial, Discipline::Fair] {
+                for mode in Mode::ALL {
+                    let mut setup = Setup::new(Volume(6.0)).in_mode(mode);
+                    setup.trouble.starts = starts.map(Seconds).to_vec();
+                    let mut added = Vec::new();
+                    let mut listener = |message: &Timed<'_>| added.push(message.added.0);
+                    simulate_with(&list, &ports(discipline), &setup, &mut listener).unwrap();
+                    let first = 5.0 + f64::from(ends[0].len);
+                    assert_eq!(added[1..], [first, 11.0], "{discipline:?} {mode} {ends:?}");
+                }
+            }
+        }
     }
 }
 

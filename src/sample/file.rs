@@ -328,9 +328,10 @@ impl Writer<File> {
     /// Opens `path` for appending, and makes it where it is not there. A torn last line is cut off.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's; `WouldBlock` where another writer has it open.
     pub fn append(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        file.try_lock()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
         let whole = text.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);

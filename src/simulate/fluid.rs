@@ -119,8 +119,7 @@ impl<'a> Fluid<'a> {
             }
             let before = open.len();
             let full = |i: usize, left: &[f64]| {
-                level >= 1.0 - SAME
-                    || used(&self.flows[i].limits).any(|limit| left[limit] <= SAME * level)
+                level >= 1.0 - SAME || used(&self.flows[i].limits).any(|limit| left[limit] <= SAME)
             };
             let (stopped, rest): (Vec<usize>, Vec<usize>) =
                 open.iter().copied().partition(|&i| full(i, &self.left));

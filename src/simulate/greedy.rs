@@ -27,7 +27,7 @@ pub(super) trait Clock {
     /// When the next thing happens.
     fn next(&mut self) -> Option<f64>;
 
-    /// A job that has ended at `until` or before, with its end.
+    /// A job that has ended at `until` or before, with its end; of several any.
     fn pop(&mut self, until: f64) -> Option<(u32, f64)>;
 }
 
@@ -43,24 +43,19 @@ fn key(time: f64) -> u64 {
 /// and only the lanes' first are compared. What has no lane is sorted.
 #[derive(Default)]
 pub(super) struct Fixed {
-    lanes: [VecDeque<(f64, u32)>; LANES],
+    lanes: [VecDeque<(u64, u32)>; LANES],
     others: BinaryHeap<Reverse<(u64, u32)>>,
     used: usize,
 }
 
 impl Fixed {
-    /// The lane whose first ends first, and when; the last lane stands for what is sorted.
+    /// When the first ends, and its lane; the last lane stands for what is sorted.
     #[inline(always)]
-    fn first(&self) -> Option<(usize, f64)> {
-        let mut first = self.others.peek().map(|&Reverse((end, _))| (LANES, f64::from_bits(end)));
-        for (lane, jobs) in self.lanes[..self.used].iter().enumerate() {
-            if let Some(&(end, _)) = jobs.front()
-                && first.is_none_or(|(_, least)| end < least)
-            {
-                first = Some((lane, end));
-            }
-        }
-        first
+    fn first(&self) -> Option<(u64, usize)> {
+        let others = self.others.peek().map(|&Reverse((end, _))| (end, LANES));
+        let lanes = self.lanes[..self.used].iter().zip(0..);
+        let firsts = lanes.filter_map(|(jobs, lane)| jobs.front().map(|&(end, _)| (end, lane)));
+        firsts.chain(others).min()
     }
 }
 
@@ -71,7 +66,7 @@ impl Clock for Fixed {
         let end = now + jobs.durations[lane as usize];
         match self.lanes.get_mut(lane as usize) {
             Some(lane_of) if end >= least => {
-                lane_of.push_back((end, job));
+                lane_of.push_back((key(end), job));
                 self.used = self.used.max(lane as usize + 1);
                 Some(end)
             }
@@ -85,17 +80,17 @@ impl Clock for Fixed {
 
     #[inline]
     fn next(&mut self) -> Option<f64> {
-        self.first().map(|(_, end)| end)
+        self.first().map(|(end, _)| f64::from_bits(end))
     }
 
     #[inline(always)]
     fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
-        let (lane, end) = self.first().filter(|&(_, end)| end <= until)?;
-        let job = match self.lanes.get_mut(lane) {
-            Some(jobs) => jobs.pop_front()?.1,
-            None => self.others.pop()?.0.1,
+        let (_, lane) = self.first().filter(|&(end, _)| f64::from_bits(end) <= until)?;
+        let (end, job) = match self.lanes.get_mut(lane) {
+            Some(jobs) => jobs.pop_front()?,
+            None => self.others.pop()?.0,
         };
-        Some((job, end))
+        Some((job, f64::from_bits(end)))
     }
 }
 
@@ -134,6 +129,8 @@ pub(super) struct Buffers {
     through: BinaryHeap<Reverse<(u64, u32)>>,
     /// Jobs to look at now; the first comes last.
     candidates: Vec<Candidate>,
+    /// Jobs that end now and bring what is added, with their ends; the first comes last.
+    brought: Vec<(u32, f64)>,
     /// The least end of each job that a switch sends.
     least: Vec<f64>,
     /// Until when each place adds; empty where that takes no time.
@@ -208,10 +205,15 @@ impl<'a> Engine<'a> {
             let until = now * (1.0 + SAME);
             while let Some((job, end)) = clock.pop(until) {
                 makespan = makespan.max(end);
-                self.end(jobs, job);
-                if self.is_cut_through(jobs, job) {
-                    continue;
+                self.end(jobs, job, end);
+                if jobs.is_added(job) {
+                    self.buffers.brought.push((job, end));
+                } else if !self.is_cut_through(jobs, job) {
+                    self.pass_on(jobs, jobs.slots_of(job), now, &release);
                 }
+            }
+            self.buffers.brought.sort_unstable_by_key(|&(job, _)| Reverse(job));
+            while let Some((job, end)) = self.buffers.brought.pop() {
                 let added = self.add(jobs, job, end);
                 makespan = makespan.max(added);
                 let mut slots = jobs.slots_of(job);
@@ -267,7 +269,7 @@ impl<'a> Engine<'a> {
             }
             self.try_start(jobs, clock, job, now);
             if let Some(resource) = jobs.resources.get(queue as usize)
-                && resource.free > 0
+                && resource.free != 0
                 && resource.queue != NONE
             {
                 let candidates = &mut self.buffers.candidates;
@@ -296,28 +298,24 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the receiver has added what came at `end`.
+    /// Gives back what a job held until `end`.
     #[inline(always)]
-    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
-        let adding = jobs.adding.get(job as usize).copied().unwrap_or(0.0);
-        let added = if adding > 0.0 {
-            let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
-            *adder = adder.max(end) + adding;
-            *adder
-        } else {
-            end
-        };
-        if let Some(times) = self.buffers.times.get_mut(job as usize) {
-            (times.end, times.added) = (end, added);
-        }
-        added
-    }
-
-    /// Gives back what a job held.
-    #[inline(always)]
-    fn end(&mut self, jobs: &mut Jobs, job: u32) {
+    fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
         let candidates = &mut self.buffers.candidates;
         jobs.give(job, |first, need| candidates.push(Candidate::new(first, need)));
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            (times.end, times.added) = (end, end);
+        }
+    }
+
+    /// When the receiver has added what came at `end`.
+    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
+        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
+        *adder = adder.max(end) + jobs.adding[job as usize];
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            times.added = *adder;
+        }
+        *adder
     }
 
     /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
@@ -363,7 +361,7 @@ impl<'a> Engine<'a> {
     fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
         if now < self.all_started {
             let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
-            if from > now * (1.0 + SAME) {
+            if from > now {
                 return self.buffers.later.push(Reverse((key(from), job)));
             }
         }

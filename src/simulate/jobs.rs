@@ -250,6 +250,12 @@ impl Jobs {
         }
     }
 
+    /// Whether adding what a job brings takes time.
+    #[inline]
+    pub fn is_added(&self, job: u32) -> bool {
+        self.adding.get(job as usize).is_some_and(|&adding| adding > 0.0)
+    }
+
     /// The place of a duration among all.
     #[inline(always)]
     fn lane(&mut self, duration: f64) -> u32 {

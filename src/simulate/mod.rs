@@ -21,7 +21,7 @@
 //! times its rate, both together.
 //!
 //! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
-//! which are free meanwhile.
+//! which are free meanwhile. Of what came at one instant the first in the schedule is added first.
 //!
 //! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.

@@ -19,7 +19,7 @@ pub(super) fn run(
     space: &mut Space,
     mut listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
-    if costs.frame.switches > 0 {
+    if costs.frame.switches != 0 {
         return through_switches(schedule, costs, mode, space, listener);
     }
     let Space { jobs, buffers, tally, written } = space;

@@ -19,15 +19,13 @@ pub(super) fn run(
     mode: Mode,
     space: &mut Space,
 ) -> Result<Outcome> {
-    space.tally.reset(costs.places());
     if mode != Mode::Flow {
         return rounds(schedule, costs, space);
     }
-    if let Some(outcome) = in_order(schedule, costs, space)? {
-        return Ok(outcome);
+    match in_order(schedule, costs, space)? {
+        Some(outcome) => Ok(outcome),
+        None => event_by_event(schedule, costs, space),
     }
-    space.tally.reset(costs.places());
-    event_by_event(schedule, costs, space)
 }
 
 /// Calls `each` with every message of rank 0 in `round`.
@@ -50,6 +48,7 @@ fn messages(
 fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
     let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
+    tally.reset(costs.places());
     jobs.reset(costs, 0);
     let mut engine = Engine::new(costs, buffers);
     let mut found: Vec<Message> = Vec::new();
@@ -90,6 +89,7 @@ pub(super) fn in_order(
     }
     let (frame, n) = (costs.frame, costs.frame.ranks);
     check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
+    tally.reset(costs.places());
     let mut written = vec![0.0_f64; frame.chunks() as usize];
     let mut arriving: Vec<(u32, f64)> = Vec::new();
     let mut sends = Sends::default();
@@ -132,6 +132,7 @@ pub(super) fn event_by_event(
     let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
     check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
+    tally.reset(costs.places());
     jobs.reset(costs, frame.chunks() as usize);
     for round in 0..frame.rounds {
         messages(schedule, costs, round, &mut sends, |message, transfer| {

@@ -1,17 +1,19 @@
 //! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
 
+mod kept;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Stop;
-use super::config::{Format, folder, format};
-use super::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
-use super::flags::{count, value};
-use super::processes::ProcessFlags;
-use super::profiles::{now, today};
-use super::progress::{Bar, Show};
-use super::terminal::look;
+use crate::cli::Stop;
+use crate::cli::config::{Format, folder, format};
+use crate::cli::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
+use crate::cli::flags::{count, value};
+use crate::cli::processes::ProcessFlags;
+use crate::cli::profiles::{now, today};
+use crate::cli::progress::{Bar, Show};
+use crate::cli::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::calibrate::{
     Host, Intent, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
@@ -22,9 +24,15 @@ use collcost::fit::{Asked, Gate, Verdict, fit};
 use collcost::launch::{Executor, Group, Setup, Usable, usable};
 use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::report::calibrate as report;
-use collcost::sample::{self, Header, LaunchRecord, Op, Record, Samples, Writer};
+use collcost::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::transport::{Kind, Wait, tcp};
 use collcost::{render, report::fit::fit as fit_report};
+use kept::{Existing, Kept};
+
+/// What flags are where they are not typed.
+const AUTO: &str = "auto";
+const PRECISION: &str = "2%";
+const LAUNCHES: &str = "3";
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -39,19 +47,19 @@ pub(super) struct Args {
     #[arg(short, long = "ranks", visible_aliases = ["np", "n"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
     /// Operations: auto, or allreduce/ring,one-way,copy,…
-    #[arg(long, value_name = "LIST", default_value = "auto")]
+    #[arg(long, value_name = "LIST", default_value = AUTO)]
     ops: String,
     /// Sizes: auto, 8..64M, or 8,1K,1M
-    #[arg(long, value_name = "SIZES", default_value = "auto")]
+    #[arg(long, value_name = "SIZES", default_value = AUTO)]
     sizes: String,
     /// Measuring ends after it; 15 s over shared memory, 45 s over TCP
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     time_budget: Option<String>,
     /// A point is finished when its median is known so well
-    #[arg(long, value_name = "PART", default_value = "2%", allow_hyphen_values = true)]
+    #[arg(long, value_name = "PART", default_value = PRECISION, allow_hyphen_values = true)]
     precision: String,
     /// How often processes start anew
-    #[arg(long, value_name = "L", default_value = "3", allow_hyphen_values = true)]
+    #[arg(long, value_name = "L", default_value = LAUNCHES, allow_hyphen_values = true)]
     launches: String,
     /// The seed of the order
     #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
@@ -208,7 +216,7 @@ impl Args {
     }
 
     fn ops(&self, ranks: u32) -> Result<Vec<Op>> {
-        if self.ops == "auto" {
+        if self.ops == AUTO {
             return Ok(design(&Registry::builtin(), ranks));
         }
         let place = |e: Error| e.at(format!("--ops {}", self.ops));
@@ -239,7 +247,7 @@ impl Args {
             Ok(size)
         };
         let mut sizes = match (self.sizes.as_str(), self.sizes.split_once("..")) {
-            ("auto", _) => ladder(MOST),
+            (AUTO, _) => ladder(MOST),
             (_, Some((low, high))) => {
                 let (low, high) = (one(low)?, one(high)?);
                 if low > high {
@@ -288,33 +296,26 @@ impl Args {
 
     /// Measures; returns the file of samples and what is in it.
     fn measure(&self, plan: &Plan, setup: Setup, host: &Host) -> Result<(String, Samples)> {
-        let path = self.samples_file()?;
-        let file = path.to_string_lossy().into_owned();
         let header = self.header(plan, &setup, host)?;
-        let before = self.before(&path, &file, &header)?;
-        let kept = |e: &std::io::Error| cannot_keep(&file, e);
-        let is_new = before.is_none();
-        let mut writer = Writer::append(&path).map_err(|e| kept(&e))?;
-        if is_new {
-            writer.write(&Record::Header(header)).map_err(|e| kept(&e))?;
-        }
+        let what = match (self.force_resume, self.resume, &self.samples) {
+            (true, ..) => Existing::Mix,
+            (_, true, _) => Existing::GoOn,
+            (_, _, Some(_)) => Existing::Refuse,
+            (_, _, None) => Existing::SetAside,
+        };
+        let (file, before) = Kept::open(self.samples_file()?, what, header)?;
+        let name = file.name.clone();
         let bar =
             Bar::new(self.progress, &format!("{} {} ranks", setup.transport.id(), plan.ranks));
-        let mut desk = Desk { setup, writer, file: &file, synced: Instant::now(), bar };
-        let before = before.unwrap_or_default();
+        let mut desk = Desk { setup, file, bar };
         let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
-        let synced = desk.writer.sync();
         desk.bar.end();
+        let Desk { file, .. } = desk;
         done.map_err(|e| {
-            let more = format!("what was measured is in {file}; --resume goes on");
+            let more = format!("what was measured is in {name}; --resume goes on");
             if e.is_lost() || e.is_interrupted() { e.mend(more) } else { e }
         })?;
-        synced.map_err(|e| kept(&e))?;
-        // As anybody will read it later.
-        let text = std::fs::read_to_string(&path).map_err(|e| kept(&e))?;
-        let (_, mut samples) = sample::read(&text, &file)?;
-        samples.origin.files = vec![short(&file)];
-        Ok((file, samples))
+        Ok((name, file.read()?))
     }
 
     fn header(&self, plan: &Plan, setup: &Setup, host: &Host) -> Result<Header> {
@@ -339,52 +340,16 @@ impl Args {
         })
     }
 
-    /// The samples to go on with; none for a new file.
-    fn before(&self, path: &Path, file: &str, header: &Header) -> Result<Option<Samples>> {
-        let resume = self.resume || self.force_resume;
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(cannot_keep(file, &e)),
-        };
-        if text.is_empty() {
-            return Ok(None);
-        }
-        if !resume {
-            if self.samples.is_some() {
-                return Err(Error::input("there are samples already")
-                    .at(format!("--samples {file}"))
-                    .mend("go on with --resume, or name another file"));
-            }
-            set_aside(path)?;
-            return Ok(None);
-        }
-        let (old, samples) = sample::read(&text, file)?;
-        let differs = [
-            ("machine, or of before its last start", &old.fingerprint, &header.fingerprint),
-            ("plan", &old.plan_hash, &header.plan_hash),
-        ];
-        for (what, old, new) in differs {
-            if old != new && !self.force_resume {
-                return Err(Error::input(format!("the samples are of another {what}"))
-                    .at(file.to_owned())
-                    .mend("name another file, or mix them with --force-resume"));
-            }
-        }
-        Ok(Some(samples))
-    }
-
     /// The command without paths, which say nothing elsewhere.
     fn command(&self) -> String {
         let mut words = vec!["collcost calibrate".to_owned()];
         words.extend(self.processes.words());
         words.extend(self.n.iter().map(|n| format!("-n {n}")));
-        let usual = Self::usual();
         for (flag, value, usual) in [
-            ("--ops", &self.ops, usual[0]),
-            ("--sizes", &self.sizes, usual[0]),
-            ("--precision", &self.precision, usual[1]),
-            ("--launches", &self.launches, usual[2]),
+            ("--ops", &self.ops, AUTO),
+            ("--sizes", &self.sizes, AUTO),
+            ("--precision", &self.precision, PRECISION),
+            ("--launches", &self.launches, LAUNCHES),
         ] {
             if value != usual {
                 words.push(format!("{flag} {value}"));
@@ -409,23 +374,12 @@ impl Args {
         }
         words.join(" ")
     }
-
-    /// What flags are where they are not typed: lists, precision, launches.
-    fn usual() -> [&'static str; 3] {
-        ["auto", "2%", "3"]
-    }
 }
 
 /// A gate that refuses measuring here and now.
 fn not_here(gate: &Gate) -> Error {
     Error::environment(format!("this machine refuses: {}: {}", gate.name, gate.said))
         .mend(gate.mend)
-}
-
-fn cannot_keep(file: &str, error: &std::io::Error) -> Error {
-    Error::lost(format!("the samples cannot be kept: {error}"))
-        .at(file)
-        .mend("name a file with --samples where there is room")
 }
 
 /// What the control group's quota did while it was measured.
@@ -438,27 +392,14 @@ fn held_back(times: u64) -> Gate {
     }
 }
 
-/// Gives the samples of a former calibration another name: they are never lost.
-fn set_aside(path: &Path) -> Result<()> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
-    let free = (1_u32..100_000)
-        .map(|number| path.with_file_name(format!("{stem}.{number}.samples.jsonl")))
-        .find(|other| !other.exists());
-    let moved = free.map_or(Ok(()), |other| std::fs::rename(path, other));
-    moved.map_err(|e| cannot_keep(&path.to_string_lossy(), &e))
-}
-
 /// Processes, the samples' file and the terminal.
-struct Desk<'a> {
+struct Desk {
     setup: Setup,
-    writer: Writer<std::fs::File>,
-    file: &'a str,
-    synced: Instant,
+    file: Kept,
     bar: Bar,
 }
 
-impl Outside for Desk<'_> {
+impl Outside for Desk {
     fn launch(&mut self) -> Result<Launch> {
         let group = Group::start(self.setup.try_clone()?)?;
         let start = match group.wait() {
@@ -479,13 +420,7 @@ impl Outside for Desk<'_> {
     }
 
     fn keep(&mut self, record: &Record) -> Result<()> {
-        const SYNC: Duration = Duration::from_secs(2);
-        let mut kept = self.writer.write(record);
-        if kept.is_ok() && self.synced.elapsed() >= SYNC {
-            kept = self.writer.sync();
-            self.synced = Instant::now();
-        }
-        kept.map_err(|e| cannot_keep(self.file, &e))
+        self.file.keep(record)
     }
 
     fn show(&mut self, progress: &Progress) {

@@ -1,0 +1,130 @@
+//! The file of samples of a calibration: opened for one at a time, gone on with, never overwritten.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::cli::fit::short;
+use collcost::error::{Error, Result};
+use collcost::sample::{self, Header, Record, Samples, Writer};
+
+/// How often samples are known to be on the disk.
+const SYNC: Duration = Duration::from_secs(2);
+
+/// What is done where there are samples already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Existing {
+    /// They get another name.
+    SetAside,
+    /// They are left alone, and it ends.
+    Refuse,
+    /// They are gone on with, if plan and machine are the same.
+    GoOn,
+    /// They are gone on with.
+    Mix,
+}
+
+/// The file.
+pub(super) struct Kept {
+    path: PathBuf,
+    /// Its name in messages.
+    pub(super) name: String,
+    writer: Writer<File>,
+    synced: Instant,
+}
+
+impl Kept {
+    /// Opens the file; returns the samples to go on with, none for a new one.
+    pub(super) fn open(path: PathBuf, what: Existing, header: Header) -> Result<(Self, Samples)> {
+        let name = path.to_string_lossy().into_owned();
+        let cannot = |e: &std::io::Error| cannot_keep(&name, e);
+        let append = || {
+            Writer::append(&path).map_err(|e| match e.kind() {
+                std::io::ErrorKind::WouldBlock => {
+                    Error::environment("another calibration writes to these samples")
+                        .at(name.clone())
+                        .mend("wait until it has ended, or name another file with --samples")
+                }
+                _ => cannot(&e),
+            })
+        };
+        let mut writer = append()?;
+        let text = std::fs::read_to_string(&path).map_err(|e| cannot(&e))?;
+        let before = match what {
+            _ if text.is_empty() => None,
+            Existing::Refuse => {
+                return Err(Error::input("there are samples already")
+                    .at(format!("--samples {name}"))
+                    .mend("go on with --resume, or name another file"));
+            }
+            Existing::SetAside => {
+                set_aside(&path).map_err(|e| cannot(&e))?;
+                writer = append()?;
+                None
+            }
+            Existing::GoOn | Existing::Mix => {
+                let (old, samples) = sample::read(&text, &name)?;
+                if what == Existing::GoOn {
+                    same(&old, &header, &name)?;
+                }
+                Some(samples)
+            }
+        };
+        if before.is_none() {
+            writer.write(&Record::Header(header)).map_err(|e| cannot(&e))?;
+        }
+        let kept = Self { path, name, writer, synced: Instant::now() };
+        Ok((kept, before.unwrap_or_default()))
+    }
+
+    /// Appends a record.
+    pub(super) fn keep(&mut self, record: &Record) -> Result<()> {
+        let mut kept = self.writer.write(record);
+        if kept.is_ok() && self.synced.elapsed() >= SYNC {
+            kept = self.writer.sync();
+            self.synced = Instant::now();
+        }
+        kept.map_err(|e| cannot_keep(&self.name, &e))
+    }
+
+    /// What is in the file, as anybody will read it later.
+    pub(super) fn read(self) -> Result<Samples> {
+        let cannot = |e: &std::io::Error| cannot_keep(&self.name, e);
+        self.writer.sync().map_err(|e| cannot(&e))?;
+        let text = std::fs::read_to_string(&self.path).map_err(|e| cannot(&e))?;
+        let (_, mut samples) = sample::read(&text, &self.name)?;
+        samples.origin.files = vec![short(&self.name)];
+        Ok(samples)
+    }
+}
+
+/// Refuses samples of another plan or machine.
+fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
+    let differs = [
+        ("machine, or of before its last start", &old.fingerprint, &new.fingerprint),
+        ("plan", &old.plan_hash, &new.plan_hash),
+    ];
+    match differs.iter().find(|(_, old, new)| old != new) {
+        None => Ok(()),
+        Some((what, ..)) => Err(Error::input(format!("the samples are of another {what}"))
+            .at(name)
+            .mend("name another file, or mix them with --force-resume")),
+    }
+}
+
+/// Gives the samples of a former calibration another name: they are never lost.
+fn set_aside(path: &Path) -> std::io::Result<()> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
+    let free = (1_u32..100_000)
+        .map(|number| path.with_file_name(format!("{stem}.{number}.samples.jsonl")))
+        .find(|other| !other.exists());
+    let free = free.ok_or(std::io::ErrorKind::AlreadyExists)?;
+    std::fs::rename(path, free)
+}
+
+fn cannot_keep(name: &str, error: &std::io::Error) -> Error {
+    Error::lost(format!("the samples cannot be kept: {error}"))
+        .at(name)
+        .mend("name a file with --samples where there is room")
+}
