@@ -216,8 +216,10 @@ pub fn short(table: &mut Table) {
 
 /// The same beside many processes that only count.
 pub fn loaded(table: &mut Table, processes: usize) {
-    let busy = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
-    let _busy: Vec<Busy> = (0..processes).map(|_| Busy(busy().expect("sh starts"))).collect();
+    let script = format!("for i in $(seq {processes}); do while :; do :; done & done; wait");
+    // A session of their own, as another user's would be.
+    let busy = Command::new("setsid").args(["sh", "-c", &script]).spawn();
+    let _busy = Busy(busy.expect("setsid starts"));
     for ranks in [2, 4] {
         let flags = ["--time-budget", "30s", "--wait", "poll"];
         let mut run = Run::new(ranks, Cap::Mbit(200), &[&TEN[..], &flags].concat());
@@ -226,12 +228,13 @@ pub fn loaded(table: &mut Table, processes: usize) {
     }
 }
 
-/// A process that ends with the value.
+/// A session that ends with the value.
 struct Busy(Child);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        let session = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &session]).status();
         let _ = self.0.wait();
     }
 }
