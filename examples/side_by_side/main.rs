@@ -8,7 +8,9 @@
 //! set of algorithms that its library is forced to. Whoever is not measured sleeps. For each cell
 //! (an algorithm, a size) ours and theirs then run a block each, in an order that changes from
 //! round to round. A time is the global span, the last end minus the first start over all ranks on
-//! `CLOCK_MONOTONIC`, and a cell's is the median of all spans of all rounds. All start alike: at a
+//! `CLOCK_MONOTONIC`, and a cell's is the median of all spans of all rounds. The ratio is that of
+//! the two medians of a round, whose blocks are neighbours in time, and of those the median over
+//! the rounds: where the two CPUs are far apart for a while both are slow. All start alike: at a
 //! time that rank 0 sets and for which all ranks spin, or after a barrier where there are more
 //! ranks than CPUs. All work in place and have their results checked once a block, untimed.
 
@@ -125,7 +127,8 @@ mod measure {
                 let mut ours = Executor::new(Registry::builtin(), ours(site, network.as_ref())?);
                 let mut theirs = Vec::new();
                 for forced in PEERS {
-                    theirs.push(Peer::start(forced, site, network.as_ref(), &folder, most)?);
+                    let start = || Peer::start(forced, site, network.as_ref(), &folder, most);
+                    theirs.push(forced.fits(site).then(start).transpose()?);
                 }
                 // Neighbours in time are of one size, so that no cell meets a machine that another
                 // has heated up; sizes and turns change their order.
@@ -144,16 +147,16 @@ mod measure {
                             spans = time(&mut ours, site, cell)?;
                         } else {
                             let row = mine[if slot > ours_at { slot - 1 } else { slot }];
-                            let peer = &mut theirs[rows[row].peer];
+                            let peer = theirs[rows[row].peer].as_mut().ok_or("it runs")?;
                             let warm_reps = (2, reps(site, cell.size));
-                            rows[row].theirs.extend(peer.time(cell, warm_reps)?);
+                            rows[row].theirs.push(peer.time(cell, warm_reps)?);
                         }
                     }
                     for row in mine {
-                        rows[row].ours.extend(&spans);
+                        rows[row].ours.push(spans.clone());
                     }
                 }
-                for peer in theirs {
+                for peer in theirs.into_iter().flatten() {
                     peer.end();
                 }
                 ours.end();

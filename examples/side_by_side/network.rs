@@ -1,6 +1,5 @@
 //! Network namespaces with a bridge between them, made and removed here.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -27,6 +26,7 @@ pub struct Network {
 
 impl Network {
     pub fn new(ranks: u32, folder: &Folder) -> Result<Self> {
+        remove_left();
         let prefix = format!("sbs{}", std::process::id());
         let names = (0..ranks).map(|rank| format!("{prefix}-{rank}")).collect();
         let agent = folder.path().join("agent");
@@ -106,12 +106,27 @@ const AGENT: &str = "#!/bin/sh\n\
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for name in self.ranks.iter().chain([&self.bridge]).collect::<BTreeSet<_>>() {
-            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
-            let _ = fs::remove_dir_all(PathBuf::from("/etc/netns").join(name));
+        for name in self.ranks.iter().chain([&self.bridge]) {
+            remove(name);
         }
         // Only where nobody else has something in it.
         let _ = fs::remove_dir("/etc/netns");
+    }
+}
+
+fn remove(name: &str) {
+    let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+    let _ = fs::remove_dir_all(PathBuf::from("/etc/netns").join(name));
+}
+
+/// Removes what a run left that was killed.
+fn remove_left() {
+    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name.strip_prefix("sbs").and_then(|rest| rest.split('-').next());
+        if owner.is_some_and(|pid| !PathBuf::from("/proc").join(pid).exists()) {
+            remove(&name);
+        }
     }
 }
 

@@ -16,9 +16,9 @@ pub struct Row {
     /// The peer, of [`PEERS`].
     pub peer: usize,
     name: &'static str,
-    /// Spans, in seconds.
-    pub ours: Vec<f64>,
-    pub theirs: Vec<f64>,
+    /// Spans of each round, in seconds.
+    pub ours: Vec<Vec<f64>>,
+    pub theirs: Vec<Vec<f64>>,
 }
 
 impl Row {
@@ -34,6 +34,7 @@ impl Row {
             theirs: Vec::new(),
         };
         let peers = PEERS.iter().enumerate();
+        let peers = peers.filter(|(_, peer)| peer.fits(site));
         peers.filter_map(|(i, peer)| Some((i, peer.runs(cell)?))).map(row).collect()
     }
 
@@ -45,8 +46,16 @@ impl Row {
         PEERS[self.peer].library
     }
 
+    /// The medians of all spans, ours and theirs.
+    fn medians(&self) -> (f64, f64) {
+        (median(&self.ours.concat()), median(&self.theirs.concat()))
+    }
+
+    /// Ours over theirs, by rounds.
     fn ratio(&self) -> f64 {
-        median(&self.ours) / median(&self.theirs)
+        let rounds = self.ours.iter().zip(&self.theirs);
+        let ratios: Vec<f64> = rounds.map(|(a, b)| median(a) / median(b)).collect();
+        median(&ratios)
     }
 }
 
@@ -71,7 +80,7 @@ pub fn write(rows: &[Row], folder: Option<&Path>) -> Result<()> {
     let mut json = Vec::new();
     for row in rows {
         let (site, ranks, peer) = (row.site.name(), row.site.ranks(), row.library().name());
-        let (ours, theirs) = (median(&row.ours), median(&row.theirs));
+        let (ours, theirs) = row.medians();
         writeln!(
             csv,
             "{site},{ranks},{},{},{peer},\"{}\",{ours:e},{theirs:e},{:.3}",
@@ -123,7 +132,8 @@ fn table(rows: &[Row]) -> Result<String> {
                     |---|---|---|---|---|---|---|\n"
         .to_owned();
     for row in rows {
-        let (ours, theirs) = (median(&row.ours) * 1e6, median(&row.theirs) * 1e6);
+        let (ours, theirs) = row.medians();
+        let (ours, theirs) = (ours * 1e6, theirs * 1e6);
         let peer = format!("{} {}", row.library().name(), row.name);
         let (site, op, size, ratio) = (row.site.name(), &row.op, row.size, row.ratio());
         writeln!(
