@@ -32,7 +32,6 @@ const CHECKED: Block = Block {
     inner: 1,
     start: Start::Barrier,
     check: Check::Once,
-    rewrite: false,
     predicted: None,
 };
 

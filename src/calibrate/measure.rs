@@ -297,16 +297,7 @@ impl<'a> Work<'a> {
         let (warm, reps) = point.runs();
         let check = if point.checked { Check::Not } else { Check::Once };
         let predicted = Some(point.expected());
-        let asked = execute::Block {
-            warm,
-            reps,
-            inner,
-            start: turn.start,
-            check,
-            // Data that are sent have just been computed, and lie in no receiver's cache.
-            rewrite: true,
-            predicted,
-        };
+        let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
         let block = Block {
             op: point.op.clone(),

@@ -123,16 +123,6 @@ pub(super) fn fill(transport: &mut dyn Transport, program: &Program) -> Result<(
     Ok(())
 }
 
-/// Writes what lies where the rank brought something, as it is.
-pub(super) fn rewrite(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
-    let mut piece = vec![0; PIECE];
-    for (_, start, bytes, _) in pieces(program, &program.start) {
-        transport.read(start, &mut piece[..bytes])?;
-        transport.write(start, &piece[..bytes])?;
-    }
-    Ok(())
-}
-
 /// Compares every bit with what must have come out.
 pub(super) fn check(
     transport: &mut dyn Transport,

@@ -39,9 +39,6 @@ pub struct Block {
     pub start: Start,
     /// When results are checked.
     pub check: Check,
-    /// Whether ranks write what they bring anew before each repetition, as a program does that
-    /// computes it: else what was once read from a sender's memory stays in the receiver's cache.
-    pub rewrite: bool,
     /// What one repetition should take, where somebody knows; a step may be silent for 20 times
     /// as long, and never less than 2 s.
     pub predicted: Option<Seconds>,
@@ -50,7 +47,7 @@ pub struct Block {
 impl Default for Block {
     fn default() -> Self {
         let (start, check) = (Start::Barrier, Check::Once);
-        Self { warm: 2, reps: 20, inner: 1, start, check, rewrite: false, predicted: None }
+        Self { warm: 2, reps: 20, inner: 1, start, check, predicted: None }
     }
 }
 

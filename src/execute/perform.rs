@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::contents::{Wrong, check, fill, rewrite};
+use super::contents::{Wrong, check, fill};
 use super::program::Program;
 use crate::transport::{Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
 
@@ -59,8 +59,6 @@ pub struct Work {
     pub start: Start,
     /// When results are checked.
     pub check: Check,
-    /// Whether what the rank brings is written anew before each repetition.
-    pub rewrite: bool,
     /// How long a step may be silent.
     pub patience: Duration,
 }
@@ -139,8 +137,6 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
         let is_checked = once && rep == 0 || each;
         if is_checked {
             fill(transport, program).map_err(filling)?;
-        } else if work.rewrite {
-            rewrite(transport, program).map_err(filling)?;
         }
         let due = meeting.meet(transport, work.start);
         let due = due.map_err(|fault| Failure::Lost(Stage::Barrier, fault))?;

@@ -229,8 +229,8 @@ impl Group {
         let busy: Vec<bool> = programs.iter().map(|program| !program.steps.is_empty()).collect();
         let nobody = !busy.contains(&true);
         for (rank, program) in programs.into_iter().enumerate() {
-            let Block { warm, reps, inner, start, check, rewrite, .. } = *block;
-            let work = Work { program, warm, reps, inner, start, check, rewrite, patience };
+            let Block { warm, reps, inner, start, check, .. } = *block;
+            let work = Work { program, warm, reps, inner, start, check, patience };
             self.send(rank, &Order::Work(Box::new(work)), name)?;
         }
         let until = Instant::now() + Duration::from_secs_f64(longest.min(1e6));
