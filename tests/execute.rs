@@ -140,9 +140,9 @@ fn large_messages_go_both_ways_at_once() {
     }
 }
 
-/// Large enough for messages to be read where they lie, and to be cut by what holds one up.
+/// Large enough for messages of several slots, and odd enough for slots to be cut anywhere.
 #[test]
-fn every_schedule_is_right_where_messages_are_lent() {
+fn every_schedule_is_right_with_messages_of_several_slots() {
     for ranks in [2, 3, 5, 6] {
         let mut group = group(ranks, Kind::Shm);
         for (name, schedule) in schedules(ranks) {

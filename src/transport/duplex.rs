@@ -4,7 +4,6 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::raw::Memory;
 use super::{Action, Cause, Fault, Incoming, Landing, Local, Outgoing, Part, Step, Transport};
 
 /// A stream of bytes to and from each other rank; nothing here ever waits but [`Self::wait`].
@@ -15,24 +14,8 @@ pub(super) trait Wire {
     /// How many ranks there are.
     fn ranks(&self) -> u32;
 
-    /// Makes the rank's buffer so long, in bytes, and touches it.
-    fn make(&mut self, memory: &mut Memory, bytes: usize) -> rustix::io::Result<()> {
-        memory.make_private(bytes)
-    }
-
-    /// Whether a message of so many bytes in so many spans is lent: read by its receiver where it
-    /// lies.
-    fn lends(&self, _bytes: usize, _spans: usize) -> bool {
-        false
-    }
-
-    /// Takes bytes for `to`, or lends them; says how many, 0 where it can take none now.
-    fn push(&mut self, to: u32, bytes: &Gather<'_>, lent: bool) -> Result<usize, Fault>;
-
-    /// How many of the bytes that were lent to `to` are still to be read; no other step's are.
-    fn held(&self, _to: u32) -> usize {
-        0
-    }
+    /// Takes bytes for `to`; says how many, 0 where it can take none now.
+    fn push(&mut self, to: u32, bytes: &Gather<'_>) -> Result<usize, Fault>;
 
     /// Shows `take` at most `most` ≥ 1 bytes from `from`, a multiple of `whole`, of which `most`
     /// is one too; says how many, 0 where there are none now.
@@ -49,7 +32,7 @@ pub(super) trait Wire {
         self.pull(from, place.len(), 1, &mut |bytes| place[..bytes.len()].copy_from_slice(bytes))
     }
 
-    /// Whether all that was pushed to `to` has left this rank's queue and buffer.
+    /// Whether all that was pushed to `to` has left this rank's queue.
     fn is_drained(&mut self, to: u32) -> Result<bool, Fault>;
 
     /// Lets a moment pass, or waits until something of `for_what` may go on; `idle` counts the
@@ -116,12 +99,6 @@ impl<'a> Gather<'a> {
         })
     }
 
-    /// What is left of the first span, as bytes of the rank's buffer.
-    pub(super) fn span(&self) -> Range<usize> {
-        let span = &self.spans[self.at.index];
-        span.start + self.at.offset..span.end
-    }
-
     /// Copies as much as fits into `out`, which is no longer than what is left.
     pub(super) fn copy_to(&self, mut out: &mut [u8]) {
         for piece in self.pieces() {
@@ -149,13 +126,10 @@ impl<'a> Gather<'a> {
 /// A message without bytes is this one byte on the wire: that it came is what it says.
 const TOKEN: [u8; 1] = [0];
 
-/// Bytes that come before what lies in their place is away; they stay in a core's cache.
-const STAGE: usize = 64 << 10;
-
 /// A rank with its buffer in host memory.
 pub(super) struct Duplex<W> {
     wire: W,
-    memory: Memory,
+    memory: Aligned,
     aside: Vec<u8>,
     out: Vec<Flow>,
     inc: Vec<Flow>,
@@ -167,12 +141,8 @@ pub(super) struct Duplex<W> {
 struct Flow {
     at: Cursor,
     bytes: usize,
-    /// Where it, or what is staged of it, lies while it is aside.
+    /// Where it lies while it is aside.
     aside: usize,
-    /// Whether it is read where it lies, or arrives where something lies that is.
-    lent: bool,
-    /// What of its stage came and is not yet in its place.
-    staged: (usize, usize),
     /// Whether the token of an empty message was pushed.
     signalled: bool,
     through: bool,
@@ -180,8 +150,7 @@ struct Flow {
 
 impl Flow {
     fn of(bytes: usize) -> Self {
-        let (at, staged) = (Cursor::default(), (0, 0));
-        Self { at, bytes, aside: 0, lent: false, staged, signalled: false, through: false }
+        Self { at: Cursor::default(), bytes, aside: 0, signalled: false, through: false }
     }
 
     fn is_pushed(&self) -> bool {
@@ -191,31 +160,23 @@ impl Flow {
 
 impl<W: Wire> Duplex<W> {
     pub(super) fn new(wire: W) -> Self {
-        let (memory, aside) = (Memory::none(), Vec::new());
+        let (memory, aside) = (Aligned::default(), Vec::new());
         Self { wire, memory, aside, out: Vec::new(), inc: Vec::new(), waiting: Waiting::default() }
     }
 
     /// Counts the bytes of every message and makes room for those that must lie aside.
     fn begin(&mut self, step: &Step) {
+        let sizes = step.sends.iter().map(|send| send.spans.iter().map(Range::len).sum());
         self.out.clear();
-        for send in &step.sends {
-            let mut flow = Flow::of(send.spans.iter().map(Range::len).sum());
-            flow.lent = flow.bytes > 0 && self.wire.lends(flow.bytes, send.spans.len());
-            self.out.push(flow);
-        }
+        self.out.extend(sizes.map(Flow::of));
         self.inc.clear();
         let mut aside = 0;
         for receive in &step.receives {
             let bytes = receive.parts.iter().map(|part| part.span.len()).sum();
             let mut flow = Flow::of(bytes);
-            flow.aside = aside;
-            match receive.landing {
-                Landing::Aside => aside += bytes,
-                Landing::Behind(send) if self.out[send].lent => {
-                    flow.lent = true;
-                    aside += STAGE.min(bytes);
-                }
-                Landing::Behind(_) | Landing::Direct => {}
+            if receive.landing == Landing::Aside {
+                flow.aside = aside;
+                aside += bytes;
             }
             self.inc.push(flow);
         }
@@ -242,19 +203,9 @@ impl<W: Wire> Duplex<W> {
         let mut moved = false;
         for (receive, flow) in step.receives.iter().zip(&mut self.inc).filter(|(_, f)| !f.through) {
             let ready = match receive.landing {
-                Landing::Behind(send) if flow.lent => {
-                    let out = &self.out[send];
-                    out.at.done - self.wire.held(step.sends[send].to)
-                }
                 Landing::Behind(send) => self.out[send].at.done,
                 _ => flow.bytes,
             };
-            if flow.lent {
-                let stage = &mut self.aside[flow.aside..flow.aside + STAGE.min(flow.bytes)];
-                moved |=
-                    pull_staged(&mut self.wire, &mut self.memory, stage, receive, flow, ready)?;
-                continue;
-            }
             let place = match receive.landing {
                 Landing::Aside => &mut self.aside[flow.aside..flow.aside + flow.bytes],
                 _ => &mut self.memory[..],
@@ -332,9 +283,9 @@ impl<W: Wire> Transport for Duplex<W> {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
-        self.wire.make(&mut self.memory, bytes).map_err(|e| Fault {
+        self.memory.make(bytes).map_err(|()| Fault {
             peer: None,
-            cause: Cause::System(format!("there is no memory for {bytes} bytes: {e}")),
+            cause: Cause::System(format!("there is no memory for {bytes} bytes")),
         })
     }
 
@@ -390,14 +341,14 @@ fn push<W: Wire>(
         }
         let spans = std::slice::from_ref(&(0..1));
         let token = Gather { memory: &TOKEN, spans, at: Cursor::default(), left: 1 };
-        flow.signalled = wire.push(send.to, &token, false)? > 0;
+        flow.signalled = wire.push(send.to, &token)? > 0;
         return Ok(flow.signalled);
     }
     let mut moved = false;
     while flow.at.done < flow.bytes {
         let left = flow.bytes - flow.at.done;
-        let rest = Gather { memory, spans: &send.spans, at: flow.at, left };
-        let taken = wire.push(send.to, &rest, flow.lent)?;
+        let taken =
+            wire.push(send.to, &Gather { memory, spans: &send.spans, at: flow.at, left })?;
         if taken == 0 {
             break;
         }
@@ -451,41 +402,6 @@ fn pull<W: Wire>(
     Ok(moved)
 }
 
-/// As [`pull`], of a message that arrives where another is lent: what comes waits on a stage
-/// until what lay there has been read.
-fn pull_staged<W: Wire>(
-    wire: &mut W,
-    memory: &mut [u8],
-    stage: &mut [u8],
-    receive: &Incoming,
-    flow: &mut Flow,
-    ready: usize,
-) -> Result<bool, Fault> {
-    let mut moved = false;
-    while flow.at.done < flow.bytes {
-        if flow.staged.0 == flow.staged.1 {
-            let most = (flow.bytes - flow.at.done).min(stage.len());
-            flow.staged = (0, wire.pull_into(receive.from, &mut stage[..most])?);
-            moved |= flow.staged.1 > 0;
-        }
-        let Part { span, action } = &receive.parts[flow.at.index];
-        let whole = if *action == Action::Add { size_of::<f32>() } else { 1 };
-        let (from, to) = flow.staged;
-        let free = (ready - flow.at.done).min(span.len() - flow.at.offset);
-        let some = free.min(to - from) / whole * whole;
-        if some == 0 {
-            break;
-        }
-        let start = span.start + flow.at.offset;
-        apply(*action, &mut memory[start..start + some], &stage[from..from + some]);
-        flow.staged.0 += some;
-        flow.at.advance(some, |i| receive.parts.get(i).map(|part| part.span.len()));
-        moved = true;
-    }
-    flow.through = flow.at.done == flow.bytes;
-    Ok(moved)
-}
-
 fn apply(action: Action, into: &mut [u8], from: &[u8]) {
     match action {
         Action::Store => into.copy_from_slice(from),
@@ -501,5 +417,49 @@ fn add(into: &mut [u8], from: &[u8]) {
     let (from, _) = from.as_chunks::<FLOAT>();
     for (to, from) in to.iter_mut().zip(from) {
         *to = (f32::from_ne_bytes(*to) + f32::from_ne_bytes(*from)).to_ne_bytes();
+    }
+}
+
+/// Bytes that begin at a page, so that two runs find the same alignment.
+#[derive(Default)]
+struct Aligned {
+    room: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Aligned {
+    const PAGE: usize = 4096;
+
+    /// Makes it so long; grown memory is touched.
+    fn make(&mut self, bytes: usize) -> Result<(), ()> {
+        let all = bytes.checked_add(Self::PAGE).ok_or(())?;
+        if self.room.len() >= all {
+            self.bytes = bytes;
+            return Ok(());
+        }
+        // The old memory goes first: both together might be more than there is.
+        *self = Self::default();
+        let mut room = Vec::new();
+        room.try_reserve_exact(all).map_err(|_| ())?;
+        // Zeros that were asked for as such might be pages that nobody has touched.
+        room.resize(all, 0xA5);
+        self.start = room.as_ptr().align_offset(Self::PAGE).min(Self::PAGE);
+        (self.room, self.bytes) = (room, bytes);
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.room[self.start..self.start + self.bytes]
+    }
+}
+
+impl std::ops::DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.room[self.start..self.start + self.bytes]
     }
 }

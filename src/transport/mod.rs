@@ -1,7 +1,7 @@
 //! Transports: how bytes really move between the ranks of one run.
 //!
 //! ```text
-//!   executor ── Step ──► Transport ── shm: rings and buffers in shared memory
+//!   executor ── Step ──► Transport ── shm: rings in shared memory
 //!                                  └─ tcp: one connection a pair
 //! ```
 //!
@@ -127,8 +127,8 @@ pub trait Transport {
     /// What the device says.
     fn read(&mut self, at: usize, bytes: &mut [u8]) -> Result<(), Fault>;
 
-    /// Carries out a step. It is through when all that leaves has left this rank's queues, or was
-    /// read where it lies, and all that arrives is in its place.
+    /// Carries out a step. It is through when all that leaves has left this rank's queues and all
+    /// that arrives is in its place.
     ///
     /// # Errors
     /// A peer that is gone, or silent for so long as `patience`.

@@ -235,7 +235,7 @@ impl Wire for Connections {
         self.ranks
     }
 
-    fn push(&mut self, to: u32, bytes: &Gather<'_>, _: bool) -> std::result::Result<usize, Fault> {
+    fn push(&mut self, to: u32, bytes: &Gather<'_>) -> std::result::Result<usize, Fault> {
         self.peer(to)?.write(bytes).map_err(|e| Fault::system(to, &e))
     }
 
