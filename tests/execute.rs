@@ -43,6 +43,7 @@ fn setup(ranks: u32, transport: Kind) -> Setup {
         wait: Some(Wait::Poll),
         pin: false,
         places: Vec::new(),
+        delay: None,
         interrupt: None,
     }
 }

@@ -16,7 +16,7 @@ const LEAST_RUNS: usize = 20;
 /// Runs that are enough of a long one.
 const LEAST_LONG: usize = 6;
 /// What counts as long.
-const LONG: f64 = 50e-3;
+const LONG: f64 = 10e-3;
 /// A block takes at least so long …
 const BLOCK: f64 = 3e-3;
 /// … and has at least so many runs, if they are not long …

@@ -50,6 +50,7 @@ impl ProcessFlags {
             wait: value("--wait", self.wait.as_ref())?,
             pin: !self.no_pin,
             places,
+            delay: None,
             interrupt: Some(interruption()?),
         })
     }

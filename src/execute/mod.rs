@@ -61,6 +61,8 @@ pub struct Timed {
     pub checked: u64,
     /// Involuntary context switches of all ranks.
     pub switches: u64,
+    /// How long messages were held up on purpose, as it came out: the ranks' medians, on average.
+    pub held_up: Option<Seconds>,
 }
 
 /// Times operations: an executor of schedules, or a library.
@@ -99,10 +101,13 @@ impl Timed {
                 run_delay: Some(Seconds(delay as f64 / f64::from(inner.max(1)) * 1e-9)),
             }
         };
+        let held: Vec<u64> = records.iter().filter_map(|r| r.held_up).collect();
+        let mean = held.iter().sum::<u64>() as f64 / held.len().max(1) as f64;
         Self {
             samples: (0..reps).map(sample).collect(),
             checked: records.iter().map(|r| r.checked).min().unwrap_or(0),
             switches: records.iter().map(|r| r.switches).sum(),
+            held_up: (!held.is_empty()).then_some(Seconds(mean * 1e-9)),
         }
     }
 

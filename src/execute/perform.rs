@@ -78,6 +78,8 @@ pub struct Record {
     pub switches: u64,
     /// Results that were compared.
     pub checked: u64,
+    /// How long messages were held up on purpose, in the median, in ns; none where they were not.
+    pub held_up: Option<u64>,
 }
 
 /// Where in a block something happened.

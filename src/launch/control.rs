@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::execute::{Failure, Record, Work};
 use crate::transport::tcp::RunId;
-use crate::transport::{Kind, Wait};
+use crate::transport::{Delay, Kind, Wait};
 
 /// The longest message.
 const LONGEST: usize = 256 << 20;
@@ -39,6 +39,8 @@ pub(super) struct Hello {
     pub(super) address: IpAddr,
     /// How long connecting may take.
     pub(super) patience: Duration,
+    /// How each message is held up.
+    pub(super) delay: Option<Delay>,
 }
 
 /// To a rank.

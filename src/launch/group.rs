@@ -24,7 +24,7 @@ use crate::execute::{
 use crate::quantity::Bytes;
 use crate::sample::Op;
 use crate::transport::shm::Shared;
-use crate::transport::{Cause, Fault, Kind, Wait, tcp};
+use crate::transport::{Cause, Delay, Fault, Kind, Wait, tcp};
 
 /// The most ranks of one host.
 const MOST_RANKS: u32 = 64;
@@ -70,6 +70,9 @@ pub struct Setup {
     pub pin: bool,
     /// Where ranks run, one after another and again from the first; empty: on loopback.
     pub places: Vec<Place>,
+    /// Holds every message up before it leaves, barriers' too: a latency that a fit should find
+    /// again, for tests.
+    pub delay: Option<Delay>,
     /// Becomes readable when somebody wants to stop.
     pub interrupt: Option<OwnedFd>,
 }
@@ -84,10 +87,10 @@ impl Setup {
         let interrupt = interrupt.map_err(|e| {
             Error::environment(format!("an interruption could not be noticed: {e}"))
         })?;
-        let Self { program, ranks, transport, wait, pin, places, .. } = self;
+        let Self { program, ranks, transport, wait, pin, places, delay, .. } = self;
         let (program, places) = (program.clone(), places.clone());
-        let (ranks, transport, wait, pin) = (*ranks, *transport, *wait, *pin);
-        Ok(Self { program, ranks, transport, wait, pin, places, interrupt })
+        let (ranks, transport, wait, pin, delay) = (*ranks, *transport, *wait, *pin, *delay);
+        Ok(Self { program, ranks, transport, wait, pin, places, delay, interrupt })
     }
 }
 
@@ -129,7 +132,7 @@ impl Group {
     /// More ranks than one host runs, or than CPUs where they would spin; a machine that refuses
     /// processes, memory or connections; a rank that is lost; an interruption.
     pub fn start(setup: Setup) -> Result<Self> {
-        let Setup { program, ranks, transport, wait, pin, places, interrupt } = setup;
+        let Setup { program, ranks, transport, wait, pin, places, delay, interrupt } = setup;
         let usable = usable()?;
         let fits = ranks as usize <= usable.at_once;
         let wait = wait.unwrap_or(if fits { Wait::Spin } else { Wait::Poll });
@@ -167,7 +170,7 @@ impl Group {
                 0 => Place::default(),
                 many => places[rank as usize % many].clone(),
             };
-            group.start_rank(rank, &program, cpu, place)?;
+            group.start_rank(rank, &program, cpu, place, delay)?;
         }
         group.connect()?;
         Ok(group)
@@ -279,6 +282,7 @@ impl Group {
         (program, arguments): &(PathBuf, Vec<String>),
         cpu: Option<usize>,
         place: Place,
+        delay: Option<Delay>,
     ) -> Result<()> {
         let failed = |what: &str, e: std::io::Error| {
             Error::environment(format!("rank {rank} cannot be started: {what}: {e}"))
@@ -315,6 +319,7 @@ impl Group {
             namespace: place.namespace,
             address: place.address,
             patience: CONNECT,
+            delay,
         };
         self.send(rank as usize, &Order::Hello(hello), "starting")?;
         if let Some(shared) = &self.shared {

@@ -11,7 +11,7 @@ use super::control::{Answer, Hello, Order, read, receive, write};
 use super::usable::pin;
 use crate::error::{Error, Result};
 use crate::execute::perform;
-use crate::transport::{Kind, Transport, shm, tcp};
+use crate::transport::{Delayed, Kind, Spent, Transport, shm, tcp};
 
 /// Serves as a rank until the group ends it; `control` is the channel that the group gave.
 ///
@@ -38,12 +38,19 @@ pub fn serve(control: OwnedFd) -> Result<()> {
             return write(&mut stream, &answer).map_err(lost);
         }
     };
+    let spent = Spent::default();
+    if let Some(delay) = hello.delay {
+        transport = Box::new(Delayed::new(transport, delay, spent.clone()));
+    }
     loop {
         // The group's end is this one's.
         match read(&mut stream) {
             Ok(Order::Work(work)) => {
                 let answer = match perform(&mut *transport, &work) {
-                    Ok(record) => Answer::Done(Box::new(record)),
+                    Ok(mut record) => {
+                        record.held_up = median(spent.take());
+                        Answer::Done(Box::new(record))
+                    }
                     Err(failure) => Answer::Failed(failure),
                 };
                 write(&mut stream, &answer).map_err(lost)?;
@@ -51,6 +58,11 @@ pub fn serve(control: OwnedFd) -> Result<()> {
             Ok(_) | Err(_) => return Ok(()),
         }
     }
+}
+
+fn median(mut times: Vec<u64>) -> Option<u64> {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
 }
 
 /// Becomes the rank that `hello` says and joins the others.

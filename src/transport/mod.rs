@@ -11,6 +11,7 @@
 //! added only as far as the old bytes have left, which is what "all sends of a round read the
 //! state before it" means without a second buffer.
 
+mod delay;
 mod duplex;
 mod raw;
 pub mod shm;
@@ -24,6 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, nearest};
 pub use crate::sample::Wait;
+pub use delay::Delay;
+pub(crate) use delay::{Delayed, Spent};
 
 /// What a rank does with bytes that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

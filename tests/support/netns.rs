@@ -1,0 +1,253 @@
+//! Network namespaces with capped links between them, made with `ip` and `tc`.
+//!
+//! ```text
+//!   rank 1: e0 ═ tbf ═► p1 ┐
+//!   rank 2: e0 ═ tbf ═► p2 ┼ bridge, in a namespace of its own
+//!   rank 3: e0 ═ tbf ═► p3 ┘
+//! ```
+//!
+//! What leaves a rank is held to the cap by a token bucket (tbf), whose own counter says how many
+//! bytes the wire had: frames with all headers, acknowledgements and retransmissions too. Time
+//! follows from that count and the cap without any assumption.
+//!
+//! Packets are of at most 16 KiB (`gso_max_size`), and the bucket holds two of them or more: a
+//! bucket that is smaller than a packet makes the kernel cut packets up, and misses its rate.
+
+use std::fmt;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use collcost::launch::Place;
+
+/// Names begin so, then comes the process that made them.
+const PREFIX: &str = "collcost-cap-";
+/// Where `ip netns` keeps names.
+const FOLDER: &str = "/run/netns";
+/// The largest packet that a rank hands to its bucket.
+const PACKET: u32 = 16 << 10;
+/// Bytes that may wait in a bucket's queue: never so few that any are dropped.
+const QUEUE: u32 = 4_000_000;
+
+/// What a link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// So many bits a second.
+    Mbit(u32),
+    /// What the processors can.
+    None,
+}
+
+impl Cap {
+    /// Bytes a second; none without a cap.
+    pub fn rate(self) -> Option<f64> {
+        match self {
+            Self::Mbit(m) => Some(f64::from(m) * 1e6 / 8.0),
+            Self::None => None,
+        }
+    }
+
+    /// How much the bucket holds, in bytes: two packets, and from 1 Gbit/s on what passes between
+    /// two looks at the clock.
+    fn burst(m: u32) -> u32 {
+        if m <= 500 { 2 * PACKET } else { 4 * PACKET }
+    }
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mbit(m) if m % 1000 == 0 => write!(f, "{} Gbit/s", m / 1000),
+            Self::Mbit(m) => write!(f, "{m} Mbit/s"),
+            Self::None => f.write_str("no cap"),
+        }
+    }
+}
+
+/// One namespace a rank, gone with the value.
+pub struct Network {
+    /// Of the ranks, then of the bridge.
+    names: Vec<String>,
+    cap: Cap,
+}
+
+impl Network {
+    /// Makes it. An error says why this machine, or this user, may not.
+    pub fn new(ranks: u8, cap: Cap) -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        remove_stale();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name =
+            |end: &dyn fmt::Display| format!("{PREFIX}{}-{number}-{end}", std::process::id());
+        let mut network = Self { names: Vec::new(), cap };
+        // What is made is noted first, so that half a network is removed too.
+        let bridge = name(&"bridge");
+        let mut add = |name: String| {
+            network.names.push(name.clone());
+            ip(&["netns", "add", &name]).map_err(|e| format!("no network namespace: {e}"))
+        };
+        for rank in 1..=ranks {
+            add(name(&rank))?;
+        }
+        add(bridge.clone())?;
+        ip(&["-n", &bridge, "link", "add", "br0", "type", "bridge"])
+            .map_err(|e| format!("no bridge: {e}"))?;
+        ip(&["-n", &bridge, "link", "set", "br0", "up"])?;
+        for (rank, name) in (1..=ranks).zip(&network.names) {
+            let (port, address) = (format!("p{rank}"), format!("{}/24", address(rank)));
+            let link = ["link", "add", "e0", "type", "veth", "peer", "name"];
+            ip(&[&["-n", name][..], &link, &[&port, "netns", &bridge]].concat())
+                .map_err(|e| format!("no veth pair: {e}"))?;
+            ip(&["-n", &bridge, "link", "set", &port, "master", "br0", "up"])?;
+            ip(&["-n", name, "link", "set", "lo", "up"])?;
+            ip(&["-n", name, "addr", "add", &address, "dev", "e0"])?;
+            // Apart, since one word that an old `ip` does not know spoils the whole line.
+            ip(&["-n", name, "link", "set", "e0", "up"])?;
+            if let Cap::Mbit(rate) = cap {
+                ip(&["-n", name, "link", "set", "e0", "gso_max_size", &PACKET.to_string()])?;
+                shape(name, rate)?;
+            }
+        }
+        Ok(network)
+    }
+
+    /// Where each rank runs.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |(rank, name): (u8, &String)| Place {
+            namespace: Some(Path::new(FOLDER).join(name)),
+            address: IpAddr::V4(address(rank)),
+        };
+        (1..).zip(self.ranks()).map(place).collect()
+    }
+
+    /// The same as the value of `--netns`.
+    pub fn flag(&self) -> String {
+        let place = |(rank, name): (u8, &String)| format!("{name}={}", address(rank));
+        (1..).zip(self.ranks()).map(place).collect::<Vec<_>>().join(",")
+    }
+
+    /// What each link carries.
+    pub fn cap(&self) -> Cap {
+        self.cap
+    }
+
+    /// Bytes that each rank's bucket has sent so far, with all headers.
+    pub fn sent(&self) -> Vec<u64> {
+        let read = |name: &String| {
+            let text = tc(&["-n", name, "-s", "qdisc", "show", "dev", "e0"]);
+            let text = text.unwrap_or_else(|e| panic!("the counter of {name}: {e}"));
+            let bytes = sent(&text);
+            let (bytes, dropped) = bytes.unwrap_or_else(|| panic!("the counter of {name}: {text}"));
+            assert_eq!(dropped, 0, "{name} dropped packets: its queue is too short: {text}");
+            bytes
+        };
+        self.ranks().iter().map(read).collect()
+    }
+
+    fn ranks(&self) -> &[String] {
+        &self.names[..self.names.len() - 1]
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        remove(&self.names);
+    }
+}
+
+fn address(rank: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, 0, rank)
+}
+
+/// Holds what leaves `name` to `rate` Mbit/s.
+fn shape(name: &str, rate: u32) -> Result<(), String> {
+    let (rate, burst) = (format!("{rate}mbit"), Cap::burst(rate).to_string());
+    let limit = QUEUE.to_string();
+    let made = tc(&[
+        "-n", name, "qdisc", "add", "dev", "e0", "root", "tbf", "rate", &rate, "burst", &burst,
+        "limit", &limit,
+    ]);
+    made.map(drop).map_err(|e| format!("no token bucket (tbf): {e}"))
+}
+
+/// Bytes and drops, as `tc -s` writes them: `Sent 90 bytes 1 pkt (dropped 0, overlimits 0 …)`.
+fn sent(text: &str) -> Option<(u64, u64)> {
+    let (_, rest) = text.split_once("Sent ")?;
+    let (bytes, rest) = rest.split_once(" bytes")?;
+    let (_, rest) = rest.split_once("(dropped ")?;
+    let (dropped, _) = rest.split_once(',')?;
+    Some((bytes.parse().ok()?, dropped.parse().ok()?))
+}
+
+/// Removes what tests left that were killed.
+fn remove_stale() {
+    let is_stale = |name: &String| maker(name).is_some_and(|id| !is_alive(id));
+    let stale: Vec<String> = names().into_iter().filter(is_stale).collect();
+    remove(&stale);
+}
+
+/// All namespaces that have a name.
+pub fn names() -> Vec<String> {
+    let files = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    files.filter_map(|file| file.file_name().into_string().ok()).collect()
+}
+
+/// Whether the process of this number made it.
+pub fn is_of(name: &str, process: u32) -> bool {
+    maker(name) == Some(process)
+}
+
+fn maker(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+fn is_alive(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
+fn remove(names: &[String]) {
+    for name in names {
+        // A name that was noted before it was made need not be there.
+        let _ = ip(&["netns", "del", name]);
+    }
+}
+
+fn ip(words: &[&str]) -> Result<String, String> {
+    run("ip", words)
+}
+
+fn tc(words: &[&str]) -> Result<String, String> {
+    run("tc", words)
+}
+
+fn run(program: &str, words: &[&str]) -> Result<String, String> {
+    // Both often lie where only root looks.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let output = Command::new(program)
+        .args(words)
+        .env("PATH", path)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("`{program}` of iproute2 does not start: {e}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(format!("`{program} {}`: {said}", words.join(" ")))
+}
+
+/// The variable that says that namespaces must be possible here.
+pub const VARIABLE: &str = "COLLCOST_NETNS";
+
+/// Whether tests may use namespaces on this machine; says so where they may not, and fails where
+/// `COLLCOST_NETNS=required` says that they must.
+pub fn is_possible() -> bool {
+    let Err(why) = Network::new(1, Cap::Mbit(100)) else { return true };
+    let is_required = std::env::var_os(VARIABLE).is_some_and(|value| value == "required");
+    assert!(!is_required, "{VARIABLE}=required, and namespaces are not possible here: {why}");
+    eprintln!("not tested: capped links are not possible here: {why}");
+    false
+}
