@@ -175,6 +175,7 @@ mod measure {
             wait: Some(if site.spins() { Wait::Spin } else { Wait::Poll }),
             pin: true,
             places: network.map(Network::places).unwrap_or_default(),
+            delay: None,
             interrupt: None,
         };
         Ok(Group::start(setup)?)
