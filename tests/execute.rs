@@ -141,6 +141,23 @@ fn large_messages_go_both_ways_at_once() {
     }
 }
 
+/// Large enough for messages of several slots, and odd enough for slots to be cut anywhere.
+#[test]
+fn every_schedule_is_right_with_messages_of_several_slots() {
+    for ranks in [2, 3, 5, 6] {
+        let mut group = group(ranks, Kind::Shm);
+        for (name, schedule) in schedules(ranks) {
+            let size = match schedule.collective() {
+                Collective::Barrier => 0,
+                collective if collective.reduces() => 4 * 50_021,
+                _ => 200_003,
+            };
+            run(&mut group, &name, &*schedule, size);
+        }
+        group.end();
+    }
+}
+
 #[test]
 fn any_rank_can_be_the_root() {
     let mut group = group(5, Kind::Shm);

@@ -315,6 +315,23 @@ fn fair_nics_are_shared_by_their_node_each_way() {
 }
 
 #[test]
+fn free_ports_go_to_the_first_in_the_schedule() {
+    let [zero, relay] = [Endpoint::Rank(0), Endpoint::Rank(6)];
+    let messages = [(0, 1), (0, 2), (0, 3), (0, 4), (5, 0)];
+    let messages = messages.map(|(from, to)| (Endpoint::Rank(from), Endpoint::Rank(to)));
+    let mut list = at_once(7, 0, &messages);
+    // What rank 5 sends goes on when it has come: behind those that wait for both ports of rank 0.
+    list.push(1, zero, relay, Op::Copy, &[Run::one(4)]);
+    let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
+    let fabric = Fabric::new(vec![Tier { ports: Ports::full(2), ..link }]);
+    let setup = Setup::new(Volume(7.0)).in_mode(Mode::Flow);
+    let mut ends = Vec::new();
+    let mut listener = |message: &Timed<'_>| ends.push(message.end.0);
+    simulate_with(&list, &fabric, &setup, &mut listener).unwrap();
+    assert_eq!(ends, [1.0, 1.0, 2.0, 2.0, 1.0, 3.0]);
+}
+
+#[test]
 fn what_others_leave_is_shared_fairly() {
     let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
     let fabric = Fabric::new(vec![Tier { discipline: Discipline::Fair, ..link }]);
@@ -427,6 +444,23 @@ fn what_a_switch_sends_ends_behind_what_it_receives() {
             let found = simulate(&list, &switched(alpha), &setup).unwrap();
             assert!(near(found.makespan.0, time), "{mode} {}", found.makespan.0);
         }
+    }
+}
+
+#[test]
+fn where_rates_change_a_switch_passes_on_what_has_come() {
+    let [first, second, through] = [Endpoint::Rank(0), Endpoint::Rank(1), Endpoint::Switch(0)];
+    let frame = Frame { switches: 1, ..Frame::new(Collective::AllGather, 2, 2, 0) };
+    let mut list = List::new(frame);
+    list.push(0, first, through, Op::Copy, &[Run { start: 0, len: 2 }]);
+    list.push(1, through, second, Op::Copy, &[Run::one(1)]);
+    let mut fabric = switched(3.0);
+    fabric.tiers[0].discipline = Discipline::Fair;
+    for mode in Mode::ALL {
+        let setup = Setup::new(Volume(16.0)).in_mode(mode);
+        // 16 bytes take α + 4 s, then 8 of them α + 2 s.
+        let found = simulate(&list, &fabric, &setup).unwrap();
+        assert!(near(found.makespan.0, 12.0), "{mode} {}", found.makespan.0);
     }
 }
 

@@ -124,7 +124,13 @@ impl Host {
     /// What speaks for and against measuring here now.
     #[must_use]
     pub fn gates(&self, intent: Intent) -> Vec<Gate> {
-        vec![self.enough_cpus(intent), self.quiet(), self.clock(intent), self.fair()]
+        vec![
+            self.enough_cpus(intent),
+            self.quiet(),
+            self.clock(intent),
+            self.stays(intent),
+            self.fair(),
+        ]
     }
 
     fn enough_cpus(&self, Intent { ranks, wait, .. }: Intent) -> Gate {
@@ -188,6 +194,22 @@ impl Host {
             verdict: if coarse { Verdict::Refused } else { Verdict::Good },
             said: format!("{source}, steps of {}", self.clock_step),
             mend: "choose a finer clock source: messages in memory take less than a step",
+        }
+    }
+
+    /// A hypervisor may move a CPU to another core, from which memory is farther: two CPUs that
+    /// share a core's caches now, and not a minute later, have exchanged 15 and 2 GB/s.
+    fn stays(&self, Intent { in_memory, .. }: Intent) -> Gate {
+        let moves = self.is_virtual && in_memory;
+        Gate {
+            name: "virtual",
+            verdict: if moves { Verdict::Marked } else { Verdict::Good },
+            said: match self.is_virtual {
+                true => "a hypervisor may move CPUs to other cores at any time",
+                false => "no hypervisor is seen",
+            }
+            .to_owned(),
+            mend: "measure again at another time, and compare with collcost profiles diff",
         }
     }
 
@@ -284,7 +306,7 @@ mod tests {
 
     fn host(at_once: usize) -> Host {
         let quiet = Host::look((0..at_once).collect(), at_once);
-        Host { pressure: Some(Ratio(0.0)), clock_step: Seconds(2e-8), ..quiet }
+        Host { pressure: Some(Ratio(0.0)), clock_step: Seconds(2e-8), is_virtual: false, ..quiet }
     }
 
     fn verdict(host: &Host, name: &str, ranks: u32, wait: Wait) -> Verdict {
@@ -313,6 +335,13 @@ mod tests {
             let host = Host { pressure: part.map(Ratio), load: load.map(Ratio), ..host(2) };
             assert_eq!(verdict(&host, "load", 2, Wait::Spin), expected, "{part:?} {load:?}");
         }
+    }
+
+    #[test]
+    fn a_virtual_machine_is_marked_in_memory() {
+        assert_eq!(verdict(&host(2), "virtual", 2, Wait::Spin), Verdict::Good);
+        let host = Host { is_virtual: true, ..host(2) };
+        assert_eq!(verdict(&host, "virtual", 2, Wait::Spin), Verdict::Marked);
     }
 
     #[test]

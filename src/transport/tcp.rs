@@ -26,6 +26,8 @@ const GREETING: Duration = Duration::from_secs(3);
 const DRAINED_FROM: usize = 64 << 10;
 /// Bytes of the buffer in which messages arrive that are not stored straight away.
 const INBOX: usize = 256 << 10;
+/// How often a rank that polls lets others run before it sleeps.
+const YIELDS: u64 = 64;
 /// The most pieces of one write.
 const PIECES: usize = 64;
 
@@ -157,6 +159,9 @@ struct Peer {
     filled: usize,
     /// Bytes that were pushed since the queue was last empty.
     pushed: usize,
+    /// Whether the queue took less than it was given. The kernel calls it writable again when a
+    /// third of it is free; bytes that are squeezed in before go out in small pieces.
+    is_full: bool,
 }
 
 impl Peer {
@@ -166,7 +171,24 @@ impl Peer {
         rustix::net::sockopt::set_tcp_user_timeout(&stream, USER_TIMEOUT.as_millis() as u32)?;
         // A kernel without it keeps its own, which is then what is recorded.
         let _ = rustix::net::sockopt::set_tcp_congestion(&stream, CONGESTION);
-        Ok(Self { stream, inbox: vec![0; INBOX], taken: 0, filled: 0, pushed: 0 })
+        let inbox = vec![0; INBOX];
+        Ok(Self { stream, inbox, taken: 0, filled: 0, pushed: 0, is_full: false })
+    }
+
+    /// Writes what the queue takes, where it is worth it.
+    fn write(&mut self, bytes: &Gather<'_>) -> std::io::Result<usize> {
+        if self.is_full {
+            let mut ready = [PollFd::new(&self.stream, PollFlags::OUT)];
+            if poll(&mut ready, Some(&timespec(Duration::ZERO))) == Ok(0) {
+                return Ok(0);
+            }
+        }
+        let mut pieces = [IoSlice::new(&[]); PIECES];
+        let pieces = bytes.slices(&mut pieces);
+        let written = some(self.stream.write_vectored(pieces))?;
+        self.is_full = written < pieces.iter().map(|piece| piece.len()).sum();
+        self.pushed += written;
+        Ok(written)
     }
 
     /// Makes room behind what is there and fills it.
@@ -214,12 +236,7 @@ impl Wire for Connections {
     }
 
     fn push(&mut self, to: u32, bytes: &Gather<'_>) -> std::result::Result<usize, Fault> {
-        let peer = self.peer(to)?;
-        let mut pieces = [IoSlice::new(&[]); PIECES];
-        let written = some(peer.stream.write_vectored(bytes.slices(&mut pieces)));
-        let written = written.map_err(|e| Fault::system(to, &e))?;
-        peer.pushed += written;
-        Ok(written)
+        self.peer(to)?.write(bytes).map_err(|e| Fault::system(to, &e))
     }
 
     fn pull(
@@ -266,6 +283,11 @@ impl Wire for Connections {
         if self.wait == Wait::Spin {
             std::hint::spin_loop();
             return Ok(idle.is_multiple_of(64));
+        }
+        // An answer is most often a moment away, and whoever is to give it may want this CPU.
+        if idle <= YIELDS {
+            std::thread::yield_now();
+            return Ok(false);
         }
         let Waiting { arriving, leaving, draining } = for_what;
         let flagged = [(arriving, PollFlags::IN), (leaving, PollFlags::OUT)];

@@ -9,6 +9,8 @@
 //! A ghost has nothing of its own to add: what its host gives it in the first exchange, the upper
 //! half of the vector, simply stays where it is. From then on host and ghost have different halves.
 
+use std::cmp::Reverse;
+
 use crate::collective::Collective::AllReduce;
 use crate::schedule::digits::{Order, Shares};
 use crate::schedule::{Endpoint, Frame, Schedule, Sends};
@@ -53,7 +55,8 @@ impl Schedule for Padded {
             }
         }
         messages.retain(|&(to, ..)| to != rank);
-        messages.sort_by_key(|&(to, ..)| (u64::from(to) + u64::from(n - rank)) % u64::from(n));
+        // The nearest first: a ghost's partner, half of all ranks above its host's, comes sooner.
+        messages.sort_by_key(|&(to, ..)| Reverse(to));
         for (to, op, runs) in messages {
             out.push(Endpoint::Rank(to), op, runs);
         }
