@@ -39,6 +39,8 @@ const USED: &[(&str, Tested)] = &[
     ("Barrier", Tested::Collective(C::Barrier)),
 ];
 
+const ONE_SIDED: &str = "transfers into others' memory are no messages or collectives";
+
 /// Those that are not, and why.
 const UNUSED: &[(&str, &str)] = &[
     ("Exchange", "each rank exchanges with two others at once: no single message, no collective"),
@@ -49,6 +51,12 @@ const UNUSED: &[(&str, &str)] = &[
     ("PingPongSpecificSource", "messages from anyone are other messages"),
     ("PingPingSpecificSource", "messages from anyone are other messages"),
     ("Uniband", "many messages on their way at once have no time of one"),
+    ("Window", ONE_SIDED),
+    ("Unidir_Get", ONE_SIDED),
+    ("Unidir_Put", ONE_SIDED),
+    ("Bidir_Get", ONE_SIDED),
+    ("Bidir_Put", ONE_SIDED),
+    ("Accumulate", ONE_SIDED),
     ("Biband", "many messages on their way at once have no time of one"),
 ];
 
@@ -97,7 +105,8 @@ impl Reader for Table {
             return Ok(Taken::Yes);
         }
         if text.starts_with("MODE:") {
-            self.apart = Some("transfers into others' memory or files are no messages");
+            self.apart =
+                Some("transfers into others' memory or files are no messages or collectives");
             return Ok(Taken::Yes);
         }
         if text.starts_with("Intel") && text.contains("MPI Benchmarks") {

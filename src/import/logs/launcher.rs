@@ -61,10 +61,11 @@ impl Launcher {
             return;
         }
         self.open.clear();
-        let starts = STARTERS.iter().any(|s| text.contains(s));
-        if starts && text.ends_with('\\') {
-            self.open = text.to_owned();
-        } else if starts || PROGRAMS.iter().any(|p| text.contains(p)) {
+        if text.ends_with('\\') {
+            if STARTERS.iter().any(|s| text.contains(s)) {
+                text.clone_into(&mut self.open);
+            }
+        } else if may_name_program(text) {
             self.command(text);
         }
     }
@@ -107,7 +108,16 @@ impl Launcher {
 }
 
 const STARTERS: &[&str] = &["mpirun", "mpiexec", "mpiexec.hydra", "srun", "orterun", "prterun"];
-const PROGRAMS: &[&str] = &["_perf", "osu_", "IMB-", "nccom-test"];
+
+/// Whether a benchmark's name may stand in a line: one look at its bytes, as most lines have none.
+fn may_name_program(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().any(|(i, b)| match b {
+        b'_' => bytes[i + 1..].starts_with(b"perf") || bytes[..i].ends_with(b"osu"),
+        b'-' => bytes[..i].ends_with(b"IMB") || bytes[..i].ends_with(b"nccom"),
+        _ => false,
+    })
+}
 
 /// How many processes a launcher's options ask for.
 fn processes(starter: &str, options: &[&str]) -> Option<u32> {

@@ -46,7 +46,10 @@ impl Reader for Table {
         if let Some(columns) = self.columns {
             return if text.contains(',') { self.row(line, log, columns) } else { Ok(Taken::No) };
         }
-        if !text.contains(',') || text.starts_with('#') {
+        let is_heading = text.starts_with(|c: char| c.is_ascii_alphabetic())
+            && (text.contains("time_us") || text.contains("algbw"))
+            && text.contains(',');
+        if !is_heading {
             return Ok(Taken::No);
         }
         let names: Vec<&str> = text.split(',').map(str::trim).collect();
