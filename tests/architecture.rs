@@ -78,7 +78,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("rules", &["collective", "error", "nccl", "quantity"]),
     (
         "import",
-        &["collective", "error", "export", "nccl", "quantity", "rules", "sample", "schedule"],
+        &[
+            "collective",
+            "error",
+            "export",
+            "nccl",
+            "quantity",
+            "rules",
+            "sample",
+            "schedule",
+            "size_is",
+        ],
     ),
     (
         "spell_out",

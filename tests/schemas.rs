@@ -32,6 +32,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::Crossover>("collcost/crossover/1"),
         schema::<explain::Explanation>("collcost/explain/1"),
         schema::<report::fit::Fit>("collcost/fit/1"),
+        schema::<report::import::Import>("collcost/import/1"),
         schema::<report::Intervals>("collcost/intervals/1"),
         schema::<list::List>("collcost/list/1"),
         schema::<report::nccl::Choose>("collcost/nccl-choose/1"),

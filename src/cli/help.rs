@@ -50,9 +50,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
-    ("Measure", &["calibrate", "run", "fit", "profiles"]),
+    ("Measure", &["calibrate", "run", "import", "fit", "profiles"]),
     #[cfg(not(target_os = "linux"))]
-    ("Measure", &["fit", "profiles"]),
+    ("Measure", &["import", "fit", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];

@@ -13,6 +13,7 @@ mod export;
 mod fit;
 mod flags;
 mod help;
+mod import;
 mod list;
 mod man;
 mod nccl;
@@ -105,6 +106,8 @@ enum Verb {
     Profiles(profiles::Args),
     /// A machine's figures from timed runs, with their errors
     Fit(fit::Args),
+    /// Logs of benchmarks read: nccl-tests, OSU, IMB, perftest
+    Import(import::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -256,6 +259,7 @@ impl Verb {
             Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Fit(args) => args.run(out),
+            Self::Import(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

@@ -171,10 +171,21 @@ const SAME_RATE: f64 = 0.1;
 
 /// Fits the figures of the machine on which `samples` were taken.
 ///
+/// What a library did in its own way ([`Op::Library`]) says nothing about single messages, and is
+/// left out.
+///
 /// # Errors
 /// Too few points; an algorithm that `registry` does not have or that runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, samples.origin.wait);
+    if points.is_empty() && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_))) {
+        return Err(Error::input(
+            "the samples are of a library's collectives alone, which say \
+             nothing about single messages",
+        )
+        .at(samples.origin.files.join(", "))
+        .mend("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
+    }
     fit_points(registry, points, &samples.origin, asked)
 }
 

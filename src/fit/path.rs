@@ -57,6 +57,9 @@ impl Path {
                 let named = registry.find(run.collective, &run.algorithm)?;
                 Self::collective(named.algorithm, &run.shape(ranks), size)
             }
+            Op::Library(_) => Err(Error::unsupported(format!(
+                "nobody says by which messages {op} was done: it has no path"
+            ))),
         }
     }
 

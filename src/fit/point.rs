@@ -72,10 +72,11 @@ impl Point {
     }
 }
 
-/// The points of isolated runs, ordered by operation, ranks and size.
+/// The points of isolated runs, without those of libraries, ordered by operation, ranks and size.
 pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
     let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<&Block>> = BTreeMap::new();
-    for block in blocks.iter().filter(|b| b.mode == Mode::Isolated) {
+    let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !matches!(b.op, Op::Library(_));
+    for block in blocks.iter().filter(is_fitted) {
         groups.entry((&block.op, block.ranks, block.size)).or_default().push(block);
     }
     groups.into_values().filter_map(|blocks| point(&blocks, wait)).collect()

@@ -1,4 +1,5 @@
-//! What other programs wrote, one file a format: schedules, tuning files, NCCL's graphs and logs.
+//! What other programs wrote, one file a format: schedules, tuning files, NCCL's graphs and logs,
+//! logs of benchmarks.
 //!
 //! Tuning files become the tables of [`rules`](crate::rules); what a library would drop without a
 //! word is an error here.
@@ -10,6 +11,7 @@
 
 mod events;
 mod goal;
+pub mod logs;
 mod mpich_json;
 mod msccl;
 pub mod nccl_graphs;

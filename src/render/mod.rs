@@ -8,6 +8,7 @@ pub mod crossover;
 pub mod document;
 pub mod explain;
 pub mod fit;
+pub mod import;
 pub mod list;
 pub mod nccl;
 pub mod nccl_log;

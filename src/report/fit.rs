@@ -1,5 +1,7 @@
 //! A fit: figures with intervals, errors on what was held out, and what the gates say.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::fit::{
@@ -7,7 +9,7 @@ use crate::fit::{
     Verdict,
 };
 use crate::quantity::{Ratio, Seconds};
-use crate::sample::{Samples, Wait};
+use crate::sample::{Op, Samples, Wait};
 
 /// A fitted machine.
 #[derive(Debug, Serialize)]
@@ -358,14 +360,19 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         disturbed: fitted.disturbed.0,
         gates: fitted.gates.iter().map(gate).collect(),
         quality: fitted.verdict(),
-        left_out: samples
-            .left_out
-            .iter()
-            .map(|(op, blocks)| LeftOutView { op: op.clone(), blocks: *blocks })
-            .collect(),
+        left_out: left_out(samples),
         written,
         residuals: if residuals { table(fitted) } else { Vec::new() },
     }
+}
+
+/// Operations that no fit knows: those that the file's reader left out, and libraries' own.
+fn left_out(samples: &Samples) -> Vec<LeftOutView> {
+    let mut all: BTreeMap<String, usize> = samples.left_out.iter().cloned().collect();
+    for block in samples.blocks.iter().filter(|b| matches!(b.op, Op::Library(_))) {
+        *all.entry(block.op.to_string()).or_default() += 1;
+    }
+    all.into_iter().map(|(op, blocks)| LeftOutView { op, blocks }).collect()
 }
 
 fn median(mut errors: Vec<f64>) -> Option<f64> {

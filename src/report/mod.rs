@@ -11,6 +11,7 @@ mod crossover;
 mod end;
 pub mod explain;
 pub mod fit;
+pub mod import;
 pub mod list;
 pub mod nccl;
 pub mod nccl_log;

@@ -3,12 +3,14 @@
 //! Measuring writes them, importers make them, the fit reads them; nothing else passes between the
 //! three. The file format is that of [`file`].
 
+mod dtype;
 mod file;
 mod op;
 mod order;
 
+pub use dtype::DataType;
 pub use file::{Header, LaunchRecord, Record, Writer, read};
-pub use op::{Op, Run};
+pub use op::{Library, Op, Run};
 pub(crate) use order::{half_width, median, quantile};
 
 use crate::error::{Error, Result};

@@ -1,9 +1,10 @@
-//! What was run: an algorithm of a collective, messages that are none, or work without messages.
+//! What was run: an algorithm of a collective, a library's own choice, messages, or local work.
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use super::DataType;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::formula::{Params, Shape};
@@ -21,8 +22,22 @@ pub enum Op {
     Copy,
     /// One rank adds M to what lies in its memory.
     Reduce,
-    /// A collective.
+    /// A collective by a known algorithm.
     Run(Run),
+    /// A collective by whatever a library chose, as benchmarks of libraries time it.
+    Library(Library),
+}
+
+/// A collective of a library, whose algorithm nobody named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Library {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of its elements; absent where the log does not say it.
+    pub dtype: Option<DataType>,
+    /// Whether the result took the place of the operand. A library may copy otherwise, and pads a
+    /// small call by microseconds, so both are operations of their own.
+    pub in_place: bool,
 }
 
 /// A collective by one of its algorithms.
@@ -61,7 +76,8 @@ impl Run {
 }
 
 impl fmt::Display for Op {
-    /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`.
+    /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
+    /// `library/allreduce/f32`, `library/allgather/any/in-place`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OneWay => f.write_str("one-way"),
@@ -76,6 +92,11 @@ impl fmt::Display for Op {
                 }
                 radix.map_or(Ok(()), |k| write!(f, "/K={k}"))
             }
+            Self::Library(Library { collective, dtype, in_place }) => {
+                let dtype = dtype.map_or("any", DataType::id);
+                let place = if *in_place { "/in-place" } else { "" };
+                write!(f, "library/{}/{dtype}{place}", collective.id())
+            }
         }
     }
 }
@@ -87,7 +108,8 @@ impl FromStr for Op {
         let refuse = || {
             Error::input(format!("`{text}` is no operation")).mend(
                 "write one-way, shift, fan-out/3, copy, local-reduce, or a collective with its \
-                 algorithm and parameters: allreduce/ring, broadcast/chain/P=16",
+                 algorithm and parameters: allreduce/ring, broadcast/chain/P=16; or a library's, \
+                 with its data type: library/allreduce/f32, library/allreduce/f32/in-place",
             )
         };
         let mut parts = text.split('/');
@@ -99,6 +121,20 @@ impl FromStr for Op {
             ("copy", None) => Self::Copy,
             ("local-reduce", None) => Self::Reduce,
             ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
+            ("library", Some(collective)) => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let dtype = match parts.next() {
+                    Some("any") => None,
+                    Some(name) => Some(DataType::named(name).ok_or_else(refuse)?),
+                    None => return Err(refuse()),
+                };
+                let in_place = match parts.next() {
+                    None => false,
+                    Some("in-place") => true,
+                    Some(_) => return Err(refuse()),
+                };
+                Self::Library(Library { collective, dtype, in_place })
+            }
             (collective, Some(algorithm)) if !algorithm.is_empty() => {
                 let collective = collective.parse().map_err(|_| refuse())?;
                 let mut run =
@@ -133,13 +169,24 @@ mod tests {
             "allreduce/ring",
             "broadcast/chain/P=16",
             "allreduce/recursive-multiplying/K=4",
+            "library/allreduce/f32",
+            "library/allgather/any/in-place",
         ];
         for text in texts {
             assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
         }
-        for wrong in
-            ["", "ring", "allreduce", "allreduce/", "fan-out/0", "shift/2", "allreduce/ring/Q=1"]
-        {
+        for wrong in [
+            "",
+            "ring",
+            "allreduce",
+            "allreduce/",
+            "fan-out/0",
+            "shift/2",
+            "allreduce/ring/Q=1",
+            "library/allreduce",
+            "library/allreduce/x",
+            "library/a/f32/out",
+        ] {
             assert!(wrong.parse::<Op>().is_err(), "{wrong}");
         }
     }
