@@ -430,7 +430,9 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ra
     let x = design.fit(&every);
     let bulk = |kind: Kind| -> Vec<usize> {
         let own = every.iter().copied().filter(|&i| entries[i].path.kind == kind);
-        own.filter(|&i| design.is_bulk(i, x[0])).collect()
+        // A rank that only sends, or only receives, may rest, and its bucket fills meanwhile: that
+        // is no rate of the link.
+        own.filter(|&i| design.is_bulk(i, x[0]) && design.is_settled(i)).collect()
     };
     let (one, both) = (bulk(Kind::OneWay), bulk(Kind::Exchange));
     if one.len() < LEAST || both.len() < LEAST {

@@ -131,8 +131,13 @@ impl<'a> Design<'a> {
 
     /// Whether bytes at the long-run rate make up the time of a row.
     pub fn is_bulk(&self, row: usize, alpha: f64) -> bool {
-        let settled = self.basis.settled > 0.0 && self.smallest[row] >= self.basis.settled;
+        let settled = self.basis.settled > 0.0 && self.is_settled(row);
         settled || self.time[row] > 20.0 * alpha
+    }
+
+    /// Whether a bucket, where there is one, is little beside a row's messages.
+    pub fn is_settled(&self, row: usize) -> bool {
+        self.smallest[row] >= self.basis.settled
     }
 
     /// The same, and then the last slope from the rows where nothing else has a say.
