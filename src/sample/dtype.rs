@@ -81,7 +81,7 @@ impl DataType {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
-        NAMES.iter().find(|(_, _, names)| names.iter().any(|n| is(&n))).map(|&(d, ..)| d)
+        NAMES.iter().find(|(_, _, names)| names.iter().any(&is)).map(|&(d, ..)| d)
     }
 }
 

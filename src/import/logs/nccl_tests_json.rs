@@ -126,8 +126,8 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
         Err(_) => return Err(fault("the document is no UTF-8".to_owned())),
     };
     let mut drafts = Vec::new();
-    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    while let Some(document) = documents.next() {
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    for document in documents {
         let damaged = |e: &serde_json::Error, first: usize| {
             let line = first + e.line().max(1) - 1;
             let what = match e.is_eof() {
