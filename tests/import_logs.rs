@@ -240,6 +240,15 @@ fn trap_09_the_time_is_used_and_algbw_checks_it() {
     assert!(ALL_REDUCE.contains("12.00    0.00    0.00"), "algbw has no digit there");
     // Digits of a time change with its length: 12.00 and 1232.16.
     assert_eq!(time(out_of_place(&table)[6]), 1232.16);
+    // A time of 10 s is wider than its column.
+    let slow = lines(ALL_REDUCE, |_, l| {
+        Some(if l.contains(" 134217728 ") {
+            l.replacen("1232.16  108.93  190.63", "1.2e+07    0.01    0.02", 1)
+        } else {
+            l.into()
+        })
+    });
+    assert_eq!(time(out_of_place(&only(&slow))[6]), 12e6);
     // A figure that was lost moves all others.
     let moved = only(&lines(ALL_REDUCE, |_, l| {
         Some(if l.contains(" 8388608 ") { l.replacen("   88.26", "   8.826", 1) } else { l.into() })

@@ -26,11 +26,46 @@ pub(super) fn whole(field: &str) -> Option<u64> {
 
 /// A finite number, if the field is one.
 pub(super) fn number(field: &str) -> Option<f64> {
+    if let Some((digits, behind)) = decimal(field) {
+        // Both are exact, so that the quotient is the number that is nearest.
+        return Some(digits as f64 / POWERS[behind]);
+    }
     let first = *field.as_bytes().first()?;
     if !(first.is_ascii_digit() || matches!(first, b'-' | b'.' | b'+')) {
         return None;
     }
     field.parse::<f64>().ok().filter(|x| x.is_finite())
+}
+
+/// 10^0, 10^1 …
+const POWERS: [f64; 16] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// `1232.16` as its digits, 123216, and how many of them stand behind the point; none for any
+/// other text, and for more digits than a double holds.
+fn decimal(field: &str) -> Option<(u64, usize)> {
+    let (mut digits, mut count, mut point) = (0_u64, 0, None);
+    for &byte in field.as_bytes() {
+        match byte {
+            b'0'..=b'9' if count < 15 => {
+                digits = 10 * digits + u64::from(byte - b'0');
+                count += 1;
+            }
+            b'.' if point.is_none() => point = Some(count),
+            _ => return None,
+        }
+    }
+    (count > 0).then(|| (digits, count - point.unwrap_or(count)))
+}
+
+/// Half of the last digit; what is too wide for its column stands as 1.2e+07.
+pub(super) fn half(field: &str) -> f64 {
+    if let Some((_, behind)) = decimal(field) {
+        return 0.5 / POWERS[behind];
+    }
+    let (digits, power) = field.split_once(['e', 'E']).unwrap_or((field, "0"));
+    let power: i32 = power.parse().unwrap_or(0);
+    0.5 * 10_f64.powi(power.clamp(-300, 300) - decimals(digits) as i32)
 }
 
 /// What stands in a field for a figure that was not taken.
@@ -96,6 +131,11 @@ mod tests {
         assert_eq!(micros("0.00", 1).unwrap(), None);
         assert!(micros("-1.5", 7).is_err() && plain_size(&["4K", "1.5"], 7).is_err());
         assert!(plain_size(&["4K", "pages"], 7).is_ok());
+        for text in ["0", "12.30", "1232.16", "999999999.999999", "0.1", "123456789012345"] {
+            assert_eq!(number(text), text.parse().ok(), "{text}");
+        }
+        assert_eq!((half("12.30"), half("7"), half("1.2e+07")), (0.005, 0.5, 0.5e6));
+        assert_eq!((number("."), number("1.2.3"), number("")), (None, None, None));
         assert_eq!((decimals("12.30"), decimals("12")), (2, 0));
     }
 }

@@ -7,8 +7,7 @@
 //! >            8             2     float …                  a quotation in an issue
 //! ```
 
-use std::borrow::Cow;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use crate::error::{Error, Result};
 
@@ -87,11 +86,12 @@ impl<'f, R: BufRead> Lines<'f, R> {
         while self.buffer.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
             self.buffer.pop();
         }
-        let text = match String::from_utf8_lossy(&self.buffer) {
-            // A terminal's line holds what was written over behind its last carriage return.
-            Cow::Borrowed(text) if !text.contains(['\u{1b}', '\r']) => strip(text),
-            other => {
-                self.changed = plain(&other);
+        // A terminal's line holds what was written over behind its last carriage return.
+        let terminal = self.buffer.contains(&b'\x1b') || self.buffer.contains(&b'\r');
+        let text = match std::str::from_utf8(&self.buffer) {
+            Ok(text) if !terminal => strip(text),
+            _ => {
+                self.changed = plain(&String::from_utf8_lossy(&self.buffer));
                 strip(&self.changed)
             }
         };
@@ -127,25 +127,8 @@ impl<'f, R: BufRead> Lines<'f, R> {
 /// Reads up to and with a line feed, and no more than makes a line too long. None at the end;
 /// else whether there was a line feed.
 fn until_line_feed(input: &mut impl BufRead, into: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    let mut any = false;
-    loop {
-        let part = match input.fill_buf() {
-            Ok(part) => part,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(e),
-        };
-        if part.is_empty() {
-            return Ok(any.then_some(false));
-        }
-        any = true;
-        let end = part.iter().position(|&b| b == b'\n');
-        let taken = end.map_or(part.len(), |end| end + 1);
-        into.extend_from_slice(&part[..taken]);
-        input.consume(taken);
-        if end.is_some() || into.len() > LONGEST {
-            return Ok(Some(end.is_some()));
-        }
-    }
+    let read = input.take(LONGEST as u64 + 1).read_until(b'\n', into)?;
+    Ok((read > 0).then(|| into.last() == Some(&b'\n')))
 }
 
 /// Without colours and without what a carriage return wrote over.

@@ -193,7 +193,9 @@ impl Table {
 
     fn begin_table(&mut self, line: &Line, log: &mut Log) {
         let command = log.launcher.command.as_ref().filter(|c| c.program.contains("_perf"));
-        let program = self.run.program.clone().or(command.map(|c| c.program.clone()));
+        // Quoters leave out the line of threads and GPUs, and keep the one that names the program.
+        let named = self.run.program.clone().or(self.next.clone());
+        let program = named.or(command.map(|c| c.program.clone()));
         let title = program.clone().unwrap_or_else(|| "nccl-tests".to_owned());
         let mut draft = Draft::new("nccl-tests", line.number, title);
         if let Some(program) = program {
@@ -331,16 +333,11 @@ fn first_two(fields: &[&str]) -> Option<(u64, u64)> {
     }
 }
 
-/// Half of the last digit.
-fn half(text: &str) -> f64 {
-    0.5 * 10_f64.powi(-(field::decimals(text) as i32))
-}
-
 /// Whether algbw is M over the time, by the digits that both have.
 fn agrees(size: Bytes, (time, time_text): (Seconds, &str), algbw: &str) -> bool {
     let Some(printed) = field::number(algbw) else { return field::is_none(algbw) };
     let rate: Bandwidth = Bandwidth((Volume::from(size) / Bandwidth(1.0)).0 / time.0);
-    let slack = rate.0 * half(time_text) * 1e-6 / time.0 + half(algbw) * 1e9;
+    let slack = rate.0 * field::half(time_text) * 1e-6 / time.0 + field::half(algbw) * 1e9;
     (rate.0 - printed * 1e9).abs() <= 1.02 * slack
 }
 
@@ -350,6 +347,6 @@ pub(super) fn factor(algbw: &str, busbw: &str) -> Option<(Ratio, Ratio)> {
     if a < 0.1 || b <= 0.0 {
         return None;
     }
-    let (x, y) = (half(algbw), half(busbw));
+    let (x, y) = (field::half(algbw), field::half(busbw));
     Some((Ratio((b - y) / (a + x)), Ratio((b + y) / (a - x))))
 }

@@ -141,7 +141,8 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         && let Some(messages) = field::number(fields[m])
     {
         let by_messages = messages * 1e6 * size as f64;
-        let digits = 1e-2_f64.max(0.006 / field::number(figure).unwrap_or(1.0));
+        // Two digits behind one point, six behind the other; 2^20 and 10^6 are 4.9 % apart.
+        let digits = 0.006 / field::number(figure).unwrap_or(1.0) + 0.6e-6 / messages;
         if by_messages > 0.0 && (rate.0 / by_messages - 1.0).abs() > 0.02 + digits {
             let why = "the rate is not the message rate times the size: another unit, or damaged";
             draft.leave_out(line.number, why);
