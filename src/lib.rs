@@ -45,6 +45,7 @@ pub mod calibrate;
 pub mod collective;
 pub mod config;
 pub mod crossover;
+pub mod curve;
 pub mod error;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;

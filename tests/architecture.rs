@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("nccl", &["collective", "error", "quantity"]),
     ("sample", &["collective", "error", "formula", "quantity"]),
     ("fit", &["algorithm", "error", "formula", "profile", "quantity", "random", "sample"]),
+    ("curve", &["collective", "error", "quantity", "sample"]),
     ("replay", &["error", "schedule"]),
     ("transport", &["error", "sample"]),
     (

@@ -1,0 +1,109 @@
+//! How far a fit is off on what it did not see, by what was held out and by size.
+
+use crate::quantity::Bytes;
+
+use super::residuals::lg;
+
+/// What was held out, which is what an expectation then lacks.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Held {
+    /// A size, between others of the same ranks.
+    Size,
+    /// A number of ranks, between others.
+    Between,
+    /// The most ranks.
+    More,
+    /// The fewest ranks.
+    Fewer,
+    /// Sizes above all others.
+    Larger,
+    /// Sizes below all others.
+    Smaller,
+    /// A tier.
+    Tier,
+}
+
+impl Held {
+    /// Those that a fit holds out; the others follow from them.
+    pub(crate) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
+
+    /// The name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Between => "between",
+            Self::More => "more",
+            Self::Fewer => "fewer",
+            Self::Larger => "larger",
+            Self::Smaller => "smaller",
+            Self::Tier => "tier",
+        }
+    }
+}
+
+/// The tenth and the ninetieth percentile of ln(measured/expected).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Band {
+    /// A tenth lies below.
+    pub(crate) low: f64,
+    /// A tenth lies above.
+    pub(crate) high: f64,
+}
+
+impl Band {
+    /// Further on both sides.
+    fn times(self, by: f64) -> Self {
+        Self { low: self.low * by, high: self.high * by }
+    }
+
+    /// The median may itself be off, but it lies in its own band.
+    pub(super) fn around_zero(self) -> Self {
+        Self { low: self.low.min(-LEAST), high: self.high.max(LEAST) }
+    }
+}
+
+/// No measurement repeats itself to less than half a percent.
+const LEAST: f64 = 0.005;
+
+/// Without any error of its own a tier is known to a factor of three.
+const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
+
+/// Beyond the sizes that were measured, errors are taken twice.
+const BEYOND: f64 = 2.0;
+
+/// The bands of a fit: for each kind of holding out, a band at some sizes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bands {
+    /// By kind; sizes in their order.
+    pub(crate) lines: Vec<(Held, Vec<(Bytes, Band)>)>,
+}
+
+impl Bands {
+    /// The band at a size, straight in lg M between two that are known.
+    pub(super) fn at(&self, held: Held, size: Bytes) -> Band {
+        let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
+        match held {
+            Held::Tier => UNSEEN,
+            Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
+            _ => line(held).unwrap_or(UNSEEN),
+        }
+    }
+}
+
+fn at(points: &[(Bytes, Band)], size: Bytes) -> Band {
+    let x = lg(size);
+    let above = points.partition_point(|p| lg(p.0) <= x);
+    match (above.checked_sub(1).map(|i| points[i]), points.get(above)) {
+        (Some((s0, a)), Some(&(s1, b))) => {
+            let part = (x - lg(s0)) / (lg(s1) - lg(s0));
+            let mix = |a: f64, b: f64| a + (b - a) * part;
+            Band { low: mix(a.low, b.low), high: mix(a.high, b.high) }
+        }
+        (Some((_, band)), None) | (None, Some(&(_, band))) => band,
+        (None, None) => UNSEEN,
+    }
+}

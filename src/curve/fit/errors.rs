@@ -1,0 +1,195 @@
+//! How far the fit is off on what it did not see: sizes and ranks are held out in turns.
+//!
+//! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
+//! how near. Held-out sizes lie twice as far from their neighbours as sizes that anybody asks for,
+//! and a fit on fewer ranks is worse than the whole one; the factors below bring the part of
+//! measurements inside the bands to 8 of 10 over the published measurements of docs/ACCURACY.md.
+
+use super::parts::Parts;
+use super::row::{Row, placed};
+use super::{Asked, choose};
+use crate::curve::Placed;
+use crate::curve::bands::{Band, Bands, Held};
+use crate::curve::residuals::Residuals;
+use crate::quantity::Bytes;
+
+/// Held-out sizes: their neighbours are twice as far.
+const SIZE: f64 = 0.68;
+/// Ranks at an end, held out one after another.
+const END: f64 = 1.3;
+/// Of two numbers of ranks, what lies beyond or between them by how far the components are off …
+const TWO_END: f64 = 1.8;
+/// … and by how far one of them foretells the other.
+const TWO_OTHER: f64 = 0.3;
+/// Without residuals, every size is as far off as the components are there.
+const COMPONENTS: f64 = 1.05;
+
+/// The bands where sizes are far apart: published curves of NCCL and Open MPI at three sizes.
+const SPARSE_INSIDE: Band = Band { low: -0.06, high: 0.20 };
+const SPARSE_BETWEEN: Band = Band { low: -0.29, high: 0.52 };
+/// Sizes are far apart at more octaves than this.
+const SPARSE: f64 = 3.0;
+/// Fewer held-out sizes say nothing.
+const FEW: usize = 8;
+
+/// How far, in octaves, an error still counts.
+const NEAR: f64 = 1.5;
+/// What every error counts at least.
+const FAR: f64 = 0.02;
+
+/// An error at lg M.
+type Errors = Vec<(f64, f64)>;
+
+pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> Bands {
+    let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
+    let ranks = Ranks::held_out(parts, rows, asked);
+    let sizes = sizes(parts, rows);
+    let lines = Held::FITTED.map(|held| {
+        let points = knots(rows).into_iter().map(|x| {
+            let band = match held {
+                Held::Size if !asked.residuals => near(&components, x, COMPONENTS),
+                Held::Size if octaves(rows) > SPARSE => sparse(rows),
+                Held::Size if sizes.len() < FEW => near(&components, x, 1.0),
+                Held::Size => near(&sizes, x, SIZE),
+                _ => ranks.band(held, &components, x),
+            };
+            (Bytes(x.exp2().round() as u64), band.around_zero())
+        });
+        (held, points.collect())
+    });
+    Bands { lines: lines.into() }
+}
+
+/// The sizes at which bands are kept: every second octave of what was measured.
+fn knots(rows: &[Row]) -> Vec<f64> {
+    let least = rows.iter().map(|r| r.lg).fold(f64::INFINITY, f64::min);
+    let most = rows.iter().map(|r| r.lg).fold(0.0, f64::max);
+    let steps = ((most - least) / 2.0).ceil().max(1.0) as u32;
+    (0..=steps).map(|i| (least + 2.0 * f64::from(i)).min(most)).collect()
+}
+
+fn sparse(rows: &[Row]) -> Band {
+    if rows.iter().any(|r| r.between) { SPARSE_BETWEEN } else { SPARSE_INSIDE }
+}
+
+/// The middle distance of neighbouring sizes.
+fn octaves(rows: &[Row]) -> f64 {
+    let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    crate::sample::median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
+}
+
+/// Each size between two others of its ranks, by a straight line between their residuals.
+fn sizes(parts: &Parts, rows: &[Row]) -> Errors {
+    let mut errors = Vec::with_capacity(rows.len());
+    for ranks in placed(rows) {
+        let mut own: Vec<(f64, f64)> = rows
+            .iter()
+            .filter(|r| r.placed == ranks)
+            .map(|r| (r.lg, r.residual(parts)))
+            .collect();
+        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        errors.extend(own.windows(3).map(|w| {
+            let ((x0, a), (x, r), (x1, b)) = (w[0], w[1], w[2]);
+            (x, r - (a + (b - a) * (x - x0) / (x1 - x0)))
+        }));
+    }
+    errors
+}
+
+/// Errors on ranks that were held out.
+struct Ranks {
+    /// By where they lie among the others of their tier.
+    all: Vec<(Held, Errors)>,
+    /// Whether there are two numbers of ranks at most.
+    two: bool,
+}
+
+impl Ranks {
+    fn held_out(parts: &Parts, rows: &[Row], asked: &Asked) -> Self {
+        let ranks = placed(rows);
+        let mut all = Vec::new();
+        for &out in &ranks {
+            let (test, train): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| r.placed == out);
+            if !train.iter().any(|r| r.between == out.between()) {
+                continue;
+            }
+            let refitted = choose::again(parts, &train);
+            let rest = |r: &Row| (r.placed, Bytes(r.bytes as u64), r.residual(&refitted));
+            let left = asked.residuals.then(|| Residuals::new(train.iter().map(rest).collect()));
+            let error = |r: &Row| {
+                let size = Bytes(r.bytes as u64);
+                r.residual(&refitted) - left.as_ref().map_or(0.0, |l| l.at(r.placed, size))
+            };
+            let errors = test.iter().map(|r| (r.lg, error(r))).collect();
+            all.push((kind(out, &ranks), errors));
+        }
+        Self { all, two: ranks.len() < 3 }
+    }
+
+    fn band(&self, held: Held, components: &Errors, x: f64) -> Band {
+        let of = |held| self.all.iter().filter(move |e| e.0 == held).flat_map(|e| &e.1).copied();
+        let every: Errors = self.all.iter().flat_map(|e| &e.1).copied().collect();
+        if self.two {
+            let factor = if held == Held::Between { COMPONENTS } else { TWO_END };
+            let own = near(components, x, factor);
+            let beyond = held != Held::Between && !every.is_empty();
+            return if beyond { own.or(near(&every, x, TWO_OTHER)) } else { own };
+        }
+        if every.is_empty() {
+            return near(components, x, TWO_END);
+        }
+        if held == Held::Between {
+            return near(&every, x, 1.0);
+        }
+        let own: Errors = of(held).collect();
+        let wide = near(&every, x, END);
+        if own.is_empty() { wide } else { wide.or(near(&own, x, END)) }
+    }
+}
+
+/// Where `out` lies among the numbers of ranks.
+fn kind(out: Placed, ranks: &[Placed]) -> Held {
+    match (ranks.first(), ranks.last()) {
+        (Some(&least), _) if least == out => Held::Fewer,
+        (_, Some(&most)) if most == out => Held::More,
+        _ => Held::Between,
+    }
+}
+
+impl Band {
+    /// The wider one on each side.
+    fn or(self, other: Self) -> Self {
+        Self { low: self.low.min(other.low), high: self.high.max(other.high) }
+    }
+}
+
+/// The tenth and ninetieth percentile of the errors around lg M = `x`, `by` times.
+fn near(errors: &Errors, x: f64, by: f64) -> Band {
+    let mut weighed: Vec<(f64, f64)> = errors
+        .iter()
+        .map(|&(y, e)| (e * by, FAR + (-(x - y).powi(2) / (2.0 * NEAR * NEAR)).exp()))
+        .collect();
+    weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = weighed.iter().map(|w| w.1).sum();
+    Band { low: quantile(&weighed, 0.1 * total), high: quantile(&weighed, 0.9 * total) }
+}
+
+/// Where the weights' sum reaches `at`, each taken at its middle.
+fn quantile(weighed: &[(f64, f64)], at: f64) -> f64 {
+    let mut sum = 0.0;
+    let mut last: Option<(f64, f64)> = None;
+    for &(e, weight) in weighed {
+        let middle = sum + 0.5 * weight;
+        if middle >= at {
+            return match last {
+                Some((before, m)) => before + (e - before) * (at - m) / (middle - m),
+                None => e,
+            };
+        }
+        last = Some((e, middle));
+        sum += weight;
+    }
+    last.map_or(0.0, |l| l.0)
+}

@@ -1,0 +1,232 @@
+//! The time of a library's collective as it was measured: curves that are fitted to logs.
+//!
+//! What a library takes is no sum of its algorithm's messages: it starts kernels, changes protocols
+//! and cuts vectors into pieces. A curve is the lower hull of one to three components, one for what
+//! the library does at each size,
+//!
+//! ```text
+//! L = o + α·s + α'·s'         launch, steps inside nodes and between them
+//! b = M·(f(N) + δ)/BW         f: the bus factor; δ: what is copied beside it
+//! T = min over components of  L + c·√(L·b) + b
+//! ```
+//!
+//! where c = 2 is the best pipelining, (√L + √b)², and c = δ = 0 with one component is the plain
+//! α-β model. N and the number of nodes reach T by s, s' and f alone, so a curve says something of
+//! numbers of ranks that nobody ran. A table of [`Residuals`] may bring it back to what was measured
+//! where it was. [`Bands`] hold how far the fit was off on what it did not see.
+//!
+//! Which form is as good as which, over 59 sets of published measurements: docs/ACCURACY.md.
+
+mod bands;
+mod component;
+mod fit;
+mod observed;
+mod residuals;
+
+pub use bands::{Band, Bands, Held};
+pub use component::{Component, Steps};
+pub use fit::{Asked, fit};
+pub use observed::{Observation, observations};
+pub use residuals::Residuals;
+
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::quantity::{Bytes, Ratio, Seconds};
+use crate::sample::DataType;
+
+/// Ranks on nodes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Placed {
+    /// N.
+    pub ranks: u32,
+    /// The nodes that they are spread over evenly.
+    pub nodes: u32,
+}
+
+impl Placed {
+    /// Whether a network lies between the ranks.
+    #[must_use]
+    pub fn between(self) -> bool {
+        self.nodes > 1
+    }
+}
+
+/// The fitted time of one collective.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of the elements, where the operation adds and the logs say it: libraries add some
+    /// types in the switch and others not.
+    pub dtype: Option<DataType>,
+    /// One for what the library does at each size; at least one.
+    pub components: Vec<Component>,
+    /// δ: the part of M that moves beside the bus factor's, such as a last local copy.
+    pub delta: Ratio,
+    /// c: how latency and bandwidth overlap; 0 is their sum, 2 the best pipelining.
+    pub shape: Ratio,
+    /// The ranks and nodes that were measured, in order.
+    pub placed: Vec<Placed>,
+    /// The smallest M that was measured.
+    pub from: Bytes,
+    /// The largest.
+    pub to: Bytes,
+    /// What is left between the components and what was measured.
+    pub residuals: Option<Residuals>,
+    /// How far the fit is off where it did not look.
+    pub bands: Bands,
+    /// How many times were fitted.
+    pub rows: u32,
+    /// Which library, and whose measurements.
+    pub source: String,
+}
+
+/// How an expectation came about, the surest first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// These ranks on these nodes were measured, at sizes around this one.
+    Measured,
+    /// Fewer and more ranks were.
+    Interpolated,
+    /// Only fewer or only more ranks were, or only smaller or only larger sizes.
+    Extrapolated,
+    /// No ranks were measured that a network lies between, or only such.
+    UnseenTier,
+    /// Nothing was measured: the price of an algorithm over the machine's figures.
+    Datasheet,
+}
+
+impl Basis {
+    /// The words in reports.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Interpolated => "interpolated in N",
+            Self::Extrapolated => "extrapolated",
+            Self::UnseenTier => "unseen tier",
+            Self::Datasheet => "datasheet",
+        }
+    }
+}
+
+/// A time that is expected, with the band in which 8 of 10 measurements are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expectation {
+    /// The median.
+    pub time: Seconds,
+    /// A tenth is faster.
+    pub low: Seconds,
+    /// A tenth is slower.
+    pub high: Seconds,
+    /// How it came about.
+    pub basis: Basis,
+}
+
+impl Curve {
+    /// The time by the components alone, without residuals.
+    #[must_use]
+    pub fn formula(&self, placed: Placed, size: Bytes) -> Seconds {
+        let factor = self.collective.busbw_factor(placed.ranks);
+        let moved = Ratio((factor.0 + self.delta.0).max(LEAST_FACTOR));
+        let times = self.components.iter().map(|c| c.time(placed, size, moved, self.shape));
+        times.fold(Seconds(f64::INFINITY), |a, b| if b.0 < a.0 { b } else { a })
+    }
+
+    /// Which component is the time, from 0.
+    #[must_use]
+    pub fn active(&self, placed: Placed, size: Bytes) -> usize {
+        let factor = self.collective.busbw_factor(placed.ranks);
+        let moved = Ratio((factor.0 + self.delta.0).max(LEAST_FACTOR));
+        let time = |i: &usize| self.components[*i].time(placed, size, moved, self.shape).0;
+        (0..self.components.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
+    }
+
+    /// The time by components and residuals.
+    #[must_use]
+    pub fn time(&self, placed: Placed, size: Bytes) -> Seconds {
+        let residual = self.residuals.as_ref().map_or(0.0, |r| r.at(placed, size));
+        self.formula(placed, size) * Ratio(residual.exp())
+    }
+
+    /// What was measured around `placed` and `size`.
+    #[must_use]
+    pub fn basis(&self, placed: Placed, size: Bytes) -> Basis {
+        let tier: Vec<&Placed> =
+            self.placed.iter().filter(|p| p.between() == placed.between()).collect();
+        if tier.is_empty() {
+            return Basis::UnseenTier;
+        }
+        // A time below the smallest size is latency; above the largest it is a rate. Neither
+        // changes within one doubling.
+        let outside = 2 * size.0 < self.from.0 || size.0 > 2 * self.to.0;
+        if outside {
+            return Basis::Extrapolated;
+        }
+        if tier.contains(&&placed) {
+            return Basis::Measured;
+        }
+        let fewer = tier.iter().any(|p| p.ranks <= placed.ranks);
+        let more = tier.iter().any(|p| p.ranks >= placed.ranks);
+        if fewer && more { Basis::Interpolated } else { Basis::Extrapolated }
+    }
+
+    /// What is to be expected of `placed` ranks and M = `size`, on a tier that was measured.
+    ///
+    /// # Errors
+    /// No ranks were measured that a network lies between, or only such: no curve knows a tier that
+    /// nobody measured. [`Curve::expect_unseen`] tells all the same.
+    pub fn expect(&self, placed: Placed, size: Bytes) -> Result<Expectation> {
+        let expected = self.expect_unseen(placed, size);
+        if expected.basis != Basis::UnseenTier {
+            return Ok(expected);
+        }
+        let (asked, seen) = match placed.between() {
+            true => ("over several nodes", "on one node"),
+            false => ("on one node", "over several nodes"),
+        };
+        let name = self.collective.name();
+        let what = format!("{name} {asked} was not measured, only {seen}");
+        Err(Error::input(what).mend(
+            "fit logs of that tier as well, or take the other tier's figures with --unseen-tier",
+        ))
+    }
+
+    /// As [`Curve::expect`], but a tier that was not measured is taken to be like the other one.
+    #[must_use]
+    pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
+        let basis = self.basis(placed, size);
+        let time = self.time(placed, size);
+        let band = self.bands.at(self.held(placed, size, basis), size);
+        let (low, high) = (time * Ratio(band.low.exp()), time * Ratio(band.high.exp()));
+        Expectation { time, low, high, basis }
+    }
+
+    /// Which of the fit's errors an expectation has.
+    fn held(&self, placed: Placed, size: Bytes, basis: Basis) -> Held {
+        match basis {
+            Basis::Measured => Held::Size,
+            Basis::Interpolated => Held::Between,
+            Basis::UnseenTier | Basis::Datasheet => Held::Tier,
+            Basis::Extrapolated => {
+                let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
+                match (tier().max(), tier().min()) {
+                    (Some(most), _) if placed > *most => Held::More,
+                    (_, Some(least)) if placed < *least => Held::Fewer,
+                    _ if size > self.to => Held::Larger,
+                    _ => Held::Smaller,
+                }
+            }
+        }
+    }
+}
+
+/// f(N) + δ is never less: no data would move.
+const LEAST_FACTOR: f64 = 0.05;

@@ -1,0 +1,72 @@
+//! What is left between a curve and what was measured.
+
+use super::Placed;
+use crate::quantity::Bytes;
+
+/// Logarithms of measured over computed, by ranks and size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Residuals {
+    /// The ranks, in order.
+    lines: Vec<Line>,
+}
+
+/// The residuals of one number of ranks.
+#[derive(Debug, Clone, PartialEq)]
+struct Line {
+    placed: Placed,
+    /// lg M and the residual, by size.
+    points: Vec<(f64, f64)>,
+}
+
+impl Residuals {
+    /// The logarithms of measured over computed, in any order.
+    pub(super) fn new(mut all: Vec<(Placed, Bytes, f64)>) -> Self {
+        all.sort_by_key(|&(placed, size, _)| (placed, size));
+        let lines = all
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|of| Line {
+                placed: of[0].0,
+                points: of.iter().map(|&(_, size, r)| (lg(size), r)).collect(),
+            })
+            .collect();
+        Self { lines }
+    }
+
+    /// Every residual, by ranks and size.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Placed, Bytes, f64)> + '_ {
+        self.lines.iter().flat_map(|line| {
+            let size = |x: f64| Bytes(x.exp2().round() as u64);
+            line.points.iter().map(move |&(x, r)| (line.placed, size(x), r))
+        })
+    }
+
+    /// The residual of ranks and a size; of ranks that were not measured the mean of the nearest
+    /// fewer and more, or half of one where there is no other.
+    pub(super) fn at(&self, placed: Placed, size: Bytes) -> f64 {
+        let x = lg(size);
+        if let Some(own) = self.lines.iter().find(|l| l.placed == placed) {
+            return own.at(x);
+        }
+        let tier = || self.lines.iter().filter(|l| l.placed.between() == placed.between());
+        let fewer = tier().rfind(|l| l.placed < placed).map(|l| l.at(x));
+        let more = tier().find(|l| l.placed > placed).map(|l| l.at(x));
+        0.5 * (fewer.unwrap_or(0.0) + more.unwrap_or(0.0))
+    }
+}
+
+impl Line {
+    /// Straight between two sizes, level beyond the ends.
+    fn at(&self, x: f64) -> f64 {
+        let above = self.points.partition_point(|p| p.0 <= x);
+        match (above.checked_sub(1).map(|i| self.points[i]), self.points.get(above)) {
+            (Some((x0, r0)), Some(&(x1, r1))) => r0 + (r1 - r0) * (x - x0) / (x1 - x0),
+            (Some((_, r)), None) | (None, Some(&(_, r))) => r,
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// The logarithm of a size to the base 2; of nothing that of one byte.
+pub(super) fn lg(size: Bytes) -> f64 {
+    (size.0.max(1) as f64).log2()
+}
