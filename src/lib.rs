@@ -49,6 +49,7 @@ pub mod curve;
 pub mod error;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;
+pub mod expect;
 pub mod export;
 pub mod fabric;
 pub mod fit;

@@ -3,11 +3,13 @@
 use std::num::NonZeroU32;
 
 use crate::collective::Collective;
+use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::profile::{Calibration, How, Measured, Profile};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::sample::DataType;
 use crate::what_if::Figure;
 
 /// Figures that a person gives; they win over a profile's.
@@ -81,6 +83,8 @@ pub struct Machine {
     pub fit: Option<Calibration>,
     /// n_β of the double binary tree as it was measured.
     pub c_real: Option<Ratio>,
+    /// What its library's collectives take, as it was measured; none where figures were changed.
+    pub curves: Vec<Curve>,
 }
 
 /// Between what a figure lies, as factors of its value.
@@ -169,6 +173,7 @@ impl Machine {
             nics_given: false,
             fit: profile.fit.clone(),
             c_real: profile.c_real.as_ref().map(|c| c.value),
+            curves: profile.curves.clone(),
         }
     }
 
@@ -200,6 +205,7 @@ impl Machine {
             nics_given: false,
             fit: None,
             c_real: None,
+            curves: Vec::new(),
             fabric: Fabric::new(tiers),
         }
     }
@@ -245,6 +251,11 @@ impl Machine {
             given.gamma.map(|_| Figure::Gamma),
         ];
         self.spreads.retain(|s| !exact.contains(&Some(s.figure)));
+        let contended = given.eta_alpha.is_some() || given.eta_beta.is_some();
+        let other = given.protocol != Protocol::default() || given.ports.is_some();
+        if exact.iter().any(Option::is_some) || nics || contended || other {
+            self.curves.clear();
+        }
         fabric.placement = given.placement;
         let (alpha, beta) = given.protocol.factors();
         let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
@@ -270,6 +281,7 @@ impl Machine {
     /// Marks a figure as given: where it came from no longer says anything.
     pub fn forget(&mut self, figure: Figure) {
         self.spreads.retain(|s| s.figure != figure);
+        self.curves.clear();
         match figure {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
@@ -283,6 +295,12 @@ impl Machine {
 }
 
 impl Machine {
+    /// What was measured of a collective over elements of `dtype`, or the nearest to it.
+    #[must_use]
+    pub fn curve(&self, collective: Collective, dtype: Option<DataType>) -> Option<&Curve> {
+        crate::curve::nearest(&self.curves, collective, dtype)
+    }
+
     /// The machine with every figure at the end of its range that makes calls fast, and slow.
     ///
     /// Absent where no figure has a range.

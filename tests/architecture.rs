@@ -45,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sample", &["collective", "error", "formula", "quantity"]),
     ("fit", &["algorithm", "error", "formula", "profile", "quantity", "random", "sample"]),
     ("curve", &["collective", "error", "quantity", "sample"]),
+    ("expect", &["algorithm", "curve", "error", "quantity", "query", "rank", "sample"]),
     ("replay", &["error", "schedule"]),
     ("transport", &["error", "sample"]),
     (
@@ -55,8 +56,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "transport"]),
     ("notes", &["collective", "error"]),
-    ("profile", &["collective", "error", "fabric", "formula", "place", "quantity"]),
-    ("query", &["collective", "error", "fabric", "formula", "profile", "quantity", "what_if"]),
+    (
+        "profile",
+        &["collective", "curve", "error", "fabric", "formula", "place", "quantity", "sample"],
+    ),
+    (
+        "query",
+        &[
+            "collective",
+            "curve",
+            "error",
+            "fabric",
+            "formula",
+            "profile",
+            "quantity",
+            "sample",
+            "what_if",
+        ],
+    ),
     ("simulate", &["collective", "error", "fabric", "formula", "quantity", "schedule"]),
     (
         "batch",

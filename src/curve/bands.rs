@@ -1,6 +1,6 @@
 //! How far a fit is off on what it did not see, by what was held out and by size.
 
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, Ratio};
 
 use super::residuals::lg;
 
@@ -28,7 +28,7 @@ pub enum Held {
 
 impl Held {
     /// Those that a fit holds out; the others follow from them.
-    pub(crate) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
+    pub(super) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
 
     /// The name in files.
     #[must_use]
@@ -47,11 +47,11 @@ impl Held {
 
 /// The tenth and the ninetieth percentile of ln(measured/expected).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Band {
+pub(super) struct Band {
     /// A tenth lies below.
-    pub(crate) low: f64,
+    pub(super) low: f64,
     /// A tenth lies above.
-    pub(crate) high: f64,
+    pub(super) high: f64,
 }
 
 impl Band {
@@ -79,10 +79,33 @@ const BEYOND: f64 = 2.0;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bands {
     /// By kind; sizes in their order.
-    pub(crate) lines: Vec<(Held, Vec<(Bytes, Band)>)>,
+    lines: Vec<(Held, Vec<(Bytes, Band)>)>,
 }
 
 impl Bands {
+    /// A fit's.
+    pub(super) fn new(lines: Vec<(Held, Vec<(Bytes, Band)>)>) -> Self {
+        Self { lines }
+    }
+
+    /// Each kind's sizes in their order, with measured over expected at the tenth and the ninetieth
+    /// percentile.
+    #[must_use]
+    pub fn of(all: impl IntoIterator<Item = (Held, Vec<(Bytes, Ratio, Ratio)>)>) -> Self {
+        let band = |(size, low, high): (Bytes, Ratio, Ratio)| {
+            (size, Band { low: low.0.ln(), high: high.0.ln() })
+        };
+        let line = |(held, points): (Held, Vec<_>)| (held, points.into_iter().map(band).collect());
+        Self { lines: all.into_iter().map(line).collect() }
+    }
+
+    /// What [`of`](Self::of) takes.
+    pub fn iter(&self) -> impl Iterator<Item = (Held, Vec<(Bytes, Ratio, Ratio)>)> + '_ {
+        let point =
+            |&(size, band): &(Bytes, Band)| (size, Ratio(band.low.exp()), Ratio(band.high.exp()));
+        self.lines.iter().map(move |(held, line)| (*held, line.iter().map(point).collect()))
+    }
+
     /// The band at a size, straight in lg M between two that are known.
     pub(super) fn at(&self, held: Held, size: Bytes) -> Band {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));

@@ -23,7 +23,7 @@ mod fit;
 mod observed;
 mod residuals;
 
-pub use bands::{Band, Bands, Held};
+pub use bands::{Bands, Held};
 pub use component::{Component, Steps};
 pub use fit::{Asked, fit};
 pub use observed::{Observation, observations};
@@ -226,6 +226,24 @@ impl Curve {
             }
         }
     }
+}
+
+/// The curve of a collective over elements of `dtype`; else over any, over such as are added alike,
+/// over floats, or the first.
+#[must_use]
+pub fn nearest(
+    curves: &[Curve],
+    collective: Collective,
+    dtype: Option<DataType>,
+) -> Option<&Curve> {
+    let of = || curves.iter().filter(|c| c.collective == collective);
+    // Libraries add floats alike, and integers otherwise.
+    let alike = |c: &&Curve| dtype.zip(c.dtype).is_some_and(|(a, b)| a.is_float() == b.is_float());
+    of().find(|c| c.dtype == dtype)
+        .or_else(|| of().find(|c| c.dtype.is_none()))
+        .or_else(|| of().find(alike))
+        .or_else(|| of().find(|c| c.dtype.is_some_and(DataType::is_float)))
+        .or_else(|| of().next())
 }
 
 /// f(N) + δ is never less: no data would move.

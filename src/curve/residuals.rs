@@ -1,7 +1,7 @@
 //! What is left between a curve and what was measured.
 
 use super::Placed;
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, Ratio};
 
 /// Logarithms of measured over computed, by ranks and size.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,11 +32,17 @@ impl Residuals {
         Self { lines }
     }
 
-    /// Every residual, by ranks and size.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Placed, Bytes, f64)> + '_ {
+    /// Measured over computed, in any order.
+    #[must_use]
+    pub fn of(all: impl IntoIterator<Item = (Placed, Bytes, Ratio)>) -> Self {
+        Self::new(all.into_iter().map(|(placed, size, r)| (placed, size, r.0.ln())).collect())
+    }
+
+    /// Measured over computed, by ranks and size.
+    pub fn iter(&self) -> impl Iterator<Item = (Placed, Bytes, Ratio)> + '_ {
         self.lines.iter().flat_map(|line| {
             let size = |x: f64| Bytes(x.exp2().round() as u64);
-            line.points.iter().map(move |&(x, r)| (line.placed, size(x), r))
+            line.points.iter().map(move |&(x, r)| (line.placed, size(x), Ratio(r.exp())))
         })
     }
 

@@ -98,6 +98,7 @@ impl Fitted {
             launch: BTreeMap::new(),
             gamma,
             c_real: self.c_real.map(|c| measured.of(c)),
+            curves: Vec::new(),
             fit: Some(Calibration {
                 command: about.command.clone(),
                 tool: about.tool.clone(),

@@ -5,6 +5,7 @@
 mod builtin;
 mod calibration;
 mod check;
+mod curves;
 mod diff;
 mod figure;
 mod measured;
@@ -24,6 +25,7 @@ use std::num::NonZeroU32;
 use serde::de::{self, Deserialize, Deserializer};
 
 use crate::collective::Collective;
+use crate::curve::Curve;
 use crate::error::{Error, Result, nearest};
 pub use crate::fabric::Discipline;
 use crate::fabric::{Fabric, Switch, Tier};
@@ -75,6 +77,9 @@ pub struct Profile {
     /// How the figures were fitted, and how far to trust them.
     #[serde(default)]
     pub fit: Option<Calibration>,
+    /// What its library's collectives take, as it was measured.
+    #[serde(default, rename = "measured", deserialize_with = "curves::read")]
+    pub curves: Vec<Curve>,
 }
 
 /// The calls whose launch a figure is of.

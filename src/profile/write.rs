@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::calibration::{Calibration, Quality, StatedError};
-use super::{Links, Measured, Profile};
+use super::{Links, Measured, Profile, curves};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
 /// A quantity as it stands in a profile's file, with six digits.
-trait Written {
+pub(super) trait Written {
     fn written(&self) -> String;
 }
 
@@ -45,7 +45,7 @@ impl Written for Ratio {
 }
 
 /// Six digits that count, without zeros at the end.
-fn digits(x: f64) -> String {
+pub(super) fn digits(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return "0".to_owned();
     }
@@ -62,7 +62,7 @@ fn digits(x: f64) -> String {
 }
 
 /// A TOML string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -82,16 +82,20 @@ fn quoted(text: &str) -> String {
 }
 
 fn list(items: &[String]) -> String {
-    let items: Vec<String> = items.iter().map(|i| quoted(i)).collect();
-    format!("[{}]", items.join(", "))
+    list_of(items.iter().map(|i| quoted(i)))
 }
 
-fn line(out: &mut String, key: &str, value: &str) {
+/// A list of what is written already.
+pub(super) fn list_of(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+pub(super) fn line(out: &mut String, key: &str, value: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{key} = {value}");
 }
 
-fn text(out: &mut String, key: &str, value: Option<&str>) {
+pub(super) fn text(out: &mut String, key: &str, value: Option<&str>) {
     if let Some(value) = value {
         line(out, key, &quoted(value));
     }
@@ -139,6 +143,9 @@ impl Profile {
         }
         figure(&mut out, "gamma", self.gamma.as_ref());
         figure(&mut out, "c_real", self.c_real.as_ref());
+        for curve in &self.curves {
+            curves::write(&mut out, curve);
+        }
         out
     }
 }
@@ -192,7 +199,7 @@ fn links(out: &mut String, tier: &Links) {
 }
 
 /// A size to the byte.
-fn bytes(size: Bytes) -> String {
+pub(super) fn bytes(size: Bytes) -> String {
     quoted(&size.0.to_string())
 }
 
@@ -207,7 +214,7 @@ fn calibration(out: &mut String, fit: &Calibration) {
     line(out, "statistic", &quoted(&fit.statistic));
     line(out, "samples", &list(&fit.samples));
     let ranks: Vec<String> = fit.ranks.iter().map(ToString::to_string).collect();
-    line(out, "ranks", &format!("[{}]", ranks.join(", ")));
+    line(out, "ranks", &list_of(ranks.into_iter()));
     line(out, "from", &bytes(fit.from));
     line(out, "to", &bytes(fit.to));
     line(out, "points", &fit.points.to_string());

@@ -71,6 +71,13 @@ impl DataType {
         NAMES.iter().find(|(d, ..)| *d == self).map_or("", |(_, _, names)| names[0])
     }
 
+    /// Whether it is a floating point number.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        use DataType as D;
+        matches!(self, D::F64 | D::F32 | D::F16 | D::Bf16 | D::F8e4m3 | D::F8e5m2)
+    }
+
     /// Bytes an element.
     #[must_use]
     pub fn bytes(self) -> Bytes {

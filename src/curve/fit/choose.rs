@@ -79,10 +79,9 @@ fn of_count(count: usize, rows: &[Row], curved: bool) -> Parts {
         (solve(&mut parts, rows, &home, 60), parts)
     });
     // There is always one form at least.
-    polished.min_by(|a, b| a.0.total_cmp(&b.0)).map_or_else(
-        || start(&[Steps::Ring], rows, 0, curved),
-        |(_, parts)| parts,
-    )
+    polished
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(|| start(&[Steps::Ring], rows, 0, curved), |(_, parts)| parts)
 }
 
 /// Every choice of a form for each component: what is slow and wide is apart from what is fast and
@@ -121,8 +120,7 @@ fn start(forms: &[Steps], rows: &[Row], variant: usize, curved: bool) -> Parts {
     };
     // What no row has seen begins as the other tier.
     let (inside, between) = (byte(false), byte(true));
-    let (inside, between) =
-        (inside.or(between).unwrap_or(0.0), between.or(inside).unwrap_or(0.0));
+    let (inside, between) = (inside.or(between).unwrap_or(0.0), between.or(inside).unwrap_or(0.0));
     let mut each = [[0.0; EACH]; MOST];
     for (k, (&form, &(latency, rate))) in
         forms.iter().zip(STARTS[forms.len() - 1][variant]).enumerate()

@@ -57,7 +57,7 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> Bands {
         });
         (held, points.collect())
     });
-    Bands { lines: lines.into() }
+    Bands::new(lines.into())
 }
 
 /// The sizes at which bands are kept: every second octave of what was measured.
@@ -84,11 +84,8 @@ fn octaves(rows: &[Row]) -> f64 {
 fn sizes(parts: &Parts, rows: &[Row]) -> Errors {
     let mut errors = Vec::with_capacity(rows.len());
     for ranks in placed(rows) {
-        let mut own: Vec<(f64, f64)> = rows
-            .iter()
-            .filter(|r| r.placed == ranks)
-            .map(|r| (r.lg, r.residual(parts)))
-            .collect();
+        let mut own: Vec<(f64, f64)> =
+            rows.iter().filter(|r| r.placed == ranks).map(|r| (r.lg, r.residual(parts))).collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
         errors.extend(own.windows(3).map(|w| {
             let ((x0, a), (x, r), (x1, b)) = (w[0], w[1], w[2]);
