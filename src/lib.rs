@@ -37,6 +37,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 
+pub mod accuracy;
 pub mod algorithm;
 pub mod batch;
 pub mod bound;

@@ -46,6 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("fit", &["algorithm", "error", "formula", "profile", "quantity", "random", "sample"]),
     ("curve", &["collective", "error", "quantity", "sample"]),
     ("expect", &["algorithm", "curve", "error", "quantity", "query", "rank", "sample"]),
+    ("accuracy", &["collective", "curve", "import", "profile", "quantity", "sample", "select"]),
     ("replay", &["error", "schedule"]),
     ("transport", &["error", "sample"]),
     (
@@ -144,6 +145,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "report",
         &[
+            "accuracy",
             "algorithm",
             "batch",
             "bound",
@@ -180,6 +182,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "render",
         &[
+            "accuracy",
             "algorithm",
             "collective",
             "error",

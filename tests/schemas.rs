@@ -24,6 +24,7 @@ fn schema<Report: JsonSchema>(name: &str) -> (String, Value) {
 
 fn schemas() -> BTreeMap<String, Value> {
     BTreeMap::from([
+        schema::<report::accuracy::Accuracy>("collcost/accuracy/1"),
         schema::<report::Bands>("collcost/bands/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),
         schema::<report::Config>("collcost/config/1"),

@@ -95,7 +95,7 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
 }
 
 /// Reads a file, unpacked where it is gzip.
-fn log(file: &str, asked: &Asked) -> Result<Imported> {
+pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
     let fault = |e: &io::Error| {
         Error::input(format!("the log cannot be read: {e}"))
             .at(file.to_owned())

@@ -1,5 +1,6 @@
 //! The command line: what was typed becomes a query, the engine answers, a renderer prints.
 
+mod accuracy;
 mod batch;
 #[cfg(target_os = "linux")]
 mod calibrate;
@@ -108,6 +109,8 @@ enum Verb {
     Fit(fit::Args),
     /// Logs of benchmarks read: nccl-tests, OSU, IMB, perftest
     Import(import::Args),
+    /// How far models are off on measurements they did not see
+    Accuracy(accuracy::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -259,6 +262,7 @@ impl Verb {
             Self::Export(args) => args.run(out),
             Self::Profiles(args) => args.run(out),
             Self::Fit(args) => args.run(out),
+            Self::Accuracy(args) => args.run(out),
             Self::Import(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

@@ -1,5 +1,6 @@
 //! Reports as text and JSON.
 
+pub mod accuracy;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod columns;

@@ -2,6 +2,7 @@
 //!
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
+pub mod accuracy;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
 mod config;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Needed are `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and
-//! `time_us`; `dtype`, `nodes`, `in_place`, `library` and `version` are read where they are there.
+//! `time_us`; `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read where they are there.
 //! Rows of one collective, N and library are a table. A table of rates without times is refused:
 //! their sizes are mostly in `MB` of one kind or the other, which differ by 4.9 %.
 
@@ -29,6 +29,7 @@ struct Columns {
     in_place: Option<usize>,
     library: Option<usize>,
     version: Option<usize>,
+    system: Option<usize>,
     rate: Option<usize>,
 }
 
@@ -78,6 +79,7 @@ impl Reader for Table {
             in_place: column(&["in_place"]),
             library: column(&["library"]),
             version: column(&["version"]),
+            system: column(&["system"]),
             rate: column(&["algbw_GBps"]),
         });
         Ok(Taken::Yes)
@@ -107,6 +109,7 @@ impl Table {
             text(columns.nodes),
             text(columns.library),
             text(columns.version),
+            text(columns.system),
         ]);
         let mut taken = Taken::Yes;
         if !key.clone().eq(self.of.iter().map(String::as_str)) {
@@ -130,6 +133,7 @@ impl Table {
             draft.nodes = text(columns.nodes).parse().ok();
             let library = [text(columns.library), text(columns.version)].join(" ");
             draft.library = Some(library.trim().to_owned()).filter(|l| !l.is_empty());
+            draft.system = Some(text(columns.system).to_owned()).filter(|s| !s.is_empty());
             draft.mode = Mode::Isolated;
             log.tables.push(draft);
             taken = Taken::Began;

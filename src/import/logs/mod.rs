@@ -234,6 +234,8 @@ pub struct Table {
     pub nodes: Option<u32>,
     /// The library with its version, where the log says it.
     pub library: Option<String>,
+    /// The machine, where the log says it.
+    pub system: Option<String>,
     /// Operations between two readings of the clock.
     pub iterations: u32,
     /// How runs followed each other.
