@@ -112,7 +112,8 @@ impl Errors {
         for (row, told) in part.test.iter().zip(foretold) {
             let Some(told) = told else { continue };
             self.errors.push((told.time.0 / row.time.0 - 1.0).abs());
-            if let Some((low, high)) = told.band {
+            // A profile's band is for its own machine.
+            if let Some((low, high)) = told.band.filter(|_| part.same_machine) {
                 self.banded += 1;
                 self.inside += usize::from(low.0 <= row.time.0 && row.time.0 <= high.0);
             }

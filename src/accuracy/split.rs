@@ -28,6 +28,8 @@ pub enum Split {
 pub(super) struct Part {
     pub train: Vec<Observation>,
     pub test: Vec<Observation>,
+    /// Whether both are of one machine.
+    pub same_machine: bool,
 }
 
 /// Generations of one kind.
@@ -92,7 +94,7 @@ impl Split {
 
 fn part(cell: &Cell, keep: impl Fn(&Observation) -> bool) -> Part {
     let (train, test) = cell.rows.iter().partition(|o| keep(o));
-    Part { train, test }
+    Part { train, test, same_machine: true }
 }
 
 /// The size nearest to `wanted` by their ratio.
@@ -109,7 +111,13 @@ fn relatives(cell: &Cell, cells: &[Cell]) -> Vec<Part> {
             && other.placed() == cell.placed()
             && kind(&other.system) == kind(&cell.system)
     });
-    related.map(|other| Part { train: other.rows.clone(), test: cell.rows.clone() }).collect()
+    related
+        .map(|other| Part {
+            train: other.rows.clone(),
+            test: cell.rows.clone(),
+            same_machine: false,
+        })
+        .collect()
 }
 
 /// The name of a machine's kind.

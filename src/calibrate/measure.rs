@@ -310,6 +310,7 @@ impl<'a> Work<'a> {
             block: number,
             mode: Mode::Isolated,
             inner,
+            nodes: None,
             preempted: Some(timed.switches),
             samples: timed.samples,
         };

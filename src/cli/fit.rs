@@ -1,33 +1,55 @@
-//! `collcost fit`: from files of samples to a machine's profile, on any computer.
+//! `collcost fit`: from files of samples or logs to a machine's profile, on any computer.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use super::Stop;
 use super::config::Format;
-use super::flags::value;
-use super::profiles::today;
+use super::flags::{count, value};
+use super::import::log;
+use super::profiles::{find, today};
 use super::terminal::look;
+use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::error::{Error, Result};
-use collcost::fit::{About, Asked, Fitted, Statistic, Verdict, fit};
-use collcost::import::samples_csv;
-use collcost::sample::{self, Samples};
+use collcost::fit::{
+    About, Asked, Curves, Fitted, Logs, Statistic, Verdict, fit, has_library, library,
+};
+use collcost::import::{logs, samples_csv};
+use collcost::sample::{self, Block, Op, Samples};
 use collcost::{render, report};
+use flate2::bufread::MultiGzDecoder;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   collcost fit run.samples.jsonl --out rack.toml
   collcost fit recorded.csv.gz --stat floor --explain
+  collcost fit all_reduce.log all_gather.log --on dgx-h100 --out rack.toml
   collcost allreduce 1M -n 4 --on rack.toml")]
 pub(super) struct Args {
-    /// Samples: what calibrate wrote, or recorded CSV, perhaps with gzip
+    /// Samples of calibrate, or logs as import reads them, perhaps with gzip
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
     /// Write the profile here
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
+    /// The machine that logs are of: its links stay, what was measured comes to them
+    #[arg(long, visible_alias = "profile", value_name = "NAME|FILE")]
+    on: Option<String>,
+    /// Ranks of logs that do not say them
+    #[arg(short, long, visible_aliases = ["ranks", "np"], value_name = "N", allow_hyphen_values = true)]
+    n: Option<String>,
+    /// Ranks on a node of logs that do not say how many nodes there were
+    #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
+    gpus_per_node: Option<String>,
+    /// The collective of logs that do not say it
+    #[arg(long, value_name = "COLLECTIVE")]
+    collective: Option<String>,
+    /// Keep parameters alone, not what they leave at each size, where times may not be passed on
+    #[arg(long)]
+    no_residuals: bool,
     /// Which time of a point is fitted: typical (median) or floor (10 %)
     #[arg(long, value_name = "STATISTIC", hide_possible_values = true)]
     stat: Option<Stat>,
@@ -85,6 +107,28 @@ enum HoldOut {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let samples = self.samples()?;
+        let curves = match has_library(&samples) {
+            true => {
+                Some(library(&samples, &self.logs()?).map_err(|e| e.at(self.files.join(", ")))?)
+            }
+            false => None,
+        };
+        let moves = |b: &Block| b.op.moves_data() && !matches!(b.op, Op::Library(_));
+        if let Some(curves) = curves {
+            if samples.blocks.iter().any(moves) {
+                return Err(Error::input("samples of messages beside times of a library")
+                    .at(self.files.join(", "))
+                    .mend("fit the messages first, then the logs with --on their profile")
+                    .into());
+            }
+            return self.curves(curves, &samples, out);
+        }
+        if self.on.is_some() || self.no_residuals {
+            return Err(Error::input("--on and --no-residuals are for logs of a library")
+                .at(self.files.join(", "))
+                .mend("leave them out: samples of messages make a machine of their own")
+                .into());
+        }
         let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
         let statistic = self.stat.map(Statistic::from);
         let asked = Asked { statistic, seed: seed.0, ..Asked::default() };
@@ -112,13 +156,58 @@ impl Args {
         refusal.map_or(Ok(()), Err)
     }
 
+    /// Writes and shows the curves of a library's collectives.
+    fn curves(
+        &self,
+        curves: Curves,
+        samples: &Samples,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let files = samples.origin.files.clone();
+        let shown = report::curves::curves(&curves, files, self.out.clone());
+        if let Some(file) = &self.out {
+            let base = self.on.as_deref().map(find).transpose()?;
+            let about = About {
+                name: name(file),
+                command: self.command(),
+                tool: TOOL.to_owned(),
+                date: today(),
+            };
+            write(file, &curves.profile(base, samples, &about).to_toml())?;
+        }
+        match self.format {
+            Format::Table => render::curves::curves(out, &shown, look())?,
+            Format::Json => render::json(out, &shown)?,
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    fn logs(&self) -> Result<Logs> {
+        let per_node = count("--gpus-per-node", "ranks a node", self.gpus_per_node.as_ref())?;
+        Ok(Logs { per_node, residuals: !self.no_residuals })
+    }
+
     fn samples(&self) -> Result<Samples> {
+        let asked = logs::Asked {
+            ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
+            collective: value::<Collective>("--collective", self.collective.as_ref())?,
+        };
         let mut all: Option<Samples> = None;
         for file in &self.files {
-            let text = text(file)?;
-            let mut one = match samples_csv::is(&text) {
-                true => samples_csv::read(&text, file)?,
-                false => sample::read(&text, file)?.1,
+            let mut one = match is_samples(file)? {
+                false => {
+                    let log = log(file, &asked)?;
+                    log.usable()?;
+                    log.samples()
+                }
+                true => {
+                    let text = text(file)?;
+                    match samples_csv::is(&text) {
+                        true => samples_csv::read(&text, file)?,
+                        false => sample::read(&text, file)?.1,
+                    }
+                }
             };
             one.origin.files = vec![short(file)];
             all = Some(match all {
@@ -139,6 +228,7 @@ impl Args {
             Some(Stat::Floor) => words.push("--stat floor".to_owned()),
             None => {}
         }
+        words.extend(self.on.iter().map(|o| format!("--on {}", short(o))));
         words.extend(self.seed.iter().map(|s| format!("--seed {s}")));
         if self.force {
             words.push("--force".to_owned());
@@ -188,13 +278,33 @@ impl std::str::FromStr for Seed {
     }
 }
 
+/// Whether a file is one of samples, by its first bytes; else it is a log.
+fn is_samples(file: &str) -> Result<bool> {
+    let mut head = Vec::with_capacity(HEAD);
+    let input = File::open(file).map_err(|e| unreadable(file, &e))?;
+    let mut input = BufReader::new(input);
+    let packed = input.fill_buf().is_ok_and(|b| b.starts_with(&[0x1f, 0x8b]));
+    let read = match packed {
+        true => MultiGzDecoder::new(input).take(HEAD as u64).read_to_end(&mut head),
+        false => input.take(HEAD as u64).read_to_end(&mut head),
+    };
+    read.map_err(|e| unreadable(file, &e))?;
+    let text = String::from_utf8_lossy(&head);
+    Ok(text.is_empty() || text.starts_with("{\"t\":") || samples_csv::is(&text))
+}
+
+/// So much tells samples from logs.
+const HEAD: usize = 4096;
+
+fn unreadable(file: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::input(format!("the samples cannot be read: {why}"))
+        .at(file.to_owned())
+        .mend("name a file of samples: JSON Lines of calibrate, or recorded CSV; or a log")
+}
+
 /// A file's text, unpacked where it is gzip.
 fn text(file: &str) -> Result<String> {
-    let fault = |e: &dyn std::fmt::Display| {
-        Error::input(format!("the samples cannot be read: {e}"))
-            .at(file.to_owned())
-            .mend("name a file of samples: JSON Lines of calibrate, or recorded CSV")
-    };
+    let fault = |e: &dyn std::fmt::Display| unreadable(file, e);
     let bytes = std::fs::read(file).map_err(|e| fault(&e))?;
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return String::from_utf8(bytes).map_err(|_| fault(&"it is no text"));

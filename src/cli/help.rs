@@ -50,9 +50,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
-    ("Measure", &["calibrate", "run", "import", "fit", "profiles"]),
+    ("Measure", &["calibrate", "run", "import", "fit", "accuracy", "profiles"]),
     #[cfg(not(target_os = "linux"))]
-    ("Measure", &["import", "fit", "profiles"]),
+    ("Measure", &["import", "fit", "accuracy", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];

@@ -22,6 +22,8 @@ pub enum Held {
     Larger,
     /// Sizes below all others.
     Smaller,
+    /// All other ranks of a tier: one number of them was measured.
+    Alone,
     /// A tier.
     Tier,
 }
@@ -40,6 +42,7 @@ impl Held {
             Self::Fewer => "fewer",
             Self::Larger => "larger",
             Self::Smaller => "smaller",
+            Self::Alone => "alone",
             Self::Tier => "tier",
         }
     }
@@ -71,6 +74,10 @@ const LEAST: f64 = 0.005;
 
 /// Without any error of its own a tier is known to a factor of three.
 const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
+
+/// From one number of ranks to another: published times of two nodes and of one, each foretold where
+/// nothing else of its tier was fitted.
+const ALONE: Band = Band { low: -0.5, high: 0.75 };
 
 /// Beyond the sizes that were measured, errors are taken twice.
 const BEYOND: f64 = 2.0;
@@ -111,6 +118,7 @@ impl Bands {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
         match held {
             Held::Tier => UNSEEN,
+            Held::Alone => ALONE,
             Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
             _ => line(held).unwrap_or(UNSEEN),
         }

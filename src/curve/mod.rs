@@ -218,6 +218,7 @@ impl Curve {
             Basis::Extrapolated => {
                 let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
                 match (tier().max(), tier().min()) {
+                    (Some(only), _) if tier().count() == 1 && placed != *only => Held::Alone,
                     (Some(most), _) if placed > *most => Held::More,
                     (_, Some(least)) if placed < *least => Held::Fewer,
                     _ if size > self.to => Held::Larger,

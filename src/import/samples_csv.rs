@@ -124,6 +124,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
                 block: number_of_block,
                 mode: Mode::Isolated,
                 inner: 1,
+                nodes: None,
                 preempted,
                 samples: vec![sample],
             }),

@@ -43,8 +43,10 @@ struct Stored {
     placed: Vec<(u32, u32)>,
     from: Bytes,
     to: Bytes,
-    delta: Option<Ratio>,
-    shape: Option<Ratio>,
+    #[serde(default)]
+    delta: f64,
+    #[serde(default)]
+    shape: f64,
     component: Vec<StoredComponent>,
     #[serde(default)]
     residuals: Vec<StoredResiduals>,
@@ -101,7 +103,6 @@ impl Stored {
         if let Some((ranks, nodes)) = self.placed.iter().find(|(n, d)| *d == 0 || d > n) {
             return Err(format!("the measured {name} has {ranks} ranks on {nodes} nodes"));
         }
-        let shape = self.shape.unwrap_or(Ratio(0.0));
         let within = |c: &StoredComponent| {
             let times = [Some(c.launch), Some(c.alpha), c.alpha_between];
             let rates = [c.bandwidth, c.bandwidth_between];
@@ -109,7 +110,11 @@ impl Stored {
                 && rates.iter().flatten().all(|b| b.0 > 0.0)
                 && rates.iter().any(Option::is_some)
         };
-        if !self.component.iter().all(within) || shape.0 < 0.0 || self.from > self.to {
+        if !self.component.iter().all(within)
+            || !(0.0..1e3).contains(&self.shape)
+            || !(-1.0..1e3).contains(&self.delta)
+            || self.from > self.to
+        {
             return Err(format!(
                 "the measured {name} has a negative time or shape, no bandwidth, or no sizes"
             ));
@@ -118,8 +123,8 @@ impl Stored {
             collective,
             dtype,
             components: self.component.into_iter().map(StoredComponent::component).collect(),
-            delta: self.delta.unwrap_or(Ratio(0.0)),
-            shape,
+            delta: Ratio(self.delta),
+            shape: Ratio(self.shape),
             placed: self.placed.iter().map(|&(ranks, nodes)| Placed { ranks, nodes }).collect(),
             from: self.from,
             to: self.to,

@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod columns;
 pub mod convert;
 pub mod crossover;
+pub mod curves;
 pub mod document;
 pub mod explain;
 pub mod fit;

@@ -10,6 +10,7 @@
 
 use serde::Serialize;
 
+use super::measured::{Measured, measured};
 use super::would::{Would, would};
 use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
@@ -49,6 +50,8 @@ pub struct Cost {
     pub flips: Vec<Flip>,
     /// What the machine's own library would run by its rules, where they are known.
     pub would: Option<Would>,
+    /// What its library was measured to take, where anybody did.
+    pub measured: Option<Measured>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
 }
@@ -334,6 +337,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         paper: ranked.first().map(|r| r.algorithm.meta().id),
         flips: flips.map(|flip| Flip::new(&flip)).collect(),
         would,
+        measured: measured(query),
         notes: notes(query, &algorithms),
         algorithms,
     };

@@ -9,11 +9,13 @@ mod config;
 pub mod convert;
 mod cost;
 mod crossover;
+pub mod curves;
 mod end;
 pub mod explain;
 pub mod fit;
 pub mod import;
 pub mod list;
+mod measured;
 pub mod nccl;
 pub mod nccl_log;
 mod profiles;
@@ -30,6 +32,7 @@ pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
 pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
 pub use end::End;
+pub use measured::Measured;
 pub use profiles::{
     ChangeView, Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck,
     ProfilesDiff, RateView, profile, profiles, profiles_check, profiles_diff,

@@ -47,6 +47,9 @@ pub struct Header {
     pub wait: Option<Wait>,
     /// N.
     pub ranks: u32,
+    /// The communication library with its version, where one chose what ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// Equal for two runs that measure the same points in the same way.
     pub plan_hash: String,
     /// Equal for two runs on the same machine since the same start of it.
@@ -126,6 +129,8 @@ struct BlockLine {
     b: u32,
     op: String,
     n: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes: Option<u32>,
     #[serde(rename = "M")]
     size: u64,
     mode: Mode,
@@ -158,6 +163,7 @@ impl BlockLine {
             b: block.block,
             op: block.op.to_string(),
             n: block.ranks,
+            nodes: block.nodes,
             size: block.size.0,
             mode: block.mode,
             inner: block.inner,
@@ -194,6 +200,7 @@ impl BlockLine {
             block: self.b,
             mode: self.mode,
             inner: self.inner,
+            nodes: self.nodes,
             preempted: self.nivcsw,
             samples: samples.collect(),
         })
@@ -307,6 +314,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
         files: vec![file.to_owned()],
         command: some(&header.command),
         date: some(&header.date),
+        library: header.library.clone(),
         transport: some(&header.transport),
         wait: header.wait,
         machine: some(&header.machine),
@@ -404,6 +412,7 @@ mod tests {
             block: b,
             mode: Mode::Isolated,
             inner: 1,
+            nodes: Some(1),
             preempted: Some(3),
             samples: vec![sample(71_231_002.0, false), sample(71_002_113.0, true)],
         };

@@ -83,6 +83,8 @@ pub struct Block {
     pub op: Op,
     /// N.
     pub ranks: u32,
+    /// How many nodes they lie on; absent where nobody said it.
+    pub nodes: Option<u32>,
     /// M, as nccl-tests counts it.
     pub size: Bytes,
     /// Which launch of the processes, from 0.
@@ -127,6 +129,8 @@ pub struct Origin {
     pub command: Option<String>,
     /// The day, as 2026-11-20.
     pub date: Option<String>,
+    /// The communication library with its version, where one chose what ran.
+    pub library: Option<String>,
     /// How data moved: `shm`, `tcp`.
     pub transport: Option<String>,
     /// How ranks waited.
@@ -183,6 +187,12 @@ impl Samples {
         own.files.extend(new.files);
         own.command = own.command.take().or(new.command);
         own.date = own.date.take().max(new.date);
+        own.library = match (own.library.take(), new.library) {
+            (Some(a), Some(b)) if !a.split(", ").any(|known| known == b) => {
+                Some(format!("{a}, {b}"))
+            }
+            (a, b) => a.or(b),
+        };
         own.transport = own.transport.take().or(new.transport);
         own.wait = own.wait.or(new.wait);
         own.machine = own.machine.take().or(new.machine);

@@ -142,6 +142,7 @@ impl Truth {
                         block: blocks.len() as u32,
                         mode: Mode::Isolated,
                         inner: 1,
+                        nodes: None,
                         preempted: None,
                         samples: samples.collect(),
                     });

@@ -335,6 +335,7 @@ impl Args {
             options,
             wait,
             ranks: plan.ranks,
+            library: None,
             fingerprint: host.fingerprint(),
             machine: host.describe(),
         })

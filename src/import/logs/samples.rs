@@ -29,13 +29,25 @@ impl Table {
 }
 
 impl Imported {
+    /// The libraries of the tables, each once; none where no table says its own.
+    fn libraries(&self) -> Option<String> {
+        let mut all: Vec<&str> = self.tables.iter().filter_map(|t| t.library.as_deref()).collect();
+        all.sort_unstable();
+        all.dedup();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
     /// The rows as samples: a table is a launch, a row a block of one sample.
     ///
     /// Rates, and what logs left unsaid, are counted in [`left_out`](Samples::left_out).
     #[must_use]
     pub fn samples(&self) -> Samples {
         let mut samples = Samples {
-            origin: Origin { files: vec![self.file.clone()], ..Origin::default() },
+            origin: Origin {
+                files: vec![self.file.clone()],
+                library: self.libraries(),
+                ..Origin::default()
+            },
             ..Samples::default()
         };
         for (launch, table) in (0..).zip(&self.tables) {
@@ -55,6 +67,7 @@ impl Imported {
                     block,
                     mode: table.mode,
                     inner: table.iterations,
+                    nodes: table.nodes,
                     preempted: None,
                     samples: vec![Sample { span, late: false, run_delay: None }],
                 });
