@@ -17,10 +17,8 @@ use crate::quantity::Ratio;
 use crate::sample::{median, quantile};
 
 pub use cell::{Cell, Family, cells};
-pub use model::Model;
-pub use split::Split;
-
-use split::Part;
+pub use model::{Model, Told};
+pub use split::{Part, Split};
 
 /// The error of one model on one split of one family.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -30,9 +30,11 @@ pub enum Model {
 }
 
 /// A time, and its band where the model has one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told {
+    /// The time.
     pub time: Seconds,
+    /// p10 and p90.
     pub band: Option<(Seconds, Seconds)>,
 }
 
@@ -68,7 +70,8 @@ impl Model {
 
     /// What it says of `test`, of which it sees ranks, nodes and sizes alone; none where it says
     /// nothing of the cell, and of a row for which it has no answer.
-    pub(super) fn foretell(
+    #[must_use]
+    pub fn foretell(
         self,
         cell: &Cell,
         train: &[Observation],

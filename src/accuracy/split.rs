@@ -25,8 +25,10 @@ pub enum Split {
 
 /// What is fitted and what is foretold; they have no row in common.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Part {
+pub struct Part {
+    /// What is fitted.
     pub train: Vec<Observation>,
+    /// What is foretold.
     pub test: Vec<Observation>,
     /// Whether both are of one machine.
     pub same_machine: bool,
@@ -61,7 +63,8 @@ impl Split {
     }
 
     /// The parts of a cell; none where it has too few sizes, ranks or relatives.
-    pub(super) fn parts(self, cell: &Cell, cells: &[Cell]) -> Vec<Part> {
+    #[must_use]
+    pub fn parts(self, cell: &Cell, cells: &[Cell]) -> Vec<Part> {
         let placed = cell.placed();
         let mut sizes: Vec<Bytes> = cell.rows.iter().map(|o| o.size).collect();
         sizes.sort_unstable();

@@ -133,7 +133,7 @@ fn what_is_wrong_is_said_with_its_place() {
     for (words, what, place) in [
         (vec!["fit", &one, &other], "samples of another machine: `g`, not `f`", "other.jsonl"),
         (vec!["fit", &damaged], "check sum is wrong", "damaged.jsonl:2"),
-        (vec!["fit", &foreign], "no header", "foreign.jsonl:1"),
+        (vec!["fit", &foreign], "no table of a known benchmark", "foreign.jsonl"),
         (vec!["fit", "/nowhere.jsonl"], "cannot be read", "/nowhere.jsonl"),
         (vec!["fit", &one, "--seed", "x"], "`x` is no seed", "--seed"),
     ] {
