@@ -59,11 +59,8 @@ fn near(a: f64, b: f64, part: f64) -> bool {
     (a / b - 1.0).abs() < part
 }
 
-const NODE: [Placed; 3] = [
-    Placed { ranks: 2, nodes: 1 },
-    Placed { ranks: 4, nodes: 1 },
-    Placed { ranks: 8, nodes: 1 },
-];
+const NODE: [Placed; 3] =
+    [Placed { ranks: 2, nodes: 1 }, Placed { ranks: 4, nodes: 1 }, Placed { ranks: 8, nodes: 1 }];
 
 #[test]
 fn plain_alpha_beta_is_found_where_it_made_the_times() {
@@ -92,10 +89,8 @@ fn what_is_copied_beside_the_bus_factor_and_the_overlap_are_found() {
 
 #[test]
 fn two_protocols_are_two_components() {
-    let both = vec![
-        component(Steps::Log, 6e-6, 2e-6, 20e9),
-        component(Steps::Ring, 12e-6, 1.5e-6, 240e9),
-    ];
+    let both =
+        vec![component(Steps::Log, 6e-6, 2e-6, 20e9), component(Steps::Ring, 12e-6, 1.5e-6, 240e9)];
     let truth = known(both, 0.0, 0.0);
     let on = [placed(4, 1), placed(8, 1), placed(16, 1), placed(32, 1), placed(64, 1)];
     let train = times(&truth, &on[..4]);
@@ -158,11 +153,8 @@ fn the_same_times_give_the_same_curve() {
 
 #[test]
 fn repeated_times_count_as_their_median() {
-    let one = |us: f64| Observation {
-        placed: placed(2, 1),
-        size: Bytes(8),
-        time: Seconds(us * 1e-6),
-    };
+    let one =
+        |us: f64| Observation { placed: placed(2, 1), size: Bytes(8), time: Seconds(us * 1e-6) };
     assert_eq!(observations([one(9.0), one(3.0), one(4.0)]), [one(4.0)]);
 }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::six;
 use crate::accuracy::{Family, Model, Score, Split};
 
 /// The errors of all models.
@@ -49,10 +50,10 @@ pub fn accuracy(scores: &[Score], files: Vec<String>) -> Accuracy {
         model: s.model,
         cells: s.cells,
         refused: s.refused,
-        median: s.median.0,
-        p90: s.p90.0,
+        median: six(s.median.0),
+        p90: six(s.p90.0),
         rows: s.inside.map(|i| i.0),
-        inside: s.inside.map(|i| i.1.0),
+        inside: s.inside.map(|i| six(i.1.0)),
     };
     let splits = scores.iter().map(view).collect();
     Accuracy { schema: "collcost/accuracy/1", files, splits }

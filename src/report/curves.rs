@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::six;
 use crate::curve::{Curve, Held, Placed, Steps};
 use crate::fit::Curves;
 use crate::quantity::Ratio;
@@ -113,11 +114,11 @@ pub fn curves(found: &Curves, files: Vec<String>, written: Option<String>) -> Fi
 fn view(curve: &Curve) -> CurveView {
     let components = curve.components.iter().map(|c| ComponentView {
         steps: c.steps,
-        launch_s: c.launch.0,
-        alpha_s: c.alpha.0,
-        alpha_between_s: c.alpha_between.map(|a| a.0),
-        bandwidth: c.bandwidth.map(|b| b.0),
-        bandwidth_between: c.bandwidth_between.map(|b| b.0),
+        launch_s: six(c.launch.0),
+        alpha_s: six(c.alpha.0),
+        alpha_between_s: c.alpha_between.map(|a| six(a.0)),
+        bandwidth: c.bandwidth.map(|b| six(b.0)),
+        bandwidth_between: c.bandwidth_between.map(|b| six(b.0)),
     });
     CurveView {
         collective: curve.collective.id(),
@@ -126,8 +127,8 @@ fn view(curve: &Curve) -> CurveView {
         placed: curve.placed.clone(),
         from_bytes: curve.from.0,
         to_bytes: curve.to.0,
-        delta: curve.delta.0,
-        shape: curve.shape.0,
+        delta: six(curve.delta.0),
+        shape: six(curve.shape.0),
         components: components.collect(),
         residuals: curve.residuals.is_some(),
         held_out: curve.bands.iter().map(held).collect(),
@@ -139,5 +140,5 @@ fn held((held, points): (Held, Vec<(crate::quantity::Bytes, Ratio, Ratio)>)) -> 
     let middle = |pick: fn(&(crate::quantity::Bytes, Ratio, Ratio)) -> f64| {
         crate::sample::median(points.iter().map(pick).collect()).unwrap_or(1.0)
     };
-    HeldView { held: held.id(), low: middle(|p| p.1.0), high: middle(|p| p.2.0) }
+    HeldView { held: held.id(), low: six(middle(|p| p.1.0)), high: six(middle(|p| p.2.0)) }
 }

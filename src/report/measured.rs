@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::six;
 use crate::curve::{Basis, Placed};
 use crate::quantity::Volume;
 use crate::query::Query;
@@ -37,10 +38,10 @@ pub(super) fn measured(query: &Query) -> Option<Measured> {
     let factor = shape.collective.busbw_factor(shape.ranks);
     let algbw = Volume::from(query.size).0 / expected.time.0;
     Some(Measured {
-        time_s: expected.time.0,
-        low_s: expected.low.0,
-        high_s: expected.high.0,
-        busbw: algbw * factor.0,
+        time_s: six(expected.time.0),
+        low_s: six(expected.low.0),
+        high_s: six(expected.high.0),
+        busbw: six(algbw * factor.0),
         basis: expected.basis,
         dtype: curve.dtype.map(DataType::id),
         source: curve.source.clone(),

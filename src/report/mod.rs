@@ -39,3 +39,9 @@ pub use profiles::{
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 pub use would::{Would, site};
+
+/// Six digits that count: a fitted figure has no more, and the last ones of a double differ between
+/// machines.
+fn six(x: f64) -> f64 {
+    format!("{x:.5e}").parse().unwrap_or(x)
+}

@@ -1,9 +1,8 @@
 //! How far the fit is off on what it did not see: sizes and ranks are held out in turns.
 //!
 //! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
-//! how near. Held-out sizes lie twice as far from their neighbours as sizes that anybody asks for,
-//! and a fit on fewer ranks is worse than the whole one; the factors below bring the part of
-//! measurements inside the bands to 8 of 10 over the published measurements of docs/ACCURACY.md.
+//! how near. The factors below bring the part of measurements inside them to 8 of 10 over the
+//! published measurements of docs/ACCURACY.md, where a fit on fewer ranks is worse than the whole one.
 
 use super::parts::Parts;
 use super::row::{Row, placed};
@@ -12,15 +11,20 @@ use crate::curve::Placed;
 use crate::curve::bands::{Band, Bands, Held};
 use crate::curve::residuals::Residuals;
 use crate::quantity::Bytes;
+use crate::sample::median;
 
-/// Held-out sizes: their neighbours are twice as far.
-const SIZE: f64 = 0.68;
+/// Held-out sizes.
+const SIZE: f64 = 0.9;
 /// Ranks at an end, held out one after another.
-const END: f64 = 1.3;
-/// Of two numbers of ranks, what lies beyond or between them by how far the components are off …
-const TWO_END: f64 = 1.8;
-/// … and by how far one of them foretells the other.
+const END: f64 = 1.0;
+/// Ranks between others.
+const BETWEEN: f64 = 0.9;
+/// Of two numbers of ranks, what lies beyond them by how far the components are off …
+const TWO_END: f64 = 1.35;
+/// … and by how far one of them foretells the other; …
 const TWO_OTHER: f64 = 0.3;
+/// … and what lies between them.
+const TWO_BETWEEN: f64 = 0.85;
 /// Without residuals, every size is as far off as the components are there.
 const COMPONENTS: f64 = 1.05;
 
@@ -33,7 +37,7 @@ const SPARSE: f64 = 3.0;
 const FEW: usize = 8;
 
 /// How far, in octaves, an error still counts.
-const NEAR: f64 = 1.5;
+const NEAR: f64 = 2.5;
 /// What every error counts at least.
 const FAR: f64 = 0.02;
 
@@ -43,14 +47,15 @@ type Errors = Vec<(f64, f64)>;
 pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> Bands {
     let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
     let ranks = Ranks::held_out(parts, rows, asked);
-    let sizes = sizes(parts, rows);
+    let sizes = apart(1, parts, rows);
+    let closer = closer(&sizes, &apart(2, parts, rows));
     let lines = Held::FITTED.map(|held| {
         let points = knots(rows).into_iter().map(|x| {
             let band = match held {
                 Held::Size if !asked.residuals => near(&components, x, COMPONENTS),
                 Held::Size if octaves(rows) > SPARSE => sparse(rows),
                 Held::Size if sizes.len() < FEW => near(&components, x, 1.0),
-                Held::Size => near(&sizes, x, SIZE),
+                Held::Size => near(&sizes, x, SIZE * closer),
                 _ => ranks.band(held, &components, x),
             };
             (Bytes(x.exp2().round() as u64), band.around_zero())
@@ -77,22 +82,34 @@ fn octaves(rows: &[Row]) -> f64 {
     let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    crate::sample::median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
+    median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
 }
 
-/// Each size between two others of its ranks, by a straight line between their residuals.
-fn sizes(parts: &Parts, rows: &[Row]) -> Errors {
+/// Each size between two others of its ranks, `far` sizes away, by a straight line between their
+/// residuals.
+fn apart(far: usize, parts: &Parts, rows: &[Row]) -> Errors {
     let mut errors = Vec::with_capacity(rows.len());
     for ranks in placed(rows) {
         let mut own: Vec<(f64, f64)> =
             rows.iter().filter(|r| r.placed == ranks).map(|r| (r.lg, r.residual(parts))).collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
-        errors.extend(own.windows(3).map(|w| {
-            let ((x0, a), (x, r), (x1, b)) = (w[0], w[1], w[2]);
+        errors.extend(own.windows(2 * far + 1).map(|w| {
+            let ((x0, a), (x, r), (x1, b)) = (w[0], w[far], w[2 * far]);
             (x, r - (a + (b - a) * (x - x0) / (x1 - x0)))
         }));
     }
     errors
+}
+
+/// How much smaller errors are between sizes than at held-out ones, whose neighbours are twice as
+/// far: as much as those are smaller than where neighbours are four times as far. Noise alone is as
+/// large everywhere.
+fn closer(near: &Errors, far: &Errors) -> f64 {
+    let middle = |errors: &Errors| median(errors.iter().map(|e| e.1.abs()).collect());
+    match (middle(near), middle(far)) {
+        (Some(near), Some(far)) if far > 0.0 => (near / far).clamp(0.5, 1.1),
+        _ => 1.0,
+    }
 }
 
 /// Errors on ranks that were held out.
@@ -129,7 +146,7 @@ impl Ranks {
         let of = |held| self.all.iter().filter(move |e| e.0 == held).flat_map(|e| &e.1).copied();
         let every: Errors = self.all.iter().flat_map(|e| &e.1).copied().collect();
         if self.two {
-            let factor = if held == Held::Between { COMPONENTS } else { TWO_END };
+            let factor = if held == Held::Between { TWO_BETWEEN } else { TWO_END };
             let own = near(components, x, factor);
             let beyond = held != Held::Between && !every.is_empty();
             return if beyond { own.or(near(&every, x, TWO_OTHER)) } else { own };
@@ -138,7 +155,7 @@ impl Ranks {
             return near(components, x, TWO_END);
         }
         if held == Held::Between {
-            return near(&every, x, 1.0);
+            return near(&every, x, BETWEEN);
         }
         let own: Errors = of(held).collect();
         let wide = near(&every, x, END);
@@ -170,7 +187,10 @@ fn near(errors: &Errors, x: f64, by: f64) -> Band {
         .collect();
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let total: f64 = weighed.iter().map(|w| w.1).sum();
-    Band { low: quantile(&weighed, 0.1 * total), high: quantile(&weighed, 0.9 * total) }
+    // Of n errors the i-th parts the next ones at i/(n + 1); n is how many the weights amount to.
+    let n = total * total / weighed.iter().map(|w| w.1 * w.1).sum::<f64>();
+    let tenth = ((0.1 * (n + 1.0) - 0.5) / n).max(0.0) * total;
+    Band { low: quantile(&weighed, tenth), high: quantile(&weighed, total - tenth) }
 }
 
 /// Where the weights' sum reaches `at`, each taken at its middle.
