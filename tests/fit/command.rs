@@ -147,3 +147,76 @@ fn what_is_wrong_is_said_with_its_place() {
     let torn = folder.file("torn.jsonl", &good[..good.len() - 9]);
     assert_eq!(collcost(&["fit", &torn]).status.code(), Some(0));
 }
+
+/// Logs of a library become curves; the file says 8 ranks on one node to 64 on 8.
+const TIMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/made_up_times.csv");
+
+#[test]
+fn logs_become_curves_that_other_commands_expect() {
+    let folder = Folder::new("logs");
+    let out = folder.at("site.toml");
+    let fit = collcost(&["fit", TIMES, "--out", &out]);
+    assert_eq!(fit.status.code(), Some(0), "{}", text(&fit.stderr));
+    let written = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(check(&written, &Asked::default()), []);
+    let profile = Profile::parse(&written, "site.toml").unwrap();
+    assert_eq!((profile.name.as_str(), profile.curves.len()), ("site", 2));
+    assert_eq!(profile.library.as_deref(), Some("nccl"));
+    // Plain α-β makes a machine of nodes of 8.
+    assert_eq!(profile.tiers.len(), 2);
+    assert_eq!(profile.tiers[0].span.map(std::num::NonZeroU32::get), Some(8));
+    let price = text(&collcost(&["allreduce", "16MiB", "-n", "32", "--on", &out]).stdout);
+    assert!(price.contains("measured, f16, nccl 2.30.7"), "{price}");
+    let more = text(&collcost(&["allreduce", "16MiB", "-n", "256", "--on", &out]).stdout);
+    assert!(more.contains("; extrapolated, f16"), "{more}");
+}
+
+#[test]
+fn curves_come_to_a_machine_that_is_known() {
+    let folder = Folder::new("known");
+    let out = folder.at("rack.toml");
+    assert!(collcost(&["fit", TIMES, "--on", "dgx-h100", "--out", &out]).status.success());
+    let rack = Profile::parse(&std::fs::read_to_string(&out).unwrap(), "x").unwrap();
+    let h100 = Profile::builtin("dgx-h100").unwrap();
+    assert_eq!(rack.tiers.len(), h100.tiers.len());
+    // All-reduce over f16 and all-gather are the new ones; what was not measured stays.
+    assert_eq!(rack.curves.len(), h100.curves.len());
+    let new = rack.curves.iter().filter(|c| c.source.contains("made_up")).count();
+    assert_eq!(new, 2);
+    assert!(rack.curves.iter().filter_map(|c| c.residuals.as_ref()).count() == 2);
+    // Parameters alone, where times may not be passed on.
+    let bare = folder.at("bare.toml");
+    assert!(collcost(&["fit", TIMES, "--no-residuals", "--out", &bare]).status.success());
+    let bare = Profile::parse(&std::fs::read_to_string(&bare).unwrap(), "x").unwrap();
+    assert!(bare.curves.iter().all(|c| c.residuals.is_none()));
+}
+
+#[test]
+fn what_logs_leave_out_is_asked_for_or_said() {
+    let folder = Folder::new("asked");
+    let rows = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n\
+                4 10.0\n64 10.4\n1024 11.1\n16384 25.0\n262144 180.2\n1048576 690.1\n";
+    let osu = folder.file("osu.txt", rows);
+    let refused = collcost(&["fit", &osu]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("how many ranks"), "{}", text(&refused.stderr));
+
+    let one = text(&collcost(&["fit", &osu, "--n", "64"]).stdout);
+    assert!(one.contains("6 times do not say on how many nodes"), "{one}");
+    let four = text(&collcost(&["fit", &osu, "--n", "64", "-g", "16"]).stdout);
+    assert!(four.contains("64 on 4") && !four.contains("do not say"), "{four}");
+
+    let samples = Truth::default().samples(&operations()[..2], 4, &ladder(1 << 20), 1);
+    let messages = folder.file("messages.jsonl", &lines(&samples, "f"));
+    for (words, what) in [
+        (vec!["fit", &messages, TIMES], "samples of messages beside times of a library"),
+        (vec!["fit", &messages, "--on", "dgx-h100"], "are for logs of a library"),
+        (vec!["fit", TIMES, "--on", "dgx-h1000", "--out", "x.toml"], "is no machine"),
+        (vec!["fit", TIMES, "-g", "0"], "--gpus-per-node"),
+    ] {
+        let output = collcost(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(what), "{words:?}: {}", text(&output.stderr));
+    }
+    assert!(!Path::new("x.toml").exists());
+}
