@@ -16,6 +16,7 @@ mod help;
 mod import;
 mod list;
 mod man;
+mod mock;
 mod nccl;
 #[cfg(target_os = "linux")]
 mod processes;
@@ -108,6 +109,8 @@ enum Verb {
     Fit(fit::Args),
     /// Logs of benchmarks read: nccl-tests, OSU, IMB, perftest
     Import(import::Args),
+    /// What nccl-tests would print there, without GPUs
+    Mock(mock::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -260,6 +263,7 @@ impl Verb {
             Self::Profiles(args) => args.run(out),
             Self::Fit(args) => args.run(out),
             Self::Import(args) => args.run(out),
+            Self::Mock(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

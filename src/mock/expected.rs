@@ -1,0 +1,28 @@
+//! What a call is expected to take on a healthy machine: the one place where the mock gets it.
+
+use crate::price::Price;
+use crate::quantity::{Bytes, Seconds};
+use crate::query::Query;
+use crate::sample::DataType;
+
+/// One call of a test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Case {
+    /// M, as nccl-tests prints it.
+    pub size: Bytes,
+    /// The type of the elements.
+    pub dtype: DataType,
+    /// Whether the result takes the place of the operand.
+    pub in_place: bool,
+    /// The price of the take: the fastest algorithm that the machine's library ships.
+    pub take: Price,
+}
+
+/// The time of a call where nothing is wrong, its launch included.
+///
+/// Where nothing is sent that is the launch alone; else the price of the take, as the main report
+/// has it.
+#[must_use]
+pub fn expected(query: &Query, case: &Case) -> Seconds {
+    if case.size.0 == 0 { query.machine.fabric.launch } else { case.take.total() }
+}
