@@ -97,16 +97,16 @@ fn the_table_has_the_columns_of_nccl_tests() {
     assert!(after[1].starts_with("# Avg bus bandwidth    : ") && after[1].ends_with(' '));
     assert_eq!(after[2..], ["#", "# Collective test concluded: all_reduce_perf", "#", ""]);
     assert_eq!(
-        lines[at - 19..at - 17],
+        lines[at - 20..at - 18],
         ["#", "# Using devices"],
         "behind the line of sizes, before 16 devices and an empty line"
     );
     assert_eq!(
-        lines[at - 17],
+        lines[at - 18],
         "#  Rank  0 Group  0 Pid 100000 on      node1 device  0 [0000:10:00] predicted dgx-h100"
     );
     assert_eq!(
-        lines[at - 20],
+        lines[at - 21],
         "# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0 unalign: 0"
     );
 }
