@@ -115,45 +115,39 @@ impl FromStr for Fault {
                 },
             ));
         };
-        let malformed =
-            || Error::input(format!("`{text}` says too little or too much")).mend(form_of(form));
-        let fault = match (name, value) {
-            ("slow-link", Some(value)) => slow_link(value),
-            ("slow-rank", Some(value)) => {
-                let (rank, factor) = of_rank(value)?;
-                Ok(Self::SlowRank { rank, factor: slower(factor)? })
-            }
-            ("straggler", Some(value)) => {
-                let (rank, late) = of_rank(value)?;
-                Ok(Self::Straggler { rank, late: late.parse()? })
-            }
-            ("missing-nic", None) => Ok(Self::MissingNic { count: NonZeroU32::MIN }),
-            ("missing-nic", Some(count)) => {
-                let count = count
-                    .parse()
-                    .map_err(|_| Error::input(format!("`{count}` is no number of NICs above 0")))?;
-                Ok(Self::MissingNic { count })
-            }
-            ("wrong-tier", of) => Ok(Self::WrongTier { of: of.map(str::to_owned) }),
-            ("protocol-off", Some(protocol)) => {
-                let protocol = Proto::named(protocol)?;
-                if protocol == Proto::Simple {
-                    return Err(
-                        Error::input("without Simple NCCL does not start").mend(form_of(form))
-                    );
-                }
-                Ok(Self::ProtocolOff { protocol })
-            }
-            ("nvls-off", None) => Ok(Self::NvlsOff),
-            ("shared-gpu", None) => Ok(Self::SharedGpu),
-            _ => Err(malformed()),
-        };
-        fault.map_err(|e| e.or_mend(form_of(form)))
+        let fault = Self::of(name, value);
+        fault.map_err(|e| e.or_mend(format!("write {form}")))
     }
 }
 
-fn form_of(form: &str) -> String {
-    format!("write {form}")
+impl Fault {
+    /// A fault that is known, from what stands behind its name.
+    fn of(name: &str, value: Option<&str>) -> Result<Self> {
+        Ok(match (name, value) {
+            ("slow-link", Some(value)) => slow_link(value)?,
+            ("slow-rank", Some(value)) => {
+                let (rank, factor) = of_rank(value)?;
+                Self::SlowRank { rank, factor: slower(factor)? }
+            }
+            ("straggler", Some(value)) => {
+                let (rank, late) = of_rank(value)?;
+                Self::Straggler { rank, late: late.parse()? }
+            }
+            ("missing-nic", None) => Self::MissingNic { count: NonZeroU32::MIN },
+            ("missing-nic", Some(count)) => {
+                let none = |_| Error::input(format!("`{count}` is no number of NICs above 0"));
+                Self::MissingNic { count: count.parse().map_err(none)? }
+            }
+            ("wrong-tier", of) => Self::WrongTier { of: of.map(str::to_owned) },
+            ("protocol-off", Some(protocol)) => match Proto::named(protocol)? {
+                Proto::Simple => return Err(Error::input("without Simple NCCL does not start")),
+                protocol => Self::ProtocolOff { protocol },
+            },
+            ("nvls-off", None) => Self::NvlsOff,
+            ("shared-gpu", None) => Self::SharedGpu,
+            _ => return Err(Error::input(format!("`{name}` says too little or too much"))),
+        })
+    }
 }
 
 fn slow_link(value: &str) -> Result<Fault> {
