@@ -442,7 +442,7 @@ mod tests {
             ("slow-link", "slow-link=4"),
             ("slow-link=x:4", "slow-link=4"),
             ("slow-rank=0.5", "slow-rank=2"),
-            ("straggler=3:50", "50us"),
+            ("straggler=3:50", "with its unit"),
             ("missing-nic=0", "missing-nic=2"),
             ("protocol-off=Simple", "protocol-off=LL"),
             ("nvls-off=1", "write nvls-off"),
