@@ -33,7 +33,7 @@ pub struct Expecting<'a> {
 
 impl<'a> Expecting<'a> {
     /// Gets ready for `query`, whatever its size, with elements of `dtype`; `unseen` takes a tier
-    /// that was not measured to be like the other one.
+    /// that was not measured to be like the other one, instead of a price over its figures.
     ///
     /// # Errors
     /// A figure that a price needs and the machine does not know, where nothing was measured.
@@ -44,9 +44,11 @@ impl<'a> Expecting<'a> {
         unseen: bool,
     ) -> Result<Self> {
         let curve = query.machine.curve(query.shape.collective, dtype);
-        let candidates = match curve {
-            Some(_) => Vec::new(),
-            None => candidates(registry, &query.shape, &query.machine.fabric)?.0,
+        let priced = candidates(registry, &query.shape, &query.machine.fabric);
+        let candidates = match (curve, priced) {
+            (_, Ok((ready, _))) => ready,
+            (Some(_), Err(_)) => Vec::new(),
+            (None, Err(unknown)) => return Err(unknown),
         };
         Ok(Self { query, curve, unseen, candidates })
     }
@@ -54,15 +56,19 @@ impl<'a> Expecting<'a> {
     /// What M = `size` is expected to take.
     ///
     /// # Errors
-    /// A tier that was not measured; nothing measured and no algorithm that the library ships.
+    /// A tier that was not measured and over which nothing has a price; no algorithm at all.
     pub fn at(&self, size: Bytes) -> Result<Expected<'a>> {
         let placed = Placed { ranks: self.query.shape.ranks, nodes: self.query.nodes() };
         if let Some(curve) = self.curve {
-            let expectation = match self.unseen {
-                true => curve.expect_unseen(placed, size),
-                false => curve.expect(placed, size)?,
-            };
-            return Ok(Expected { expectation, curve: Some(curve), take: None });
+            let unseen = self.unseen.then(|| curve.expect_unseen(placed, size));
+            match unseen.map_or_else(|| curve.expect(placed, size), Ok) {
+                Ok(expectation) => {
+                    return Ok(Expected { expectation, curve: Some(curve), take: None });
+                }
+                // No algorithm has a price there either.
+                Err(refused) if self.candidates.is_empty() => return Err(refused),
+                Err(_) => {}
+            }
         }
         let shape = &self.query.shape;
         let library = self.query.machine.library.as_deref().and_then(Library::named);

@@ -59,6 +59,7 @@ pub mod host;
 pub mod import;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod launch;
+pub mod mock;
 pub mod nccl;
 pub mod notes;
 pub mod peers;

@@ -14,6 +14,18 @@ impl Random {
         Self((state ^ (state >> 31)).max(1))
     }
 
+    /// The sequence of one of many things that are drawn by the same seed.
+    pub(crate) fn of(seed: u64, thing: u64) -> Self {
+        Self::new(Self::new(seed).next() ^ thing)
+    }
+
+    /// About normal, with mean 0 and standard deviation 1: the sum of twelve even draws, so that no
+    /// function is asked that machines round differently.
+    pub(crate) fn normal(&mut self) -> f64 {
+        let even = |_| (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        (0..12).map(even).sum::<f64>() - 6.0
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -46,5 +58,15 @@ mod tests {
         (0..10_000).for_each(|_| counts[random.below(10)] += 1);
         assert!(counts.iter().all(|c| (850..1150).contains(c)), "{counts:?}");
         assert_ne!(Random::new(1).next(), Random::new(2).next());
+    }
+
+    #[test]
+    fn normal_draws_have_mean_0_and_deviation_1() {
+        let mut random = Random::of(3, 7);
+        let draws: Vec<f64> = (0..20_000).map(|_| random.normal()).collect();
+        let mean = draws.iter().sum::<f64>() / 20_000.0;
+        let square = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 20_000.0;
+        assert!(mean.abs() < 0.02 && (square - 1.0).abs() < 0.03, "{mean} {square}");
+        assert_ne!(Random::of(1, 2).next(), Random::of(2, 1).next());
     }
 }

@@ -87,7 +87,7 @@ pub(super) struct MachineFlags {
     protocol: Option<String>,
 }
 
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 #[command(next_help_heading = "Parameters of single algorithms")]
 pub(super) struct ParamFlags {
     /// Segments of a pipeline; without it the best number

@@ -45,6 +45,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "trace",
             "export",
             "convert",
+            "mock",
             "batch",
         ],
     ),

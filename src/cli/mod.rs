@@ -17,6 +17,7 @@ mod help;
 mod import;
 mod list;
 mod man;
+mod mock;
 mod nccl;
 #[cfg(target_os = "linux")]
 mod processes;
@@ -111,6 +112,8 @@ enum Verb {
     Import(import::Args),
     /// How far models are off on measurements they did not see
     Accuracy(accuracy::Args),
+    /// What nccl-tests would print there, without GPUs
+    Mock(mock::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -264,6 +267,7 @@ impl Verb {
             Self::Fit(args) => args.run(out),
             Self::Accuracy(args) => args.run(out),
             Self::Import(args) => args.run(out),
+            Self::Mock(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

@@ -268,7 +268,9 @@ impl Costs {
         let n = self.frame.ranks;
         if from >= n || to >= n {
             let (alpha, inverse) = self.switch;
-            return (alpha, bytes * inverse);
+            // A slow rank is slow on its way to the switch too; a link has no rank at that end.
+            let factor = self.factor(from, to);
+            return (alpha * factor, bytes * inverse * factor);
         }
         let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
         if self.is_sound() {
@@ -379,6 +381,8 @@ mod tests {
         assert_eq!(terms(&setup, 2, 1), (12.0, 160.0));
         assert_eq!(terms(&setup, 1, 2), (36.0, 480.0));
         assert_eq!(terms(&setup, 0, 3), (3.0, 40.0));
+        assert_eq!((terms(&setup, 1, 5), terms(&setup, 5, 1)), ((28.0, 80.0), (28.0, 80.0)));
+        assert_eq!(terms(&setup, 0, 5), (7.0, 20.0));
     }
 
     #[test]

@@ -303,6 +303,10 @@ impl Table {
 /// The collective of a program, or that there is none.
 pub(super) fn name(draft: &mut Draft, program: &str) {
     match launcher::perf(program) {
+        // Every rank sends to the next and receives from the one before.
+        _ if program.strip_suffix("_mpi").unwrap_or(program) == "sendrecv_perf" => {
+            draft.tested = Some(Tested::Shift);
+        }
         Some(collective) => draft.tested = Some(Tested::Collective(collective)),
         None if program.contains("_perf") => {
             draft.tested = Some(Tested::Other(program.to_owned()));

@@ -1,0 +1,239 @@
+//! `collcost mock`: nccl-tests' output without GPUs.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::Stop;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, count, query, value, whole};
+use collcost::algorithm::Registry;
+use collcost::error::{Error, Result};
+use collcost::mock::{Ask, Fault, OPERATIONS, Program, Sizes, Step, mock};
+use collcost::quantity::{Bytes, Ratio};
+use collcost::sample::DataType;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Faults, repeatable; a rank that is not named is drawn by --seed:
+  slow-link=4, =3:4, =0-1:4   messages over a link (rank 3's, between 0 and 1) take 4 times as long
+  slow-rank=2, =3:2           all messages of a rank take 2 times as long
+  straggler=50us, =3:50us     a rank comes late to every call
+  missing-nic, =2             NICs of every node are gone
+  wrong-tier, =a100-pcie      links inside a node are those between nodes, or of another machine
+  nvls-off                    switches do not add
+  protocol-off=LL             NCCL may not take a protocol: LL, LL128
+  shared-gpu                  two ranks on each device
+
+Examples:
+  collcost mock all_reduce_perf -b 8 -e 8G -f 2 --profile dgx-h100 -n 16
+  collcost mock all_reduce_perf -b 1G -e 1G -n 16 | awk '$1 ~ /^[0-9]+$/ {print $8}'
+  collcost mock alltoall_perf -b 1M -e 1G -f 4 -n 32 --noise 3% --seed 7
+  collcost mock all_gather_perf -b 1M -e 1G -f 2 -n 16 --fault missing-nic -J run.json
+
+Every output says in its first lines that it is predicted. -n is the number of ranks here; what
+nccl-tests calls -n is --iters.")]
+pub(super) struct Args {
+    /// A program of nccl-tests, such as all_reduce_perf
+    #[arg(value_name = "PROGRAM")]
+    program: String,
+    /// The smallest size
+    #[arg(
+        short = 'b',
+        long,
+        value_name = "SIZE",
+        default_value = "32M",
+        allow_hyphen_values = true
+    )]
+    minbytes: String,
+    /// The largest size; the smallest without it
+    #[arg(short = 'e', long, value_name = "SIZE", allow_hyphen_values = true)]
+    maxbytes: Option<String>,
+    /// Each size is so many times the one before
+    #[arg(
+        short = 'f',
+        long,
+        value_name = "X",
+        allow_hyphen_values = true,
+        conflicts_with = "stepbytes"
+    )]
+    stepfactor: Option<String>,
+    /// Each size is so many bytes more; 1M without -f
+    #[arg(short = 'i', long, value_name = "SIZE", allow_hyphen_values = true)]
+    stepbytes: Option<String>,
+    /// The type of the elements
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
+    datatype: String,
+    /// The reduction: sum, prod, max, min, avg
+    #[arg(short = 'o', long, value_name = "OP", default_value = "sum")]
+    op: String,
+    /// The rank that has or gets the data
+    #[arg(short = 'r', long, value_name = "RANK", default_value = "0", allow_hyphen_values = true)]
+    root: String,
+    /// Calls whose mean is printed
+    #[arg(long, value_name = "COUNT", default_value = "20", allow_hyphen_values = true)]
+    iters: String,
+    /// Calls before
+    #[arg(
+        short = 'w',
+        long,
+        alias = "warmup_iters",
+        value_name = "COUNT",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    warmup_iters: String,
+    /// Whether results are compared: 1, or 0 for N/A
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "COUNT",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    check: String,
+    /// Deviation of what a rank's messages take, such as 3%
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    noise: Option<String>,
+    /// What is wrong: see below; repeatable
+    #[arg(long, value_name = "FAULT", allow_hyphen_values = true)]
+    fault: Vec<String>,
+    /// What is drawn is drawn by this number
+    #[arg(long, value_name = "NUMBER", default_value = "1", allow_hyphen_values = true)]
+    seed: String,
+    /// The JSON document of nccl-tests, instead of the text
+    #[arg(long, conflicts_with = "output_file")]
+    json: bool,
+    /// Writes that document into a file beside the text
+    #[arg(short = 'J', long, alias = "output_file", value_name = "FILE")]
+    output_file: Option<String>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let ask = self.ask().map_err(|e| e.at("mock"))?;
+        let collective = ask.program.collective;
+        let query =
+            query(collective, ask.sizes.last, &self.ranks, &self.machine, &ParamFlags::default())?;
+        let place = || format!("mock {}, {} ranks", ask.program.name, query.shape.ranks);
+        let mocked = mock(&Registry::builtin(), &query, &ask).map_err(|e| e.at(place()))?;
+        if self.json {
+            writeln!(out, "{}", mocked.json())?;
+            return Ok(());
+        }
+        if let Some(file) = &self.output_file {
+            let written = write_new(file, &mocked.json())?;
+            writeln!(out, "# Writing JSON output to {written}")?;
+        }
+        out.write_all(mocked.text().as_bytes())?;
+        Ok(())
+    }
+
+    fn ask(&self) -> Result<Ask> {
+        let number = |flag: &str, what: &str, text: &String| {
+            whole(flag, what, Some(text)).map(Option::unwrap_or_default)
+        };
+        let program = Program::named(&self.program)?;
+        let operation = OPERATIONS.iter().find(|known| **known == self.op).ok_or_else(|| {
+            Error::input(format!("`{}` is no operation of nccl-tests that is mocked", self.op))
+                .at(format!("--op {}", self.op))
+                .mend(format!("write one of {}", OPERATIONS.join(", ")))
+        })?;
+        if let Some(file) = &self.output_file {
+            check_name(file)?;
+        }
+        let iterations = count("--iters", "calls", Some(&self.iters))?;
+        let seed = self.seed.trim().parse().map_err(|_| {
+            Error::input(format!("`{}` is no seed", self.seed))
+                .at(format!("--seed {}", self.seed))
+                .mend("write a whole number from 0 on")
+        })?;
+        Ok(Ask {
+            dtype: value::<DataType>("--datatype", Some(&self.datatype))?.unwrap_or(DataType::F32),
+            operation,
+            root: number("--root", "rank", &self.root)?,
+            iterations: iterations.map_or(20, Into::into),
+            warmup: number("--warmup-iters", "number of calls", &self.warmup_iters)?,
+            check: number("--check", "number of checks", &self.check)?,
+            noise: self.noise.as_deref().map_or(Ok(Ratio(0.0)), noise)?,
+            faults: self
+                .fault
+                .iter()
+                .map(|text| text.parse().map_err(|e: Error| e.at(format!("--fault {text}"))))
+                .collect::<Result<Vec<Fault>>>()?,
+            seed,
+            ..Ask::new(program, self.sizes()?)
+        })
+    }
+
+    fn sizes(&self) -> Result<Sizes> {
+        let size = |flag: &str, text: Option<&String>| value::<Bytes>(flag, text);
+        let first = size("--minbytes", Some(&self.minbytes))?.unwrap_or_default();
+        let last = size("--maxbytes", self.maxbytes.as_ref())?.unwrap_or(first);
+        let factor = count("--stepfactor", "times", self.stepfactor.as_ref())?;
+        let step = match (factor.map(std::num::NonZeroU32::get), &self.stepbytes) {
+            (Some(factor @ 2..), _) => Step::Factor(factor.into()),
+            (_, bytes) => {
+                let more = size("--stepbytes", bytes.as_ref())?.unwrap_or(Bytes(1 << 20));
+                if more.0 == 0 {
+                    return Err(Error::input("sizes that are 0 bytes apart never end")
+                        .at("--stepbytes 0")
+                        .mend("write a size above 0, or a factor with -f"));
+                }
+                Step::Plus(more)
+            }
+        };
+        Ok(Sizes { first, last, step })
+    }
+}
+
+/// `3%` or `0.03`.
+fn noise(text: &str) -> Result<Ratio> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text.trim(), 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(x) if (0.0..=0.5).contains(&(x / scale)) => Ok(Ratio(x / scale)),
+        _ => Err(Error::input(format!("`{text}` is no noise from 0 to 50 %"))
+            .at(format!("--noise {text}"))
+            .mend("write it as 3% or 0.03")),
+    }
+}
+
+/// nccl-tests tells the format by the name, and writes nothing under another one.
+fn check_name(file: &str) -> Result<()> {
+    let is = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("json");
+    if Path::new(file).extension().is_some_and(is) {
+        return Ok(());
+    }
+    Err(Error::input(format!("`{file}` does not end in .json"))
+        .at(format!("--output-file {file}"))
+        .mend("nccl-tests writes nothing under such a name: write run.json"))
+}
+
+/// Writes a file that is not there yet: `file`, else `file.0`, `file.1`, …, as nccl-tests does.
+fn write_new(file: &str, text: &str) -> Result<String> {
+    let names = std::iter::once(file.to_owned()).chain((0..1000).map(|i| format!("{file}.{i}")));
+    let fault = |name: &str, e: &io::Error| {
+        Error::input(format!("the document cannot be written: {e}"))
+            .at(format!("--output-file {name}"))
+            .mend("name a file in a folder that is there and may be written")
+    };
+    for name in names {
+        match OpenOptions::new().write(true).create_new(true).open(&name) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(fault(&name, &e)),
+            Ok(mut opened) => {
+                opened.write_all(text.as_bytes()).map_err(|e| fault(&name, &e))?;
+                return Ok(name);
+            }
+        }
+    }
+    Err(Error::input("a thousand documents of that name are there")
+        .at(format!("--output-file {file}"))
+        .mend("name another file"))
+}
