@@ -233,10 +233,11 @@ fn query(profile: Profile, given: &Given, ranks: u32) -> Query {
 #[test]
 fn what_was_measured_is_expected_and_else_the_price() {
     let registry = Registry::builtin();
-    let ask = |query: &Query| {
-        let expecting = Expecting::new(&registry, query, Some(DataType::F16), false)?;
+    let ask_of = |query: &Query, unseen| {
+        let expecting = Expecting::new(&registry, query, Some(DataType::F16), unseen)?;
         expecting.at(Bytes(1 << 20)).map(|e| (e.expectation, e.take))
     };
+    let ask = |query: &Query| ask_of(query, false);
     let measured = query(profile(), &Given::default(), 8);
     let (expected, take) = ask(&measured).unwrap();
     assert_eq!((expected.basis, take), (Basis::Measured, None));
@@ -247,7 +248,10 @@ fn what_was_measured_is_expected_and_else_the_price() {
     assert_eq!(expected.basis, Basis::Datasheet);
     assert!(take.is_some() && expected.low < expected.time && expected.time < expected.high);
 
-    assert!(ask(&query(profile(), &Given::default(), 16)).is_err());
+    // Over a tier that was not measured a price is left, or the other tier's curve if one insists.
+    let over = query(profile(), &Given::default(), 16);
+    assert_eq!(ask(&over).unwrap().0.basis, Basis::Datasheet);
+    assert_eq!(ask_of(&over, true).unwrap().0.basis, Basis::UnseenTier);
 }
 
 #[test]

@@ -400,9 +400,15 @@ fn page_examples() -> Vec<&'static str> {
 #[test]
 fn the_page_about_machines_shows_files_that_work() {
     let examples = page_examples();
-    let [rack, settings] = examples[..] else { panic!("{} examples", examples.len()) };
-    let place =
-        Place::new("page", &[("project/rack.toml", rack), ("project/collcost.toml", settings)]);
+    let [rack, measured, settings] = examples[..] else { panic!("{} examples", examples.len()) };
+    let with = format!("{rack}\n{measured}");
+    let files = [("rack.toml", rack), ("measured.toml", &with), ("collcost.toml", settings)];
+    let files = files.map(|(name, text)| (format!("project/{name}"), text));
+    let place = Place::new("page", &files.each_ref().map(|(name, text)| (name.as_str(), *text)));
+    let checked = place.stdout("project", "profiles check measured.toml");
+    assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
+    let said = place.stdout("project", "allreduce 1KiB -n 8 --on measured.toml --format table");
+    assert!(said.contains("measured, f16, NCCL 2.27.3"), "{said}");
     let checked = place.stdout("project", "profiles check rack.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert!(place.stdout("project", "profiles show rack.toml").contains("Our rack"));

@@ -171,9 +171,12 @@ impl Curves {
                 });
             }
         }
-        let launch = self.plain.iter().filter_map(|p| {
-            Some((Call::Of(p.collective), stated.of(p.components.first()?.launch)))
-        });
+        let each = self.plain.iter().map(|p| (Call::Of(p.collective), p));
+        let launch = part
+            .map(|p| (Call::Any, p))
+            .into_iter()
+            .chain(each)
+            .filter_map(|(call, p)| Some((call, stated.of(p.components.first()?.launch))));
         let library = samples.origin.library.as_deref();
         Profile {
             schema: 1,

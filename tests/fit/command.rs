@@ -195,7 +195,7 @@ fn curves_come_to_a_machine_that_is_known() {
 fn what_logs_leave_out_is_asked_for_or_said() {
     let folder = Folder::new("asked");
     let rows = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n\
-                4 10.0\n64 10.4\n1024 11.1\n16384 25.0\n262144 180.2\n1048576 690.1\n";
+                4 10.00\n64 10.41\n1024 11.13\n16384 25.02\n262144 180.25\n1048576 690.11\n";
     let osu = folder.file("osu.txt", rows);
     let refused = collcost(&["fit", &osu]);
     assert_eq!(refused.status.code(), Some(2));
