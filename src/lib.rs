@@ -87,6 +87,7 @@ pub mod topology;
 pub mod transport;
 pub mod trial;
 pub mod tune;
+pub mod verdict;
 pub mod what_if;
 
 pub use collective::Collective;

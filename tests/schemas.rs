@@ -27,6 +27,8 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::accuracy::Accuracy>("collcost/accuracy/1"),
         schema::<report::Bands>("collcost/bands/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),
+        schema::<report::compare::Compare>("collcost/compare/1"),
+        schema::<report::compare::TwoView>("collcost/compare-two/1"),
         schema::<report::Config>("collcost/config/1"),
         schema::<convert::Converted>("collcost/convert/1"),
         schema::<report::Cost>("collcost/cost/1"),

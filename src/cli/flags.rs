@@ -290,6 +290,11 @@ impl RankFlags {
         }
     }
 
+    /// The same for the `n` ranks of a log.
+    pub(super) fn with_ranks(self, n: u32) -> Self {
+        Self { n: Some(n.to_string()), ..self }
+    }
+
     /// The same over that many nodes.
     pub(super) fn with_nodes(self, nodes: u32) -> Self {
         Self { nodes: Some(nodes.to_string()), ..self }

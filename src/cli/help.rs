@@ -51,9 +51,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
-    ("Measure", &["calibrate", "run", "import", "fit", "accuracy", "profiles"]),
+    ("Measure", &["calibrate", "run", "import", "fit", "compare", "accuracy", "profiles"]),
     #[cfg(not(target_os = "linux"))]
-    ("Measure", &["import", "fit", "accuracy", "profiles"]),
+    ("Measure", &["import", "fit", "compare", "accuracy", "profiles"]),
     ("Check", &["verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];

@@ -4,6 +4,7 @@ mod accuracy;
 mod batch;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod compare;
 mod completions;
 mod config;
 mod convert;
@@ -112,6 +113,8 @@ enum Verb {
     Import(import::Args),
     /// How far models are off on measurements they did not see
     Accuracy(accuracy::Args),
+    /// Is a measured run healthy, and if not, why
+    Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
     /// What is settled without flags, and who said so
@@ -267,6 +270,7 @@ impl Verb {
             Self::Fit(args) => args.run(out),
             Self::Accuracy(args) => args.run(out),
             Self::Import(args) => args.run(out),
+            Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

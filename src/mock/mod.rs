@@ -261,6 +261,35 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     })
 }
 
+/// How much longer calls of `sizes` take with a fault: the same ratio of two plays, without noise.
+///
+/// # Errors
+/// A fault that the machine cannot have; a figure of it that is unknown.
+pub fn slowdown(
+    registry: &Registry,
+    query: &Query,
+    fault: &Fault,
+    sizes: &[Bytes],
+    dtype: DataType,
+) -> Result<Vec<Ratio>> {
+    let broken = Broken::new(query, std::slice::from_ref(fault), 1)?;
+    let tuner = match broken.off.as_slice() {
+        [] => None,
+        off => Some(tuner::Tuner::new(query, off)?),
+    };
+    let healthy = Bench::new(registry, query, 0)?;
+    let takes: Vec<Take> = sizes.iter().map(|&size| healthy.take(size)).collect();
+    let mut lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
+    let mut ratios = Vec::with_capacity(sizes.len());
+    for (i, (&size, take)) in sizes.iter().zip(&takes).enumerate() {
+        let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);
+        // Whole elements: what is asked may be of another type.
+        let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
+        ratios.push(Ratio(lab.look(i, whole, take)?.ratios[0].0 * protocol));
+    }
+    Ok(ratios)
+}
+
 fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     let ranks = query.shape.ranks;
     if ranks < 2 {

@@ -4,6 +4,7 @@ pub mod accuracy;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod columns;
+pub mod compare;
 pub mod convert;
 pub mod crossover;
 pub mod curves;

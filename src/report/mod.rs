@@ -5,6 +5,7 @@
 pub mod accuracy;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod compare;
 mod config;
 pub mod convert;
 mod cost;

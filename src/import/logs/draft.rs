@@ -72,6 +72,7 @@ pub(super) struct Draft {
     pub warnings: Vec<String>,
     /// Whether the log should end the table with a line of its own, and did not.
     pub unended: bool,
+    pub shares_gpus: bool,
 }
 
 /// N by busbw over algbw, or by the size over a rank's block.
@@ -100,6 +101,7 @@ impl Draft {
             refused: None,
             warnings: Vec::new(),
             unended: false,
+            shares_gpus: false,
         }
     }
 
@@ -155,6 +157,7 @@ impl Draft {
             nodes: self.nodes,
             library: self.library,
             system: self.system,
+            shares_gpus: self.shares_gpus,
             iterations: self.iterations,
             mode: self.mode,
             rows,

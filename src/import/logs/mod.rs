@@ -230,6 +230,8 @@ pub struct Table {
     /// How N is known: `list of devices`, `command`, `job description`, `#processes`, `column`,
     /// `columns`, `kind of test`, or `--n` where the user said it.
     pub ranks_by: Option<&'static str>,
+    /// Whether the log says that several ranks run on one GPU.
+    pub shares_gpus: bool,
     /// How many hosts, where the log says it.
     pub nodes: Option<u32>,
     /// The library with its version, where the log says it.

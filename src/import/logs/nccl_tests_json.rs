@@ -218,6 +218,7 @@ fn devices(draft: &mut Draft, config: &Config) {
                 && (&o.device_hex, &o.hostname) == (&one.device_hex, &one.hostname)
         });
         if let (Some(_), Some(bus)) = (shared, &one.device_hex) {
+            draft.shares_gpus = true;
             draft.warn(format!("ranks share the GPU [{bus}]: these are no figures of a machine"));
             return;
         }

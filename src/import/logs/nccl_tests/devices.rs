@@ -92,6 +92,7 @@ impl Devices {
             };
             let known = !one.bus.is_empty() && !one.host.is_empty() && one.bus != "0x00";
             if let Some(other) = self.listed[i + 1..].iter().find(same).filter(|_| known) {
+                draft.shares_gpus = true;
                 draft.warn(format!(
                     "ranks {} and {} share the GPU [{}] of {}: these are no figures of a machine",
                     one.rank, other.rank, one.bus, one.host

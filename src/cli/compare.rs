@@ -1,0 +1,287 @@
+//! `collcost compare`: is my run healthy, and if not, why.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use super::Stop;
+use super::config::Format;
+use super::fit::short;
+use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::import::log;
+use super::terminal::look;
+use collcost::Collective;
+use collcost::algorithm::Registry;
+use collcost::error::{Error, Result};
+use collcost::import::logs::{Asked, Imported, Measured, Tested};
+use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::sample::DataType;
+use collcost::verdict::{Facts, judge, two};
+use collcost::{render, report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost compare all_reduce.log --profile dgx-a100
+  collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
+  collcost compare before.log after.log --two
+  mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
+
+Reads what import reads. Exit code 1 where a run is not healthy, or two runs differ.
+A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
+pub(super) struct Args {
+    /// Logs, or a collective and one number
+    #[arg(value_name = "LOG|COLLECTIVE", required = true)]
+    what: Vec<String>,
+    /// Compare two logs with each other, without a machine
+    #[arg(long)]
+    two: bool,
+    /// M of one number
+    #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// The measured busbw, such as 200GB/s
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, group = "number")]
+    busbw: Option<String>,
+    /// The measured algbw
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, group = "number")]
+    algbw: Option<String>,
+    /// The measured time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, group = "number")]
+    time: Option<String>,
+    /// The type of the elements of one number, such as bf16
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
+    /// The collective of logs that do not say it
+    #[arg(long, value_name = "COLLECTIVE")]
+    collective: Option<String>,
+    /// Take a tier that was not measured to be like the other one
+    #[arg(long)]
+    unseen_tier: bool,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    /// table or json
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    format: Format,
+}
+
+/// What one verdict is about.
+struct Run {
+    file: Option<String>,
+    collective: Collective,
+    ranks: Option<u32>,
+    nodes: Option<u32>,
+    dtype: Option<DataType>,
+    times: Vec<(Bytes, Seconds)>,
+    facts: Facts,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        if self.two {
+            return self.two(out);
+        }
+        let number = [&self.busbw, &self.algbw, &self.time].into_iter().any(Option::is_some);
+        let mut left_out = Vec::new();
+        let runs = match (number, self.what.as_slice()) {
+            (true, [word]) => vec![self.number(word)?],
+            (true, _) => {
+                return Err(Error::input("one number is of one collective")
+                    .at(self.what.join(" "))
+                    .mend("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
+                    .into());
+            }
+            (false, _) => self.logs(&mut left_out)?,
+        };
+        let registry = Registry::builtin();
+        let mut machine = String::new();
+        let mut shown = Vec::with_capacity(runs.len());
+        for run in runs {
+            let query = self.query(&run)?;
+            machine.clone_from(&query.machine.name);
+            let place =
+                || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
+            let verdict =
+                judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
+                    .map_err(|e| e.at(place()))?;
+            let dtype = run.dtype.map(DataType::id);
+            shown.push(report::compare::run(verdict, &query, dtype, run.file));
+        }
+        let report = report::compare::compare(machine, shown, left_out);
+        match self.format {
+            Format::Table => render::compare::compare(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        out.flush()?;
+        if report.healthy { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    /// The question of a run, on the machine that the flags name.
+    fn query(&self, run: &Run) -> Result<collcost::query::Query> {
+        let mut ranks = self.ranks.clone();
+        if let Some(n) = run.ranks {
+            ranks = ranks.with_ranks(n);
+        }
+        if let Some(nodes) = run.nodes.filter(|_| !ranks.names_nodes()) {
+            ranks = ranks.with_nodes(nodes);
+        }
+        let size = run.times.first().map_or(Bytes(1), |t| t.0);
+        query(run.collective, size, &ranks, &self.machine, &ParamFlags::default())
+    }
+
+    /// One typed number.
+    fn number(&self, word: &str) -> Result<Run> {
+        let collective: Collective = word.parse().map_err(|e: Error| {
+            e.at(format!("compare {word}")).or_mend("write a collective before one number")
+        })?;
+        let size = value::<Bytes>("--size", self.size.as_ref())?.ok_or_else(|| {
+            Error::input("a number says nothing without its size: an average over sizes moves with the sizes")
+                .at(format!("compare {word}"))
+                .mend("give the size at which it was measured: --size 1GiB")
+        })?;
+        let bytes = Volume::from(size);
+        let above_zero = |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
+            true => Ok(x),
+            false => Err(Error::input("a measured number is above 0").at(flag.to_owned())),
+        };
+        let rate = |flag: &str, text: &Option<String>| -> Result<Option<f64>> {
+            let read = value::<Bandwidth>(flag, text.as_ref())?;
+            read.map(|b| above_zero(flag, b.0)).transpose()
+        };
+        let run = |time: f64| -> Result<Run> {
+            Ok(Run {
+                file: None,
+                collective,
+                ranks: None,
+                nodes: None,
+                dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
+                times: vec![(size, Seconds(time))],
+                facts: Facts { one_number: true, ..Facts::default() },
+            })
+        };
+        let ranks = self.query(&run(1.0)?)?.shape.ranks;
+        let factor = collective.busbw_factor(ranks).0;
+        let time = match (rate("--busbw", &self.busbw)?, rate("--algbw", &self.algbw)?) {
+            (Some(busbw), _) => bytes.0 * factor / busbw,
+            (_, Some(algbw)) => bytes.0 / algbw,
+            _ => {
+                let time = value::<Seconds>("--time", self.time.as_ref())?;
+                above_zero("--time", time.map_or(0.0, |t| t.0))?
+            }
+        };
+        run(time)
+    }
+
+    /// The runs of all logs: rows of one file, collective, ranks and type are one.
+    fn logs(&self, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for (file, log) in self.read()? {
+            let found = of_log(&file, &log, left_out);
+            if found.is_empty() {
+                log.usable()?;
+                return Err(Error::input("the log holds no collective's times")
+                    .at(file)
+                    .mend("compare takes collectives; collcost import shows what a log holds"));
+            }
+            runs.extend(found);
+        }
+        Ok(runs)
+    }
+
+    fn read(&self) -> Result<Vec<(String, Imported)>> {
+        if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
+            return Err(Error::input(format!("`{word}` is no log"))
+                .at(format!("compare {}", self.what.join(" ")))
+                .mend("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
+        }
+        let asked = Asked {
+            ranks: self.ranks.count()?.map(Into::into),
+            collective: value::<Collective>("--collective", self.collective.as_ref())?,
+        };
+        let one = |file: &String| log(file, &asked).map(|log| (short(file), log));
+        self.what.iter().map(one).collect()
+    }
+
+    fn two(&self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let logs = self.read()?;
+        let [(first, a), (second, b)] = logs.as_slice() else {
+            return Err(Error::input(format!("--two compares two logs, not {}", logs.len()))
+                .at(self.what.join(" "))
+                .mend("write compare BEFORE AFTER --two")
+                .into());
+        };
+        let found = two(a, b).ok_or_else(|| {
+            Error::input("the logs have fewer than three times in common")
+                .at(format!("{first}, {second}"))
+                .mend("give logs of the same collective, ranks, type and sizes")
+        })?;
+        let report = report::compare::two(&found, first.clone(), second.clone());
+        match self.format {
+            Format::Table => render::compare::two(out, &report, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        out.flush()?;
+        if report.differs { Err(Stop::Failed) } else { Ok(()) }
+    }
+}
+
+/// The runs of one log.
+fn of_log(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
+    type Key = (Collective, Option<u32>, Option<u32>, Option<DataType>);
+    let mut by: BTreeMap<Key, Run> = BTreeMap::new();
+    for table in &log.tables {
+        if let Some(refused) = &table.refused {
+            left_out.push(format!("{file}:{}: {}", table.line, refused.what));
+        }
+        let Tested::Collective(collective) = table.tested else { continue };
+        let in_place = table.rows.iter().all(|r| r.in_place);
+        let mut places = 0;
+        for row in &table.rows {
+            let Measured::Time(time) = row.measured else { continue };
+            let key = (collective, table.ranks, table.nodes, row.dtype);
+            let run = by.entry(key).or_insert_with(|| Run {
+                file: Some(file.to_owned()),
+                collective,
+                ranks: table.ranks,
+                nodes: table.nodes,
+                dtype: row.dtype,
+                times: Vec::new(),
+                facts: Facts::default(),
+            });
+            run.facts.wrong += row.wrong.unwrap_or(0);
+            run.facts.shared_gpu |= table.shares_gpus;
+            if row.in_place == in_place {
+                run.times.push((row.size, time));
+            } else {
+                places += 1;
+            }
+        }
+        if places > 0 {
+            left_out.push(format!(
+                "{file}:{}: {places} times in place, those out of place count",
+                table.line
+            ));
+        }
+    }
+    by.into_values().filter(|run| !run.times.is_empty()).map(medians).collect()
+}
+
+/// Sizes that were timed more than once count by their median.
+fn medians(mut run: Run) -> Run {
+    let mut by: BTreeMap<Bytes, Vec<f64>> = BTreeMap::new();
+    for (size, time) in run.times {
+        by.entry(size).or_default().push(time.0);
+    }
+    let middle = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        Seconds(0.5 * (times[(times.len() - 1) / 2] + times[times.len() / 2]))
+    };
+    run.times = by.into_iter().map(|(size, times)| (size, middle(times))).collect();
+    run
+}

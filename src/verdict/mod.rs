@@ -1,0 +1,225 @@
+//! Whether a measured run is as it should be, and if not, why.
+//!
+//! Each measured time is held against what is expected of the machine, with its band. A region of
+//! sizes is unhealthy where its median leaves the band. Then every suspect foretells how much longer
+//! calls would take, size by size, if it were the cause: the fault is put into the machine and
+//! simulated, an algorithm is priced, a convention of sizes applied. The one whose prediction lies
+//! nearest to what was measured comes first; its evidence is how near.
+
+mod shape;
+mod suspects;
+mod two;
+
+pub use shape::{Break, Side};
+pub use two::{Region, Two, two};
+
+use crate::algorithm::Registry;
+use crate::bound::bound;
+use crate::curve::{Basis, Expectation};
+use crate::error::Result;
+use crate::expect::Expecting;
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::query::Query;
+use crate::sample::DataType;
+
+/// A measured time beside what is expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// M.
+    pub size: Bytes,
+    /// What was measured.
+    pub measured: Seconds,
+    /// What is expected, with its band.
+    pub expected: Expectation,
+}
+
+impl Point {
+    /// Measured over expected.
+    #[must_use]
+    pub fn ratio(&self) -> Ratio {
+        Ratio(self.measured.0 / self.expected.time.0)
+    }
+
+    /// ln of it.
+    fn error(&self) -> f64 {
+        self.ratio().0.ln()
+    }
+
+    /// How far the band reaches on the side on which the measurement lies, as a logarithm.
+    fn reach(&self) -> f64 {
+        let end = if self.error() > 0.0 { self.expected.high } else { self.expected.low };
+        (end.0 / self.expected.time.0).ln().abs().max(LEAST_REACH)
+    }
+}
+
+/// Two runs of one thing differ by so much without anything being wrong.
+const LEAST_REACH: f64 = 0.02;
+
+/// What a log says beside its times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Several ranks run on one GPU.
+    pub shared_gpu: bool,
+    /// Elements that were wrong.
+    pub wrong: u64,
+    /// The times are of one typed number, not of a log.
+    pub one_number: bool,
+}
+
+/// How a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    /// As expected.
+    Healthy,
+    /// Slower than 9 of 10 runs.
+    Slow,
+    /// Faster than can be: below what any algorithm takes, or far outside the band.
+    TooFast,
+}
+
+/// Why a run is as it is, likely.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cause {
+    /// A short name: `missing-nic`, `nvls-missing`.
+    pub id: &'static str,
+    /// In a sentence.
+    pub what: String,
+    /// How near its prediction lies: the median of |ln(measured/predicted)|; absent where the log
+    /// itself says it.
+    pub off: Option<Ratio>,
+    /// What speaks for it.
+    pub evidence: String,
+    /// What to run next.
+    pub next: String,
+}
+
+/// What is said of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// How it is.
+    pub health: Health,
+    /// Which sizes are off; none where none is.
+    pub side: Option<Side>,
+    /// Where the curve breaks.
+    pub breaks: Option<Break>,
+    /// The sizes, in order.
+    pub points: Vec<Point>,
+    /// What the expectation rests on, at its least sure size.
+    pub basis: Basis,
+    /// Likely causes, the likeliest first.
+    pub causes: Vec<Cause>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// Judges times of `query`'s collective on its ranks; the query's own size is not looked at.
+///
+/// # Errors
+/// An expectation that the machine has none of: a tier that nobody measured and no figure is known of.
+pub fn judge(
+    registry: &Registry,
+    query: &Query,
+    dtype: Option<DataType>,
+    unseen: bool,
+    times: &[(Bytes, Seconds)],
+    facts: &Facts,
+) -> Result<Verdict> {
+    let expecting = Expecting::new(registry, query, dtype, unseen)?;
+    let mut points = Vec::with_capacity(times.len());
+    for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
+        points.push(Point { size, measured, expected: expecting.at(size)?.expectation });
+    }
+    points.sort_by_key(|p| p.size);
+    let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Datasheet);
+    let suspects = suspects::all(registry, query, dtype, &points, facts);
+    let explained = suspects.first().filter(|s| s.explains(&points));
+    let mut health = shape::health(&points);
+    // A shape that one fault has to a few parts in a hundred says more than a wide band.
+    if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
+        health = Health::Slow;
+    }
+    let impossible = impossible(query, &points);
+    if impossible.is_some() {
+        health = Health::TooFast;
+    }
+    let ill = health != Health::Healthy;
+    let causes = suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
+    let mut notes = notes(query, &points, facts, basis);
+    notes.extend(impossible);
+    Ok(Verdict {
+        health,
+        side: if ill { shape::side(&points) } else { None },
+        breaks: shape::breaks(query, &points).filter(|_| ill),
+        points,
+        basis,
+        causes,
+        notes,
+    })
+}
+
+/// Why a time cannot be: it is below what any algorithm takes on the machine.
+fn impossible(query: &Query, points: &[Point]) -> Option<String> {
+    let shape = &query.shape;
+    let fabric = &query.machine.fabric;
+    points.iter().find_map(|p| {
+        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
+        // Figures of a machine are known to a part in ten, at best; a launch can be spared.
+        (p.measured.0 < 0.8 * least.time().0).then(|| {
+            format!(
+                "{} at {} is below the lower bound of {}: a CUDA graph, several operations in one \
+                 call (nccl-tests -m), a size of another convention, or links that are faster than \
+                 the profile's",
+                p.measured,
+                p.size,
+                least.time()
+            )
+        })
+    })
+}
+
+fn notes(query: &Query, points: &[Point], facts: &Facts, basis: Basis) -> Vec<String> {
+    let mut notes = Vec::new();
+    if facts.wrong > 0 {
+        notes
+            .push(format!("{} elements were wrong: no time counts before results do", facts.wrong));
+    }
+    if basis == Basis::Datasheet {
+        notes.push(
+            "nothing was measured of this: the expectation is a price, and the band is wide; fit a \
+             healthy log for a narrow one"
+                .to_owned(),
+        );
+    }
+    notes.extend(above_the_link(query, points));
+    notes
+}
+
+/// What to know where busbw is above the rate of the links.
+fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
+    use crate::collective::Collective::AllReduce;
+    let (shape, nodes) = (&query.shape, query.nodes());
+    let factor = shape.collective.busbw_factor(shape.ranks);
+    let busbw = |p: &Point| Volume::from(p.size).0 * factor.0 / p.measured.0;
+    let most = points.iter().map(busbw).fold(0.0, f64::max);
+    let tiers = &query.machine.fabric.tiers;
+    let (link, what) = match nodes {
+        1 => (tiers.first()?.bandwidth?, "one link"),
+        _ => {
+            let nics = tiers.last()?.nics.map_or(1, |n| n.get());
+            (tiers.last()?.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
+        }
+    };
+    if most <= 1.01 * link.0 || shape.collective != AllReduce {
+        return None;
+    }
+    let why = match nodes {
+        2 | 3 => {
+            "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS adds in the \
+             switch: busbw counts more than moves"
+        }
+        _ => "switches add (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once",
+    };
+    Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))
+}
