@@ -6,7 +6,6 @@
 use super::{Cause, Facts, Point, shape};
 use crate::algorithm::Registry;
 use crate::collective::Collective;
-use crate::curve::Basis;
 use crate::expect::Expecting;
 use crate::mock::{Fault, slowdown};
 use crate::nccl::Proto;
@@ -37,9 +36,9 @@ enum Foretold {
 /// A cause must bring the prediction nearer than this part of how far it is off without one.
 const NEARER: f64 = 0.65;
 /// What explains a run by itself leaves no more than this on average …
-const CLOSE: f64 = 0.03;
+const CLOSE: f64 = 0.06;
 /// … and no more than this part of the squares …
-const UNEXPLAINED: f64 = 0.12;
+const UNEXPLAINED: f64 = 0.08;
 /// … of no less than this, where it says that something is off …
 const OFF: f64 = 0.05;
 /// … at so many times its own strength.
