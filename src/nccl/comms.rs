@@ -3,7 +3,7 @@
 //! Columns are found by their names; others are passed over. Graphs have the prefixes `ring`,
 //! `tree`, `cnd` and `cnc` (in-network reduction, direct and as chains) and `nvls`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use csv::StringRecord;
 
@@ -46,10 +46,13 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
 
 /// A line of a table with its columns' names.
 pub(super) struct Record<'a> {
-    columns: &'a HashMap<String, usize>,
-    fields: &'a StringRecord,
+    columns: &'a Columns<'a>,
+    fields: &'a [&'a str],
     line: u64,
 }
+
+/// Where each column stands.
+pub(super) type Columns<'a> = BTreeMap<&'a str, usize>;
 
 /// Reads a table line by line; errors name the line.
 pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -> Result<()> {
@@ -60,20 +63,32 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
             .at(format!("line {line}"))
             .mend("give every line as many fields as the first one names")
     };
-    let header = reader.headers().map_err(broken)?;
-    let columns = header.iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect();
-    let mut fields = StringRecord::new();
-    while reader.read_record(&mut fields).map_err(broken)? {
-        let line = fields.position().map_or(0, csv::Position::line);
+    let header = reader.headers().map_err(broken)?.clone();
+    let columns = header.iter().enumerate().map(|(i, name)| (name, i)).collect();
+    let mut read = StringRecord::new();
+    while reader.read_record(&mut read).map_err(broken)? {
+        let line = read.position().map_or(0, csv::Position::line);
+        let fields: Vec<&str> = read.iter().collect();
         let record = Record { columns: &columns, fields: &fields, line };
         each(&record).map_err(|e| e.within(&format!("line {line}")))?;
     }
     Ok(())
 }
 
+/// Reads one line of a table that holds neither quotes nor blanks, which a full reader takes longer
+/// to prepare for than to read.
+pub(super) fn plain<T>(
+    columns: &Columns,
+    line: &str,
+    read: impl FnOnce(&Record) -> Result<T>,
+) -> Result<T> {
+    let fields: Vec<&str> = line.split(',').collect();
+    read(&Record { columns, fields: &fields, line: 0 })
+}
+
 impl Record<'_> {
     pub(super) fn text(&self, column: &str) -> Result<&str> {
-        self.columns.get(column).and_then(|&i| self.fields.get(i)).ok_or_else(|| {
+        self.columns.get(column).and_then(|&i| self.fields.get(i).copied()).ok_or_else(|| {
             Error::input(format!("the table has no column `{column}`"))
                 .mend("the first line names the columns")
         })

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::comms::{Record, communicator, records};
+use super::comms::{Columns, communicator, plain};
 use super::{Communicator, Version};
 use crate::error::{Error, Result, nearest};
 
@@ -96,20 +96,18 @@ impl<'a> Place<'a> {
             ))
             .mend(format!("ask for at most {}", Communicator::MOST_RANKS)));
         };
-        let mut found = None;
         let mut known = Vec::new();
-        each(self.machine, |line, version, nodes| {
-            let per_node = line.whole("localranks")?;
-            if version == self.search {
-                known.push(format!("p{per_node} on {nodes}"));
+        let of_search = |line: &Line| line.version == self.search.id();
+        for line in lines(self.machine).filter(of_search) {
+            if line.per_node == self.per_node && line.nodes.holds(self.nodes) {
+                let read = plain(&columns(), line.text, |r| communicator(r, ranks, self.nodes));
+                return Ok((read?, line.nodes));
             }
-            let fits = per_node == self.per_node && nodes.holds(self.nodes);
-            if fits && version == self.search {
-                found = Some((communicator(line, ranks, self.nodes)?, nodes));
-            }
-            Ok(())
-        })?;
-        found.ok_or_else(|| self.unknown(&known))
+            known.push(line);
+        }
+        let known: Vec<String> =
+            known.iter().map(|line| format!("p{} on {}", line.per_node, line.nodes)).collect();
+        Err(self.unknown(&known))
     }
 
     fn unknown(&self, known: &[String]) -> Error {
@@ -160,20 +158,40 @@ impl Nodes {
     }
 }
 
-/// The lines of a machine; only those are parsed.
-fn each(machine: &str, mut line: impl FnMut(&Record, Version, Nodes) -> Result<()>) -> Result<()> {
-    let mut lines = TABLE.lines();
-    let header = lines.next().unwrap_or_default();
-    let of = |line: &&str| line.split(',').nth(3) == Some(machine);
-    let table: Vec<&str> = std::iter::once(header).chain(lines.filter(of)).collect();
-    records(&table.join("\n"), |record| {
-        let version = record.text("version")?;
-        let version = Version::ALL.into_iter().find(|v| v.id() == version);
-        let version = version.ok_or_else(|| Error::input("this is no known version"))?;
-        let to = record.text("to")?;
-        let to = if to.is_empty() { None } else { Some(record.whole("to")?) };
-        line(record, version, Nodes(record.whole("from")?, to))
-    })
+/// A line of the table, as far as one has to look to know whether it is the one.
+struct Line {
+    version: &'static str,
+    nodes: Nodes,
+    per_node: u32,
+    text: &'static str,
+}
+
+impl Line {
+    /// The machine of a line.
+    fn machine(text: &str) -> Option<&str> {
+        text.splitn(5, ',').nth(3)
+    }
+
+    /// Nothing where it is no line of this table.
+    fn of(text: &'static str) -> Option<Self> {
+        let mut fields = text.splitn(6, ',');
+        let (version, from, to) = (fields.next()?, fields.next()?, fields.next()?);
+        let per_node = fields.nth(1)?.parse().ok()?;
+        let to = if to.is_empty() { None } else { Some(to.parse().ok()?) };
+        Some(Self { version, nodes: Nodes(from.parse().ok()?, to), per_node, text })
+    }
+}
+
+/// The lines of a machine.
+fn lines(machine: &str) -> impl Iterator<Item = Line> {
+    let of_machine = move |text: &&str| Line::machine(text) == Some(machine);
+    TABLE.lines().skip(1).filter(of_machine).filter_map(Line::of)
+}
+
+/// Where each of the table's columns stands.
+fn columns() -> Columns<'static> {
+    let header = TABLE.lines().next().unwrap_or_default();
+    header.split(',').enumerate().map(|(i, name)| (name, i)).collect()
 }
 
 /// The machines whose graphs are known.
@@ -188,4 +206,22 @@ pub fn names() -> Vec<&'static str> {
         }
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_plain_and_every_line_is_read() {
+        assert!(TABLE.starts_with("version,from,to,machine,localranks,"));
+        assert!(!TABLE.contains(['"', ' ', '\r']));
+        for text in TABLE.lines().skip(1) {
+            let (machine, line) = Line::machine(text).zip(Line::of(text)).expect(text);
+            let search = Version::ALL.into_iter().find(|v| v.id() == line.version).expect(text);
+            let Nodes(nodes, _) = line.nodes;
+            let place = Place { machine, per_node: line.per_node, nodes, search };
+            assert!(place.communicator().is_ok(), "{text}");
+        }
+    }
 }
