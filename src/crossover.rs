@@ -62,8 +62,8 @@ pub fn envelope_in_steps(
     let factor = (0..steps.max(1).ilog2()).fold(2.0_f64, |factor, _| factor.sqrt());
     let time = |i: usize, size: f64| candidates[i].prepared.time(Volume(size)).0;
     let winner = |size: f64| {
-        let all = 0..candidates.len();
-        all.min_by(|&a, &b| time(a, size).total_cmp(&time(b, size)))
+        let times = (0..candidates.len()).map(|i| (i, time(i, size)));
+        times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i)
     };
     let Some(first) = winner(from.0) else { return Vec::new() };
     let mut found = vec![(from, candidates[first])];
