@@ -38,7 +38,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args as _, FromArgMatches, Parser, Subcommand};
 
 use collcost::{Collective, Error};
 
@@ -170,8 +170,12 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if let Some(done) = screen(&arguments) {
         return done;
     }
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let verb = match Verb::priced(&arguments) {
+        Some(verb) => Ok(verb),
+        None => Cli::try_parse_from(arguments).map(|cli| cli.verb),
+    };
+    let verb = match verb {
+        Ok(verb) => verb,
         Err(error) => {
             // Clap writes help to standard output and errors to standard error.
             let _ = error.print();
@@ -180,9 +184,9 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = if terminal::is_ascii_only() {
-        cli.verb.run(&mut terminal::Ascii::new(&mut out))
+        verb.run(&mut terminal::Ascii::new(&mut out))
     } else {
-        cli.verb.run(&mut out)
+        verb.run(&mut out)
     };
     match done.and_then(|()| out.flush().map_err(Stop::Io)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -242,6 +246,29 @@ fn advised(error: Error) -> Error {
 }
 
 impl Verb {
+    /// A collective's verb with its flags, parsed without the other verbs, which take longer to
+    /// build than all prices. None for another verb, and for what is no answer but help or an error,
+    /// which clap words best when it knows everything.
+    fn priced(arguments: &[OsString]) -> Option<Self> {
+        use Collective as C;
+        let collective = arguments.get(1)?.to_str()?.parse::<C>().ok()?;
+        let flags = cost::Args::augment_args(clap::Command::new(collective.id()));
+        let found = flags.try_get_matches_from(&arguments[1..]).ok()?;
+        let args = cost::Args::from_arg_matches(&found).ok()?;
+        Some(match collective {
+            C::AllReduce => Self::Allreduce(args),
+            C::AllGather => Self::Allgather(args),
+            C::ReduceScatter => Self::Reducescatter(args),
+            C::AllToAll => Self::Alltoall(args),
+            C::Broadcast => Self::Broadcast(args),
+            C::Reduce => Self::Reduce(args),
+            C::Scatter => Self::Scatter(args),
+            C::Gather => Self::Gather(args),
+            C::SendRecv => Self::Sendrecv(args),
+            C::Barrier => Self::Barrier(args),
+        })
+    }
+
     fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         use Collective as C;
         match self {
