@@ -169,7 +169,7 @@ struct Line {
 impl Line {
     /// The machine of a line.
     fn machine(text: &str) -> Option<&str> {
-        text.splitn(5, ',').nth(3)
+        text.split(',').nth(3)
     }
 
     /// Nothing where it is no line of this table.
