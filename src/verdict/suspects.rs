@@ -38,7 +38,7 @@ const NEARER: f64 = 0.65;
 /// What explains a run by itself leaves no more than this on average …
 const CLOSE: f64 = 0.06;
 /// … and no more than this part of the squares …
-const UNEXPLAINED: f64 = 0.08;
+const UNEXPLAINED: f64 = 0.15;
 /// … of no less than this, where it says that something is off …
 const OFF: f64 = 0.05;
 /// … at so many times its own strength.
@@ -142,6 +142,7 @@ pub(super) fn all(
     all.extend(lab.tiers());
     all.extend(lab.protocols());
     all.extend(lab.late());
+    all.extend(lab.cliff());
     all.extend(lab.algorithms());
     all.extend(lab.slow());
     let nearest = all[said..].iter().map(|s| s.off(points)).fold(f64::INFINITY, f64::min);
@@ -319,6 +320,26 @@ impl Lab<'_> {
                 .to_owned(),
             foretold: Foretold::Times(foretold),
             fitted: 1,
+        })
+    }
+
+    /// From one size on everything is slower by one factor.
+    fn cliff(&self) -> Option<Suspect> {
+        let at = shape::breaks(self.query, self.points)?.at;
+        let behind = |p: &&Point| p.size >= at;
+        let factor = median(self.points.iter().filter(behind).map(Point::error).collect())?;
+        let step = |p: &Point| if p.size >= at { factor } else { 0.0 };
+        Some(Suspect {
+            id: "cliff",
+            what: format!(
+                "from {at} on something else runs: another algorithm or protocol, no GPUDirect, or a \
+                 congested network (PFC, ECN)"
+            ),
+            next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING says what runs at each size; the same with \
+                   NCCL_ALGO and NCCL_PROTO set; pause and retransmission counters of the NICs"
+                .to_owned(),
+            foretold: Foretold::Times(self.points.iter().map(step).collect()),
+            fitted: 2,
         })
     }
 
