@@ -17,12 +17,12 @@
 use std::cmp::Reverse;
 
 use super::order::{GpuOrder, NicOrder, Toward};
-use super::routes::{Routes, Stop};
+use super::routes::{Rate, Routes, Stop};
 use super::trial::{Pattern, Trial};
 use super::world::World;
 use crate::error::Result;
 use crate::nccl::Version;
-use crate::nccl::topology::{Kind, Level, nearest};
+use crate::nccl::topology::{Kind, Level, Path, Paths, nearest};
 
 /// The steps of the attempt in PCI order that comes before all others.
 const PCI_ORDER_STEPS: i32 = 1 << 10;
@@ -54,6 +54,36 @@ impl Turns {
     const NONE: Self = Self { to_net: None, to_first: None };
 }
 
+/// What the channels of a search take from links.
+#[derive(Debug, Clone, Copy)]
+struct Rates {
+    intra: Rate,
+    /// Of a head of NVLS.
+    double: Rate,
+    /// Of one of the others of a head of in-network reduction.
+    part: Rate,
+    inter: Rate,
+    /// Of each of the first two GPUs of a balanced tree.
+    half: Rate,
+}
+
+impl Rates {
+    fn of(trial: &Trial, gpus: usize) -> Self {
+        Self {
+            intra: Rate::new(trial.intra),
+            double: Rate::new(trial.intra * 2.0),
+            part: Rate::new(trial.intra * portion(gpus)),
+            inter: Rate::new(trial.inter),
+            half: Rate::new(trial.inter / 2.0),
+        }
+    }
+}
+
+/// What one of the others gets of a channel.
+fn portion(gpus: usize) -> f32 {
+    (1.0 / f64::from((gpus.max(2) - 1) as f32)) as f32
+}
+
 /// A NIC's port while channels use it.
 #[derive(Debug, Clone)]
 struct Port {
@@ -71,12 +101,13 @@ pub(super) struct Searcher {
     ports: Vec<Port>,
     /// By NIC the GPU that it is for.
     own_gpu: Vec<Option<usize>>,
-    /// By NIC the GPUs that are nearest.
+    /// By NIC the GPUs where a channel begins.
     near: Vec<Vec<u32>>,
     /// By GPU the channels that it is in, a bit each.
     used: Vec<u64>,
     /// Candidates of the positions above, behind one another.
     pending: Vec<u16>,
+    rates: Rates,
     pub(super) trial: Trial,
     pub(super) best: Trial,
     /// Steps left; 0 once they ran out, [`PERFECT`] once nothing better can come.
@@ -103,8 +134,9 @@ impl Searcher {
         } else {
             vec![None; nets]
         };
+        let begin = if world.version().is_new() { nearest } else { fastest };
         let near = world.system.of(Kind::Net).iter();
-        let near = near.map(|&net| nearest(&world.paths, net, Kind::Gpu)).collect();
+        let near = near.map(|&net| begin(&world.paths, net, Kind::Gpu)).collect();
         let empty = Trial::empty(Pattern::Ring, world.levels.loc, gpus, 0);
         Ok(Self {
             routes: Routes::new(&world),
@@ -115,6 +147,7 @@ impl Searcher {
             near,
             used: vec![0; gpus],
             pending: Vec::new(),
+            rates: Rates::of(&empty, gpus),
             trial: empty.clone(),
             best: empty,
             budget: 0,
@@ -128,6 +161,7 @@ impl Searcher {
         if self.world.inter {
             self.nics.prepare(&mut self.world, self.trial.level_inter);
         }
+        self.rates = Rates::of(&self.trial, self.gpus());
         self.channel();
     }
 
@@ -277,11 +311,11 @@ impl Searcher {
             self.start(Some(net), 0, turns, Order::Pci);
             self.budget = if self.budget == PERFECT { PERFECT } else { budget };
         }
-        if version.is_new() { self.near(net, turns) } else { self.fastest(net, turns) }
+        if version.is_new() { self.from_near(net, turns) } else { self.from_fastest(net, turns) }
     }
 
     /// Begins at the GPUs that are nearest to a NIC.
-    fn near(&mut self, net: usize, turns: Turns) -> Done {
+    fn from_near(&mut self, net: usize, turns: Turns) -> Done {
         let own = self.own_gpu[net].filter(|_| self.version() >= Version::V2_30);
         if let Some(gpu) = own {
             self.start(Some(net), gpu, turns, Order::Free);
@@ -303,35 +337,28 @@ impl Searcher {
     }
 
     /// Before 2.27: at those with the fastest path, of these the shortest.
-    fn fastest(&mut self, net: usize, turns: Turns) -> Done {
-        let node = self.world.system.of(Kind::Net)[net];
-        let paths = self.world.paths.to_all(node, Kind::Gpu);
-        let (mut rate, mut hops) = (0.0, u32::MAX);
-        for path in paths {
-            if path.rate > rate {
-                (rate, hops) = (path.rate, path.hops);
-            } else if path.rate == rate {
-                hops = hops.min(path.hops);
-            }
-        }
+    fn from_fastest(&mut self, net: usize, turns: Turns) -> Done {
+        let Some(&first) = self.near[net].first() else { return Done::Next };
+        let rate = self.world.path((Kind::Net, net), (Kind::Gpu, first as usize)).rate;
         if rate < f32::trunc(self.trial.inter) {
             return Done::Next;
         }
-        let best = |gpu: &usize| paths[*gpu].rate == rate && paths[*gpu].hops == hops;
-        let best: Vec<usize> = (0..self.gpus()).filter(best).collect();
         if self.version() == Version::V2_18 {
             // First those whose PCI link still carries something.
             for spent in [false, true] {
-                for &gpu in &best {
+                for at in 0..self.near[net].len() {
+                    let gpu = self.near[net][at] as usize;
                     if (self.routes.pci_left(gpu) <= 0) == spent {
                         self.start(Some(net), gpu, turns, Order::Free);
                     }
                 }
             }
         } else {
-            let first = self.trial.channels % self.gpus();
-            let split = best.partition_point(|&gpu| gpu < first);
-            for &gpu in best[split..].iter().chain(&best[..split]) {
+            let count = self.near[net].len();
+            let first = (self.trial.channels % self.gpus()) as u32;
+            let split = self.near[net].partition_point(|&gpu| gpu < first);
+            for at in 0..count {
+                let gpu = self.near[net][(split + at) % count] as usize;
                 self.start(Some(net), gpu, turns, Order::Free);
             }
         }
@@ -354,7 +381,7 @@ impl Searcher {
     /// Goes to a GPU, if links carry it, and comes back.
     #[inline]
     fn go(&mut self, from: Stop, gpu: usize, position: usize, turns: Turns, order: Order) {
-        let rate = if let Stop::Net(_) = from { self.trial.inter } else { self.trial.intra };
+        let rate = if let Stop::Net(_) = from { self.rates.inter } else { self.rates.intra };
         if !self.walk(from, Stop::Gpu(gpu), rate) {
             return;
         }
@@ -385,7 +412,7 @@ impl Searcher {
             self.next(gpu, position, turns, order);
         } else if turns.to_first == Some(position) {
             let first = Stop::Gpu(self.trial.gpu(channel, 0));
-            let rate = self.trial.intra;
+            let rate = self.rates.intra;
             if self.walk(Stop::Gpu(gpu), first, rate) {
                 self.complete();
                 self.walk_back(Stop::Gpu(gpu), first, rate);
@@ -440,7 +467,7 @@ impl Searcher {
     fn leave(&mut self, gpu: usize, position: usize, turns: Turns, order: Order) {
         let channel = self.trial.channels;
         let balanced = self.trial.pattern == Pattern::BalancedTree;
-        let rate = if balanced { self.trial.inter / 2.0 } else { self.trial.inter };
+        let rate = if balanced { self.rates.half } else { self.rates.inter };
         // The second GPU of a balanced tree bears the other half.
         let to_net = (balanced && position == 0).then_some(1);
         let turns = Turns { to_net, ..turns };
@@ -598,19 +625,19 @@ impl Searcher {
     /// A way between GPU and switch; the head's is twice as wide, and may be of any type.
     fn share(&mut self, from: Stop, to: Stop, head: bool) -> bool {
         if !head {
-            return self.walk(from, to, self.trial.intra);
+            return self.walk(from, to, self.rates.intra);
         }
         let route = self.routes.get(from, to);
         if route.level >= self.world.levels.dis && self.version().is_new() {
             return false;
         }
-        let taken = self.routes.take(route, self.trial.intra * 2.0);
+        let taken = self.routes.take(route, self.rates.double);
         self.trial.hops += if taken { 2 * route.hops as i32 } else { 0 };
         taken
     }
 
     fn share_back(&mut self, from: Stop, to: Stop, head: bool) {
-        let (times, rate) = if head { (2, self.trial.intra * 2.0) } else { (1, self.trial.intra) };
+        let (times, rate) = if head { (2, self.rates.double) } else { (1, self.rates.intra) };
         let route = self.routes.get(from, to);
         self.routes.give_back(route, rate);
         self.trial.hops -= times * route.hops as i32;
@@ -643,21 +670,16 @@ impl Searcher {
         }
     }
 
-    /// What one of the others gets of a channel.
-    fn portion(&self) -> f32 {
-        (1.0 / f64::from((self.gpus() - 1) as f32)) as f32
-    }
-
     fn part(&mut self, from: Stop, to: Stop) -> bool {
-        let portion = self.portion();
+        let portion = portion(self.gpus());
         if portion == 1.0 {
-            return self.walk(from, to, self.trial.intra);
+            return self.walk(from, to, self.rates.intra);
         }
         let route = self.routes.get(from, to);
         if route.level >= self.world.levels.dis {
             return false;
         }
-        let taken = self.routes.take(route, self.trial.intra * portion);
+        let taken = self.routes.take(route, self.rates.part);
         if taken {
             self.trial.hops = (self.trial.hops as f32 + portion * route.hops as f32) as i32;
         }
@@ -665,15 +687,15 @@ impl Searcher {
     }
 
     fn part_back(&mut self, from: Stop, to: Stop) {
-        let portion = self.portion();
+        let portion = portion(self.gpus());
         let route = self.routes.get(from, to);
-        self.routes.give_back(route, self.trial.intra * portion);
+        self.routes.give_back(route, self.rates.part);
         self.trial.hops = (self.trial.hops as f32 - portion * route.hops as f32) as i32;
     }
 
     /// Walks a path, if its type is allowed and every link carries it.
     #[inline]
-    fn walk(&mut self, from: Stop, to: Stop, rate: f32) -> bool {
+    fn walk(&mut self, from: Stop, to: Stop, rate: Rate) -> bool {
         let route = self.routes.get(from, to);
         let old = self.world.system.version == Version::V2_18;
         if old && route.hops == 0 {
@@ -697,11 +719,21 @@ impl Searcher {
     }
 
     #[inline]
-    fn walk_back(&mut self, from: Stop, to: Stop, rate: f32) {
+    fn walk_back(&mut self, from: Stop, to: Stop, rate: Rate) {
         let route = self.routes.get(from, to);
         self.routes.give_back(route, rate);
         self.trial.hops -= route.hops as i32;
     }
+}
+
+/// Before 2.27: the GPUs with the fastest path from a NIC, of these those with the shortest.
+fn fastest(paths: &Paths, net: usize, kind: Kind) -> Vec<u32> {
+    let to = paths.to_all(net, kind);
+    let rate = to.iter().map(|path| path.rate).fold(0.0, f32::max);
+    let fast = |path: &&Path| path.rate == rate;
+    let hops = to.iter().filter(fast).map(|path| path.hops).min();
+    let best = to.iter().enumerate().filter(|(_, path)| fast(path) && Some(path.hops) == hops);
+    best.map(|(gpu, _)| gpu as u32).collect()
 }
 
 /// How a NIC was left.

@@ -4,7 +4,6 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use super::world::World;
 use crate::nccl::Version;
@@ -142,11 +141,13 @@ pub(super) struct GpuOrder {
     /// By GPU: the others by the rate and length of the way there, then by distance.
     plain: Vec<Vec<u16>>,
     /// By NIC and GPU: the same behind the rate and length of the way from the NIC.
-    netted: HashMap<(u16, u16), Vec<u16>>,
+    netted: Vec<Option<Box<[u16]>>>,
+    /// GPUs in all of those.
+    kept: usize,
 }
 
-/// So many orders are kept at a time.
-const KEPT: usize = 1 << 16;
+/// So many GPUs are kept at a time.
+const MOST_KEPT: usize = 1 << 24;
 
 /// The keys of the way from GPU to GPU.
 fn way(world: &World, from: usize, to: usize) -> (Reverse<i32>, u32) {
@@ -165,7 +166,8 @@ impl GpuOrder {
             order.sort_by_key(|&to| way(world, from, usize::from(to)));
             order
         });
-        Self { plain: plain.collect(), netted: HashMap::new() }
+        let netted = vec![None; world.nets() * gpus];
+        Self { plain: plain.collect(), netted, kept: 0 }
     }
 
     pub(super) fn plain(&self, from: usize) -> &[u16] {
@@ -174,17 +176,20 @@ impl GpuOrder {
 
     /// The order behind a first NIC.
     pub(super) fn netted(&mut self, world: &World, net: usize, from: usize) -> &[u16] {
-        if self.netted.len() >= KEPT {
-            self.netted.clear();
-        }
         let plain = &self.plain[from];
-        self.netted.entry((net as u16, from as u16)).or_insert_with(|| {
+        if self.kept > MOST_KEPT {
+            self.netted.fill(None);
+            self.kept = 0;
+        }
+        let kept = &mut self.kept;
+        self.netted[net * self.plain.len() + from].get_or_insert_with(|| {
+            *kept += plain.len();
             let mut order = plain.clone();
             order.sort_by_key(|&to| {
                 let path = world.path((Kind::Net, net), (Kind::Gpu, usize::from(to)));
                 (Reverse(path.rate as i32), path.hops)
             });
-            order
+            order.into_boxed_slice()
         })
     }
 

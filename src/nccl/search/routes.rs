@@ -1,7 +1,8 @@
 //! Paths as a search walks them: what each takes from which links, and gives back.
 //!
-//! A link's rate is rounded to thousandths after every change, as NCCL does; some walks therefore
-//! leave a trace of 0.001.
+//! NCCL rounds what a link has left to thousandths of a GB/s after every change, in float32. So it
+//! is kept here as a whole number of thousandths, and mostly computed with as such; where float32
+//! might come to another number, float32 does it.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc` (`followPath`).
 
@@ -53,7 +54,7 @@ pub(super) struct Routes {
     up: Vec<Route>,
     down: Vec<Route>,
     steps: Vec<Step>,
-    left: Vec<f32>,
+    left: Left,
     /// The PCI links of each GPU, there and back.
     pci: Vec<Option<(u32, u32)>>,
 }
@@ -70,7 +71,7 @@ impl Routes {
             up: Vec::new(),
             down: Vec::new(),
             steps: Vec::new(),
-            left: world.paths.ways.iter().map(|way| way.rate).collect(),
+            left: Left::new(world.paths.ways.iter().map(|way| way.rate)),
             pci: (0..gpus).map(|gpu| pci(world, gpu)).collect(),
         };
         let pairs = |a: usize, b: usize| (0..a).flat_map(move |i| (0..b).map(move |j| (i, j)));
@@ -146,71 +147,177 @@ impl Routes {
     /// Takes a rate from every link of a route; where one has not enough left, gives back what was
     /// taken and says so.
     #[inline]
-    pub(super) fn take(&mut self, route: Route, rate: f32) -> bool {
-        let pci = if route.dear { rate * 6.0 / 5.0 } else { rate };
+    pub(super) fn take(&mut self, route: Route, rate: Rate) -> bool {
+        let rate = rate.on(route);
         let first = route.first as usize;
         let steps = &self.steps[first..first + route.hops as usize];
         for (done, step) in steps.iter().enumerate() {
-            let need = if step.is_pci { pci } else { rate };
-            let left = &mut self.left[step.link as usize];
-            if *left < need {
-                self.give(first, done, rate, pci);
+            let need = if step.is_pci { rate.pci } else { rate.other };
+            if !self.left.take(step, need) {
+                for step in &steps[..done] {
+                    let need = if step.is_pci { rate.pci } else { rate.other };
+                    self.left.give(step, need);
+                }
                 return false;
             }
-            if step.back == NONE {
-                *left = rounded(*left - need);
-                continue;
-            }
-            let back = need * step.share;
-            if self.left[step.back as usize] < back {
-                self.give(first, done, rate, pci);
-                return false;
-            }
-            let left = &mut self.left[step.link as usize];
-            *left = rounded(*left - need);
-            let left = &mut self.left[step.back as usize];
-            *left = rounded(*left - back);
         }
         true
     }
 
     /// Gives back what [`take`](Self::take) took.
     #[inline]
-    pub(super) fn give_back(&mut self, route: Route, rate: f32) {
-        let pci = if route.dear { rate * 6.0 / 5.0 } else { rate };
-        self.give(route.first as usize, route.hops as usize, rate, pci);
-    }
-
-    #[inline]
-    fn give(&mut self, first: usize, count: usize, rate: f32, pci: f32) {
-        for step in &self.steps[first..first + count] {
-            let need = if step.is_pci { pci } else { rate };
-            let left = &mut self.left[step.link as usize];
-            *left = rounded(*left + need);
-            if step.back != NONE {
-                let left = &mut self.left[step.back as usize];
-                *left = rounded(*left + need * step.share);
-            }
+    pub(super) fn give_back(&mut self, route: Route, rate: Rate) {
+        let rate = rate.on(route);
+        let first = route.first as usize;
+        for step in &self.steps[first..first + route.hops as usize] {
+            let need = if step.is_pci { rate.pci } else { rate.other };
+            self.left.give(step, need);
         }
     }
 
     /// What a GPU's PCI link has left, in whole GB/s; less than nothing where it has no such link.
     pub(super) fn pci_left(&self, gpu: usize) -> i32 {
         self.pci[gpu].map_or(-1, |(there, back)| {
-            let (there, back) = (self.left[there as usize], self.left[back as usize]);
+            let (there, back) = (self.left.rate(there), self.left.rate(back));
             (if back < there { back } else { there }) as i32
         })
     }
 }
 
-/// To thousandths, halves away from zero.
-#[inline]
-fn rounded(rate: f32) -> f32 {
-    let scaled = rate * 1000.0;
-    let whole = scaled as i64 as f32;
-    let rest = scaled - whole;
-    let step = f32::from(u8::from(rest >= 0.5)) - f32::from(u8::from(rest <= -0.5));
-    (whole + step) / 1000.0
+/// What a channel takes from links.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    other: Need,
+    pci: Need,
+    dear: Need,
+}
+
+impl Rate {
+    pub(super) fn new(rate: f32) -> Self {
+        let plain = Need::new(rate);
+        Self { other: plain, pci: plain, dear: Need::new(rate * 6.0 / 5.0) }
+    }
+
+    #[inline]
+    fn on(self, route: Route) -> Self {
+        if route.dear { Self { pci: self.dear, ..self } } else { self }
+    }
+}
+
+/// What is taken from one link.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    rate: f32,
+    /// In thousandths; [`ODD`] where it is no whole number of them.
+    thousandths: i32,
+    /// Whether it is a whole number of halves of a GB/s.
+    halves: bool,
+}
+
+/// More than any link carries.
+const ODD: i32 = i32::MAX;
+
+impl Need {
+    fn new(rate: f32) -> Self {
+        let nearest = rounded(rate * 1000.0);
+        let whole = nearest as f32 / 1000.0 == rate && nearest <= FINE;
+        let thousandths = if whole { nearest } else { ODD };
+        Self { rate, thousandths, halves: whole && nearest % 500 == 0 }
+    }
+}
+
+/// What links have left, in thousandths of a GB/s.
+#[derive(Debug, Clone)]
+struct Left {
+    thousandths: Vec<i32>,
+    /// The rates at the beginning, which some links have until they are first used.
+    raw: Vec<f32>,
+}
+
+/// Up to so many thousandths, sums in float32 and rounded are those of whole numbers: two errors of
+/// half a unit in the last place before, and two behind, are less than half a thousandth.
+const FINE: i32 = 1_000_000;
+
+/// Up to so many, sums of halves of a GB/s are exact in float32, and so is their thousandfold.
+const COARSE: i32 = 8_000_000;
+
+impl Left {
+    fn new(rates: impl Iterator<Item = f32>) -> Self {
+        let raw: Vec<f32> = rates.collect();
+        let thousandths = raw.iter().map(|&rate| {
+            let nearest = rounded(rate * 1000.0);
+            if nearest as f32 / 1000.0 == rate { nearest } else { ODD }
+        });
+        Self { thousandths: thousandths.collect(), raw }
+    }
+
+    /// In GB/s, the float32 that NCCL has.
+    fn rate(&self, link: u32) -> f32 {
+        match self.thousandths[link as usize] {
+            ODD => self.raw[link as usize],
+            thousandths => thousandths as f32 / 1000.0,
+        }
+    }
+
+    /// Whether whole numbers will do.
+    #[inline]
+    fn is_plain(left: i32, need: Need) -> bool {
+        (left <= FINE && need.thousandths != ODD)
+            || (need.halves && left <= COARSE && left % 500 == 0)
+    }
+
+    #[inline]
+    fn take(&mut self, step: &Step, need: Need) -> bool {
+        let left = &mut self.thousandths[step.link as usize];
+        if step.back == NONE && Self::is_plain(*left, need) {
+            if *left < need.thousandths {
+                return false;
+            }
+            *left -= need.thousandths;
+            return true;
+        }
+        self.take_float(step, need.rate)
+    }
+
+    #[inline]
+    fn give(&mut self, step: &Step, need: Need) {
+        let left = &mut self.thousandths[step.link as usize];
+        if step.back == NONE && Self::is_plain(*left, need) {
+            *left += need.thousandths;
+        } else {
+            self.give_float(step, need.rate);
+        }
+    }
+
+    #[inline(never)]
+    fn take_float(&mut self, step: &Step, need: f32) -> bool {
+        let back = need * step.share;
+        if self.rate(step.link) < need || step.back != NONE && self.rate(step.back) < back {
+            return false;
+        }
+        self.change(step.link, -need);
+        if step.back != NONE {
+            self.change(step.back, -back);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn give_float(&mut self, step: &Step, need: f32) {
+        self.change(step.link, need);
+        if step.back != NONE {
+            self.change(step.back, need * step.share);
+        }
+    }
+
+    fn change(&mut self, link: u32, by: f32) {
+        self.thousandths[link as usize] = rounded((self.rate(link) + by) * 1000.0);
+    }
+}
+
+/// To a whole number, halves away from zero.
+fn rounded(number: f32) -> i32 {
+    number.round() as i32
 }
 
 /// The first PCI link of a GPU that leads back.
@@ -227,12 +334,39 @@ fn pci(world: &World, gpu: usize) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::rounded;
+    use super::{COARSE, FINE, Left, Need, ODD, rounded};
+
+    /// What NCCL computes.
+    fn float(left: f32, by: f32) -> f32 {
+        ((left + by) * 1000.0).round() / 1000.0
+    }
 
     #[test]
-    fn halves_go_away_from_zero() {
-        for rate in [0.0_f32, 12.0, 370.800_02, 17.499_5, 0.000_5, 0.001_5, -0.000_5, 4999.999_5] {
-            assert_eq!(rounded(rate).to_bits(), ((rate * 1000.0).round() / 1000.0).to_bits());
+    fn whole_numbers_come_to_what_float32_does() {
+        let speeds = [96.0, 48.0, 47.9, 45.1, 40.0, 22.55, 17.5, 2.4, 1.2, 0.24, 0.12, 0.06];
+        for rate in speeds.into_iter().flat_map(|rate: f32| [rate, rate * 6.0 / 5.0]) {
+            let need = Need::new(rate);
+            let mut left = 3_i32;
+            while left < COARSE {
+                if Left::is_plain(left, need) {
+                    let now = left as f32 / 1000.0;
+                    assert_eq!(now < rate, left < need.thousandths, "{left} and {rate}");
+                    for (by, sign) in [(-rate, -1), (rate, 1)] {
+                        let after = (left + sign * need.thousandths) as f32 / 1000.0;
+                        assert_eq!(float(now, by).to_bits(), after.to_bits(), "{left}, {by}");
+                    }
+                }
+                // Past the fine ones only halves are plain.
+                left += if left < FINE { 7 } else { 500 - left % 500 };
+            }
         }
+    }
+
+    #[test]
+    fn odd_rates_are_left_to_float32() {
+        assert_eq!(Need::new(40.0 / 7.0).thousandths, ODD);
+        assert!(!Left::is_plain(ODD, Need::new(40.0)));
+        assert_eq!(rounded(0.5), 1);
+        assert_eq!(rounded(-2.5), -3);
     }
 }
