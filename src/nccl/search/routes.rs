@@ -178,8 +178,7 @@ impl Routes {
     /// What a GPU's PCI link has left, in whole GB/s; less than nothing where it has no such link.
     pub(super) fn pci_left(&self, gpu: usize) -> i32 {
         self.pci[gpu].map_or(-1, |(there, back)| {
-            let (there, back) = (self.left.rate(there), self.left.rate(back));
-            (if back < there { back } else { there }) as i32
+            self.left.whole(there).min(self.left.whole(back))
         })
     }
 }
@@ -259,6 +258,14 @@ impl Left {
         }
     }
 
+    /// In GB/s, cut off to a whole number.
+    fn whole(&self, link: u32) -> i32 {
+        match self.thousandths[link as usize] {
+            fine if fine <= FINE => fine / 1000,
+            _ => self.rate(link) as i32,
+        }
+    }
+
     /// Whether whole numbers will do.
     #[inline]
     fn is_plain(left: i32, need: Need) -> bool {
@@ -315,9 +322,12 @@ impl Left {
     }
 }
 
-/// To a whole number, halves away from zero.
+/// To a whole number, halves away from zero; `f32::round` is a call on older processors.
+#[inline]
 fn rounded(number: f32) -> i32 {
-    number.round() as i32
+    let whole = number as i32;
+    let rest = number - whole as f32;
+    whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
 }
 
 /// The first PCI link of a GPU that leads back.
