@@ -91,6 +91,16 @@ impl Searched {
         graphs
     }
 
+    /// Whether the graph of that number was searched for.
+    #[must_use]
+    pub fn was_searched(&self, id: u32) -> bool {
+        match id {
+            0 | 1 => true,
+            2 | 4 => self.collnet,
+            _ => self.nvls,
+        }
+    }
+
     /// GPUs through which in-network reduction enters the network.
     #[must_use]
     pub fn heads(&self) -> u32 {

@@ -23,7 +23,7 @@ mod world;
 
 use std::thread;
 
-use super::topology::{Description, Kind, Knobs, most_channels};
+use super::topology::{Description, Kind, Knobs, draw, most_channels};
 use super::{Communicator, Version};
 use crate::error::{Error, Result};
 use channels::Searcher;
@@ -59,6 +59,40 @@ pub fn search(
     job: Job,
     knobs: &Knobs,
 ) -> Result<Searched> {
+    let (world, per_node) = world(description, version, job, knobs)?;
+    if world.gpus() * most_channels(version) <= SHALLOW {
+        return graphs(world, job.nodes, per_node);
+    }
+    let deep = thread::Builder::new().stack_size(STACK);
+    let lost = || Error::environment("no thread can be started for the search");
+    thread::scope(|scope| {
+        let deep = deep.spawn_scoped(scope, || graphs(world, job.nodes, per_node));
+        deep.map_err(|_| lost())?.join().map_err(|_| lost())?
+    })
+}
+
+/// The machine as NCCL draws it into its log before it searches: nodes, links and paths, a line
+/// each.
+///
+/// # Errors
+/// As [`search`].
+pub fn picture(
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<Vec<String>> {
+    let (world, _) = world(description, version, job, knobs)?;
+    Ok(draw(&world.system, &world.paths, (world.most, world.total)))
+}
+
+/// What the job's ranks see of their node, and how many there are on it.
+fn world(
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<(World, usize)> {
     let description = description.with_gpus(job.per_node)?;
     let per_node = description.ranks();
     if job.nodes == 0 {
@@ -69,16 +103,7 @@ pub fn search(
         return Err(Error::input(format!("{ranks} ranks are more than any job has"))
             .mend(format!("give at most {}", Communicator::MOST_RANKS)));
     }
-    let world = World::new(&description, version, ranks, *knobs)?;
-    if world.gpus() * most_channels(version) <= SHALLOW {
-        return graphs(world, job.nodes, per_node);
-    }
-    let deep = thread::Builder::new().stack_size(STACK);
-    let lost = || Error::environment("no thread can be started for the search");
-    thread::scope(|scope| {
-        let deep = deep.spawn_scoped(scope, || graphs(world, job.nodes, per_node));
-        deep.map_err(|_| lost())?.join().map_err(|_| lost())?
-    })
+    Ok((World::new(&description, version, ranks, *knobs)?, per_node))
 }
 
 /// The graphs, in NCCL's order: links keep traces from one to the next.

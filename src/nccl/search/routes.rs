@@ -115,7 +115,7 @@ impl Routes {
                     }
                 }
                 // Before Ampere what a GPU reads is asked for over the same link.
-                What::Dev(cc) if cc < 80 && start != Kind::Gpu => share = 0.125,
+                What::Dev { cc, .. } if cc < 80 && start != Kind::Gpu => share = 0.125,
                 What::Gpu(gpu)
                     if gpu.cc < 80
                         && start != Kind::Gpu

@@ -4,7 +4,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc`.
 
 use super::description::{self, Bus, Description, Device, Far, Pci};
-use super::rules::{UNLIMITED, between_cpus as rate_between, nvlink};
+use super::rules::{UNLIMITED, between_cpus as rate_between, model, nvlink};
 use super::system::{Cpu, Gpu, Kind, Net, System, What, Wire};
 use crate::error::{Error, Result};
 use crate::nccl::Version;
@@ -23,6 +23,7 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
         let what = What::Cpu(Cpu {
             arch: cpu.arch,
             vendor: cpu.vendor,
+            model: model(system.version, cpu),
             between: rate_between(system.version, cpu),
         });
         let node = system.add(Kind::Cpu, id(host, cpu.numa as u64), what, cpu.line)?;
@@ -109,7 +110,7 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
         let dev = match system.find(kind, local) {
             Some(dev) => dev,
             None => {
-                let dev = system.add(kind, local, What::Dev(gpu.cc), gpu.line)?;
+                let dev = system.add(kind, local, What::Dev { cc: gpu.cc, number: pci.id }, gpu.line)?;
                 system.join(dev, parent, Wire::Pci, rate);
                 dev
             }

@@ -11,6 +11,7 @@
 mod build;
 mod description;
 mod detour;
+mod draw;
 mod flatten;
 mod knobs;
 mod local;
@@ -23,6 +24,7 @@ pub use description::{
 };
 pub use knobs::{Knobs, Nics};
 
+pub(super) use draw::draw;
 pub(super) use local::{Locals, nearest};
 pub(super) use paths::{Path, Paths};
 pub(super) use rules::{Level, Levels, UNLIMITED, most_channels};

@@ -23,19 +23,26 @@ pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
     }
 }
 
+/// The number of a processor's model: of Intel 1 Broadwell and older, 2 Skylake, 3 Sapphire Rapids,
+/// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
+pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
+    match (cpu.arch, cpu.vendor, cpu.model) {
+        (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.is_new() => 4,
+        (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.is_new() => 3,
+        (Arch::X86, Vendor::Intel, (6, 0x55..)) => 2,
+        (Arch::X86, Vendor::Intel, _) | (Arch::X86, Vendor::Zhaoxin, (7, 0x5b)) => 1,
+        _ => -1,
+    }
+}
+
 /// What the link from one processor to another carries, in GB/s.
 pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
     match (cpu.arch, cpu.vendor) {
         (Arch::Power, _) => 32.0,
         (Arch::Arm, _) => 6.0,
-        (Arch::X86, Vendor::Intel) => match cpu.model {
-            (6, 0xcf..) if version.is_new() => 40.0,
-            (6, 0x8f..) if version.is_new() => 22.0,
-            (6, 0x55..) => 10.0,
-            _ => 6.0,
-        },
+        (Arch::X86, Vendor::Intel) => [6.0, 10.0, 22.0, 40.0][model(version, cpu) as usize - 1],
         (Arch::X86, Vendor::Amd) if version > Version::V2_18 => 16.0,
-        (Arch::X86, Vendor::Zhaoxin) if cpu.model == (7, 0x5b) => 9.0,
+        (Arch::X86, Vendor::Zhaoxin) if model(version, cpu) == 1 => 9.0,
         (Arch::X86, Vendor::Zhaoxin) => 6.0,
         _ => UNLIMITED,
     }

@@ -88,8 +88,12 @@ pub(in crate::nccl) enum What {
     Gpu(Gpu),
     Cpu(Cpu),
     Net(Net),
-    /// The compute capability.
-    Dev(u32),
+    Dev {
+        /// The compute capability.
+        cc: u32,
+        /// The device's 64-bit number.
+        number: u64,
+    },
     /// The device's 64-bit number.
     Pci(u64),
     Other,
@@ -111,6 +115,8 @@ pub(in crate::nccl) struct Gpu {
 pub(in crate::nccl) struct Cpu {
     pub(in crate::nccl) arch: Arch,
     pub(in crate::nccl) vendor: Vendor,
+    /// NCCL's number of the model; -1 where it asks for none.
+    pub(in crate::nccl) model: i32,
     /// What a link to another one carries.
     pub(in crate::nccl) between: f32,
 }
