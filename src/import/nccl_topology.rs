@@ -171,8 +171,8 @@ fn elements(text: &str) -> Read<Element> {
         let end = text.floor_char_boundary(end.min(text.len())).max(read);
         line += text[read..end].matches('\n').count();
         read = end;
-        let event =
-            event.map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
+        let event = event
+            .map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
         let (element, closes) = match &event {
             Event::Start(start) => (Some(Element::new(start, here)?), false),
             Event::Empty(start) => (Some(Element::new(start, here)?), true),
@@ -224,11 +224,9 @@ fn begins(element: &Element) -> Read<()> {
             "give the file of NCCL_TOPO_DUMP_FILE, not that of NCCL_GRAPH_DUMP_FILE; --graph reads \
              that one",
         )),
-        (other, _) => {
-            Err(element.refuse(format!("the file begins with <{other}>, not <system>")).mend(
-                "give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE",
-            ))
-        }
+        (other, _) => Err(element
+            .refuse(format!("the file begins with <{other}>, not <system>"))
+            .mend("give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE")),
     }
 }
 

@@ -184,7 +184,14 @@ pub fn csv(out: &mut impl Write, machine: &str, searched: &Searched) -> io::Resu
         ("nvls", &searched.nvls_graph),
     ];
     const FIGURES: [&str; 9] = [
-        "pattern", "nch", "bwintra", "bwinter", "latinter", "typeintra", "typeinter", "crossnic",
+        "pattern",
+        "nch",
+        "bwintra",
+        "bwinter",
+        "latinter",
+        "typeintra",
+        "typeinter",
+        "crossnic",
         "samech",
     ];
     for (name, found) in graphs {

@@ -40,8 +40,7 @@ impl Args {
         let Self { machine, format } = self;
         let description = source::topology(&machine.topo)?;
         let (nccl, job, knobs) = machine.asked()?;
-        let searched =
-            source::searched(&machine.topo, &description, nccl.rules, job, &knobs)?;
+        let searched = source::searched(&machine.topo, &description, nccl.rules, job, &knobs)?;
         let name = source::machine(&machine.topo, searched.per_node);
         match format {
             Format::Text => render::nccl_graphs::log(out, &searched)?,

@@ -1,11 +1,10 @@
 //! What a search found, as others use it.
 
+use super::searcher::Searcher;
 use super::trial::Trial;
 use super::world::World;
 use crate::nccl::topology::Kind;
-use crate::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, Processor, Vendor, Version,
-};
+use crate::nccl::{Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Vendor, Version};
 
 /// The graphs of a job, and what else its communicator starts with.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +43,63 @@ pub struct Searched {
     pub nvls_graph: Found,
     /// Steps of all searches together: arrivals at GPUs and complete channels.
     pub steps: u64,
+    /// The searches one after another, with what each was held to.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One search: what it was held to, and what had been found when it ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Attempt {
+    /// NCCL's number of the graph that was searched for.
+    pub id: u32,
+    /// The pattern.
+    pub pattern: u32,
+    /// Whether channels might leave by another NIC than they enter.
+    pub cross_nic: u32,
+    /// What a channel carried between nodes.
+    pub inter: Gbps,
+    /// What it carried inside one.
+    pub intra: Gbps,
+    /// The farthest path to a NIC.
+    pub type_inter: PathType,
+    /// The farthest path between GPUs.
+    pub type_intra: PathType,
+    /// The least channels that counted.
+    pub least: u32,
+    /// The most that were tried for.
+    pub most: u32,
+    /// Whether all had to go the same way.
+    pub same_channels: bool,
+    /// The channels of the best so far.
+    pub channels: u32,
+    /// What they carry between nodes.
+    pub best_inter: Gbps,
+    /// What they carry inside one.
+    pub best_intra: Gbps,
+    /// Steps that were left; none where nothing better could come.
+    pub left: Option<u32>,
+}
+
+impl Attempt {
+    pub(super) fn new(id: u32, searcher: &Searcher) -> Self {
+        let Searcher { trial, best, world, .. } = searcher;
+        Self {
+            id,
+            pattern: trial.pattern as u32,
+            cross_nic: trial.cross_nic.into(),
+            inter: Gbps(trial.inter),
+            intra: Gbps(trial.intra),
+            type_inter: world.levels.path_type(trial.level_inter),
+            type_intra: world.levels.path_type(trial.level_intra),
+            least: trial.least as u32,
+            most: trial.most as u32,
+            same_channels: trial.same,
+            channels: best.channels as u32,
+            best_inter: Gbps(best.inter),
+            best_intra: Gbps(best.intra),
+            left: u32::try_from(searcher.budget).ok(),
+        }
+    }
 }
 
 /// A GPU of the node.
@@ -104,7 +160,8 @@ impl Searched {
     /// GPUs through which in-network reduction enters the network.
     #[must_use]
     pub fn heads(&self) -> u32 {
-        let mut heads: Vec<usize> = self.collnet_direct.channels.iter().map(|c| c.gpus[0]).collect();
+        let mut heads: Vec<usize> =
+            self.collnet_direct.channels.iter().map(|c| c.gpus[0]).collect();
         heads.sort_unstable();
         heads.dedup();
         heads.len() as u32
@@ -169,12 +226,7 @@ pub(super) fn devices(world: &World) -> Vec<Device> {
     let gpu = |index| {
         let gpu = world.system.gpu(index);
         let id = world.system.id(Kind::Gpu, index);
-        Device {
-            rank: gpu.rank,
-            device: gpu.device,
-            host: id >> 56,
-            bus: id & ((1 << 56) - 1),
-        }
+        Device { rank: gpu.rank, device: gpu.device, host: id >> 56, bus: id & ((1 << 56) - 1) }
     };
     (0..world.gpus()).map(gpu).collect()
 }

@@ -14,10 +14,13 @@
 
 mod channels;
 mod found;
+mod heads;
 mod order;
 mod outer;
 mod routes;
+mod searcher;
 mod speeds;
+mod starts;
 mod trial;
 mod world;
 
@@ -26,12 +29,12 @@ use std::thread;
 use super::topology::{Description, Kind, Knobs, draw, most_channels};
 use super::{Communicator, Version};
 use crate::error::{Error, Result};
-use channels::Searcher;
 use outer::{Wanted, compute};
+use searcher::Searcher;
 use trial::{Pattern, Trial};
 use world::World;
 
-pub use found::{Channel, Device, Found, Searched};
+pub use found::{Attempt, Channel, Device, Found, Searched};
 
 /// How many of a machine's GPUs a job uses, and how many such machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,14 +118,14 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
     let nets = 0..world.nets();
     let collnet = world.inter && nets.into_iter().any(|net| world.system.net(net).collective);
     let mut searcher = Searcher::new(world)?;
-    let wanted = |pattern, collnet, channels| Wanted { pattern, collnet, channels };
-    let ring = compute(&mut searcher, wanted(Pattern::Ring, false, (1, room / 2)));
+    let wanted = |id, pattern, collnet, channels| Wanted { id, pattern, collnet, channels };
+    let ring = compute(&mut searcher, wanted(0, Pattern::Ring, false, (1, room / 2)));
     let both = (ring.channels, ring.channels);
-    let tree = compute(&mut searcher, wanted(Pattern::BalancedTree, false, both));
-    let chain = collnet.then(|| compute(&mut searcher, wanted(Pattern::Tree, true, both)));
+    let tree = compute(&mut searcher, wanted(1, Pattern::BalancedTree, false, both));
+    let chain = collnet.then(|| compute(&mut searcher, wanted(2, Pattern::Tree, true, both)));
     let direct = (collnet && version.is_new())
-        .then(|| compute(&mut searcher, wanted(Pattern::CollnetDirect, true, (1, room))));
-    let nvls = nvls.then(|| compute(&mut searcher, wanted(Pattern::Nvls, false, (1, room))));
+        .then(|| compute(&mut searcher, wanted(4, Pattern::CollnetDirect, true, (1, room))));
+    let nvls = nvls.then(|| compute(&mut searcher, wanted(3, Pattern::Nvls, false, (1, room))));
     let found = |trial: Option<Trial>, pattern| found::found(&searcher.world, trial, pattern);
     let direct = if version.is_new() { direct } else { chain.clone() };
     Ok(Searched {
@@ -143,5 +146,6 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
         collnet_chain: found(chain, 3),
         nvls_graph: found(nvls, 5),
         steps: searcher.steps,
+        attempts: std::mem::take(&mut searcher.attempts),
     })
 }

@@ -8,8 +8,9 @@
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc` (`ncclTopoCompute`).
 
-use super::channels::{PERFECT, Searcher};
+use super::found::Attempt;
 use super::order::nics;
+use super::searcher::{PERFECT, Searcher};
 use super::speeds::speeds;
 use super::trial::{Pattern, Trial};
 use super::world::World;
@@ -27,6 +28,8 @@ const DIRECT_HEADS: usize = 8;
 /// What is searched for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
+    /// NCCL's number of the graph.
+    pub(super) id: u32,
     pub(super) pattern: Pattern,
     pub(super) collnet: bool,
     /// The least and the most channels.
@@ -55,6 +58,7 @@ enum After {
 /// The searches for one graph.
 struct Outer<'a> {
     searcher: &'a mut Searcher,
+    id: u32,
     speeds: &'static [f32],
     at: usize,
     bounds: Bounds,
@@ -93,6 +97,7 @@ pub(super) fn compute(searcher: &mut Searcher, wanted: Wanted) -> Trial {
     let at = first_speed(&searcher.world, &searcher.best, speeds);
     let mut outer = Outer {
         searcher,
+        id: wanted.id,
         speeds,
         at,
         bounds,
@@ -176,7 +181,8 @@ fn first_speed(world: &World, best: &Trial, speeds: &[f32]) -> usize {
     // All but rings need not come back to where they started. 2.18 divides by nothing for a single
     // GPU, so that nothing limits it.
     let ring = best.pattern == Pattern::Ring;
-    let stretched = if version == Version::V2_18 { count == 1.0 || !ring } else { count > 1.0 && !ring };
+    let stretched =
+        if version == Version::V2_18 { count == 1.0 || !ring } else { count > 1.0 && !ring };
     if stretched {
         total = (f64::from(total) * (count / (count - 1.0))) as f32;
     }
@@ -193,6 +199,8 @@ impl Outer<'_> {
         searcher.trial.channels = 0;
         self.rest -= i64::from(searcher.budget);
         searcher.search();
+        let attempt = Attempt::new(self.id, searcher);
+        searcher.attempts.push(attempt);
     }
 
     /// Whether nothing better can come.

@@ -88,8 +88,7 @@ impl Routes {
         }
         if world.has_switch() {
             let switch = (Kind::Nvs, 0);
-            routes.up =
-                (0..gpus).map(|gpu| routes.add(world, (Kind::Gpu, gpu), switch)).collect();
+            routes.up = (0..gpus).map(|gpu| routes.add(world, (Kind::Gpu, gpu), switch)).collect();
             routes.down =
                 (0..gpus).map(|gpu| routes.add(world, switch, (Kind::Gpu, gpu))).collect();
         }
@@ -177,9 +176,7 @@ impl Routes {
 
     /// What a GPU's PCI link has left, in whole GB/s; less than nothing where it has no such link.
     pub(super) fn pci_left(&self, gpu: usize) -> i32 {
-        self.pci[gpu].map_or(-1, |(there, back)| {
-            self.left.whole(there).min(self.left.whole(back))
-        })
+        self.pci[gpu].map_or(-1, |(there, back)| self.left.whole(there).min(self.left.whole(back)))
     }
 }
 

@@ -110,7 +110,8 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
         let dev = match system.find(kind, local) {
             Some(dev) => dev,
             None => {
-                let dev = system.add(kind, local, What::Dev { cc: gpu.cc, number: pci.id }, gpu.line)?;
+                let dev =
+                    system.add(kind, local, What::Dev { cc: gpu.cc, number: pci.id }, gpu.line)?;
                 system.join(dev, parent, Wire::Pci, rate);
                 dev
             }

@@ -3,11 +3,11 @@
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc`.
 
+use super::Knobs;
 use super::local::{Locals, cpu, nearest};
 use super::paths::{Path, Paths};
 use super::rules::Level;
 use super::system::{Kind, System};
-use super::Knobs;
 use crate::error::Result;
 use crate::nccl::{Arch, Vendor, Version};
 
@@ -241,9 +241,9 @@ impl Detours<'_> {
     fn relay(&self, gpu: usize, net: usize) -> usize {
         let kind = self.system.device_kind();
         let home = self.system.gpu(gpu).dev;
-        let ways = self.paths.links(self.out(gpu, net)).map(|link| self.paths.ways[link as usize].to);
-        let mut devices =
-            ways.filter(|&node| self.system.nodes[node].kind == kind && node != home);
+        let ways =
+            self.paths.links(self.out(gpu, net)).map(|link| self.paths.ways[link as usize].to);
+        let mut devices = ways.filter(|&node| self.system.nodes[node].kind == kind && node != home);
         let device = devices.next().unwrap_or(home);
         let gpus = 0..self.system.count(Kind::Gpu);
         gpus.into_iter().find(|&other| self.system.gpu(other).dev == device).unwrap_or(gpu)

@@ -112,7 +112,8 @@ impl Knobs {
             "NCCL_PXN_C2C" => self.pxn_c2c = Some(flag()?),
             "NCCL_NVB_DISABLE" => self.nvb = !flag()?,
             "NCCL_NETDEVS_POLICY" => {
-                self.nics = nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
+                self.nics =
+                    nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
             }
             _ => return Ok(false),
         }
@@ -125,14 +126,8 @@ const LEVELS: &str = "LOC, NVL, PIX, PXB, PHB, SYS, or a number from 0 to 5";
 
 /// A path type by its name, or by the numbers of NCCL before 2.4.
 fn level(text: &str) -> Option<PathType> {
-    const NUMBERED: [PathType; 6] = [
-        PathType::Loc,
-        PathType::Pix,
-        PathType::Pxb,
-        PathType::Phb,
-        PathType::Sys,
-        PathType::Sys,
-    ];
+    const NUMBERED: [PathType; 6] =
+        [PathType::Loc, PathType::Pix, PathType::Pxb, PathType::Phb, PathType::Sys, PathType::Sys];
     if let Ok(number) = text.parse::<usize>() {
         return Some(NUMBERED[number.min(NUMBERED.len() - 1)]);
     }

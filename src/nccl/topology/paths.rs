@@ -247,8 +247,7 @@ impl<'a> Rules<'a> {
         let taken = if self.system.version >= Version::V2_30 {
             level < before.level
                 || level == before.level
-                    && (before.rate < rate
-                        || before.rate == rate && before.hops > path.hops + 1)
+                    && (before.rate < rate || before.rate == rate && before.hops > path.hops + 1)
         } else {
             (before.rate == 0.0 || before.hops > path.hops) && before.rate < rate
         };
@@ -265,10 +264,7 @@ impl<'a> Rules<'a> {
         if device == Kind::Dev && way.wire == Wire::Loc && kind(way.to) == Kind::Gpu {
             return true;
         }
-        self.nvb
-            && way.wire == Wire::Nvl
-            && kind(way.to) == device
-            && path.hops <= self.most_before
+        self.nvb && way.wire == Wire::Nvl && kind(way.to) == device && path.hops <= self.most_before
     }
 
     fn level(&self, path: Path, way: &Way) -> Level {

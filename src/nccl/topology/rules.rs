@@ -125,9 +125,9 @@ impl Levels {
 
     /// The path type of a level. Versions before C2C rank it, and P2C, like a host bridge.
     pub(in crate::nccl) fn path_type(self, level: Level) -> PathType {
-        let names = PathType::ALL.into_iter().filter(|path| {
-            self.version.is_new() || !matches!(path, PathType::C2c | PathType::P2c)
-        });
+        let names = PathType::ALL
+            .into_iter()
+            .filter(|path| self.version.is_new() || !matches!(path, PathType::C2c | PathType::P2c));
         let mut named = names.filter(|path| path.rank(self.version) == level.0);
         named.next().unwrap_or(PathType::Dis)
     }

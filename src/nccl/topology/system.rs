@@ -257,7 +257,8 @@ impl System {
     pub(super) fn add(&mut self, kind: Kind, id: u64, what: What, line: usize) -> Result<usize> {
         let most = most_nodes(self.version);
         if self.count(kind) == most {
-            let what = format!("more than {most} {}: NCCL {} holds no more", plural(kind), self.version);
+            let what =
+                format!("more than {most} {}: NCCL {} holds no more", plural(kind), self.version);
             return Err(Error::unsupported(what)
                 .at(format!("{}:{line}", self.origin))
                 .mend("describe one node, or fewer of its GPUs"));
