@@ -9,7 +9,8 @@
 
 use std::io::{self, Write};
 
-use crate::nccl::search::{Found, Searched};
+use super::sheet::{Cell, Column, Sheet};
+use crate::nccl::search::{Attempt, Found, Searched};
 use crate::nccl::{Version, write_float};
 
 /// Writes the graphs that were searched for as the version's log has them.
@@ -204,3 +205,43 @@ pub fn csv(out: &mut impl Write, machine: &str, searched: &Searched) -> io::Resu
     writer.write_record(&values)?;
     writer.flush()
 }
+
+/// The searches one after another: what each was held to, the best when it ended, and the steps that
+/// it left.
+#[must_use]
+pub fn attempts(searched: &Searched) -> Sheet {
+    let row = |attempt: &Attempt| {
+        let best = match attempt.channels {
+            0 => "nothing".to_owned(),
+            n => format!("{n} x {}/{}", attempt.best_intra.0, attempt.best_inter.0),
+        };
+        vec![
+            Cell::same(NAMES[attempt.id as usize]),
+            Cell::same(attempt.pattern.to_string()),
+            Cell::same(format!("{}/{}", attempt.intra.0, attempt.inter.0)),
+            Cell::same(format!("{}/{}", attempt.type_intra, attempt.type_inter)),
+            Cell::same(attempt.cross_nic.to_string()),
+            Cell::same(u8::from(attempt.same_channels).to_string()),
+            Cell::same(format!("{}..{}", attempt.least, attempt.most)),
+            Cell::same(best),
+            Cell::same(attempt.left.map_or("perfect".to_owned(), |left| left.to_string())),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("graph", "graph"),
+            Column::numbers("pattern", "", "pattern"),
+            Column::numbers("rates", "GB/s", "rates"),
+            Column::words("types", "types"),
+            Column::numbers("crossNic", "", "cross_nic"),
+            Column::numbers("same", "", "same_channels"),
+            Column::numbers("channels", "", "channels"),
+            Column::words("best so far", "best"),
+            Column::numbers("steps left", "", "left"),
+        ],
+        rows: searched.attempts.iter().map(row).collect(),
+    }
+}
+
+/// Names of graphs by their numbers.
+const NAMES: [&str; 5] = ["ring", "tree", "chain", "nvls", "direct"];

@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// text, as NCCL_DEBUG_SUBSYS=GRAPH prints it, xml, as NCCL_GRAPH_DUMP_FILE has it, csv or json
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
     format: Format,
+    /// The searches one after another, with what each was held to and what it left
+    #[arg(long)]
+    explain: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -37,13 +40,19 @@ enum Format {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        let Self { machine, format } = self;
+        let Self { machine, format, explain } = self;
         let description = source::topology(&machine.topo)?;
         let (nccl, job, knobs) = machine.asked()?;
         let searched = source::searched(&machine.topo, &description, nccl.rules, job, &knobs)?;
         let name = source::machine(&machine.topo, searched.per_node);
         match format {
-            Format::Text => render::nccl_graphs::log(out, &searched)?,
+            Format::Text => {
+                render::nccl_graphs::log(out, &searched)?;
+                if explain {
+                    writeln!(out)?;
+                    render::nccl_graphs::attempts(&searched).text(out)?;
+                }
+            }
             Format::Xml => render::nccl_graphs::xml(out, &searched)?,
             Format::Csv => render::nccl_graphs::csv(out, &name, &searched)?,
             Format::Json => {
