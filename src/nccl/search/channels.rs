@@ -274,6 +274,7 @@ impl Searcher {
     /// Walks a path, if its type is allowed and every link carries it.
     #[inline]
     pub(super) fn walk(&mut self, from: Stop, to: Stop, rate: Rate) -> bool {
+        self.ways += 1;
         let route = self.routes.get(from, to);
         let old = self.world.system.version == Version::V2_18;
         if old && route.hops == 0 {

@@ -29,7 +29,7 @@ use std::thread;
 use super::topology::{Description, Kind, Knobs, draw, most_channels};
 use super::{Communicator, Version};
 use crate::error::{Error, Result};
-use outer::{Wanted, compute};
+use outer::{MOST_WAYS, Wanted, compute};
 use searcher::Searcher;
 use trial::{Pattern, Trial};
 use world::World;
@@ -55,7 +55,8 @@ const SHALLOW: usize = 1024;
 ///
 /// # Errors
 /// What [`Description::with_gpus`] refuses; more ranks than [`Communicator::MOST_RANKS`]; several
-/// nodes and no NIC; links that contradict each other; a machine that is too large.
+/// nodes and no NIC; links that contradict each other; a machine that is too large for the version, or
+/// for a search in good time.
 pub fn search(
     description: &Description,
     version: Version,
@@ -126,6 +127,12 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
     let direct = (collnet && version.is_new())
         .then(|| compute(&mut searcher, wanted(4, Pattern::CollnetDirect, true, (1, room))));
     let nvls = nvls.then(|| compute(&mut searcher, wanted(3, Pattern::Nvls, false, (1, room))));
+    if searcher.ways > MOST_WAYS {
+        let what = "the search takes longer than it does for any machine that exists";
+        return Err(Error::unsupported(what)
+            .at(&searcher.world.system.origin)
+            .mend("describe one node, or fewer of its GPUs and NICs"));
+    }
     let found = |trial: Option<Trial>, pattern| found::found(&searcher.world, trial, pattern);
     let direct = if version.is_new() { direct } else { chain.clone() };
     Ok(Searched {

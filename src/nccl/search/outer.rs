@@ -25,6 +25,10 @@ const STEPS: i32 = 1 << 14;
 const NVLS_HEADS: usize = 32;
 const DIRECT_HEADS: usize = 8;
 
+/// Ways that all searches of a machine try together, steps or not. Machines that exist take less
+/// than a tenth; the budget alone does not bound hundreds of GPUs without a switch.
+pub(super) const MOST_WAYS: u64 = 1_000_000_000;
+
 /// What is searched for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
@@ -206,7 +210,9 @@ impl Outer<'_> {
     /// Whether nothing better can come.
     fn is_done(&self) -> bool {
         let searcher = &*self.searcher;
-        searcher.budget == PERFECT || searcher.best.net_rate() >= searcher.world.total
+        searcher.ways > MOST_WAYS
+            || searcher.budget == PERFECT
+            || searcher.best.net_rate() >= searcher.world.total
     }
 
     fn set_speed(&mut self, at: usize) {
@@ -321,7 +327,8 @@ impl Outer<'_> {
         let at = self.speeds.iter().position(|&speed| speed <= inter);
         self.set_speed(at.unwrap_or(self.speeds.len() - 1));
         self.searcher.budget = PERFECT;
-        while self.searcher.budget != 0 && self.at > 0 && self.raise() {
+        let tired = |outer: &Self| outer.searcher.budget == 0 || outer.searcher.ways > MOST_WAYS;
+        while !tired(self) && self.at > 0 && self.raise() {
             self.search();
         }
     }

@@ -73,6 +73,8 @@ pub(super) struct Searcher {
     pub(super) budget: i32,
     /// Steps taken by all searches.
     pub(super) steps: u64,
+    /// Ways tried by all searches, those that did not carry too.
+    pub(super) ways: u64,
     /// The searches so far.
     pub(super) attempts: Vec<Attempt>,
 }
@@ -113,6 +115,7 @@ impl Searcher {
             best: empty,
             budget: 0,
             steps: 0,
+            ways: 0,
             attempts: Vec::new(),
             world,
         })

@@ -146,7 +146,7 @@ pub(in crate::nccl) struct System {
     /// Hashes of the hosts, in the order in which they came up.
     pub(super) hosts: Vec<u64>,
     /// Where the description was read.
-    pub(super) origin: String,
+    pub(in crate::nccl) origin: String,
 }
 
 impl System {
