@@ -86,6 +86,14 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
     Ok(())
 }
 
+/// How to tell devices apart.
+fn apart(system: &System, usual: &str) -> String {
+    match system.version {
+        Version::V2_18 => format!("{usual}; NCCL 2.18 takes all hosts of a file for one"),
+        _ => usual.to_owned(),
+    }
+}
+
 /// The GPU of a PCI device; since 2.30 the device is a node, and its ranks others.
 fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> Result<()> {
     let kind = system.device_kind();
@@ -93,7 +101,7 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
     if system.find(kind, local).is_some() {
         return Err(Error::input("two GPUs have the same busid")
             .at(format!("{}:{}", system.origin, pci.line))
-            .mend("give each the address that `nvidia-smi` prints"));
+            .mend(apart(system, "give each the address that `nvidia-smi` prints")));
     }
     let ranked = pci.gpus.iter().filter_map(|gpu| Some((gpu, gpu.rank?)));
     for (index, (gpu, rank)) in ranked.enumerate() {
@@ -133,7 +141,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
         if system.find(Kind::Net, own).is_some() {
             return Err(Error::input(format!("dev=\"{}\" stands at two ports", net.device))
                 .at(format!("{}:{}", system.origin, net.line))
-                .mend("number the ports of a host from 0"));
+                .mend(apart(system, "number the ports of a host from 0")));
         }
         let nobody = if system.version >= Version::V2_30 { own } else { u64::from(net.device) };
         let speed = if net.speed == 0 { 10_000 } else { net.speed };
