@@ -172,7 +172,8 @@ impl Searcher {
             return false;
         }
         let twin = first.asic == last.asic && first.port == last.port;
-        let returns = || channel % 2 == 0 || net == usize::from(trial.nets[channel - 1][0]);
+        let returns =
+            || channel.is_multiple_of(2) || net == usize::from(trial.nets[channel - 1][0]);
         let allowed = match self.version() {
             Version::V2_18 => trial.cross_nic == 1 || twin,
             Version::V2_21 => (trial.cross_nic == 1 || twin) && (trial.cross_nic == 0 || returns()),
@@ -200,10 +201,8 @@ impl Searcher {
             Order::Free => {}
         }
         if self.world.has_switch() && self.version() > Version::V2_18 {
-            for next in self.neighbours(gpu) {
-                if let Some(next) = next {
-                    self.go(Stop::Gpu(gpu), next, position + 1, turns, order);
-                }
+            for next in self.neighbours(gpu).into_iter().flatten() {
+                self.go(Stop::Gpu(gpu), next, position + 1, turns, order);
             }
             return;
         }

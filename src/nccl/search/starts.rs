@@ -32,7 +32,7 @@ impl Searcher {
         let ring = self.trial.pattern == Pattern::Ring;
         if self.world.inter {
             let to_net = if ring { last } else { Some(0) };
-            self.from_nics(Turns { to_net, to_first: None });
+            self.behind_nics(Turns { to_net, to_first: None });
         } else {
             let to_first = if ring { last } else { None };
             self.among_gpus(Turns { to_net: None, to_first });
@@ -59,7 +59,7 @@ impl Searcher {
     }
 
     /// A channel that comes in through a NIC.
-    fn from_nics(&mut self, turns: Turns) {
+    fn behind_nics(&mut self, turns: Turns) {
         let whole = f32::trunc(self.trial.inter);
         let count = self.nics.all.len();
         for turn in 0..count {
@@ -98,7 +98,7 @@ impl Searcher {
             Version::V2_21 => self.trial.cross_nic != 0,
             _ => self.trial.pattern == Pattern::Ring && self.trial.cross_nic == 2,
         };
-        !pairs || channel % 2 == 0 || usize::from(self.trial.nets[channel - 1][1]) == net
+        !pairs || channel.is_multiple_of(2) || usize::from(self.trial.nets[channel - 1][1]) == net
     }
 
     /// Adds to what a port has left, and to what its twins have.
@@ -164,11 +164,15 @@ impl Searcher {
             self.start(Some(net), 0, turns, Order::Pci);
             self.budget = if self.budget == PERFECT { PERFECT } else { budget };
         }
-        if version.is_new() { self.from_near(net, turns) } else { self.from_fastest(net, turns) }
+        if version.is_new() {
+            self.behind_near(net, turns)
+        } else {
+            self.behind_fastest(net, turns)
+        }
     }
 
     /// Begins at the GPUs that are nearest to a NIC.
-    fn from_near(&mut self, net: usize, turns: Turns) -> Done {
+    fn behind_near(&mut self, net: usize, turns: Turns) -> Done {
         let own = self.own_gpu[net].filter(|_| self.version() >= Version::V2_30);
         if let Some(gpu) = own {
             self.start(Some(net), gpu, turns, Order::Free);
@@ -190,7 +194,7 @@ impl Searcher {
     }
 
     /// Before 2.27: at those with the fastest path, of these the shortest.
-    fn from_fastest(&mut self, net: usize, turns: Turns) -> Done {
+    fn behind_fastest(&mut self, net: usize, turns: Turns) -> Done {
         let Some(&first) = self.near[net].first() else { return Done::Next };
         let rate = self.world.path((Kind::Net, net), (Kind::Gpu, first as usize)).rate;
         if rate < f32::trunc(self.trial.inter) {

@@ -22,7 +22,7 @@ impl Paths {
         let mut detours = Detours { system, knobs, paths, locals };
         detours.between_gpus()?;
         detours.chip_to_chip()?;
-        detours.to_nics()?;
+        detours.reach_nics()?;
         Ok((detours.paths, detours.locals))
     }
 }
@@ -148,7 +148,7 @@ impl Detours<'_> {
     }
 
     /// Through the NIC of another GPU, and around memory that NICs do not reach.
-    fn to_nics(&mut self) -> Result<()> {
+    fn reach_nics(&mut self) -> Result<()> {
         for net in 0..self.system.count(Kind::Net) {
             for gpu in 0..self.system.count(Kind::Gpu) {
                 if self.knobs.pxn {
