@@ -33,7 +33,7 @@ pub(super) struct SourceFlags {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph", "log", "gpu", "cpu"])]
     topo: Option<String>,
     /// Ranks on each node, where --topo has more GPUs
-    #[arg(long, value_name = "RANKS", requires = "topo", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
     ppn: Option<String>,
     /// Nodes, where the name or the file does not say them
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
@@ -132,14 +132,19 @@ impl SourceFlags {
 
     /// The communicator that the flags name.
     pub(super) fn source(&self) -> Result<Source> {
+        if let Some(file) = &self.topo {
+            return self.topology(file);
+        }
+        if let Some(ppn) = &self.ppn {
+            return Err(Error::input("only a topology is cut to so many ranks a node")
+                .at(format!("--ppn {ppn}"))
+                .mend("give --topo FILE too; a known communicator has them in its name, as .p4"));
+        }
         if let Some(file) = &self.graph {
             return self.graphs(file);
         }
         if let Some(file) = &self.log {
             return self.log(file);
-        }
-        if let Some(file) = &self.topo {
-            return self.topology(file);
         }
         let id = self.comm.as_deref().ok_or_else(|| {
             Error::input("which communicator?").at("collcost nccl").mend(

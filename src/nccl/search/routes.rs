@@ -324,7 +324,7 @@ impl Left {
 fn rounded(number: f32) -> i32 {
     let whole = number as i32;
     let rest = number - whole as f32;
-    whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5)
+    whole.saturating_add(i32::from(rest >= 0.5)).saturating_sub(i32::from(rest <= -0.5))
 }
 
 /// The first PCI link of a GPU that leads back.
