@@ -376,6 +376,7 @@ fn files_that_are_no_machine() {
             "none back",
         ),
         (TWO_SOCKETS.replace("<net ", "<gone "), "t.xml", "no NIC"),
+        (instead("0x060400", "0x068000"), "t.xml", "1 of the 2 GPUs"),
     ];
     for (text, place, what) in cases {
         let job = Job { nodes: 2, per_node: None };

@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::nccl::topology::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
 };
-use crate::nccl::{Arch, Vendor};
+use crate::nccl::{Arch, Micros, Vendor};
 
 /// Elements inside each other; NCCL's own files have up to nine.
 const DEEPEST: usize = 64;
@@ -364,7 +364,7 @@ fn net(at: &Element) -> Read<Net> {
         line: at.line,
         device: at.count("dev", 1 << 16)?,
         speed: at.count_or_none("speed", 1_000_000_000)?,
-        latency,
+        latency: Micros(latency),
         port: at.maybe("port")?.unwrap_or(0),
         guid: at.bits("guid")?,
         gdr: at.flag("gdr")?,

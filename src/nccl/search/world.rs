@@ -38,6 +38,14 @@ impl World {
         knobs: Knobs,
     ) -> Result<Self> {
         let mut system = System::new(description, version)?;
+        let (seen, described) = (system.count(Kind::Gpu), description.ranks());
+        if seen != described {
+            let what = format!("NCCL {version} sees {seen} of the {described} GPUs with ranks");
+            return Err(Error::unsupported(what).at(&description.origin).mend(
+                "put each into a <pci> of its own, below switches (class 0x060400) alone; several \
+                 ranks on one GPU need NCCL 2.30",
+            ));
+        }
         let (paths, _) = Paths::new(&system, &knobs)?;
         let levels = paths.levels;
         system.trim(&unreachable(&system, &paths));

@@ -152,7 +152,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
             asic: net.guid.unwrap_or(nobody),
             port: net.port,
             rate,
-            latency: net.latency,
+            latency: net.latency.0,
             gdr: net.gdr,
             collective: net.collective,
             rail: net.rail.filter(|_| rails),

@@ -4,7 +4,7 @@
 //! version of NCCL makes of it.
 
 use crate::error::{Error, Result};
-use crate::nccl::{Arch, Vendor};
+use crate::nccl::{Arch, Micros, Vendor};
 
 /// A machine, or several hosts that share an `NVLink` domain.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,8 +186,8 @@ pub struct Net {
     pub device: u32,
     /// In Mbit/s; 0 where nobody said.
     pub speed: u32,
-    /// In microseconds.
-    pub latency: f32,
+    /// What it adds to every message.
+    pub latency: Micros,
     /// The port.
     pub port: i64,
     /// What ports of one chip share; none where nobody said.
