@@ -40,6 +40,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::Intervals>("collcost/intervals/1"),
         schema::<list::List>("collcost/list/1"),
         schema::<report::nccl::Choose>("collcost/nccl-choose/1"),
+        schema::<report::nccl_graphs::NcclGraphs>("collcost/nccl-graph/1"),
         schema::<report::nccl_log::NcclLog>("collcost/nccl-log/1"),
         schema::<report::ProfileView>("collcost/profile/1"),
         schema::<report::Profiles>("collcost/profiles/1"),

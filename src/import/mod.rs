@@ -16,6 +16,7 @@ mod mpich_json;
 mod msccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+pub mod nccl_topology;
 mod nccl_tuner_csv;
 mod openmpi_rules;
 mod order;

@@ -5,6 +5,9 @@
 //! with the least `latency + bytes/bandwidth` ([`Chooser`]). All of it is float32 arithmetic, and
 //! is reproduced bit for bit for x86-64 builds of 2.18.3, 2.21.5, 2.27.3 and 2.30.7.
 //!
+//! The graphs come from tables and logs, or from the search itself: [`topology`] is a machine as
+//! NCCL sees it, [`search`] what it finds there.
+//!
 //! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
@@ -24,9 +27,11 @@ mod names;
 mod printed;
 mod ranges;
 mod schedule;
+pub mod search;
 mod settings;
 mod startup;
 mod table;
+pub mod topology;
 mod tuner;
 mod version;
 mod why;

@@ -14,6 +14,7 @@ pub mod fit;
 pub mod import;
 pub mod list;
 pub mod nccl;
+pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
 pub mod profiles;

@@ -18,6 +18,7 @@ pub mod import;
 pub mod list;
 mod measured;
 pub mod nccl;
+pub mod nccl_graphs;
 pub mod nccl_log;
 mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]

@@ -22,7 +22,8 @@ Examples:
   collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8 --nodes 8 --explain
   collcost nccl choose broadcast 1MiB --comm dgx_a100_8x200g.p8.n4 --env NCCL_ALGO=Tree
   collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8.n2 --emit env
-  collcost nccl choose allgather --graph graphs.xml --nodes 4 --gpu h100 --nccl 2.27.3")]
+  collcost nccl choose allgather --graph graphs.xml --nodes 4 --gpu h100 --nccl 2.27.3
+  collcost nccl choose allreduce --topo topo.xml --nodes 4 --ppn 4")]
 pub(super) struct Args {
     /// allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,

@@ -1,10 +1,12 @@
 //! `collcost nccl`: what NCCL's tuner would do, decision for decision.
 
 mod choose;
+mod graph;
 mod log;
 mod replay;
 mod source;
 mod table;
+mod topo;
 
 use std::io::Write;
 
@@ -17,6 +19,7 @@ Examples:
   collcost nccl table --comm dgx_h100_8x400g.p8.n2
   collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
   collcost nccl log nccl.log --gpu h100
+  collcost nccl graph --topo topo.xml --nodes 2
   collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -31,6 +34,10 @@ enum Verb {
     Table(table::Args),
     /// A debug log decoded, and held against the tuner
     Log(log::Args),
+    /// The graphs that NCCL's search finds on a machine
+    Graph(graph::Args),
+    /// A machine as NCCL sees it: nodes, links and paths
+    Topo(topo::Args),
     /// Questions as a table on standard input, NCCL's decisions as a table
     Replay(replay::Args),
 }
@@ -41,6 +48,8 @@ impl Args {
             Verb::Choose(args) => args.run(out),
             Verb::Table(args) => args.run(out),
             Verb::Log(args) => args.run(out),
+            Verb::Graph(args) => args.run(out),
+            Verb::Topo(args) => args.run(out),
             Verb::Replay(args) => args.run(out),
         }
     }

@@ -1,12 +1,16 @@
-//! Where a communicator comes from: its name, a table, graphs that NCCL dumped, a log.
+//! Where a communicator comes from: its name, a table, graphs that NCCL dumped, a log, a topology.
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 
 use super::super::flags::{count, value};
 use collcost::error::{Error, Result};
 use collcost::import::nccl_graphs::Graphs;
 use collcost::import::nccl_log::Log;
+use collcost::import::nccl_topology;
+use collcost::nccl::search::{Job, Searched, search};
+use collcost::nccl::topology::{Description, Knobs};
 use collcost::nccl::{Asked, Capability, Communicator, Place, Processor, Settings, Told, Version};
 use collcost::nccl::{comms, envs};
 
@@ -25,6 +29,12 @@ pub(super) struct SourceFlags {
     /// A debug log with its graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"])]
     log: Option<String>,
+    /// A machine as NCCL_TOPO_DUMP_FILE wrote it; its graphs are searched for
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph", "log", "gpu", "cpu"])]
+    topo: Option<String>,
+    /// Ranks on each node, where --topo has more GPUs
+    #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
+    ppn: Option<String>,
     /// Nodes, where the name or the file does not say them
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
@@ -42,6 +52,36 @@ pub(super) struct SourceFlags {
     pub(super) nccl: Option<String>,
     #[command(flatten)]
     pub(super) env: EnvFlags,
+}
+
+/// The flags that name a described machine and a job on it.
+#[derive(clap::Args)]
+pub(super) struct MachineFlags {
+    /// A machine as NCCL_TOPO_DUMP_FILE wrote it, or as NCCL_TOPO_FILE reads it
+    #[arg(long, value_name = "FILE")]
+    pub(super) topo: String,
+    /// Ranks on each node; all GPUs that the file gives a rank without it
+    #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
+    ppn: Option<String>,
+    /// Nodes; one without it
+    #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
+    nodes: Option<String>,
+    /// NCCL's version, such as 2.27.3; the newest that is known without it
+    #[arg(long, value_name = "VERSION")]
+    nccl: Option<String>,
+    #[command(flatten)]
+    env: EnvFlags,
+}
+
+impl MachineFlags {
+    /// The version, the job, and what its environment says to the search.
+    pub(super) fn asked(&self) -> Result<(Asked, Job, Knobs)> {
+        let asked = value::<Asked>("--nccl", self.nccl.as_ref())?;
+        let nodes = count("--nodes", "nodes", self.nodes.as_ref())?.map_or(1, Into::into);
+        let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
+        let (_, knobs) = self.env.split()?;
+        Ok((asked.unwrap_or(Version::NEWEST.into()), Job { nodes, per_node }, knobs))
+    }
 }
 
 /// The flags that say what a job's environment has for the tuner.
@@ -86,11 +126,20 @@ impl SourceFlags {
 
     /// Whether one communicator is named, and not all of a table.
     pub(super) fn names_one(&self) -> bool {
-        self.comm.is_some() || self.graph.is_some() || self.log.is_some()
+        let files = [&self.graph, &self.log, &self.topo];
+        self.comm.is_some() || files.into_iter().any(Option::is_some)
     }
 
     /// The communicator that the flags name.
     pub(super) fn source(&self) -> Result<Source> {
+        if let Some(file) = &self.topo {
+            return self.topology(file);
+        }
+        if let Some(ppn) = &self.ppn {
+            return Err(Error::input("only a topology is cut to so many ranks a node")
+                .at(format!("--ppn {ppn}"))
+                .mend("give --topo FILE too; a known communicator has them in its name, as .p4"));
+        }
         if let Some(file) = &self.graph {
             return self.graphs(file);
         }
@@ -98,9 +147,10 @@ impl SourceFlags {
             return self.log(file);
         }
         let id = self.comm.as_deref().ok_or_else(|| {
-            Error::input("which communicator?")
-                .at("collcost nccl")
-                .mend("give --comm, such as --comm dgx_h100_8x400g.p8.n2, or --graph or --log FILE")
+            Error::input("which communicator?").at("collcost nccl").mend(
+                "give --comm, such as --comm dgx_h100_8x400g.p8.n2, or --topo, --graph or --log \
+                 FILE",
+            )
         })?;
         let nccl = self.version(None)?;
         let settings = self.env.settings(Settings::default())?;
@@ -145,6 +195,47 @@ impl SourceFlags {
         Ok(Source { name: file.to_owned(), comm, nccl, settings, notes })
     }
 
+    fn topology(&self, file: &str) -> Result<Source> {
+        let nccl = self.version(None)?;
+        let description = topology(file)?;
+        let job = self.job(&description)?;
+        let (settings, knobs) = self.env.split()?;
+        let searched = searched(file, &description, nccl.rules, job, &knobs)?;
+        let nodes = match job.nodes {
+            1 => "on one node",
+            _ => "on each of several nodes",
+        };
+        let notes = vec![format!(
+            "graphs are those that the search of NCCL {} finds {nodes}, in {} steps",
+            nccl.rules, searched.steps
+        )];
+        let name = machine(file, searched.per_node);
+        Ok(Source { name, comm: searched.communicator(), nccl, settings, notes })
+    }
+
+    /// How much of a described machine is used, and how often it is there.
+    fn job(&self, description: &Description) -> Result<Job> {
+        let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
+        let told = self.told()?;
+        let nodes = match (told.nodes, told.ranks) {
+            (Some(nodes), None) => nodes,
+            (None, None) => 1,
+            (nodes, Some(ranks)) => {
+                let each = match per_node {
+                    Some(each) => each,
+                    None => description.with_gpus(None)?.ranks() as u32,
+                };
+                if ranks % each != 0 || nodes.is_some_and(|nodes| nodes != ranks / each) {
+                    return Err(Error::input(format!("{ranks} ranks are no nodes of {each}"))
+                        .at(format!("--ranks {ranks}"))
+                        .mend("give --nodes alone, and --ppn where a node has fewer ranks"));
+                }
+                ranks / each
+            }
+        };
+        Ok(Job { nodes, per_node })
+    }
+
     fn log(&self, file: &str) -> Result<Source> {
         let log = Log::read(&log(file)?, file)?;
         let nccl = self.version(log.version()?.map(|at| at.what.clone()))?;
@@ -172,6 +263,26 @@ impl SourceFlags {
 }
 
 impl EnvFlags {
+    /// What the environment says to the tuner, and what to the search before it.
+    pub(super) fn split(&self) -> Result<(Settings, Knobs)> {
+        let (mut settings, mut knobs) = (Settings::default(), Knobs::default());
+        if self.env_from_process {
+            for name in Knobs::KNOWN {
+                if let Ok(value) = std::env::var(name) {
+                    knobs.set(name, &value)?;
+                }
+            }
+            settings = Self { set: Vec::new(), env_from_process: true }.settings(settings)?;
+        }
+        for assignment in &self.set {
+            let (name, value) = split(assignment)?;
+            if !knobs.set(name, value)? {
+                settings.set(name, value)?;
+            }
+        }
+        Ok((settings, knobs))
+    }
+
     /// What is set already, then this process's variables, then those on the command line.
     pub(super) fn settings(&self, mut settings: Settings) -> Result<Settings> {
         if self.env_from_process {
@@ -182,15 +293,42 @@ impl EnvFlags {
             }
         }
         for assignment in &self.set {
-            let (name, value) = assignment.split_once('=').ok_or_else(|| {
-                Error::input(format!("`{assignment}` is no assignment"))
-                    .at(format!("--env {assignment}"))
-                    .mend("write --env NCCL_ALGO=Tree")
-            })?;
+            let (name, value) = split(assignment)?;
             settings.set(name, value)?;
         }
         Ok(settings)
     }
+}
+
+fn split(assignment: &str) -> Result<(&str, &str)> {
+    assignment.split_once('=').ok_or_else(|| {
+        Error::input(format!("`{assignment}` is no assignment"))
+            .at(format!("--env {assignment}"))
+            .mend("write --env NCCL_ALGO=Tree")
+    })
+}
+
+/// The machine of a topology file.
+pub(super) fn topology(file: &str) -> Result<Description> {
+    nccl_topology::read(&text("--topo", file)?, file)
+}
+
+/// What the search finds there.
+pub(super) fn searched(
+    file: &str,
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<Searched> {
+    search(description, version, job, knobs).map_err(|e| e.at(file))
+}
+
+/// A machine's name: its file's, without folder, ending and ranks a node.
+pub(super) fn machine(file: &str, per_node: u32) -> String {
+    let name = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy());
+    let name = name.strip_suffix(".xml").unwrap_or(&name);
+    name.strip_suffix(&format!(".ppn{per_node}")).unwrap_or(name).to_owned()
 }
 
 /// A whole file as text.

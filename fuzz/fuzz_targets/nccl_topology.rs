@@ -1,0 +1,30 @@
+//! A topology is read or refused with its line; what was read is searched in bounded time, and its
+//! communicator is one.
+#![no_main]
+
+use collcost::import::nccl_topology::read;
+use collcost::nccl::search::{Job, picture, search};
+use collcost::nccl::topology::Knobs;
+use collcost::nccl::{Settings, Table, Version};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let description = match read(text, "t.xml") {
+        Ok(description) => description,
+        Err(why) => return assert!(why.to_string().contains("t.xml:"), "{why}"),
+    };
+    // A few GPUs show every rule; with many, a search is long, not different.
+    if description.with_gpus(None).is_ok_and(|all| all.ranks() > 4) {
+        return;
+    }
+    for version in Version::ALL {
+        for nodes in [1, 2] {
+            let job = Job { nodes, per_node: None };
+            let _ = picture(&description, version, job, &Knobs::default());
+            if let Ok(found) = search(&description, version, job, &Knobs::default()) {
+                let comm = found.communicator();
+                let _ = Table::new(&comm, version, &Settings::default());
+            }
+        }
+    }
+});

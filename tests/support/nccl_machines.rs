@@ -1,0 +1,261 @@
+//! Machines as topology files: the fifteen whose graphs are built in, written from a few figures
+//! each, so that a test can search them.
+
+use std::fmt::Write as _;
+
+/// How the GPUs of a machine are linked.
+#[derive(Debug, Clone, Copy)]
+pub enum Links {
+    /// By PCI alone.
+    None,
+    /// So many `NVLinks` of each to the switch.
+    Switch(u32),
+    /// So many between two GPUs.
+    Pair(u32),
+    /// The hybrid cube mesh of a DGX-1V.
+    Mesh,
+}
+
+/// A machine by its figures.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    pub name: &'static str,
+    hosts: usize,
+    /// `<cpu>`'s attributes.
+    cpu: &'static str,
+    sockets: usize,
+    /// PCI switches of a socket; devices hang on the socket where there is none.
+    switches: usize,
+    pub gpus: usize,
+    nics: usize,
+    cc: u32,
+    links: Links,
+    /// PCI speeds of GPUs and switches, and of NICs.
+    speeds: [&'static str; 2],
+    /// Of a NIC in Mbit/s.
+    mbits: u32,
+    /// Attributes of GPU and NIC.
+    gdr: u32,
+    coll: u32,
+    /// MB/s and count of links chip to chip.
+    c2c: Option<(u32, u32)>,
+}
+
+const BROADWELL: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="79""#;
+const SKYLAKE: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85""#;
+const SAPPHIRE: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143""#;
+const EMERALD: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="207""#;
+const MILAN: &str = r#"arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1""#;
+const GRACE: &str = r#"arch="arm64""#;
+
+/// A DGX H100 is what others are described by their difference to.
+const DGX_H100: Machine = Machine {
+    name: "dgx_h100_8x400g",
+    hosts: 1,
+    cpu: SAPPHIRE,
+    sockets: 2,
+    switches: 4,
+    gpus: 8,
+    nics: 8,
+    cc: 90,
+    links: Links::Switch(18),
+    speeds: ["32.0", "32.0"],
+    mbits: 400_000,
+    gdr: 1,
+    coll: 0,
+    c2c: None,
+};
+
+const DGX_A100: Machine = Machine {
+    name: "dgx_a100_8x200g",
+    cpu: MILAN,
+    switches: 2,
+    cc: 80,
+    links: Links::Switch(12),
+    speeds: ["16.0", "16.0"],
+    mbits: 200_000,
+    ..DGX_H100
+};
+
+const L40S: Machine = Machine {
+    name: "l40s_pcie8_2x100g",
+    switches: 0,
+    cc: 89,
+    nics: 2,
+    links: Links::None,
+    mbits: 100_000,
+    ..DGX_A100
+};
+
+const P100: Machine = Machine {
+    name: "pcie_p100_1x100g",
+    cpu: BROADWELL,
+    switches: 1,
+    gpus: 4,
+    nics: 1,
+    cc: 60,
+    links: Links::None,
+    speeds: ["8.0", "8.0"],
+    mbits: 100_000,
+    ..DGX_H100
+};
+
+const GB200: Machine = Machine {
+    name: "gb200_nvl4_4x400g",
+    cpu: GRACE,
+    switches: 2,
+    gpus: 4,
+    nics: 4,
+    cc: 100,
+    c2c: Some((44_712, 10)),
+    ..DGX_H100
+};
+
+pub const MACHINES: [Machine; 15] = [
+    DGX_A100,
+    Machine {
+        name: "p4d_a100_4x100g",
+        cpu: SKYLAKE,
+        nics: 4,
+        speeds: ["16.0", "8.0"],
+        mbits: 100_000,
+        ..DGX_A100
+    },
+    DGX_H100,
+    Machine { name: "hgx_h100_amd_8x400g", cpu: MILAN, ..DGX_H100 },
+    Machine { name: "dgx_h100_sharp", coll: 1, ..DGX_H100 },
+    Machine { name: "dgx_b200_8x400g", cpu: EMERALD, cc: 100, ..DGX_H100 },
+    Machine { name: "l40s_pcie4_1x100g", gpus: 4, nics: 1, ..L40S },
+    L40S,
+    Machine {
+        name: "dgx1_v100_4x100g",
+        switches: 2,
+        gpus: 8,
+        nics: 4,
+        cc: 70,
+        links: Links::Mesh,
+        ..P100
+    },
+    Machine {
+        name: "tcp25g_t4",
+        cpu: SKYLAKE,
+        sockets: 1,
+        switches: 0,
+        gpus: 1,
+        cc: 75,
+        mbits: 25_000,
+        gdr: 0,
+        ..P100
+    },
+    Machine { name: "nvbridge2_a6000", gpus: 2, nics: 1, cc: 86, links: Links::Pair(4), ..L40S },
+    Machine {
+        name: "h100nvl_bridge2",
+        sockets: 1,
+        switches: 1,
+        gpus: 2,
+        nics: 1,
+        links: Links::Pair(12),
+        mbits: 200_000,
+        ..DGX_H100
+    },
+    GB200,
+    Machine { name: "gb200_nvl8_2host", hosts: 2, gpus: 8, ..GB200 },
+    P100,
+];
+
+/// `NVLinks` from GPU to GPU of a DGX-1V.
+const MESH: [[u32; 8]; 8] = [
+    [0, 1, 1, 2, 2, 0, 0, 0],
+    [1, 0, 2, 1, 0, 2, 0, 0],
+    [1, 2, 0, 2, 0, 0, 1, 0],
+    [2, 1, 2, 0, 0, 0, 0, 1],
+    [2, 0, 0, 0, 0, 1, 1, 2],
+    [0, 2, 0, 0, 1, 0, 2, 1],
+    [0, 0, 1, 0, 1, 2, 0, 2],
+    [0, 0, 0, 1, 2, 1, 2, 0],
+];
+
+impl Machine {
+    /// The machine as a topology file.
+    pub fn xml(&self) -> String {
+        let mut text = String::from("<system version=\"1\">\n");
+        let places = self.sockets * self.switches.max(1);
+        for host in 0..self.hosts {
+            for place in 0..places {
+                let each = self.switches.max(1);
+                if place % each == 0 {
+                    let numa = place / each;
+                    let hash = 0x51 + host;
+                    let cpu = self.cpu;
+                    let _ = writeln!(text, "<cpu host_hash=\"{hash:#x}\" numaid=\"{numa}\" {cpu}>");
+                }
+                if self.switches > 0 {
+                    pci(&mut text, 0xc0 + place, "0x060400", self.speeds[0]);
+                }
+                self.devices(&mut text, host, place, places);
+                if self.switches > 0 {
+                    text.push_str("</pci>\n");
+                }
+                if place % each == each - 1 {
+                    text.push_str("</cpu>\n");
+                }
+            }
+        }
+        text + "</system>\n"
+    }
+
+    /// The GPUs and NICs of one place: those that its share of all reaches to.
+    fn devices(&self, text: &mut String, host: usize, place: usize, places: usize) {
+        let (gpus, nics) = (self.gpus / self.hosts, self.nics);
+        let share =
+            |all: usize| place * all.div_ceil(places)..all.min((place + 1) * all.div_ceil(places));
+        for gpu in share(gpus) {
+            pci(text, 0x20 + gpu, "0x030200", self.speeds[0]);
+            let (cc, gdr, rank) = (self.cc, self.gdr, host * gpus + gpu);
+            let _ = writeln!(text, "<gpu dev=\"{gpu}\" sm=\"{cc}\" rank=\"{rank}\" gdr=\"{gdr}\">");
+            self.nvlinks(text, gpu);
+            if let Some((rate, count)) = self.c2c {
+                let _ = writeln!(text, "<c2c bw=\"{rate}\" count=\"{count}\"/>");
+            }
+            text.push_str("</gpu></pci>\n");
+        }
+        for nic in share(nics) {
+            pci(text, 0x80 + nic, "0x020000", self.speeds[1]);
+            let (dev, guid) = (host * nics + nic, 0xfee0 + 16 * host + nic);
+            let (mbits, gdr, coll) = (self.mbits, self.gdr, self.coll);
+            let _ = writeln!(
+                text,
+                "<nic><net name=\"n{nic}\" dev=\"{dev}\" speed=\"{mbits}\" port=\"1\" \
+                 guid=\"{guid:#x}\" latency=\"0\" gdr=\"{gdr}\" coll=\"{coll}\"/></nic></pci>"
+            );
+        }
+    }
+
+    fn nvlinks(&self, text: &mut String, gpu: usize) {
+        let mut link = |target: usize, count: u32, class: &str| {
+            let _ = writeln!(
+                text,
+                "<nvlink target=\"0000:{target:02x}:00.0\" count=\"{count}\" tclass=\"{class}\"/>"
+            );
+        };
+        match self.links {
+            Links::None => {}
+            Links::Switch(count) => link(0xf8, count, "0x068000"),
+            Links::Pair(count) => link(0x20 + (gpu ^ 1), count, "0x030200"),
+            Links::Mesh => {
+                for (other, &count) in MESH[gpu].iter().enumerate().filter(|(_, count)| **count > 0)
+                {
+                    link(0x20 + other, count, "0x030200");
+                }
+            }
+        }
+    }
+}
+
+fn pci(text: &mut String, bus: usize, class: &str, speed: &str) {
+    let _ = writeln!(
+        text,
+        "<pci busid=\"0000:{bus:02x}:00.0\" class=\"{class}\" link_speed=\"{speed} GT/s PCIe\" \
+         link_width=\"16\">"
+    );
+}
