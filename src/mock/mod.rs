@@ -261,6 +261,9 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     })
 }
 
+/// Messages that are played for one suspected fault; there are some twenty, and somebody waits.
+const SUSPECTED: u64 = 500_000;
+
 /// How much longer calls of `sizes` take with a fault: the same ratio of two plays, without noise.
 ///
 /// # Errors
@@ -279,7 +282,8 @@ pub fn slowdown(
     };
     let healthy = Bench::new(registry, query, 0)?;
     let takes: Vec<Take> = sizes.iter().map(|&size| healthy.take(size)).collect();
-    let mut lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
+    let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
+    let mut lab = lab.within(SUSPECTED, sizes.len());
     let mut ratios = Vec::with_capacity(sizes.len());
     for (i, (&size, take)) in sizes.iter().zip(&takes).enumerate() {
         let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);

@@ -197,6 +197,11 @@ impl Lab {
         })
     }
 
+    /// The same with another number of messages for the whole table.
+    pub(super) fn within(self, messages: u64, sizes: usize) -> Self {
+        Self { share: messages / (sizes as u64).max(1), ..self }
+    }
+
     /// Whether both machines are the same and nothing varies.
     fn is_plain(&self) -> bool {
         self.trouble.is_none() && self.lost == 0 && !self.chooses && self.noise.0 == 0.0
