@@ -1,12 +1,14 @@
 //! A question with everything known: the machine, the ranks on it, the operation.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use crate::collective::Collective;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
+use crate::nccl::topology::Description;
 use crate::profile::{Calibration, How, Measured, Profile};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::sample::DataType;
@@ -67,6 +69,8 @@ pub struct Machine {
     pub library: Option<String>,
     /// Under which name NCCL's graphs on it are known; none where rates or NICs were changed.
     pub nccl_graphs: Option<String>,
+    /// What NCCL's search starts from, under the same conditions.
+    pub topology: Option<Arc<Description>>,
     /// The rates.
     pub fabric: Fabric,
     /// The tier whose domains are nodes; none on a network alone.
@@ -165,6 +169,7 @@ impl Machine {
             chosen,
             library: profile.library.clone(),
             nccl_graphs: profile.nccl_graphs.clone(),
+            topology: profile.topology.clone(),
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
             spreads: spreads(profile, collective),
@@ -198,6 +203,7 @@ impl Machine {
             chosen: "flags",
             library: None,
             nccl_graphs: None,
+            topology: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             node: (tiers.len() > 1).then_some(0),
@@ -222,7 +228,7 @@ impl Machine {
         // NCCL's search looks at rates and NICs: with others it would find other graphs.
         let nics = given.nics.is_some_and(|nics| fabric.tiers[last].nics != Some(nics));
         if given.bandwidth.is_some() || given.bandwidth_inter.is_some() || nics {
-            self.nccl_graphs = None;
+            (self.nccl_graphs, self.topology) = (None, None);
         }
         set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
         let inter = (given.alpha_inter, given.bandwidth_inter);
@@ -286,7 +292,7 @@ impl Machine {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
                 (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
-                self.nccl_graphs = None;
+                (self.nccl_graphs, self.topology) = (None, None);
             }
             Figure::Launch => self.launch = None,
             Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}

@@ -111,7 +111,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("notes", &["collective", "error"]),
     (
         "profile",
-        &["collective", "curve", "error", "fabric", "formula", "place", "quantity", "sample"],
+        &[
+            "collective",
+            "curve",
+            "error",
+            "fabric",
+            "formula",
+            "nccl",
+            "place",
+            "quantity",
+            "sample",
+        ],
     ),
     (
         "query",
@@ -121,6 +131,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "nccl",
             "profile",
             "quantity",
             "sample",

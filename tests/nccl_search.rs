@@ -541,3 +541,47 @@ fn hostile_files_are_refused() {
     let found = search(&description, Version::V2_30, job, &knobs).unwrap();
     assert!(found.ring.graph.channels > 0 && found.devices.len() == 96);
 }
+
+/// A profile beside a topology file answers for any number of nodes, as `--topo` does.
+#[test]
+fn a_profile_names_its_topology() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("topology");
+    std::fs::create_dir_all(&folder).unwrap();
+    let topology = folder.join("sockets.xml");
+    std::fs::write(&topology, TWO_SOCKETS).unwrap();
+    let known = include_str!("../profiles/dgx-a100.toml");
+    let keys = known.lines().filter(|l| !l.starts_with("aliases") && !l.starts_with("nccl_graphs"));
+    let rack = keys
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("name = \"dgx-a100\"", "name = \"sockets\"\nnccl_topology = \"sockets.xml\"");
+    let profile = folder.join("sockets.toml");
+    std::fs::write(&profile, &rack).unwrap();
+    let (profile, topology) = (profile.to_str().unwrap(), topology.to_str().unwrap());
+    let run = |words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_collcost"))
+            .args(words)
+            .output()
+            .expect("it starts");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    for nodes in ["1", "3"] {
+        let words = ["--nodes", nodes, "-g", "2", "--on", profile, "--format", "json"];
+        let (code, said, error) =
+            run(&[&["select", "nccl", "allreduce", "16MiB"], &words[..]].concat());
+        assert_eq!(code, Some(0), "{error}");
+        let chosen = ["--topo", topology, "--nodes", nodes, "--format", "json"];
+        let (code, by_file, error) =
+            run(&[&["nccl", "choose", "allreduce", "16MiB"], &chosen[..]].concat());
+        assert_eq!(code, Some(0), "{error}");
+        let by_file: serde_json::Value = serde_json::from_str(&by_file).unwrap();
+        let cell = &by_file["ranges"][0];
+        let algorithm = cell["algorithm"].as_str().unwrap();
+        assert!(said.contains(algorithm), "{algorithm}: {said}");
+    }
+    std::fs::write(folder.join("lost.toml"), rack.replace("sockets.xml", "none.xml")).unwrap();
+    let lost = folder.join("lost.toml");
+    let (code, _, said) = run(&["allreduce", "1M", "-n", "2", "--on", lost.to_str().unwrap()]);
+    assert!(code == Some(2) && said.contains("nccl_topology = \"none.xml\""), "{said}");
+}

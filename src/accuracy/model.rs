@@ -118,6 +118,7 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
             ranks,
             nodes,
             nccl_graphs: profile.nccl_graphs.clone(),
+            topology: None,
             fabric: None,
         };
         let element = cell.dtype.map_or(Bytes(4), |d| d.bytes());

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Stop;
@@ -10,6 +11,7 @@ use super::config::{Format, folder};
 use super::terminal::look;
 use collcost::config::is_file;
 use collcost::error::{Error, Result};
+use collcost::import::nccl_topology;
 use collcost::profile::{self, Asked, Date, Need, Profile, same};
 use collcost::report::{self, Entry};
 use collcost::{profile::check, render};
@@ -222,7 +224,19 @@ fn shown(origin: &str) -> String {
 /// None such, with the nearest name; or a description that is refused, with its line.
 pub(super) fn find(name: &str) -> Result<Profile> {
     let (origin, text) = text_of(name)?;
-    Profile::parse(&text, &origin)
+    let mut profile = Profile::parse(&text, &origin)?;
+    if let Some(file) = &profile.nccl_topology {
+        // It lies beside the profile.
+        let path = Path::new(&origin).parent().unwrap_or(Path::new("")).join(file);
+        let path = path.to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).map_err(|e| {
+            Error::profile(format!("the topology cannot be read: {e}"))
+                .at(format!("{origin}: nccl_topology = \"{file}\""))
+                .mend("name a file beside the profile, as NCCL_TOPO_FILE would name it")
+        })?;
+        profile.topology = Some(Arc::new(nccl_topology::read(&text, &path)?));
+    }
+    Ok(profile)
 }
 
 /// The name that errors repeat and the text of a machine: a file, one of the user's own, or built in.

@@ -185,6 +185,8 @@ impl Curves {
             aliases: Vec::new(),
             library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_owned),
             nccl_graphs: None,
+            nccl_topology: None,
+            topology: None,
             picture: None,
             notes: Vec::new(),
             tiers,

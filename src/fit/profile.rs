@@ -92,6 +92,8 @@ impl Fitted {
             aliases: Vec::new(),
             library: None,
             nccl_graphs: None,
+            nccl_topology: None,
+            topology: None,
             picture: None,
             notes: self.notes(samples),
             tiers: vec![tier],

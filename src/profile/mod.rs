@@ -21,6 +21,7 @@ pub use measured::{Date, How, Measured};
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde::de::{self, Deserialize, Deserializer};
 
@@ -30,6 +31,7 @@ use crate::error::{Error, Result, nearest};
 pub use crate::fabric::Discipline;
 use crate::fabric::{Fabric, Switch, Tier};
 use crate::formula::Ports;
+use crate::nccl::topology::Description;
 use crate::place::{Document, Refused};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use builtin::{BUILTIN, Builtin};
@@ -56,6 +58,12 @@ pub struct Profile {
     /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     #[serde(default)]
     pub nccl_graphs: Option<String>,
+    /// A file as `NCCL_TOPO_FILE` names it, beside this one: what NCCL's search starts from.
+    #[serde(default)]
+    pub nccl_topology: Option<String>,
+    /// What that file describes; whoever reads the profile's file reads that one too.
+    #[serde(skip)]
+    pub topology: Option<Arc<Description>>,
     /// A drawing of who is joined to whom.
     #[serde(default)]
     pub picture: Option<String>,

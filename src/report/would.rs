@@ -37,6 +37,7 @@ pub fn site(query: &Query, nodes: u32) -> Site {
         ranks: query.shape.ranks,
         nodes,
         nccl_graphs: query.machine.nccl_graphs.clone(),
+        topology: query.machine.topology.clone(),
         fabric: Some(query.machine.fabric.clone()),
     }
 }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
+use crate::nccl::topology::Description;
 use crate::quantity::Bytes;
 
 /// MPI's variants of a collective; libraries have rules of their own for them.
@@ -65,6 +67,8 @@ pub struct Site {
     pub nodes: u32,
     /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     pub nccl_graphs: Option<String>,
+    /// What NCCL's own search starts from, where the profile has it.
+    pub topology: Option<Arc<Description>>,
     /// Its links and switches, where they are known.
     pub fabric: Option<Fabric>,
 }

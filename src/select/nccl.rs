@@ -6,6 +6,8 @@ use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
+use crate::nccl::search::{Job, search};
+use crate::nccl::topology::Knobs;
 use crate::nccl::{
     self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Reduction,
     Settings, Table, Version, ranges,
@@ -49,18 +51,36 @@ pub struct Nccl {
 /// Sizes over which the tuner is asked where its choice changes.
 const LARGEST: Bytes = Bytes(1 << 50);
 
+/// The communicator of a site, with its name: what the search finds in the site's topology, or the
+/// known one of its machine.
+fn communicator(
+    site: &Site,
+    per_node: u32,
+    nodes: u32,
+    version: Version,
+) -> Result<(Communicator, String)> {
+    if let Some(description) = &site.topology {
+        let job = Job { nodes, per_node: Some(per_node) };
+        let found = search(description, version, job, &Knobs::default())?;
+        let name = format!("{}, {nodes} x {per_node}", description.origin);
+        return Ok((found.communicator(), name));
+    }
+    let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
+        Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
+            "name a profile with `nccl_graphs` or `nccl_topology`, such as dgx-h100, without other \
+             rates or NICs, or ask `collcost nccl choose` with --topo, --graph or --log",
+        )
+    })?;
+    let place = Place { machine, per_node, nodes, search: Version::NEWEST };
+    Ok((place.communicator()?, place.to_string()))
+}
+
 impl Nccl {
     /// NCCL on the machine of a site.
     ///
     /// # Errors
     /// A machine whose graphs are not known, for so many ranks and nodes.
     pub fn new(site: &Site, asked: Asked) -> Result<Self> {
-        let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
-            Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
-                "name a profile with `nccl_graphs`, such as dgx-h100, without other rates or NICs, \
-                 or ask `collcost nccl choose` with --graph or --log",
-            )
-        })?;
         let nodes = site.nodes.max(1);
         if !site.ranks.is_multiple_of(nodes) {
             return Err(Error::unsupported(format!(
@@ -68,10 +88,8 @@ impl Nccl {
                 site.ranks
             )));
         }
-        let search = Version::NEWEST;
-        let place = Place { machine, per_node: site.ranks / nodes, nodes, search };
-        let comm = place.communicator()?;
         let version = asked.rules;
+        let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
         let table = Table::new(&comm, version, &Settings::default())?;
         let chooser = Chooser::new(&comm, version, &table, Reduction::default());
         let meta = Meta {
