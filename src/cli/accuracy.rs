@@ -43,8 +43,20 @@ enum Format {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let logs: Vec<Imported> =
-            self.files.iter().map(|f| log(f, &Asked::default())).collect::<Result<_>>()?;
+        let (mut logs, mut files, mut refused) = (Vec::<Imported>::new(), Vec::new(), Vec::new());
+        for file in &self.files {
+            let read: Result<Imported> = log(file, &Asked::default());
+            match read.and_then(|log| log.usable().map(|()| log)) {
+                Ok(log) => {
+                    logs.push(log);
+                    files.push(short(file));
+                }
+                Err(why) => refused.push((short(file), why)),
+            }
+        }
+        if let (true, [(_, why), ..]) = (logs.is_empty(), refused.as_slice()) {
+            return Err(why.clone().into());
+        }
         let scores = accuracy::accuracy(&logs);
         if scores.is_empty() {
             return Err(Error::input("nothing can be held out: too few sizes and ranks")
@@ -52,8 +64,9 @@ impl Args {
                 .mend("give times of a collective at four sizes, or on three numbers of ranks")
                 .into());
         }
-        let files = self.files.iter().map(|f| short(f)).collect();
-        let report = report::accuracy::accuracy(&scores, files);
+        let left_out =
+            refused.iter().map(|(file, why)| format!("{file}: {}", why.what())).collect();
+        let report = report::accuracy::accuracy(&scores, files, left_out);
         match self.format {
             Format::Table => render::accuracy::accuracy(out, &report, look())?,
             Format::Markdown => render::accuracy::sheet(&report).markdown(out)?,

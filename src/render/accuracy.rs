@@ -69,6 +69,9 @@ fn percent(part: f64) -> String {
 /// The writer's.
 pub fn accuracy(out: &mut impl Write, report: &Accuracy, look: Look) -> io::Result<()> {
     sheet(report).text(out)?;
+    for left in &report.left_out {
+        look.line(out, "left out ", left)?;
+    }
     for note in NOTES {
         look.line(out, "note     ", note)?;
     }

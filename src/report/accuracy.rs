@@ -13,6 +13,8 @@ pub struct Accuracy {
     pub schema: &'static str,
     /// The files, without their folders.
     pub files: Vec<String>,
+    /// Files that are not used, and why.
+    pub left_out: Vec<String>,
     /// By split, family and model.
     pub splits: Vec<ScoreView>,
 }
@@ -41,9 +43,9 @@ pub struct ScoreView {
     pub inside: Option<f64>,
 }
 
-/// The report of all scores over `files`.
+/// The report of all scores over `files`, without what was left out.
 #[must_use]
-pub fn accuracy(scores: &[Score], files: Vec<String>) -> Accuracy {
+pub fn accuracy(scores: &[Score], files: Vec<String>, left_out: Vec<String>) -> Accuracy {
     let view = |s: &Score| ScoreView {
         split: s.split,
         family: s.family,
@@ -56,5 +58,5 @@ pub fn accuracy(scores: &[Score], files: Vec<String>) -> Accuracy {
         inside: s.inside.map(|i| six(i.1.0)),
     };
     let splits = scores.iter().map(view).collect();
-    Accuracy { schema: "collcost/accuracy/1", files, splits }
+    Accuracy { schema: "collcost/accuracy/1", files, left_out, splits }
 }
