@@ -15,7 +15,7 @@ use collcost::error::{Error, Result};
 use collcost::import::logs::{Asked, Imported, Measured, Tested};
 use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::sample::DataType;
-use collcost::verdict::{Facts, judge, two};
+use collcost::verdict::{Facts, Typed, judge, two};
 use collcost::{render, report};
 
 #[derive(clap::Args)]
@@ -154,6 +154,11 @@ impl Args {
             let read = value::<Bandwidth>(flag, text.as_ref())?;
             read.map(|b| above_zero(flag, b.0)).transpose()
         };
+        let typed = match (&self.busbw, &self.algbw) {
+            (Some(_), _) => Typed::Busbw,
+            (_, Some(_)) => Typed::Algbw,
+            _ => Typed::Time,
+        };
         let run = |time: f64| -> Result<Run> {
             Ok(Run {
                 file: None,
@@ -162,7 +167,7 @@ impl Args {
                 nodes: None,
                 dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
                 times: vec![(size, Seconds(time))],
-                facts: Facts { one_number: true, ..Facts::default() },
+                facts: Facts { typed: Some(typed), ..Facts::default() },
             })
         };
         let ranks = self.query(&run(1.0)?)?.shape.ranks;

@@ -83,6 +83,7 @@ fn verdict(run: &RunView) -> String {
         Health::Healthy => "healthy",
         Health::Slow => "slow",
         Health::TooFast => "faster than can be",
+        Health::WrongResults => "no run: results were wrong",
     };
     let basis = run.basis.words();
     format!(

@@ -62,8 +62,19 @@ pub struct Facts {
     pub shared_gpu: bool,
     /// Elements that were wrong.
     pub wrong: u64,
-    /// The times are of one typed number, not of a log.
-    pub one_number: bool,
+    /// What was typed, where the times are of one number and not of a log.
+    pub typed: Option<Typed>,
+}
+
+/// One number that was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Typed {
+    /// A busbw.
+    Busbw,
+    /// An algbw.
+    Algbw,
+    /// A time.
+    Time,
 }
 
 /// How a run is.
@@ -77,6 +88,8 @@ pub enum Health {
     Slow,
     /// Faster than can be: below what any algorithm takes, or far outside the band.
     TooFast,
+    /// Results were wrong, whatever the times are.
+    WrongResults,
 }
 
 /// Why a run is as it is, likely.
@@ -133,24 +146,31 @@ pub fn judge(
     }
     points.sort_by_key(|p| p.size);
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Datasheet);
-    let suspects = suspects::all(registry, query, dtype, &points, facts);
+    let impossible = impossible(query, &points);
+    let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
     let explained = suspects.first().filter(|s| s.explains(&points));
     let mut health = shape::health(&points);
     // A shape that one fault has to a few parts in a hundred says more than a wide band.
     if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
         health = Health::Slow;
     }
-    let impossible = impossible(query, &points);
     if impossible.is_some() {
         health = Health::TooFast;
     }
+    let side = if health == Health::Healthy { None } else { shape::side(&points) };
+    if facts.wrong > 0 {
+        health = Health::WrongResults;
+    }
     let ill = health != Health::Healthy;
-    let causes = suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
+    let causes: Vec<Cause> =
+        suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
     let mut notes = notes(query, &points, facts, basis);
-    notes.extend(impossible);
+    if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
+        notes.extend(impossible.map(|(_, why)| why));
+    }
     Ok(Verdict {
         health,
-        side: if ill { shape::side(&points) } else { None },
+        side,
         breaks: shape::breaks(query, &points).filter(|_| ill),
         points,
         basis,
@@ -159,25 +179,40 @@ pub fn judge(
     })
 }
 
-/// Why a time cannot be: it is below what any algorithm takes on the machine.
-fn impossible(query: &Query, points: &[Point]) -> Option<String> {
+/// Of which size a time cannot be, and why: it is below what any algorithm takes on the machine.
+fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
     let fabric = &query.machine.fabric;
     points.iter().find_map(|p| {
         let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
-        // Figures of a machine are known to a part in ten, at best; a launch can be spared.
-        (p.measured.0 < 0.8 * least.time().0).then(|| {
-            format!(
+        // Figures of a machine are known to a part in ten, at best.
+        if p.measured.0 < 0.8 * least.time().0 {
+            let why = format!(
                 "{} at {} is below the lower bound of {}: a CUDA graph, several operations in one \
                  call (nccl-tests -m), a size of another convention, or links that are faster than \
                  the profile's",
                 p.measured,
                 p.size,
                 least.time()
-            )
+            );
+            return Some((p.size, why));
+        }
+        // A launch is fitted, and differs between libraries; yet no call of its own spares half.
+        let call = fabric.launch + least.latency;
+        (p.measured.0 < 0.5 * call.0).then(|| {
+            let why = format!(
+                "{} at {} is less than half of the {call} that a call and its least messages take: \
+                 it was no call of its own; a CUDA graph spares the launch, nccl-tests -m makes \
+                 several operations one, and without a wait the clock stops before the end",
+                p.measured, p.size
+            );
+            (p.size, why)
         })
     })
 }
+
+/// Up to here no machine's bytes are a tenth of the time.
+const LATENCY_ALONE: Bytes = Bytes(4096);
 
 fn notes(query: &Query, points: &[Point], facts: &Facts, basis: Basis) -> Vec<String> {
     let mut notes = Vec::new();
@@ -189,6 +224,13 @@ fn notes(query: &Query, points: &[Point], facts: &Facts, basis: Basis) -> Vec<St
         notes.push(
             "nothing was measured of this: the expectation is a price, and the band is wide; fit a \
              healthy log for a narrow one"
+                .to_owned(),
+        );
+    }
+    if !points.is_empty() && points.iter().all(|p| p.size <= LATENCY_ALONE) {
+        notes.push(
+            "sizes as small as these are latency alone: of bandwidth they say nothing, nor does \
+             their busbw"
                 .to_owned(),
         );
     }

@@ -3,7 +3,7 @@
 //! A suspect is one line in [`all`]: a short name, a sentence, what to run next, and the ratio of its
 //! times to the expected ones at each size. Where several fit alike, the first in the list comes first.
 
-use super::{Cause, Facts, Point, shape};
+use super::{Cause, Facts, Point, Typed, shape};
 use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::expect::Expecting;
@@ -29,8 +29,8 @@ pub(super) struct Suspect {
 enum Foretold {
     /// ln(time with it/expected time).
     Times(Vec<f64>),
-    /// The log itself says that it is so.
-    Said,
+    /// The log itself, or a bound, says that it is so; what is said.
+    Said(String),
 }
 
 /// A cause must bring the prediction nearer than this part of how far it is off without one.
@@ -49,6 +49,10 @@ const MOVED: f64 = 0.04;
 const FITTED: f64 = 0.004;
 /// Of two suspects that are as near, the earlier in the list stands first.
 const ALIKE: f64 = 0.006;
+/// The same of one or two numbers, at most.
+const FEW_ALIKE: f64 = 0.05;
+/// Sizes of which bytes decide.
+const LARGE: Bytes = Bytes(1 << 20);
 
 impl Suspect {
     /// How far its prediction is off: the mean of |ln(measured/predicted)|.
@@ -79,7 +83,7 @@ impl Suspect {
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
         let (off, without) = (self.off(points), none(points));
         let evidence = match &self.foretold {
-            Foretold::Said => "the log says so".to_owned(),
+            Foretold::Said(what) => what.clone(),
             Foretold::Times(_) if off > NEARER * without => return None,
             Foretold::Times(foretold) => {
                 let last = points.len().checked_sub(1)?;
@@ -121,7 +125,7 @@ pub(super) fn all(
     query: &Query,
     dtype: Option<DataType>,
     points: &[Point],
-    facts: &Facts,
+    (facts, impossible): (&Facts, Option<&(Bytes, String)>),
 ) -> Vec<Suspect> {
     let lab = Lab { registry, query, dtype, points };
     let mut all = Vec::new();
@@ -131,7 +135,30 @@ pub(super) fn all(
             what: "several ranks run on one GPU: it is no run of the machine".to_owned(),
             next: "start one rank a GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
                 .to_owned(),
-            foretold: Foretold::Said,
+            foretold: Foretold::Said("the log says so".to_owned()),
+            fitted: 0,
+        });
+    }
+    if facts.wrong > 0 {
+        all.push(Suspect {
+            id: "wrong-results",
+            what: "results were wrong: data were lost or mixed up, and no time counts".to_owned(),
+            next: "nvidia-smi -q -d ECC; dmesg | grep -i xid; the run with -c 1 on each pair of GPUs or \
+                   nodes alone, until the wrong one is found"
+                .to_owned(),
+            foretold: Foretold::Said(format!("#wrong counts {} elements", facts.wrong)),
+            fitted: 0,
+        });
+    }
+    // Where latency decides, nothing else makes a call so fast.
+    if let Some((_, why)) = impossible.filter(|(size, _)| *size < LARGE) {
+        all.push(Suspect {
+            id: "not-one-call",
+            what: "what was timed is no call of its own".to_owned(),
+            next:
+                "the run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
+                    .to_owned(),
+            foretold: Foretold::Said(why.clone()),
             fitted: 0,
         });
     }
@@ -146,9 +173,13 @@ pub(super) fn all(
     all.extend(lab.algorithms());
     all.extend(lab.slow());
     let nearest = all[said..].iter().map(|s| s.off(points)).fold(f64::INFINITY, f64::min);
+    // One or two numbers are met by every figure that is fitted to them: there a cause without one
+    // is as near wherever it lies in the band.
+    let reach = points.iter().map(Point::reach).fold(0.0, f64::max);
+    let alike = if points.len() < 3 { reach.clamp(ALIKE, FEW_ALIKE) } else { ALIKE };
     // A stable sort: what is as near as the nearest keeps its order.
     all[said..].sort_by(|a, b| {
-        let near = |s: &Suspect| s.off(points).max(nearest + ALIKE);
+        let near = |s: &Suspect| s.off(points).max(nearest + alike);
         near(a).total_cmp(&near(b))
     });
     all
@@ -200,13 +231,17 @@ impl Lab<'_> {
                 say(what.to_owned(), next, self.scaled(scale));
             }
         }
-        if facts.one_number {
+        if let Some(typed @ (Typed::Busbw | Typed::Algbw)) = facts.typed {
             let factor = shape.collective.busbw_factor(shape.ranks).0;
             let all = |times: f64| Some(vec![f64::ln(times); points.len()]);
             let convert = "collcost convert says what each rate means";
             if (factor - 1.0).abs() > 0.05 {
-                say("the rate is algbw, not busbw".to_owned(), convert, all(factor));
-                say("the rate is busbw, not algbw".to_owned(), convert, all(1.0 / factor));
+                match typed {
+                    Typed::Algbw => {
+                        say("the rate is busbw, not algbw".to_owned(), convert, all(1.0 / factor));
+                    }
+                    _ => say("the rate is algbw, not busbw".to_owned(), convert, all(factor)),
+                }
             }
             say("the rate is in bits a second, not in bytes".to_owned(), convert, all(0.125));
             say("the rate is in bytes a second, not in bits".to_owned(), convert, all(8.0));
@@ -389,6 +424,21 @@ impl Lab<'_> {
             false => self.fault(&Fault::SlowRank { rank: Some(0), factor }),
         };
         let times = factor.0;
+        // Inside one node a rank has one link, so a slow one is a slow rank.
+        if self.query.nodes() < 2 {
+            let suspect = |foretold| {
+                Suspect {
+                id: "slow-link",
+                what: format!("the link of one rank, or all that it does, is {times:.1} times slower"),
+                next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); \
+                       dmesg | grep -i xid; the run on each pair of GPUs"
+                    .to_owned(),
+                foretold,
+                fitted: 1,
+            }
+            };
+            return of_rank.or(link).map(suspect).into_iter().collect();
+        }
         let suspect = |(id, what, next, foretold): (_, String, &str, Option<Foretold>)| {
             Some(Suspect { id, what, next: next.to_owned(), foretold: foretold?, fitted: 1 })
         };
