@@ -229,3 +229,60 @@ fn what_cannot_be_compared_is_said() {
         assert!(said.contains(what), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn what_is_no_call_of_its_own_is_told_from_a_fast_one() {
+    let ask = |time: &str| {
+        let words = ["compare", "allreduce", "--n", "8", "--size", "8", "--time", time];
+        let output = collcost(&[&words[..], &["--on", "dgx-h100", "--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), report["runs"][0].clone())
+    };
+    let (code, run) = ask("0.5us");
+    assert_eq!((code, run["health"].as_str()), (1, Some("too-fast")), "{run}");
+    assert_eq!(run["causes"][0]["id"], "not-one-call", "{run}");
+    let (code, run) = ask("10us");
+    assert_eq!((code, run["health"].as_str()), (0, Some("healthy")), "{run}");
+    assert!(run["notes"][0].as_str().unwrap().contains("of bandwidth they say nothing"), "{run}");
+}
+
+#[test]
+fn wrong_results_are_no_healthy_run() {
+    let healthy = A100.mock(None, "0%", 1);
+    let wrong: String = healthy
+        .lines()
+        .map(|line| match line.trim_start().strip_prefix("2097152 ") {
+            // The first place's column of wrong elements is the ninth.
+            Some(_) => {
+                let mut fields: Vec<&str> = line.split_whitespace().collect();
+                fields[8] = "7";
+                fields.join(" ") + "\n"
+            }
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let (code, verdict) = A100.verdict(&wrong, "wrong.log");
+    assert_eq!((code, verdict["health"].as_str()), (1, Some("wrong-results")), "{verdict}");
+    assert_eq!(verdict["causes"][0]["id"], "wrong-results");
+    assert_eq!(verdict["side"], Value::Null);
+}
+
+#[test]
+fn a_number_is_asked_only_what_it_may_be() {
+    let ask = |number: &[&str]| {
+        let words = ["compare", "allgather", "--n", "8", "--size", "1GiB", "--on", "dgx-a100"];
+        let output = collcost(&[&words[..], number, &["--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["runs"][0]["causes"].as_array().cloned().unwrap_or_default()
+    };
+    // A time is no rate: nobody took bits for bytes. What has no figure to fit comes first.
+    let causes = ask(&["--time", "40ms"]);
+    assert!(causes.iter().all(|c| !c["what"].as_str().unwrap().contains("the rate")), "{causes:?}");
+    assert_eq!(causes[0]["id"], "wrong-tier", "{causes:?}");
+    // 213 GB/s as bits.
+    let causes = ask(&["--busbw", "26.7GB/s"]);
+    assert_eq!(causes[0]["id"], "wrong-convention", "{causes:?}");
+    // On one node no cable between nodes is at fault.
+    let causes = ask(&["--busbw", "150GB/s"]);
+    assert!(causes.iter().all(|c| !c["next"].as_str().unwrap().contains("ib_write")), "{causes:?}");
+}

@@ -148,7 +148,7 @@ pub fn judge(
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Datasheet);
     let impossible = impossible(query, &points);
     let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
-    let explained = suspects.first().filter(|s| s.explains(&points));
+    let explained = suspects.iter().find(|s| !s.is_said()).filter(|s| s.explains(&points));
     let mut health = shape::health(&points);
     // A shape that one fault has to a few parts in a hundred says more than a wide band.
     if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
@@ -164,7 +164,7 @@ pub fn judge(
     let ill = health != Health::Healthy;
     let causes: Vec<Cause> =
         suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
-    let mut notes = notes(query, &points, facts, basis);
+    let mut notes = notes(query, &points, basis);
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
@@ -197,9 +197,11 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
             );
             return Some((p.size, why));
         }
-        // A launch is fitted, and differs between libraries; yet no call of its own spares half.
+        // A launch is fitted, and a root that only sends is soon ready for the next call; yet half of
+        // a call, and of what was measured or priced, is spared by none of its own.
         let call = fabric.launch + least.latency;
-        (p.measured.0 < 0.5 * call.0).then(|| {
+        let half = 0.5 * call.0.min(p.expected.low.0);
+        (p.measured.0 < half).then(|| {
             let why = format!(
                 "{} at {} is less than half of the {call} that a call and its least messages take: \
                  it was no call of its own; a CUDA graph spares the launch, nccl-tests -m makes \
@@ -214,12 +216,8 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
 /// Up to here no machine's bytes are a tenth of the time.
 const LATENCY_ALONE: Bytes = Bytes(4096);
 
-fn notes(query: &Query, points: &[Point], facts: &Facts, basis: Basis) -> Vec<String> {
+fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
     let mut notes = Vec::new();
-    if facts.wrong > 0 {
-        notes
-            .push(format!("{} elements were wrong: no time counts before results do", facts.wrong));
-    }
     if basis == Basis::Datasheet {
         notes.push(
             "nothing was measured of this: the expectation is a price, and the band is wide; fit a \

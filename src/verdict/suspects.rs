@@ -62,6 +62,11 @@ impl Suspect {
         all.sum::<f64>() / points.len().max(1) as f64 + FITTED * f64::from(self.fitted)
     }
 
+    /// Whether it is told by other things than times.
+    pub(super) fn is_said(&self) -> bool {
+        matches!(self.foretold, Foretold::Said(_))
+    }
+
     /// Whether it alone is enough to call a run ill that lies inside its bands: the errors have its
     /// shape. They may be somewhat weaker or stronger, as noise makes a fault's share smaller.
     pub(super) fn explains(&self, points: &[Point]) -> bool {
