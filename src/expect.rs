@@ -1,7 +1,7 @@
 //! What a collective is expected to take on a machine: by what was measured of it, else by price.
 
 use crate::algorithm::{Library, Registry};
-use crate::curve::{Basis, Curve, Expectation, Placed};
+use crate::curve::{Basis, Curve, Expectation};
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
@@ -59,7 +59,7 @@ impl<'a> Expecting<'a> {
     /// # Errors
     /// A tier that was not measured and over which nothing has a price; no algorithm at all.
     pub fn at(&self, size: Bytes) -> Result<Expected<'a>> {
-        let placed = Placed { ranks: self.query.shape.ranks, nodes: self.query.nodes() };
+        let placed = self.query.placed();
         if let Some(curve) = self.curve {
             let unseen = self.unseen.then(|| curve.expect_unseen(placed, size));
             match unseen.map_or_else(|| curve.expect(placed, size), Ok) {

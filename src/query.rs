@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::collective::Collective;
-use crate::curve::Curve;
+use crate::curve::{Curve, Placed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
 use crate::formula::{Params, Ports, Protocol, Shape};
@@ -87,7 +87,7 @@ pub struct Machine {
     pub fit: Option<Calibration>,
     /// n_β of the double binary tree as it was measured.
     pub c_real: Option<Ratio>,
-    /// What its library's collectives take, as it was measured; none where figures were changed.
+    /// What the collective takes in its library, as it was measured; none where figures were changed.
     pub curves: Vec<Curve>,
 }
 
@@ -163,6 +163,8 @@ impl Machine {
                 .zip(tier.bandwidth.as_ref())
                 .map(|(e, b)| (b.value, e.value, e.how)),
         });
+        // Nothing else is asked of this machine.
+        let curves = profile.curves.iter().filter(|c| c.collective == collective);
         Self {
             name: profile.name.clone(),
             title: profile.title.clone(),
@@ -178,7 +180,7 @@ impl Machine {
             nics_given: false,
             fit: profile.fit.clone(),
             c_real: profile.c_real.as_ref().map(|c| c.value),
-            curves: profile.curves.clone(),
+            curves: curves.cloned().collect(),
         }
     }
 
@@ -419,6 +421,12 @@ impl Query {
         let group = machine.fabric.group().filter(|g| g.get() < ranks);
         let shape = Shape { ports, params, group, ..Shape::new(collective, ranks) };
         Ok(Self { machine, shape, per_node, size, element: None })
+    }
+
+    /// The ranks on the nodes in use.
+    #[must_use]
+    pub fn placed(&self) -> Placed {
+        Placed { ranks: self.shape.ranks, nodes: self.nodes() }
     }
 
     /// Nodes in use.

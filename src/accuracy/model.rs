@@ -110,8 +110,7 @@ impl Model {
 /// What a library's own model says, on the built-in machine that the table names.
 fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>> {
     let Some(profile) = machine(cell) else { return vec![None; test.len()] };
-    let estimate = |o: &Observation| {
-        let Placed { ranks, nodes } = o.placed;
+    let made = |Placed { ranks, nodes }: Placed| {
         let site = Site {
             machine: profile.name.clone(),
             title: profile.title.clone(),
@@ -121,12 +120,19 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
             topology: None,
             fabric: None,
         };
-        let element = cell.dtype.map_or(Bytes(4), |d| d.bytes());
+        policy(name, &site).ok()
+    };
+    let element = cell.dtype.map_or(Bytes(4), |d| d.bytes());
+    // A table of NCCL's tuner is of ranks and nodes, whatever the size.
+    let mut policies = BTreeMap::new();
+    let mut estimate = |o: &Observation| {
+        let Placed { ranks, nodes } = o.placed;
+        let policy = policies.entry(o.placed).or_insert_with(|| made(o.placed)).as_ref()?;
         let call = Call { nodes, element, ..Call::new(cell.collective, ranks, o.size) };
-        let choice = policy(name, &site).ok()?.choose(&call).ok()?;
+        let choice = policy.choose(&call).ok()?;
         Told::bare(choice.estimate.filter(|t| t.0 > 0.0)?)
     };
-    test.iter().map(estimate).collect()
+    test.iter().map(|o| estimate(o)).collect()
 }
 
 /// The built-in machine of a cell that a GPU library ran on: by the table's whole name, or by as

@@ -11,6 +11,7 @@ use super::import::log;
 use super::terminal::look;
 use collcost::Collective;
 use collcost::algorithm::Registry;
+use collcost::curve::{Observation, Placed, observations};
 use collcost::error::{Error, Result};
 use collcost::import::logs::{Asked, Imported, Measured, Tested};
 use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
@@ -279,14 +280,8 @@ fn of_log(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
 
 /// Sizes that were timed more than once count by their median.
 fn medians(mut run: Run) -> Run {
-    let mut by: BTreeMap<Bytes, Vec<f64>> = BTreeMap::new();
-    for (size, time) in run.times {
-        by.entry(size).or_default().push(time.0);
-    }
-    let middle = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        Seconds(0.5 * (times[(times.len() - 1) / 2] + times[times.len() / 2]))
-    };
-    run.times = by.into_iter().map(|(size, times)| (size, middle(times))).collect();
+    let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
+    let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
+    run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
     run
 }

@@ -113,15 +113,6 @@ pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
     logs::look(input, file, asked)
 }
 
-/// The libraries of all logs, each once.
-fn library<'l>(logs: impl Iterator<Item = &'l Imported>) -> Option<String> {
-    let mut all: Vec<&str> =
-        logs.flat_map(|log| &log.tables).filter_map(|t| t.library.as_deref()).collect();
-    all.sort_unstable();
-    all.dedup();
-    (!all.is_empty()).then(|| all.join(", "))
-}
-
 /// Writes all logs as one file of samples.
 fn samples(
     out: &mut impl Write,
@@ -137,7 +128,7 @@ fn samples(
         tool: TOOL.to_owned(),
         date: today().map_or(String::new(), |d| d.to_string()),
         ranks: ranks.unwrap_or(0),
-        library: library(logs()),
+        library: logs::libraries(logs()),
         // Imports of several calls may be put into one file.
         plan_hash: "import".to_owned(),
         ..Header::default()

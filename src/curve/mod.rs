@@ -131,22 +131,25 @@ pub struct Expectation {
 }
 
 impl Curve {
+    /// The time of each component.
+    fn times(&self, placed: Placed, size: Bytes) -> impl Iterator<Item = Seconds> + '_ {
+        let factor = self.collective.busbw_factor(placed.ranks);
+        let moved = Ratio((factor.0 + self.delta.0).max(LEAST_FACTOR));
+        self.components.iter().map(move |c| c.time(placed, size, moved, self.shape))
+    }
+
     /// The time by the components alone, without residuals.
     #[must_use]
     pub fn formula(&self, placed: Placed, size: Bytes) -> Seconds {
-        let factor = self.collective.busbw_factor(placed.ranks);
-        let moved = Ratio((factor.0 + self.delta.0).max(LEAST_FACTOR));
-        let times = self.components.iter().map(|c| c.time(placed, size, moved, self.shape));
-        times.fold(Seconds(f64::INFINITY), |a, b| if b.0 < a.0 { b } else { a })
+        let least = |a: Seconds, b: Seconds| if b.0 < a.0 { b } else { a };
+        self.times(placed, size).fold(Seconds(f64::INFINITY), least)
     }
 
     /// Which component is the time, from 0.
     #[must_use]
     pub fn active(&self, placed: Placed, size: Bytes) -> usize {
-        let factor = self.collective.busbw_factor(placed.ranks);
-        let moved = Ratio((factor.0 + self.delta.0).max(LEAST_FACTOR));
-        let time = |i: &usize| self.components[*i].time(placed, size, moved, self.shape).0;
-        (0..self.components.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
+        let times = self.times(placed, size).enumerate();
+        times.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(0, |(i, _)| i)
     }
 
     /// The time by components and residuals.

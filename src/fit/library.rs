@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::About;
+use super::profile::Stated;
 use crate::collective::Collective;
 use crate::curve::{self, Curve, Observation, Placed, observations};
 use crate::error::{Error, Result};
-use crate::profile::{Call, Date, Discipline, How, Links, Measured, Profile};
+use crate::profile::{Call, Discipline, Links, Profile};
 use crate::quantity::Seconds;
 use crate::sample::{Block, DataType, Library, Op, Samples, median};
 
@@ -90,8 +91,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
             ..curve::Asked::new(collective, dtype)
         };
         let fitted = curve::fit(&rows, &whole);
-        let plain =
-            curve::fit(&rows, &curve::Asked { source: source.clone(), ..whole }.alpha_beta());
+        let plain = curve::fit(&rows, &whole.alpha_beta());
         match (fitted, plain) {
             (Ok(curve), Ok(plain)) => {
                 found.curves.push(curve);
@@ -157,16 +157,16 @@ impl Curves {
             if per_node > 1 {
                 tiers.push(Links {
                     span: between.then(|| NonZeroU32::new(per_node)).flatten(),
-                    alpha: Some(stated.of(c.alpha)),
-                    bandwidth: c.bandwidth.map(|b| stated.of(b)),
+                    alpha: Some(stated.alone(c.alpha)),
+                    bandwidth: c.bandwidth.map(|b| stated.alone(b)),
                     ..links("node")
                 });
             }
             if between {
                 tiers.push(Links {
                     nics: (per_node > 1).then_some(NonZeroU32::MIN),
-                    alpha: c.alpha_between.map(|a| stated.of(a)),
-                    bandwidth: c.bandwidth_between.map(|b| stated.of(b)),
+                    alpha: c.alpha_between.map(|a| stated.alone(a)),
+                    bandwidth: c.bandwidth_between.map(|b| stated.alone(b)),
                     ..links("network")
                 });
             }
@@ -176,7 +176,7 @@ impl Curves {
             .map(|p| (Call::Any, p))
             .into_iter()
             .chain(each)
-            .filter_map(|(call, p)| Some((call, stated.of(p.components.first()?.launch))));
+            .filter_map(|(call, p)| Some((call, stated.alone(p.components.first()?.launch))));
         let library = samples.origin.library.as_deref();
         Profile {
             schema: 1,
@@ -196,19 +196,6 @@ impl Curves {
             fit: None,
             curves: Vec::new(),
         }
-    }
-}
-
-/// Who says a figure.
-struct Stated<'a> {
-    source: &'a str,
-    date: Option<Date>,
-}
-
-impl Stated<'_> {
-    fn of<T>(&self, value: T) -> Measured<T> {
-        let (source, date) = (self.source.to_owned(), self.date);
-        Measured { value, low: None, high: None, how: How::Fitted, source, date }
     }
 }
 

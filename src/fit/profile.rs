@@ -176,22 +176,21 @@ impl Fitted {
 }
 
 /// What all figures of a fit have in common.
-struct Stated<'a> {
-    source: &'a str,
-    date: Option<Date>,
+pub(super) struct Stated<'a> {
+    pub source: &'a str,
+    pub date: Option<Date>,
 }
 
 impl Stated<'_> {
+    /// A figure with its interval.
     fn of<T>(&self, estimate: Estimate<T>) -> Measured<T> {
         let Estimate { value, low, high } = estimate;
-        let source = self.source.to_owned();
-        Measured {
-            value,
-            low: Some(low),
-            high: Some(high),
-            how: How::Fitted,
-            source,
-            date: self.date,
-        }
+        Measured { low: Some(low), high: Some(high), ..self.alone(value) }
+    }
+
+    /// A figure without one.
+    pub fn alone<T>(&self, value: T) -> Measured<T> {
+        let (source, date) = (self.source.to_owned(), self.date);
+        Measured { value, low: None, high: None, how: How::Fitted, source, date }
     }
 }

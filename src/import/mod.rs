@@ -21,6 +21,7 @@ mod nccl_tuner_csv;
 mod openmpi_rules;
 mod order;
 pub mod samples_csv;
+mod xml;
 
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;

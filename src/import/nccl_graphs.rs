@@ -14,10 +14,10 @@
 //!
 //! Source: NVIDIA/nccl, `src/graph/search.cc` and `src/graph/xml.cc`.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::Refused;
+use super::xml::Events;
 use crate::error::{Error, Result};
 use crate::nccl::{
     Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Told, Vendor, Version,
@@ -152,18 +152,10 @@ struct Parsed {
 impl Parsed {
     fn read(text: &str) -> std::result::Result<Self, Refused> {
         let mut parsed = Self::default();
-        let mut reader = Reader::from_str(text);
+        let mut events = Events::new(text);
         let mut open: Vec<String> = Vec::new();
-        let (mut line, mut read) = (1, 0);
         loop {
-            let event = reader.read_event();
-            let here = line;
-            let end = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
-            let end = text.floor_char_boundary(end.min(text.len())).max(read);
-            line += text[read..end].matches('\n').count();
-            read = end;
-            let event = event
-                .map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
+            let (here, event) = events.next()?;
             match &event {
                 Event::Start(start) => {
                     parsed.element(&open, &Element { start, line: here })?;

@@ -19,10 +19,10 @@
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc` and `src/graph/xml.cc`.
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::Refused;
+use super::xml::Events;
 use crate::error::Result;
 use crate::nccl::topology::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
@@ -160,19 +160,12 @@ impl Element {
 
 /// The file's elements; the root must be `system`.
 fn elements(text: &str) -> Read<Element> {
-    let mut reader = Reader::from_str(text);
+    let mut events = Events::new(text);
     let mut open: Vec<Element> = Vec::new();
-    let (mut line, mut read, mut seen) = (1, 0, 0);
+    let mut seen = 0;
     let mut root = None;
     loop {
-        let event = reader.read_event();
-        let here = line;
-        let end = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
-        let end = text.floor_char_boundary(end.min(text.len())).max(read);
-        line += text[read..end].matches('\n').count();
-        read = end;
-        let event = event
-            .map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
+        let (here, event) = events.next()?;
         let (element, closes) = match &event {
             Event::Start(start) => (Some(Element::new(start, here)?), false),
             Event::Empty(start) => (Some(Element::new(start, here)?), true),

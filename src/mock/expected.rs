@@ -1,6 +1,5 @@
 //! What a call is expected to take on a healthy machine: the one place where the mock gets it.
 
-use crate::curve::Placed;
 use crate::price::Price;
 use crate::quantity::{Bytes, Seconds};
 use crate::query::Query;
@@ -27,8 +26,7 @@ pub fn expected(query: &Query, case: &Case) -> Seconds {
     if case.size.0 == 0 {
         return query.machine.fabric.launch;
     }
-    let placed = Placed { ranks: query.shape.ranks, nodes: query.nodes() };
     let curve = query.machine.curve(query.shape.collective, Some(case.dtype));
-    let measured = curve.and_then(|c| c.expect(placed, case.size).ok());
+    let measured = curve.and_then(|c| c.expect(query.placed(), case.size).ok());
     measured.map_or_else(|| case.take.total(), |e| e.time)
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::six;
-use crate::curve::{Basis, Placed};
+use crate::curve::Basis;
 use crate::quantity::Volume;
 use crate::query::Query;
 use crate::sample::DataType;
@@ -33,8 +33,7 @@ pub struct Measured {
 pub(super) fn measured(query: &Query) -> Option<Measured> {
     let shape = &query.shape;
     let curve = query.machine.curve(shape.collective, None)?;
-    let placed = Placed { ranks: shape.ranks, nodes: query.nodes() };
-    let expected = curve.expect(placed, query.size).ok()?;
+    let expected = curve.expect(query.placed(), query.size).ok()?;
     let factor = shape.collective.busbw_factor(shape.ranks);
     let algbw = Volume::from(query.size).0 / expected.time.0;
     Some(Measured {

@@ -1,6 +1,7 @@
 //! The unknowns of a fit: the logarithms of every component's figures, δ and ln c.
 
 use super::row::Row;
+use crate::curve::LEAST_FACTOR;
 use crate::curve::component::{Component, Steps};
 use crate::quantity::{Bandwidth, Seconds};
 
@@ -14,8 +15,6 @@ pub(super) const EACH: usize = 5;
 /// All unknowns at most.
 pub(super) const ALL: usize = EACH * MOST + 2;
 
-/// f(N) + δ is never less.
-const LEAST_FACTOR: f64 = 0.05;
 /// Where δ and ln c may lie.
 const DELTA: (f64, f64) = (-0.9, 6.0);
 const SHAPE: (f64, f64) = (-7.0, 2.0);

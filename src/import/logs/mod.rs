@@ -38,6 +38,7 @@ use launcher::Launcher;
 use line::{Line, Lines};
 
 pub use line::LONGEST;
+pub use samples::libraries;
 
 /// A format of logs.
 pub struct Format {

@@ -28,15 +28,17 @@ impl Table {
     }
 }
 
-impl Imported {
-    /// The libraries of the tables, each once; none where no table says its own.
-    fn libraries(&self) -> Option<String> {
-        let mut all: Vec<&str> = self.tables.iter().filter_map(|t| t.library.as_deref()).collect();
-        all.sort_unstable();
-        all.dedup();
-        (!all.is_empty()).then(|| all.join(", "))
-    }
+/// The libraries of all tables of `logs`, each once; none where no table says its own.
+#[must_use]
+pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<String> {
+    let tables = logs.into_iter().flat_map(|log| &log.tables);
+    let mut all: Vec<&str> = tables.filter_map(|t| t.library.as_deref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    (!all.is_empty()).then(|| all.join(", "))
+}
 
+impl Imported {
     /// The rows as samples: a table is a launch, a row a block of one sample.
     ///
     /// Rates, and what logs left unsaid, are counted in [`left_out`](Samples::left_out).
@@ -45,7 +47,7 @@ impl Imported {
         let mut samples = Samples {
             origin: Origin {
                 files: vec![self.file.clone()],
-                library: self.libraries(),
+                library: libraries([self]),
                 ..Origin::default()
             },
             ..Samples::default()
