@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("nccl", &["collective", "error", "quantity"]),
-    ("sample", &["collective", "error", "formula", "quantity"]),
+    ("sample", &["collective", "error", "formula", "nccl", "quantity"]),
     (
         "fit",
         &[
@@ -51,6 +51,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "curve",
             "error",
             "formula",
+            "nccl",
             "profile",
             "quantity",
             "random",
