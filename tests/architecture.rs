@@ -87,6 +87,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("random", &[]),
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
+    ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "transport"]),
     (
         "mock",

@@ -200,6 +200,8 @@ impl Curves {
             c_real: None,
             fit: None,
             curves: Vec::new(),
+            nccl: None,
+            devices: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod bootstrap;
 mod bucket;
+mod devices;
 mod gates;
 mod held_out;
 mod identify;
@@ -29,6 +30,7 @@ mod protocol;
 
 pub use bootstrap::Estimate;
 pub use bucket::Bucket;
+pub use devices::{DeviceFit, Devices, devices, has_devices};
 pub use gates::{Gate, Verdict};
 pub use held_out::{Errors, Foretold, Regimes};
 pub use ladder::{Ladder, Slope};

@@ -22,6 +22,7 @@ use super::nnls::MOST;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::nccl::{Algo, Proto};
+use crate::profile::{self, Interval, StatedError};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::random::Random;
 use crate::sample::{Block, Chosen, Clock, Forced, Library, Op, Samples, median};
@@ -392,4 +393,43 @@ fn switches(samples: &Samples) -> Vec<Switch> {
     own.sort_unstable();
     own.dedup_by(|b, a| (a.collective, a.ranks, a.chosen) == (b.collective, b.ranks, b.chosen));
     own
+}
+
+impl Protocols {
+    /// As a profile keeps it, with the version of the library.
+    #[must_use]
+    pub fn stored(&self, version: Option<String>) -> profile::Nccl {
+        // A file knows no error of 0: what is below a millionth is a millionth.
+        let least = |r: Ratio| Ratio(r.0.max(1e-6));
+        let error = |e: Errors| StatedError { median: least(e.median), p90: least(e.p90) };
+        let protocol = |p: &Protocol| profile::Protocol {
+            name: p.proto.name().to_owned(),
+            algorithms: p.algos.iter().map(|algo| algo.name().to_owned()).collect(),
+            launch: interval(p.launch),
+            alpha: p.alpha.map(interval),
+            bandwidth: interval(p.bandwidth()),
+            from: p.from,
+            to: p.to,
+            points: u32::try_from(p.points).unwrap_or(u32::MAX),
+            error: error(p.errors),
+        };
+        let switch = |s: &Switch| profile::SwitchPoint {
+            collective: s.collective.id().to_owned(),
+            ranks: s.ranks,
+            from: s.from,
+            algorithm: s.chosen.algo.name().to_owned(),
+            protocol: s.chosen.proto.name().to_owned(),
+        };
+        profile::Nccl {
+            version,
+            held_out: self.stated.map(error),
+            envelope: self.envelope.map(error),
+            protocols: self.protocols.iter().map(protocol).collect(),
+            switches: self.switches.iter().map(switch).collect(),
+        }
+    }
+}
+
+fn interval<T>(Estimate { value, low, high }: Estimate<T>) -> Interval<T> {
+    Interval { value, low, high }
 }

@@ -16,5 +16,7 @@ mod serve;
 mod usable;
 
 pub use group::{Executor, Group, Place, Setup};
+#[cfg(feature = "cuda")]
+pub(crate) use control::{frame, read, take, write};
 pub use serve::serve;
 pub use usable::{Usable, usable};

@@ -11,6 +11,7 @@ pub mod convert;
 mod cost;
 mod crossover;
 pub mod curves;
+pub mod devices;
 mod end;
 pub mod explain;
 pub mod fit;

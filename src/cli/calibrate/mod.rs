@@ -1,5 +1,7 @@
 //! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
 
+#[cfg(feature = "cuda")]
+pub(super) mod gpu;
 mod kept;
 
 use std::io::Write;
@@ -40,6 +42,7 @@ Examples:
   collcost calibrate                       shared memory, all CPUs, profile `local`
   collcost calibrate --check               what this machine says, nothing measured
   collcost calibrate --transport tcp -n 4 --out rack.toml
+  collcost calibrate --transport nccl --out node.toml
   collcost calibrate --out rack.toml --resume
   collcost allreduce 1M -n 2 --on local    then ask it")]
 pub(super) struct Args {
@@ -67,6 +70,9 @@ pub(super) struct Args {
     /// Data flow for so long before a launch's first block
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     drain: Option<String>,
+    /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
+    #[arg(long, value_name = "FILE")]
+    nccl_lib: Option<String>,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -103,6 +109,10 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        #[cfg(feature = "cuda")]
+        if let Some(way) = self.way()? {
+            return self.gpu(way, out);
+        }
         let (setup, usable) = self.setup()?;
         let plan = self.plan(&setup)?;
         let host = Host::look(usable.cpus, usable.at_once);
@@ -345,6 +355,7 @@ impl Args {
     fn command(&self) -> String {
         let mut words = vec!["collcost calibrate".to_owned()];
         words.extend(self.processes.words());
+        words.extend(self.nccl_lib.iter().map(|file| format!("--nccl-lib {}", short(file))));
         words.extend(self.n.iter().map(|n| format!("-n {n}")));
         for (flag, value, usual) in [
             ("--ops", &self.ops, AUTO),
