@@ -181,6 +181,19 @@ impl Nccl {
         self.version
     }
 
+    /// Whether it has a collective.
+    #[must_use]
+    pub fn has(&self, function: Function) -> bool {
+        let f = &self.functions;
+        match function {
+            Function::AllReduce => f.all_reduce.is_some(),
+            Function::ReduceScatter => f.reduce_scatter.is_some(),
+            Function::Broadcast => f.broadcast.is_some(),
+            Function::Reduce => f.reduce.is_some(),
+            Function::AllGather => f.all_gather.is_some(),
+        }
+    }
+
     /// An id for a new communicator.
     ///
     /// # Errors

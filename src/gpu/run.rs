@@ -285,6 +285,9 @@ impl Work<'_> {
             return Err(answered("something"));
         };
         self.ran.nccl = facts.nccl;
+        for name in &facts.lacks {
+            self.note(format!("this NCCL has no nccl{name}"));
+        }
         let mut tail = Tail::new(log);
         if set == Set::AUTO {
             self.table = table(&tail.new_lines());
@@ -298,6 +301,9 @@ impl Work<'_> {
         self.desk.keep(&Record::Launch(record)).map_err(Gone::All)?;
         let mut unconfirmed = 0;
         for (point, function, size) in &open {
+            if facts.lacks.iter().any(|name| name == function.name()) {
+                continue;
+            }
             let number = self.number(launch, set, *point);
             let confirmed =
                 self.point(&mut worker, &mut tail, (launch, number), set, *function, *size)?;

@@ -71,7 +71,9 @@ fn work(stream: &mut UnixStream, task: Task) -> Result<()> {
             };
             let id = UniqueId::of(&id).ok_or_else(|| Error::lost("that is no id of NCCL"))?;
             let mut world = World::join(driver, &nccl, id, (ranks, first), &gpus, largest)?;
-            let facts = Facts { nccl: Some(nccl.version()), ..Facts::default() };
+            let lacks = Function::ALL.into_iter().filter(|f| !nccl.has(*f));
+            let lacks = lacks.map(|f| f.name().to_owned()).collect();
+            let facts = Facts { nccl: Some(nccl.version()), lacks, ..Facts::default() };
             tell(stream, &Answer::Ready(facts))?;
             blocks(stream, |timing, op| world.time(timing, op))
         }
@@ -92,7 +94,7 @@ fn facts(driver: Driver) -> Result<Facts> {
     let gpus = (0..count).map(|i| Gpu::open(driver, i)?.name()).collect::<Result<_>>()?;
     let row = |from| (0..count).map(|to| Ok(from == to || driver.reaches(from, to)?)).collect();
     let reach = (0..count).map(row).collect::<Result<_>>()?;
-    Ok(Facts { gpus, driver: driver.version(), nccl: None, reach })
+    Ok(Facts { gpus, driver: driver.version(), reach, ..Facts::default() })
 }
 
 /// Times one block after another.

@@ -68,6 +68,8 @@ pub struct Facts {
     pub driver: String,
     /// NCCL's version, where it was loaded.
     pub nccl: Option<Release>,
+    /// Collectives that it does not have.
+    pub lacks: Vec<String>,
     /// Whether the first GPU reaches the memory of the second by itself, by rows.
     pub reach: Vec<Vec<bool>>,
 }

@@ -120,11 +120,10 @@ pub struct Device {
     pub bandwidth: Option<Interval<Bandwidth>>,
 }
 
-impl<T: Written> Interval<T> {
-    fn written(&self) -> String {
-        let (value, low, high) = (self.value.written(), self.low.written(), self.high.written());
-        format!("{{ value = {value}, low = {low}, high = {high} }}")
-    }
+fn interval<T: Written>(interval: &Interval<T>) -> String {
+    let Interval { value, low, high } = interval;
+    let (value, low, high) = (value.written(), low.written(), high.written());
+    format!("{{ value = {value}, low = {low}, high = {high} }}")
 }
 
 fn stated(error: StatedError) -> String {
@@ -143,11 +142,11 @@ pub(super) fn write(out: &mut String, nccl: &Nccl) {
         out.push_str("\n[[nccl.protocol]]\n");
         line(out, "name", &quoted(&p.name));
         line(out, "algorithms", &list_of(p.algorithms.iter().map(|name| quoted(name))));
-        line(out, "launch", &p.launch.written());
+        line(out, "launch", &interval(&p.launch));
         if let Some(alpha) = &p.alpha {
-            line(out, "alpha", &alpha.written());
+            line(out, "alpha", &interval(alpha));
         }
-        line(out, "bandwidth", &p.bandwidth.written());
+        line(out, "bandwidth", &interval(&p.bandwidth));
         line(out, "from", &bytes(p.from));
         line(out, "to", &bytes(p.to));
         line(out, "points", &p.points.to_string());
@@ -167,9 +166,9 @@ pub(super) fn write_devices(out: &mut String, devices: &[Device]) {
     for d in devices {
         out.push_str("\n[[device]]\n");
         line(out, "operation", &quoted(&d.operation));
-        line(out, "start", &d.start.written());
+        line(out, "start", &interval(&d.start));
         if let Some(bandwidth) = &d.bandwidth {
-            line(out, "bandwidth", &bandwidth.written());
+            line(out, "bandwidth", &interval(bandwidth));
         }
     }
 }
