@@ -264,8 +264,11 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let each = rates.alpha.0 + rates.beta.0 * PIECE as f64;
-        let reps = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6) as u32;
-        let block = execute::Block { warm: 0, reps, start, ..execute::Block::default() };
+        let runs = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6);
+        // Each time that is noted goes over the control channel.
+        let inner = (runs / 1e3).ceil() as u32;
+        let reps = (runs / f64::from(inner)).ceil() as u32;
+        let block = execute::Block { warm: 0, reps, inner, start, ..execute::Block::default() };
         runner.time(&Op::Shift, Bytes(PIECE), &block).map(drop)
     }
 
@@ -302,6 +305,11 @@ impl<'a> Work<'a> {
         let predicted = Some(point.expected());
         let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
+        if timed.samples.is_empty() {
+            // Too short for what is known of the hosts' clocks.
+            point.wanted = false;
+            return Ok(true);
+        }
         let block = Block {
             op: point.op.clone(),
             ranks: self.plan.ranks,

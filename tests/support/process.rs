@@ -36,6 +36,18 @@ pub fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 pub struct Running(Option<Child>);
 
 impl Running {
+    /// One that was started elsewhere.
+    #[allow(dead_code, reason = "not all tests that share this file start their own")]
+    pub fn of(child: Child) -> Self {
+        Self(Some(child))
+    }
+
+    /// What it said, when it has ended.
+    #[allow(dead_code, reason = "not all tests that share this file start their own")]
+    pub fn output(mut self) -> Output {
+        self.0.take().expect("it runs").wait_with_output().expect("it ends")
+    }
+
     pub fn id(&self) -> u32 {
         self.0.as_ref().expect("it runs").id()
     }
