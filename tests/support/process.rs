@@ -1,4 +1,5 @@
 //! The command as a process with ranks: started, at work, signalled, and gone with all of them.
+#![allow(dead_code, reason = "shared by tests of which each needs a part")]
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -37,13 +38,11 @@ pub struct Running(Option<Child>);
 
 impl Running {
     /// One that was started elsewhere.
-    #[allow(dead_code, reason = "not all tests that share this file start their own")]
     pub fn of(child: Child) -> Self {
         Self(Some(child))
     }
 
     /// What it said, when it has ended.
-    #[allow(dead_code, reason = "not all tests that share this file start their own")]
     pub fn output(mut self) -> Output {
         self.0.take().expect("it runs").wait_with_output().expect("it ends")
     }
