@@ -252,6 +252,24 @@ fn a_coordinator_that_is_gone_ends_the_others() {
 }
 
 #[test]
+fn an_interruption_ends_all() {
+    for (rank, signal_name) in [(0, "INT"), (1, "TERM")] {
+        let meeting = Meeting::new();
+        let (all, processes) = at_work(&meeting);
+        signal(signal_name, all[rank].id());
+        let since = Instant::now();
+        for (other, running) in all.into_iter().enumerate() {
+            let (code, _, err) = finish(running);
+            assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
+            assert_eq!(code, Some(if other == rank { 130 } else { 5 }), "{err}");
+        }
+        let is_there =
+            |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|t| !t.is_empty());
+        soon("the end of all processes", || (!processes.iter().any(is_there)).then_some(()));
+    }
+}
+
+#[test]
 fn what_was_measured_is_gone_on_with() {
     let meeting = Meeting::new();
     let long = SHORT.replace("--time-budget 3s", "--time-budget 300s --precision 0.1%");

@@ -406,12 +406,16 @@ impl Group {
         {
             return Err(self.lose(format!("the ranks cannot be watched: {e}")));
         }
-        if self.interrupt.is_some() && first && waited.is_ok() {
-            self.kill();
-            return Err(Error::interrupted("interrupted; all ranks have ended"));
-        }
         for seat in &mut self.seats {
             seat.hear();
+        }
+        if self.interrupt.is_some() && first && waited.is_ok() {
+            // A launcher that has lost a rank interrupts the others: that one is the reason.
+            if let Some((rank, how)) = self.first_dead(&[]) {
+                return Err(self.lose_rank(rank, "interrupted", &how));
+            }
+            self.kill();
+            return Err(Error::interrupted("interrupted; all ranks have ended"));
         }
         Ok(())
     }

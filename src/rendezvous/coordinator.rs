@@ -352,12 +352,6 @@ impl Hosts {
         self.hosts.len() as u32
     }
 
-    /// The host of each rank.
-    #[must_use]
-    pub fn each(&self) -> &[Host] {
-        &self.hosts
-    }
-
     /// Each machine once, with how many ranks it has; its CPUs are those of all its ranks.
     #[must_use]
     pub fn machines(&self) -> Vec<(Host, u32)> {
@@ -383,12 +377,6 @@ impl Hosts {
     pub fn wait(&self) -> Wait {
         let fits = self.machines().iter().all(|(host, ranks)| *ranks as usize <= host.at_once);
         if fits { Wait::Spin } else { Wait::Poll }
-    }
-
-    /// Whether all ranks share one clock.
-    #[must_use]
-    pub fn is_one_clock(&self) -> bool {
-        self.apart().is_empty()
     }
 
     /// Equal for runs on the same machines since their starts, by the same ranks.

@@ -1,11 +1,11 @@
 //! The side of ranks above 0: does what the coordinator says, and ends with it.
 
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::channel::{Channel, End};
 use super::handshake::{Greeting, Stranger, introduce};
@@ -27,6 +27,8 @@ use crate::transport::Kind;
 const GREETING: Duration = Duration::from_secs(3);
 /// Between two calls of somebody who is not there yet.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often time is looked at while nothing happens.
+const TICK: Duration = Duration::from_millis(100);
 /// How long a process may take to end by itself.
 const ENDING: Duration = Duration::from_secs(1);
 /// The most repetitions of one block, and the most runs between two readings of the clock.
@@ -34,25 +36,32 @@ const MOST: u32 = 1_000_000;
 /// The longest silence of a step that may be asked for.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Serves as `part` until the run is over; `program` is what runs as a rank.
+/// Serves as `part` until the run is over; `program` is what runs as a rank, and `interrupt` becomes
+/// readable when somebody wants to stop.
 ///
 /// # Errors
-/// Nobody to call, another version or token, a coordinator that is lost or gave the run up.
-pub fn serve(part: &Part, token: &Token, program: &(PathBuf, Vec<String>)) -> Result<()> {
+/// Nobody to call, another version or token, a coordinator that is lost or gave the run up, an
+/// interruption.
+pub fn serve(
+    part: &Part,
+    token: &Token,
+    program: &(PathBuf, Vec<String>),
+    interrupt: Option<&OwnedFd>,
+) -> Result<()> {
     let usable = usable()?;
     let host = Host::look(usable.cpus.clone(), usable.at_once);
-    let channel = call(part, token)?;
+    let channel = call(part, token, interrupt)?;
     let failed = |e: std::io::Error| lost(part, &format!("cannot be spoken to: {e}"));
     let address = channel.own_address().map_err(failed)?;
     let Part { rank, ranks, .. } = *part;
     let here = FromWorker::Here { rank, ranks, host: Box::new(host), address };
     channel.send(&here).map_err(failed)?;
-    let mut worker = Worker { part, token, program, address, channel, process: None };
+    let mut worker = Worker { part, token, program, interrupt, address, channel, process: None };
     worker.serve()
 }
 
 /// Calls until somebody answers, then shows that both know the token.
-fn call(part: &Part, token: &Token) -> Result<Channel> {
+fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Channel> {
     let Part { rank, at, .. } = part;
     let place = format!("rank {rank}, --rendezvous {at}");
     let until = Instant::now() + PATIENCE;
@@ -72,7 +81,12 @@ fn call(part: &Part, token: &Token) -> Result<Channel> {
                     .mend("start rank 0 first, and let its port pass the firewall"));
             }
             // Rank 0 may not be there yet, or be busy with others.
-            Err(_) => thread::sleep(PAUSE),
+            Err(_) => {
+                let mut files: Vec<_> = interrupt.iter().map(|file| watched(file)).collect();
+                if rest(&mut files, PAUSE) && interrupt.is_some() {
+                    return Err(interrupted(part));
+                }
+            }
         }
     };
     Channel::new(stream, key, End::Worker)
@@ -98,10 +112,26 @@ fn lost(part: &Part, how: &str) -> Error {
         .at(format!("--rendezvous {}", part.at))
 }
 
+fn interrupted(part: &Part) -> Error {
+    Error::interrupted(format!("interrupted; rank {} has ended", part.rank))
+}
+
+fn watched(file: &OwnedFd) -> PollFd<'_> {
+    PollFd::new(file, PollFlags::IN)
+}
+
+/// Waits until something happens; says whether it did to the first of `files`.
+fn rest(files: &mut [PollFd<'_>], time: Duration) -> bool {
+    let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    // Too short a wait is only another turn.
+    poll(files, Some(&time)).is_ok() && files.first().is_some_and(|fd| !fd.revents().is_empty())
+}
+
 struct Worker<'a> {
     part: &'a Part,
     token: &'a Token,
     program: &'a (PathBuf, Vec<String>),
+    interrupt: Option<&'a OwnedFd>,
     /// Where its process listens: the address by which the coordinator sees this host.
     address: std::net::IpAddr,
     channel: Channel,
@@ -120,14 +150,14 @@ struct Running {
 impl Worker<'_> {
     fn serve(&mut self) -> Result<()> {
         loop {
-            let mut files: Vec<PollFd<'_>> = Vec::new();
+            let mut files: Vec<_> = self.interrupt.iter().map(|file| watched(file)).collect();
             self.channel.watch(&mut files);
             if let Some(running) = &self.process {
                 running.process.watch(false, &mut files);
             }
-            let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-            // An interruption is only another turn.
-            let _ = poll(&mut files, Some(&tick));
+            if rest(&mut files, TICK) && self.interrupt.is_some() {
+                return Err(interrupted(self.part));
+            }
             drop(files);
             self.channel.hear();
             while let Some(message) = self.channel.take::<ToWorker>() {

@@ -55,7 +55,7 @@ impl HostFlags {
 
     /// Serves as a rank above 0.
     pub(super) fn serve(&self, part: &Part, setup: &Setup) -> Result<()> {
-        serve(part, &self.token(part)?, &setup.program)
+        serve(part, &self.token(part)?, &setup.program, setup.interrupt.as_ref())
     }
 
     /// Flags that a reader of the command may know.
