@@ -46,7 +46,8 @@ impl Key {
     /// one as for a right one.
     #[must_use]
     pub fn signed(&self, words: &[&[u8]], code: &[u8]) -> bool {
-        (16..=LENGTH).contains(&code.len()) && mac(&self.0, words).verify_truncated_left(code).is_ok()
+        (16..=LENGTH).contains(&code.len())
+            && mac(&self.0, words).verify_truncated_left(code).is_ok()
     }
 
     /// For a process that this one starts, over a channel that nobody else reads.

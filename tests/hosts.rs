@@ -221,7 +221,8 @@ fn a_rank_that_is_stopped_is_named() {
     let (code, _, err) = finish(stopped);
     assert_eq!(code, Some(5), "{err}");
     assert_eq!(finish(all.remove(0)).0, Some(5));
-    let is_there = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|t| !t.is_empty());
+    let is_there =
+        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|t| !t.is_empty());
     soon("the end of all processes", || (!processes.iter().any(is_there)).then_some(()));
 }
 
@@ -246,7 +247,8 @@ fn a_coordinator_that_is_gone_ends_the_others() {
         assert_eq!(code, Some(5), "{err}");
         assert!(err.contains(&format!("rank {rank} lost the coordinator")), "{err}");
     }
-    let is_there = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|t| !t.is_empty());
+    let is_there =
+        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|t| !t.is_empty());
     soon("the end of all processes", || (!processes.iter().any(is_there)).then_some(()));
     assert!(!meeting.samples().blocks.is_empty());
 }
@@ -296,7 +298,10 @@ fn a_wrong_token_is_refused_by_both() {
     assert!(err.contains("the coordinator has another token"), "{err}");
     let (code, _, err) = finish(first);
     assert_eq!(code, Some(3), "{err}");
-    assert!(err.contains("rank 1 did not come") && err.contains("does not know the token"), "{err}");
+    assert!(
+        err.contains("rank 1 did not come") && err.contains("does not know the token"),
+        "{err}"
+    );
     assert!(since.elapsed() < LIMIT, "{:?}", since.elapsed());
 }
 
@@ -434,7 +439,9 @@ fn a_flood_of_strangers_holds_up_nobody() {
 fn what_is_no_message_ends_the_connection_alone() {
     let meeting = Meeting::new();
     let first = start(meeting.rank(0, 2, "token", "--check"));
-    for said in [&b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"[..], &[255; 4096], &greeting("x", 1)[..20]] {
+    for said in
+        [&b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"[..], &[255; 4096], &greeting("x", 1)[..20]]
+    {
         let mut stream = soon("the coordinator", || TcpStream::connect(meeting.at).ok());
         // It may hang up before all was said.
         let _ = stream.write_all(said);

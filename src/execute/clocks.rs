@@ -149,7 +149,10 @@ mod tests {
         let mut records = [record(|time| time), record(other), record(|time| time)];
         records[0].clocks = vec![look(1_000_000_000), look(2_000_000_003)];
         let bound = align(&mut records).unwrap();
-        assert_eq!((bound.0 * 1e9).round(), f64::from(4_000 + 2_000_000_003_u32 % 7).max(4000.0 + 1_000_000_000_f64 % 7.0));
+        assert_eq!(
+            (bound.0 * 1e9).round(),
+            f64::from(4_000 + 2_000_000_003_u32 % 7).max(4000.0 + 1_000_000_000_f64 % 7.0)
+        );
         for record in &records {
             for (i, time) in times.iter().enumerate() {
                 assert!(record.starts[i].abs_diff(*time) <= 2, "{record:?}");

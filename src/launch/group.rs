@@ -459,7 +459,8 @@ impl Group {
         }
         // Whoever waits for its ranks falls silent too, but its host is still heard.
         let silent = |seat: &dyn Seat| seat.silent().map(|since| since.elapsed());
-        let longest = self.seats.iter().enumerate().filter_map(|(rank, s)| Some((silent(&**s)?, rank)));
+        let longest =
+            self.seats.iter().enumerate().filter_map(|(rank, s)| Some((silent(&**s)?, rank)));
         if let Some((time, rank)) = longest.max().filter(|(time, _)| *time >= SILENT) {
             let why = format!("nothing was heard of its host for {:.1} s", time.as_secs_f64());
             return self.lose_rank(rank, &place, &why);

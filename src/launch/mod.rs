@@ -19,8 +19,8 @@ mod usable;
 
 pub use control::Answer;
 pub(crate) use control::Hello;
-pub use group::{Executor, Group, Place, Setup};
 pub(crate) use group::{CONNECT, Seated, check_memory};
+pub use group::{Executor, Group, Place, Setup};
 pub(crate) use process::Process;
 pub(crate) use seat::Seat;
 pub use serve::serve;

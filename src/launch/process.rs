@@ -67,7 +67,9 @@ impl Process {
             .set_write_timeout(Some(LEAST_PATIENCE))
             .and_then(|()| stream.set_nonblocking(false))
             .map_err(|e| failed("no socket", e))?;
-        let Some(child) = starting.0.take() else { return Err(failed("no process", io::ErrorKind::NotFound.into())) };
+        let Some(child) = starting.0.take() else {
+            return Err(failed("no process", io::ErrorKind::NotFound.into()));
+        };
         let mut process =
             Self { rank, child, death, stream, inbox: Vec::new(), cpu, stopped: None };
         let lost = |e: io::Error| Error::lost(format!("rank {rank} was lost: {e}")).at("starting");

@@ -53,7 +53,8 @@ struct Writer {
 
 impl Writer {
     fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
-        let frame = seal(&self.key, self.direction, self.next, message).map_err(io::Error::other)?;
+        let frame =
+            seal(&self.key, self.direction, self.next, message).map_err(io::Error::other)?;
         self.next += 1;
         self.stream.write_all(&frame)
     }

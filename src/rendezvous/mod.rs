@@ -15,17 +15,19 @@
 //! nothing that was sent is ever run. Whatever happens to one ends all of them within seconds.
 
 mod channel;
-mod coordinator;
+mod door;
 mod frame;
 mod handshake;
+mod hosts;
 mod message;
 mod part;
 mod seat;
 mod token;
 mod worker;
 
-pub use coordinator::{Hosts, Meeting, meet};
+pub use door::{Meeting, meet};
 pub use frame::{Frames, LONGEST, seal};
+pub use hosts::Hosts;
 pub use message::{FromWorker, ToWorker};
 pub use part::{Launcher, Part, Typed};
 pub use token::Token;

@@ -47,10 +47,9 @@ impl Launcher {
             Self::OpenMpi => &[("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")],
             Self::Pmi => &[("PMI_RANK", "PMI_SIZE"), ("PMIX_RANK", "PMI_SIZE")],
             // In a batch script outside a step, which is one process, there is no such number.
-            Self::Slurm => &[
-                ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-                ("PMIX_RANK", "SLURM_STEP_NUM_TASKS"),
-            ],
+            Self::Slurm => {
+                &[("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")]
+            }
             Self::Torchrun => &[("RANK", "WORLD_SIZE")],
         }
     }
@@ -61,9 +60,10 @@ impl Launcher {
             return Self::Torchrun;
         }
         let is_here = |launcher: &&Self| {
-            launcher.variables().iter().any(|(rank, ranks)| {
-                variable(rank).is_some() && variable(ranks).is_some()
-            })
+            launcher
+                .variables()
+                .iter()
+                .any(|(rank, ranks)| variable(rank).is_some() && variable(ranks).is_some())
         };
         Self::ALL.iter().find(is_here).copied().unwrap_or(Self::None)
     }
@@ -180,9 +180,10 @@ impl Part {
 
 /// Rank and number of ranks as the launcher says them.
 fn numbers(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result<(u32, u32)> {
-    let both = launcher.variables().iter().find_map(|&(rank, ranks)| {
-        Some(((rank, variable(rank)?), (ranks, variable(ranks)?)))
-    });
+    let both = launcher
+        .variables()
+        .iter()
+        .find_map(|&(rank, ranks)| Some(((rank, variable(rank)?), (ranks, variable(ranks)?))));
     let Some((rank, ranks)) = both else {
         let (rank, ranks) = launcher.variables().first().copied().unwrap_or_default();
         return Err(Error::input(format!("{launcher} did not start this process"))

@@ -55,7 +55,8 @@ impl Token {
 
     /// The key of what is named so, for what `words` are.
     pub(super) fn derive(&self, name: &str, words: &[&[u8]]) -> Key {
-        let words: Vec<&[u8]> = [name.as_bytes()].into_iter().chain(words.iter().copied()).collect();
+        let words: Vec<&[u8]> =
+            [name.as_bytes()].into_iter().chain(words.iter().copied()).collect();
         Key::derived(&self.0.bytes(), &words)
     }
 

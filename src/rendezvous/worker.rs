@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::PATIENCE;
 use super::channel::{Channel, End};
 use super::handshake::{Greeting, Stranger, introduce};
 use super::message::{FromWorker, Starting, Task, ToWorker};
 use super::part::Part;
 use super::token::Token;
-use super::PATIENCE;
 use crate::algorithm::Registry;
 use crate::calibrate::Host;
 use crate::error::{Error, Result};
@@ -20,8 +20,8 @@ use crate::execute::{Work, programs};
 use crate::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, usable};
 use crate::quantity::Bytes;
 use crate::sample::Op;
-use crate::transport::tcp;
 use crate::transport::Kind;
+use crate::transport::tcp;
 
 /// How long the other side may take over its part of a greeting.
 const GREETING: Duration = Duration::from_secs(3);
@@ -285,7 +285,10 @@ impl Worker<'_> {
                 Ok(None) => break,
                 Err(e) => {
                     process.kill();
-                    news.push(FromWorker::Ended(launch, format!("it said what cannot be read: {e}")));
+                    news.push(FromWorker::Ended(
+                        launch,
+                        format!("it said what cannot be read: {e}"),
+                    ));
                     break;
                 }
             }

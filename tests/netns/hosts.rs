@@ -51,7 +51,8 @@ pub fn link_down() {
     network.cut(2);
     let since = Instant::now();
     for (rank, mut child) in ranks.into_iter().enumerate() {
-        let output = child.0.take().map(Child::wait_with_output).expect("a child").expect("it ends");
+        let output =
+            child.0.take().map(Child::wait_with_output).expect("a child").expect("it ends");
         assert!(since.elapsed() < LIMIT, "rank {rank} went on for {:?}", since.elapsed());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(5), "rank {rank}: {said}");

@@ -1,12 +1,9 @@
-//! Rank 0's side: lets the workers come, and starts ranks on their hosts.
+//! Where the coordinator lets workers in, and turns strangers away.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,15 +11,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::PATIENCE;
 use super::channel::{Channel, End};
 use super::handshake::{GREETING, Greeting, Pair, Stranger};
-use super::message::{FromWorker, Starting, ToWorker};
+use super::hosts::Hosts;
+use super::message::{FromWorker, ToWorker};
 use super::part::Part;
-use super::seat::Far;
 use super::token::Token;
 use crate::calibrate::Host;
 use crate::error::{Error, Result};
-use crate::launch::{CONNECT, Group, Hello, Process, Seat, Seated, usable};
 use crate::secret;
-use crate::transport::{Kind, Wait, tcp};
 
 /// How long a caller may take to show that it knows the token, and to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(3);
@@ -43,24 +38,6 @@ pub struct Meeting<'a> {
     pub say: &'a mut dyn FnMut(&str),
 }
 
-/// All ranks' hosts, each with a worker, but for rank 0's own.
-pub struct Hosts {
-    /// By rank, from 1 on.
-    workers: Vec<Worker>,
-    /// By rank, from 0 on.
-    hosts: Vec<Host>,
-    token: Token,
-    /// Where rank 0's process listens.
-    address: IpAddr,
-    launches: u32,
-    over: bool,
-}
-
-struct Worker {
-    channel: Rc<RefCell<Channel>>,
-    name: String,
-}
-
 /// Lets all workers of `part`'s run come; `own` is rank 0's host.
 ///
 /// # Errors
@@ -68,7 +45,8 @@ struct Worker {
 pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Result<Hosts> {
     let place = format!("--rendezvous {}", part.at);
     let listener = TcpListener::bind(part.at).map_err(|e| cannot_listen(part.at, &e))?;
-    let failed = |e: io::Error| Error::environment(format!("nobody can be let in: {e}")).at(place.clone());
+    let failed =
+        |e: io::Error| Error::environment(format!("nobody can be let in: {e}")).at(place.clone());
     listener.set_nonblocking(true).map_err(failed)?;
     let mut door = Door {
         ranks: part.ranks,
@@ -94,15 +72,8 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
             return Err(Error::lost(format!("rank {rank} left before all had come")).at(place));
         }
     }
-    let address = door.here.values().next().map_or(part.at.ip(), |first| first.us);
-    let mut hosts = vec![own];
-    let mut workers = Vec::new();
-    for (rank, come) in door.here {
-        let name = format!("rank {rank} ({}, {})", come.host.name, come.address);
-        hosts.push(come.host);
-        workers.push(Worker { channel: Rc::new(RefCell::new(come.channel)), name });
-    }
-    Ok(Hosts { workers, hosts, token, address, launches: 0, over: false })
+    let here = std::mem::take(&mut door.here);
+    Ok(Hosts::of(part, token, own, here.into_values()))
 }
 
 fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
@@ -121,12 +92,13 @@ fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
 }
 
 /// Who has come in.
-struct Come {
-    channel: Channel,
-    host: Host,
-    address: IpAddr,
+pub(super) struct Come {
+    pub(super) channel: Channel,
+    pub(super) host: Host,
+    /// Where it called from.
+    pub(super) address: IpAddr,
     /// The address at which it reached this host.
-    us: IpAddr,
+    pub(super) us: IpAddr,
 }
 
 /// A caller who has not yet shown that it belongs here.
@@ -194,13 +166,21 @@ impl Door<'_> {
                 continue;
             }
             let until = Instant::now() + HANDSHAKE;
-            self.callers.push(Caller { stream, from, until, stage: Stage::Greeting, said: Vec::new() });
+            self.callers.push(Caller {
+                stream,
+                from,
+                until,
+                stage: Stage::Greeting,
+                said: Vec::new(),
+            });
         }
         while self.callers.len() > MOST_CALLERS {
             // Whoever calls most often waits longest: a flood pushes out its own.
             let mut counts: HashMap<IpAddr, usize> = HashMap::new();
             self.callers.iter().for_each(|caller| *counts.entry(caller.from).or_default() += 1);
-            let Some((loudest, _)) = counts.into_iter().max_by_key(|&(_, count)| count) else { return };
+            let Some((loudest, _)) = counts.into_iter().max_by_key(|&(_, count)| count) else {
+                return;
+            };
             if let Some(first) = self.callers.iter().position(|caller| caller.from == loudest) {
                 self.callers.remove(first);
             }
@@ -241,7 +221,8 @@ impl Door<'_> {
         };
         let failures = self.failures.entry(from).or_default();
         failures.push(Instant::now());
-        let refused = if failures.len() >= FAILURES { ", and is not heard for a minute" } else { "" };
+        let refused =
+            if failures.len() >= FAILURES { ", and is not heard for a minute" } else { "" };
         let text = format!("a caller from {from} was turned away: {why}{refused}");
         (self.say)(&text);
         if !why.starts_with("it is no") {
@@ -254,7 +235,9 @@ impl Door<'_> {
         let Stage::Trusted(channel) = caller.stage else { return };
         let why = match self.here.get(&rank) {
             _ if ranks != self.ranks => format!("this run has {} ranks, not {ranks}", self.ranks),
-            _ if rank == 0 || rank >= self.ranks => format!("there is no such rank as {rank} to come"),
+            _ if rank == 0 || rank >= self.ranks => {
+                format!("there is no such rank as {rank} to come")
+            }
             Some(other) => format!("rank {rank} is here already, from {}", other.address),
             None => {
                 let us = caller.stream.local_addr().map_or(address, |at| at.ip());
@@ -342,128 +325,5 @@ impl Caller {
             Stage::Trusted(_) => {}
         }
         Ok(Turn::Wait)
-    }
-}
-
-impl Hosts {
-    /// N.
-    #[must_use]
-    pub fn ranks(&self) -> u32 {
-        self.hosts.len() as u32
-    }
-
-    /// Each machine once, with how many ranks it has; its CPUs are those of all its ranks.
-    #[must_use]
-    pub fn machines(&self) -> Vec<(Host, u32)> {
-        let mut machines: Vec<(Host, u32)> = Vec::new();
-        for host in &self.hosts {
-            match machines.iter_mut().find(|(known, _)| known.boot == host.boot) {
-                None => machines.push((host.clone(), 1)),
-                Some((known, ranks)) => {
-                    // A quota is of all of them; CPUs that a launcher gave to one rank are its own.
-                    let quota = [&*known, host].map(|h| (h.at_once < h.cpus.len()).then_some(h.at_once));
-                    let cpus: BTreeSet<usize> = known.cpus.iter().chain(&host.cpus).copied().collect();
-                    known.cpus = cpus.into_iter().collect();
-                    known.at_once = quota.into_iter().flatten().min().unwrap_or(known.cpus.len());
-                    *ranks += 1;
-                }
-            }
-        }
-        machines
-    }
-
-    /// How ranks wait best: they spin where every one has a CPU of its own.
-    #[must_use]
-    pub fn wait(&self) -> Wait {
-        let fits = self.machines().iter().all(|(host, ranks)| *ranks as usize <= host.at_once);
-        if fits { Wait::Spin } else { Wait::Poll }
-    }
-
-    /// Equal for runs on the same machines since their starts, by the same ranks.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
-        let all: Vec<String> = self.hosts.iter().map(Host::fingerprint).collect();
-        format!("{:08x}", crc32fast::hash(all.join(";").as_bytes()))
-    }
-
-    /// The machines in words.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let machines = self.machines();
-        let words: Vec<String> = machines.iter().map(|(host, _)| host.describe()).collect();
-        match &words[..] {
-            [one] => format!("{} ranks on {one}", self.ranks()),
-            many => format!("{} ranks on {} hosts: {}", self.ranks(), many.len(), many.join("; ")),
-        }
-    }
-
-    fn apart(&self) -> Vec<u32> {
-        let ranks = (0..).zip(&self.hosts);
-        ranks.filter(|(_, host)| host.clock != self.hosts[0].clock).map(|(rank, _)| rank).collect()
-    }
-
-    /// Starts a process on every host, and lets them connect.
-    ///
-    /// # Errors
-    /// A host that refuses or is lost, an interruption.
-    pub fn start(
-        &mut self,
-        program: &(PathBuf, Vec<String>),
-        (wait, pin): (Wait, bool),
-        interrupt: Option<OwnedFd>,
-    ) -> Result<Group> {
-        let launch = self.launches;
-        self.launches += 1;
-        let ranks = self.ranks();
-        let own = Hello {
-            rank: 0,
-            ranks,
-            transport: Kind::Tcp,
-            wait,
-            parent: std::process::id().cast_signed(),
-            cpu: usable()?.slot(0).filter(|_| pin),
-            namespace: None,
-            address: self.address,
-            patience: CONNECT,
-            delay: None,
-        };
-        let mut seats: Vec<Box<dyn Seat>> = vec![Box::new(Process::start(program, own, None)?)];
-        for (rank, worker) in (1_usize..).zip(&self.workers) {
-            let before = self.hosts[..rank].iter();
-            let slot = before.filter(|host| host.boot == self.hosts[rank].boot).count() as u32;
-            let starting = Starting { launch, wait, slot: pin.then_some(slot) };
-            let far = Far::start(&worker.channel, worker.name.clone(), starting);
-            let lost = |e| Error::lost(format!("{} was lost: {e}", worker.name)).at("starting");
-            seats.push(Box::new(far.map_err(lost)?));
-        }
-        let id = secret::random()?;
-        let run = tcp::Run { id, key: self.token.derive("data", &[&id]) };
-        Group::of(Seated { seats, wait, apart: self.apart(), run, interrupt })
-    }
-
-    /// Lets all workers go: the run is over.
-    pub fn end(mut self) {
-        self.tell(&ToWorker::Goodbye);
-    }
-
-    /// Tells all workers why the run was given up.
-    pub fn abort(mut self, why: &str) {
-        self.tell(&ToWorker::Abort(why.to_owned()));
-    }
-
-    fn tell(&mut self, message: &ToWorker) {
-        self.over = true;
-        for worker in &self.workers {
-            // One that does not hear it misses this one within seconds.
-            let _ = worker.channel.borrow().send(message);
-        }
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        if !self.over {
-            self.tell(&ToWorker::Abort("the coordinator has ended".to_owned()));
-        }
     }
 }
