@@ -41,6 +41,7 @@ pub mod accuracy;
 pub mod algorithm;
 pub mod batch;
 pub mod bound;
+pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
 pub mod collective;
@@ -82,6 +83,7 @@ pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
+pub mod take;
 pub mod topology;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod transport;

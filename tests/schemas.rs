@@ -26,6 +26,7 @@ fn schemas() -> BTreeMap<String, Value> {
     BTreeMap::from([
         schema::<report::accuracy::Accuracy>("collcost/accuracy/1"),
         schema::<report::Bands>("collcost/bands/1"),
+        schema::<report::bucket::Buckets>("collcost/bucket/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),
         schema::<report::compare::Compare>("collcost/compare/1"),
         schema::<report::compare::TwoView>("collcost/compare-two/1"),

@@ -49,6 +49,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "batch",
         ],
     ),
+    ("Plan", &["bucket"]),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
     ("Measure", &["calibrate", "run", "import", "fit", "compare", "accuracy", "profiles"]),

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod batch;
+mod bucket;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod compare;
@@ -117,6 +118,8 @@ enum Verb {
     Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
+    /// Gradients fused into buckets: sizes, exposed time, the best cap
+    Bucket(bucket::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -299,6 +302,7 @@ impl Verb {
             Self::Import(args) => args.run(out),
             Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
+            Self::Bucket(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),
