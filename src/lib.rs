@@ -48,6 +48,7 @@ pub mod collective;
 pub mod config;
 pub mod crossover;
 pub mod curve;
+pub mod entry;
 pub mod error;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;
@@ -65,6 +66,7 @@ pub mod nccl;
 pub mod notes;
 pub mod peers;
 pub mod place;
+pub mod plan;
 pub mod presets;
 pub mod price;
 pub mod profile;

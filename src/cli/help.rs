@@ -49,7 +49,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "batch",
         ],
     ),
-    ("Plan", &["bucket"]),
+    ("Plan", &["plan", "bucket"]),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
     ("Measure", &["calibrate", "run", "import", "fit", "compare", "accuracy", "profiles"]),

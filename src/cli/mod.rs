@@ -13,6 +13,7 @@ mod cost;
 mod crossover;
 mod explain;
 mod export;
+mod files;
 mod fit;
 mod flags;
 mod help;
@@ -21,6 +22,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod plan;
 #[cfg(target_os = "linux")]
 mod processes;
 mod profiles;
@@ -118,6 +120,8 @@ enum Verb {
     Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
+    /// A step of a model: its collectives, times, what is exposed
+    Plan(plan::Args),
     /// Gradients fused into buckets: sizes, exposed time, the best cap
     Bucket(bucket::Args),
     /// What is settled without flags, and who said so
@@ -302,6 +306,7 @@ impl Verb {
             Self::Import(args) => args.run(out),
             Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
+            Self::Plan(args) => args.run(out),
             Self::Bucket(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),

@@ -104,7 +104,7 @@ fn verdict(out: &mut impl Write, report: &Buckets, look: Look) -> io::Result<()>
     let s = Seconds;
     let nodes = if cost.nodes > 1 { format!(" on {} nodes", cost.nodes) } else { String::new() };
     let text = format!(
-        "{} for {} calls, {} ranks{nodes} of {}; {:.0} % of it is latency",
+        "{} for {} calls, {} ranks{nodes}, machine {}; {:.0} % of it is latency",
         s(cost.calls_s),
         report.buckets.len(),
         cost.ranks,

@@ -18,6 +18,7 @@ pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod plan;
 pub mod profiles;
 #[cfg(target_os = "linux")]
 pub mod run;

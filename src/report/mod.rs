@@ -21,6 +21,7 @@ mod measured;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+pub mod plan;
 mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod run;
