@@ -44,6 +44,7 @@ pub mod bound;
 pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod collective;
 pub mod config;
 pub mod crossover;

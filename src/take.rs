@@ -5,10 +5,12 @@
 
 use crate::algorithm::{Library, Registry};
 use crate::error::{Error, Result};
+use crate::nccl::Version;
 use crate::price::Price;
-use crate::quantity::{Seconds, Volume};
+use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::Query;
 use crate::rank::{Candidate, candidates, rank};
+use crate::select::{Call, Choice, Flavour, Nccl, Policy, Priced, Site, policy, priced};
 
 /// A question whose size is still open.
 pub struct Take {
@@ -97,6 +99,57 @@ impl Take {
         let times = self.ready.iter().map(|c| c.prepared.time(size).0);
         Seconds(times.fold(f64::INFINITY, f64::min))
     }
+}
+
+/// What the machine's own library runs by its rules, and what that costs.
+pub struct Ruled {
+    /// The policy, such as `nccl@2.30.7`.
+    pub policy: String,
+    /// Its choice.
+    pub choice: Choice,
+    /// Channels at most, where it is NCCL.
+    pub channels: Option<u32>,
+    /// What the closed forms say of it; absent where none does.
+    pub time: Option<Seconds>,
+}
+
+/// What is known of the question's machine, for a policy; ranks lie on so many nodes.
+#[must_use]
+pub fn site(query: &Query, nodes: u32) -> Site {
+    Site {
+        machine: query.machine.name.clone(),
+        title: query.machine.title.clone(),
+        ranks: query.shape.ranks,
+        nodes,
+        nccl_graphs: query.machine.nccl_graphs.clone(),
+        topology: query.machine.topology.clone(),
+        fabric: Some(query.machine.fabric.clone()),
+    }
+}
+
+/// What the machine's library would run; nothing where its rules say nothing here.
+#[must_use]
+pub fn by_rules(registry: &Registry, query: &Query) -> Option<Ruled> {
+    let library = query.machine.library.as_deref().and_then(Library::named)?;
+    let nodes = query.nodes();
+    let call = Call {
+        flavour: Flavour::Plain,
+        nodes,
+        element: query.element.unwrap_or(Bytes(4)),
+        ..Call::new(query.shape.collective, query.shape.ranks, query.size)
+    };
+    let site = site(query, nodes);
+    let (policy, channels): (Box<dyn Policy>, _) = if library == Library::Nccl {
+        let nccl = Nccl::new(&site, Version::NEWEST.into()).ok()?;
+        let channels = nccl.decide(&call).ok()??.channels;
+        (Box::new(nccl), Some(channels))
+    } else {
+        (policy(library.id(), &site).ok()?, None)
+    };
+    let choice = policy.choose(&call).ok()?;
+    let cost = priced(registry, &choice, &query.shape, &query.machine.fabric, query.size);
+    let time = cost.ok().as_ref().and_then(Priced::time);
+    Some(Ruled { policy: policy.meta().id.clone(), choice, channels, time })
 }
 
 #[cfg(test)]

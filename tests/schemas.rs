@@ -28,6 +28,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::Bands>("collcost/bands/1"),
         schema::<report::bucket::Buckets>("collcost/bucket/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),
+        schema::<report::check::Check>("collcost/check/1"),
         schema::<report::compare::Compare>("collcost/compare/1"),
         schema::<report::compare::TwoView>("collcost/compare-two/1"),
         schema::<report::Config>("collcost/config/1"),
@@ -54,6 +55,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::select::Select>("collcost/select/1"),
         schema::<report::simulate::Simulation>("collcost/simulate/1"),
         schema::<report::Sweep>("collcost/sweep/1"),
+        schema::<report::check::Thresholds>("collcost/thresholds/1"),
         schema::<report::trace::Trace>("collcost/trace/1"),
         schema::<report::verify::Verification>("collcost/verify/1"),
     ])

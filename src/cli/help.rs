@@ -55,7 +55,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["calibrate", "run", "import", "fit", "compare", "accuracy", "profiles"]),
     #[cfg(not(target_os = "linux"))]
     ("Measure", &["import", "fit", "compare", "accuracy", "profiles"]),
-    ("Check", &["verify", "config"]),
+    ("Check", &["check", "verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];
 

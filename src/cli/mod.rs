@@ -5,6 +5,7 @@ mod batch;
 mod bucket;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod check;
 mod compare;
 mod completions;
 mod config;
@@ -120,6 +121,8 @@ enum Verb {
     Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
+    /// Budgets of a file held against the model or measurements
+    Check(check::Args),
     /// A step of a model: its collectives, times, what is exposed
     Plan(plan::Args),
     /// Gradients fused into buckets: sizes, exposed time, the best cap
@@ -148,6 +151,8 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
+    /// A file is wrong; its faults are written.
+    Faults,
     /// The samples do not carry a fit; the report of it is written.
     FitRefused(Error),
 }
@@ -198,6 +203,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match done.and_then(|()| out.flush().map_err(Stop::Io)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Failed) => ExitCode::from(1),
+        Err(Stop::Faults) => ExitCode::from(2),
         Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");
@@ -306,6 +312,7 @@ impl Verb {
             Self::Import(args) => args.run(out),
             Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
+            Self::Check(args) => args.run(out),
             Self::Plan(args) => args.run(out),
             Self::Bucket(args) => args.run(out),
             Self::Config(args) => args.run(out),

@@ -21,7 +21,7 @@ use crate::place::{Document, Place, Refused, advice};
 pub use files::{BuiltIn, Disk, Files};
 pub(crate) use machine::{Count, joined};
 pub use machine::{MACHINE_KEYS, MachineEntry, Machines};
-pub use project::{Text, documents, layer, texts};
+pub use project::{Text, documents, layer, settings, texts};
 
 /// What is wrong at one place of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub struct Layer<'a> {
 /// An entry with what it is laid over, the nearest first.
 pub struct Fields<'a> {
     layers: Vec<Layer<'a>>,
+    /// How many of them are the entry's own; below them lie settings.
+    own: usize,
     /// What it is, such as `[[budget]]`.
     what: &'static str,
     faults: &'a Faults,
@@ -100,7 +102,16 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// The entry of the first layer; there is at least one.
     pub(crate) fn new(layers: Vec<Layer<'a>>, what: &'static str, faults: &'a Faults) -> Self {
-        Self { layers, what, faults }
+        Self { own: layers.len(), layers, what, faults }
+    }
+
+    /// The same over the settings of its file, unless it names a machine of its own.
+    pub(crate) fn over(mut self, settings: &[Layer<'a>]) -> Self {
+        let rates = self.has("alpha") && self.has("bw");
+        if !self.has("profile") && !rates {
+            self.layers.extend_from_slice(settings);
+        }
+        self
     }
 
     /// The layer and the value of a key.
@@ -149,7 +160,7 @@ impl<'a> Fields<'a> {
 
     /// Keeps a fault for every key that is none of `known`.
     pub(crate) fn only(&self, known: &[&str]) {
-        for layer in &self.layers {
+        for layer in &self.layers[..self.own] {
             for (key, _) in layer.table {
                 let typed = key.get_ref().as_ref();
                 if !known.contains(&typed) {

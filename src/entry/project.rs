@@ -136,6 +136,17 @@ pub fn layer<'a>(file: &'a str, document: &'a Document<'a>) -> Layer<'a> {
     Layer { file, document, table: document.root(), start: 0 }
 }
 
+/// The sections of settings in a document: entries that name no machine take theirs.
+#[must_use]
+pub fn settings<'a>(whole: Layer<'a>) -> Vec<Layer<'a>> {
+    let section = |name: &str| {
+        let value = whole.table.get(name)?;
+        let table = value.get_ref().as_table()?;
+        Some(Layer { table, start: value.span().start, ..whole })
+    };
+    ["defaults", "machine"].into_iter().filter_map(section).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Steps from a file and what it includes, or from a preset, under what was typed.
 
 use super::{PRESETS, Step, read, steps};
-use crate::entry::{Fault, Faults, Fields, Layer, Machines, documents, layer, texts};
+use crate::entry::{Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts};
 use crate::place::{Document, Place, advice};
 
 /// Which steps are asked.
@@ -91,11 +91,11 @@ fn load_into(
             faults.borrow_mut().push(Fault::new(name, none, what, mend));
         }
     }
+    let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d)));
     let one = |(name, own): (&str, Layer<'_>)| {
         let layers = layered(over.into_iter().chain([own]).collect(), presets, faults);
-        read(name, layers, machines, faults)
+        read(name, layers, &settings, machines, faults)
     };
-    // The borrow of a layer ends with its step.
     named.into_iter().filter_map(one).collect()
 }
 

@@ -147,15 +147,17 @@ pub fn steps<'a>(layer: Layer<'a>, faults: &'a Faults) -> Vec<(&'a str, Layer<'a
 }
 
 /// Reads a step from its layers, the nearest first; a preset that they name must be among them.
+/// Where they name no machine, that of `settings` is taken.
 /// What is wrong is kept in `faults`, and then there is no step.
 pub fn read<'a>(
     name: &str,
     layers: Vec<Layer<'a>>,
+    settings: &[Layer<'a>],
     machines: &Machines<'_>,
     faults: &'a Faults,
 ) -> Option<Step> {
     let before = faults.borrow().len();
-    let fields = Fields::new(layers, "a step", faults);
+    let fields = Fields::new(layers, "a step", faults).over(settings);
     let known: Vec<&str> = KEYS.iter().chain(MACHINE_KEYS).copied().collect();
     fields.only(&known);
     let step = fill(name, &fields, machines, faults);

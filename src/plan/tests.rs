@@ -10,7 +10,7 @@ fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {
     let machines = Machines::new(&BuiltIn);
     let file = Layer { file: "plan.toml", document: &document, table: document.root(), start: 0 };
     let found = steps(file, &faults);
-    let step = found.first().and_then(|(name, layer)| read(name, vec![*layer], &machines, &faults));
+    let step = found.first().and_then(|(name, layer)| read(name, vec![*layer], &[], &machines, &faults));
     let said: Vec<String> = faults.borrow().iter().map(ToString::to_string).collect();
     step.ok_or(said)
 }
@@ -40,7 +40,7 @@ fn every_preset_is_read_and_priced() {
     let found = steps(file, &faults);
     assert_eq!(found.len(), preset_names().count());
     for (name, layer) in found {
-        let step = read(name, vec![layer], &machines, &faults);
+        let step = read(name, vec![layer], &[], &machines, &faults);
         let step = step.unwrap_or_else(|| panic!("{name}: {:?}", faults.borrow()));
         let priced = priced(&step);
         assert!(!priced.calls.is_empty() && priced.messages.0 > 0.0, "{name}");

@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod bucket;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
+pub mod check;
 pub mod columns;
 pub mod compare;
 pub mod convert;

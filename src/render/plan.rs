@@ -211,7 +211,11 @@ pub fn vary(out: &mut impl Write, report: &PlanVary, look: Look) -> io::Result<(
     });
     Sheet { columns, rows: rows.collect() }.text(out)?;
     writeln!(out)?;
-    look.line(out, "best     ", &format!("{} = {}", report.key, report.best))?;
+    let also = match report.as_good.as_slice() {
+        [] => String::new(),
+        all => format!("; at most 1 % longer with {}", all.join(", ")),
+    };
+    look.line(out, "best     ", &format!("{} = {}{also}", report.key, report.best))?;
     let mut notes: Vec<&String> = report.values.iter().flat_map(|v| &v.step.notes).collect();
     notes.sort();
     notes.dedup();

@@ -6,6 +6,7 @@ pub mod accuracy;
 pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod compare;
 mod config;
 pub mod convert;

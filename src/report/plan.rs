@@ -389,6 +389,8 @@ pub struct PlanVary {
     pub values: Vec<VaryView>,
     /// The value with which the step is the shortest.
     pub best: String,
+    /// Other values with which it is at most 1 % longer.
+    pub as_good: Vec<String>,
 }
 
 /// The step for one value.
@@ -405,10 +407,14 @@ pub struct VaryView {
 #[must_use]
 pub fn plan_vary(key: String, values: Vec<(String, StepView)>) -> PlanVary {
     let best = values.iter().min_by(|a, b| a.1.step_s.total_cmp(&b.1.step_s));
+    let least = best.map_or(0.0, |(_, s)| s.step_s);
+    let best = best.map(|(value, _)| value.clone()).unwrap_or_default();
+    let near = |(value, s): &&(String, StepView)| *value != best && s.step_s <= 1.01 * least;
     PlanVary {
         schema: "collcost/plan-vary/1",
+        as_good: values.iter().filter(near).map(|(value, _)| value.clone()).collect(),
         step: values.first().map(|(_, s)| s.name.clone()).unwrap_or_default(),
-        best: best.map(|(value, _)| value.clone()).unwrap_or_default(),
+        best,
         key,
         values: values.into_iter().map(|(value, step)| VaryView { value, step }).collect(),
     }

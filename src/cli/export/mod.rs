@@ -90,7 +90,7 @@ impl Args {
 
 /// Writes beside the file and renames: a run that is stopped leaves no half file. A link goes on
 /// being one. What is no file, such as a pipe or /dev/stdout, is written to and stays what it is.
-fn write_whole(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write_whole(file: &Path, text: &str) -> Result<()> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_other = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
     let written = if is_other { fs::write(file, text) } else { replace(&place, text) };
