@@ -200,7 +200,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "simulate",
         ],
     ),
-    ("export", &["collective", "error", "quantity", "rules", "schedule"]),
+    ("export", &["collective", "error", "fabric", "quantity", "rules", "schedule"]),
     ("rules", &["collective", "error", "nccl", "quantity"]),
     (
         "import",
