@@ -41,12 +41,15 @@ pub mod accuracy;
 pub mod algorithm;
 pub mod batch;
 pub mod bound;
+pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod collective;
 pub mod config;
 pub mod crossover;
 pub mod curve;
+pub mod entry;
 pub mod error;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;
@@ -64,6 +67,7 @@ pub mod nccl;
 pub mod notes;
 pub mod peers;
 pub mod place;
+pub mod plan;
 pub mod presets;
 pub mod price;
 pub mod profile;
@@ -86,6 +90,7 @@ pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
+pub mod take;
 pub mod topology;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod transport;

@@ -26,7 +26,9 @@ fn schemas() -> BTreeMap<String, Value> {
     BTreeMap::from([
         schema::<report::accuracy::Accuracy>("collcost/accuracy/1"),
         schema::<report::Bands>("collcost/bands/1"),
+        schema::<report::bucket::Buckets>("collcost/bucket/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),
+        schema::<report::check::Check>("collcost/check/1"),
         schema::<report::compare::Compare>("collcost/compare/1"),
         schema::<report::compare::TwoView>("collcost/compare-two/1"),
         schema::<report::Config>("collcost/config/1"),
@@ -42,6 +44,9 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::nccl::Choose>("collcost/nccl-choose/1"),
         schema::<report::nccl_graphs::NcclGraphs>("collcost/nccl-graph/1"),
         schema::<report::nccl_log::NcclLog>("collcost/nccl-log/1"),
+        schema::<report::plan::Plan>("collcost/plan/1"),
+        schema::<report::plan::PlanDiff>("collcost/plan-diff/1"),
+        schema::<report::plan::PlanVary>("collcost/plan-vary/1"),
         schema::<report::ProfileView>("collcost/profile/1"),
         schema::<report::Profiles>("collcost/profiles/1"),
         schema::<report::ProfilesCheck>("collcost/profiles-check/1"),
@@ -50,6 +55,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::select::Select>("collcost/select/1"),
         schema::<report::simulate::Simulation>("collcost/simulate/1"),
         schema::<report::Sweep>("collcost/sweep/1"),
+        schema::<report::check::Thresholds>("collcost/thresholds/1"),
         schema::<report::trace::Trace>("collcost/trace/1"),
         schema::<report::verify::Verification>("collcost/verify/1"),
     ])

@@ -2,8 +2,10 @@
 
 mod accuracy;
 mod batch;
+mod bucket;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod check;
 mod compare;
 mod completions;
 mod config;
@@ -12,6 +14,7 @@ mod cost;
 mod crossover;
 mod explain;
 mod export;
+mod files;
 mod fit;
 mod flags;
 mod help;
@@ -20,6 +23,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod plan;
 #[cfg(target_os = "linux")]
 mod processes;
 mod profiles;
@@ -117,6 +121,12 @@ enum Verb {
     Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
+    /// Budgets of a file held against the model or measurements
+    Check(check::Args),
+    /// A step of a model: its collectives, times, what is exposed
+    Plan(plan::Args),
+    /// Gradients fused into buckets: sizes, exposed time, the best cap
+    Bucket(bucket::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -141,6 +151,8 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
+    /// A file is wrong; its faults are written.
+    Faults,
     /// The samples do not carry a fit; the report of it is written.
     FitRefused(Error),
 }
@@ -191,6 +203,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match done.and_then(|()| out.flush().map_err(Stop::Io)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Failed) => ExitCode::from(1),
+        Err(Stop::Faults) => ExitCode::from(2),
         Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");
@@ -299,6 +312,9 @@ impl Verb {
             Self::Import(args) => args.run(out),
             Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
+            Self::Check(args) => args.run(out),
+            Self::Plan(args) => args.run(out),
+            Self::Bucket(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

@@ -3,8 +3,10 @@
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
 pub mod accuracy;
+pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod compare;
 mod config;
 pub mod convert;
@@ -20,6 +22,7 @@ mod measured;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+pub mod plan;
 mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod run;
