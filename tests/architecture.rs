@@ -86,7 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("nccl", &["collective", "error", "quantity"]),
-    ("sample", &["collective", "error", "formula", "quantity"]),
+    ("sample", &["collective", "error", "formula", "nccl", "quantity"]),
     (
         "fit",
         &[
@@ -95,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "curve",
             "error",
             "formula",
+            "nccl",
             "profile",
             "quantity",
             "random",
@@ -131,6 +132,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("random", &[]),
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
+    ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
     (
         "rendezvous",

@@ -36,6 +36,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::Cost>("collcost/cost/1"),
         schema::<report::Crossover>("collcost/crossover/1"),
         schema::<report::curves::Fitted>("collcost/curves/1"),
+        schema::<report::devices::Devices>("collcost/devices/1"),
         schema::<explain::Explanation>("collcost/explain/1"),
         schema::<report::fit::Fit>("collcost/fit/1"),
         schema::<report::import::Import>("collcost/import/1"),

@@ -179,6 +179,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if arguments.get(1).is_some_and(|verb| verb == run::RANK) {
         return run::rank();
     }
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    if arguments.get(1).is_some_and(|verb| verb == calibrate::gpu::GPU) {
+        return calibrate::gpu::serve();
+    }
     if let Some(done) = screen(&arguments) {
         return done;
     }

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod convert;
 pub mod crossover;
 pub mod curves;
+pub mod devices;
 pub mod document;
 pub mod explain;
 pub mod fit;

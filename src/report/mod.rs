@@ -13,6 +13,7 @@ pub mod convert;
 mod cost;
 mod crossover;
 pub mod curves;
+pub mod devices;
 mod end;
 pub mod explain;
 pub mod fit;
