@@ -8,6 +8,7 @@ use super::Stop;
 use super::config::Format;
 use super::flags::{count, value};
 use super::import::log;
+use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use super::terminal::look;
 use collcost::Collective;
@@ -71,6 +72,8 @@ pub(super) struct Args {
     /// The seed of the intervals' draws
     #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
     seed: Option<String>,
+    #[command(flatten)]
+    picture: PictureFlags,
     /// table or json
     #[arg(
         long,
@@ -148,7 +151,12 @@ impl Args {
                 row.held_out_algorithm_error = None;
             }
         }
+        let drawn = self.picture.asked() && {
+            let all = report::fit::fit(&fitted, &samples, true, None);
+            self.picture.draw(out, &render::plot::residuals(&all))?
+        };
         match self.format {
+            _ if drawn => {}
             Format::Table => render::fit::fit(out, &shown, look())?,
             Format::Json => render::json(out, &shown)?,
         }
@@ -175,7 +183,10 @@ impl Args {
             };
             write(file, &curves.profile(base, samples, &about).to_toml())?;
         }
+        let drawn = self.picture.asked()
+            && self.picture.draw(out, &render::plot::measured_curves(&shown))?;
         match self.format {
+            _ if drawn => {}
             Format::Table => render::curves::curves(out, &shown, look())?,
             Format::Json => render::json(out, &shown)?,
         }

@@ -20,6 +20,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod picture;
 #[cfg(target_os = "linux")]
 mod processes;
 mod profiles;

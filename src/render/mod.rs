@@ -13,10 +13,12 @@ pub mod explain;
 pub mod fit;
 pub mod import;
 pub mod list;
+pub mod map;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod plot;
 pub mod profiles;
 #[cfg(target_os = "linux")]
 pub mod run;
