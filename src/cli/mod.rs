@@ -11,6 +11,7 @@ mod convert;
 mod cost;
 mod crossover;
 mod explain;
+mod explore;
 mod export;
 mod fit;
 mod flags;
@@ -94,6 +95,8 @@ enum Verb {
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// One HTML page: costs by sliders, schedules step by step
+    Explore(explore::Args),
     /// Step by step: who sends what to whom, what ranks then hold
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
@@ -287,6 +290,7 @@ impl Verb {
             Self::Select(args) => args.run(out),
             Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Explore(args) => args.run(out),
             Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
             #[cfg(target_os = "linux")]

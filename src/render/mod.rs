@@ -10,6 +10,7 @@ pub mod crossover;
 pub mod curves;
 pub mod document;
 pub mod explain;
+pub mod explorer;
 pub mod fit;
 pub mod import;
 pub mod list;

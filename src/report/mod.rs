@@ -13,6 +13,7 @@ mod crossover;
 pub mod curves;
 mod end;
 pub mod explain;
+pub mod explorer;
 pub mod fit;
 pub mod import;
 pub mod list;

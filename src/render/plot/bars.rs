@@ -47,7 +47,7 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
                 label: String::new(),
                 title: format!("{}: {} {}", row.title, terms[term], Seconds(part)),
                 apart: false,
-                strong: true,
+                strong: false,
             });
             from += part;
         }

@@ -110,14 +110,15 @@ fn head(out: &mut String, picture: &Picture, height: f64) {
          .line{fill:none;stroke-width:2.2;stroke-linejoin:round}.band{fill-opacity:.18;stroke:none}\
          .block{fill-opacity:.42}.apart{stroke-width:.8}.strong{stroke-width:2.6;fill-opacity:.8}\
          .drop{stroke:#8a8a8a;stroke-dasharray:2 3}.ring{fill:#fff;stroke:#1a1a1a;stroke-width:1.6}\
-         .sq{stroke:#5a5a5a}.fq{fill:#9a9a9a}.lead{stroke:#8a8a8a;stroke-width:.7}\n",
+         .sq{stroke:#5a5a5a}.fq{fill:#9a9a9a}.lead{stroke:#8a8a8a;stroke-width:.7}\
+         .over{paint-order:stroke;stroke:#fff;stroke-width:4px}\n",
     );
     palette(out, &LIGHT, &HEAT_LIGHT);
     out.push_str("@media (prefers-color-scheme:dark){\n");
     out.push_str(
         "text{fill:#ececec}.soft{fill:#adadad}.paper{fill:#14171a}.grid{stroke:#30353a}\
          .axis,.drop,.lead{stroke:#7d858c}.ring{fill:#14171a;stroke:#ececec}\
-         .sq{stroke:#adadad}.fq{fill:#7d858c}\n",
+         .sq{stroke:#adadad}.fq{fill:#7d858c}.over{stroke:#14171a}\n",
     );
     palette(out, &DARK, &HEAT_DARK);
     out.push_str("}\n</style>\n");
@@ -384,7 +385,7 @@ fn crossings(out: &mut String, plane: &Plane<'_>) {
             above -= 14.0;
         }
         taken.push((middle, half, above));
-        text(out, (middle, above), "middle", label);
+        text(out, (middle, above), "middle over", label);
     }
 }
 

@@ -220,7 +220,9 @@ impl Canvas<'_> {
         let (top, bottom) =
             (self.line(y.0).round(), self.line(y.1).round().max(self.line(y.0).round() + 1.0));
         let filled = if apart && width > 2 { width - 1 } else { width };
-        let letters: Vec<char> = label.chars().collect();
+        // What decides is full.
+        let sign = if strong { '█' } else { sign };
+        let letters: Vec<char> = label.chars().chain([' ']).collect();
         let shown = if letters.len() < filled { letters.as_slice() } else { &[] };
         for line in top as usize..bottom as usize {
             for i in 0..filled {
@@ -280,17 +282,19 @@ impl Canvas<'_> {
     /// The axis below, with as many names as fit.
     fn ticks(&self, out: &mut impl Write, margin: usize) -> io::Result<()> {
         let mut rule = vec!['─'; self.columns];
-        let mut names = vec![' '; self.columns + 8];
+        let mut names = vec![' '; self.columns];
         let mut free = 0;
         for tick in self.picture.x.ticks((self.columns / 12).max(2)) {
             let column = self.column(tick.value).round().max(0.0) as usize;
             let length = tick.label.chars().count();
-            if column >= self.columns || column < free || column + length > names.len() {
+            // The last name ends with the axis.
+            let start = column.min(self.columns.saturating_sub(length));
+            if column >= self.columns || start < free {
                 continue;
             }
             rule[column] = '┬';
-            names.splice(column..column + length, tick.label.chars());
-            free = column + length + 1;
+            names.splice(start..start + length, tick.label.chars());
+            free = start + length + 1;
         }
         let rule: String = rule.into_iter().collect();
         let names: String = names.into_iter().collect();

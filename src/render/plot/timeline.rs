@@ -37,7 +37,7 @@ pub fn timeline(report: &Timeline) -> Picture {
             marks.push(block(message, (top, top + height)));
         }
     }
-    let ops = [("copy", 0, '█'), ("reduce", 1, '▓'), ("or", 2, '▒')];
+    let ops = [("copy", 0, '░'), ("reduce", 1, '▒'), ("or", 2, '▓')];
     let used = |op: &str| report.messages.iter().any(|m| m.op == op);
     let names = |op: &str| if op == "reduce" { "added".to_owned() } else { "stored".to_owned() };
     let all = ops.map(|(op, hue, sign)| Series { name: names(op), sign, hue: Hue::Of(hue) });
@@ -56,7 +56,7 @@ pub fn timeline(report: &Timeline) -> Picture {
         y: Axis::rows("sender", lanes.keys().map(ToString::to_string).collect()),
         series: all.into_iter().take(last).collect(),
         marks,
-        notes: vec!["strong: the critical path, which the makespan waits for".to_owned()],
+        notes: vec!["full: the critical path, which the makespan waits for".to_owned()],
     }
 }
 
