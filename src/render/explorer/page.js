@@ -117,12 +117,18 @@
     const rows = all.map((e) => ({ e, p: e.price(state.m) })).sort((a, b) => a.p.time - b.p.time);
     if (!rows.some((r) => r.e.id === state.alg)) state.alg = rows[0].e.id;
     const chosen = rows.find((r) => r.e.id === state.alg);
-    const slowest = Math.max(...rows.slice(0, 12).map((r) => r.p.time), chosen.p.time);
+    // Bars reach to five times the best; longer ones are cut, and say so.
+    const most = Math.min(rows[rows.length - 1].p.time, 5 * rows[0].p.time) || 1;
     $("costs").tBodies[0].replaceChildren(...rows.map(({ e, p }) => {
       const button = el("button", { type: "button" }, (e.ships ? "* " : "") + e.title + (p.segments > 1 ? `, P = ${p.segments}` : ""));
       button.onclick = () => change({ alg: e.id });
-      const bar = el("div", { class: "bar", "aria-hidden": "true" });
-      for (const term of ["launch", "latency", "bandwidth"]) bar.append(el("span", { class: term, style: `width:${Math.min(100, 100 * p[term] / slowest)}%` }));
+      const bar = el("div", { class: p.time > most ? "bar cut" : "bar", "aria-hidden": "true" });
+      let room = most;
+      for (const term of ["launch", "latency", "bandwidth", "compute"]) {
+        const part = Math.min(room, p[term]);
+        room -= part;
+        bar.append(el("span", { class: term, style: `width:${100 * part / most}%` }));
+      }
       return el("tr", { "data-id": e.id, "data-time": p.time, "data-latency": p.latency, "data-bandwidth": p.bandwidth, class: e.id === state.alg ? "chosen" : "" },
         el("td", {}, button), el("td", {}, seconds(p.time)), el("td", {}, seconds(p.latency)), el("td", {}, seconds(p.bandwidth)), el("td", {}, bar));
     }));
@@ -170,7 +176,7 @@
 
   function drawFormula(entry, price) {
     $("formula-title").textContent = `Formula: ${entry.title}`;
-    $("about").textContent = `${entry.summary} Source: ${entry.source}`;
+    $("about").textContent = `${entry.summary}. Source: ${entry.source}.`;
     if (price.form === undefined) {
       $("formula").textContent = `T = ${price.launch > 0 ? "launch + " : ""}latency + bandwidth`;
       $("numbers").textContent = `  = ${price.launch > 0 ? seconds(price.launch) + " + " : ""}${seconds(price.latency)} + ${seconds(price.bandwidth)} = ${seconds(price.time)}`;
