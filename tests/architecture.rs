@@ -202,6 +202,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "quantity",
             "query",
             "rules",
+            "schedule",
             "select",
         ],
     ),

@@ -13,7 +13,9 @@ use collcost::query::{Given, Layout, Machine, Query};
 use collcost::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule};
 use collcost::rules::{Line, TuningFile, mpich, nccl, openmpi};
 use collcost::select::{Call, Flavour, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Plan, Point, Question, compared};
+use collcost::tune::{
+    self, Compared, LEAST_GAIN, Plan, Point, Question, Rendezvous, compared,
+};
 use proptest::prelude::*;
 
 fn own(name: &str) -> Box<dyn Policy> {
@@ -47,6 +49,7 @@ fn each_openmpi(mut look: impl FnMut(&Compared<'_>, &Plan)) {
                     offers: &offers,
                     query: &query,
                     operation,
+                    rendezvous: Rendezvous::open_mpi(&query).unwrap(),
                 };
                 look(&compared, &compared.plan().unwrap());
             }
@@ -146,7 +149,7 @@ fn plan_of(offered: impl Fn(u64) -> f64) -> Plan {
     let pick = tune::Pick { id: Some(3), name: "x".into(), segment: Bytes(0) };
     let point = |size: Bytes| {
         let offers = vec![(pick.clone(), Seconds(offered(size.0)))];
-        Ok(Point { own: Some(Seconds(1.0)), offers })
+        Ok(Point { own: Some(Seconds(1.0)), least_gain: LEAST_GAIN, offers })
     };
     let operation = Operation::from(Collective::AllReduce);
     tune::plan(&Question { operation, ranks: 4, point: &point }).unwrap()
@@ -273,7 +276,10 @@ fn the_tree_says_what_the_model_chose_and_guards_the_rest() {
             let query = query("netns-50m", operation.collective, ranks, true);
             tune::mpich::check(&query).unwrap();
             let (registry, policy) = (&registry, &*policy);
-            let compared = Compared { registry, policy, offers: &offers, query: &query, operation };
+            let rendezvous = None;
+            let offers = &offers;
+            let compared =
+                Compared { registry, policy, offers, query: &query, operation, rendezvous };
             plans.push(compared.plan().unwrap());
         }
         let tree = tune::mpich::tree(&plans, mpich::Version::V4_0).unwrap();

@@ -8,21 +8,32 @@
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
+mod rendezvous;
 
 use std::borrow::Cow;
+
+pub use rendezvous::Rendezvous;
 
 use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Policy, priced};
+use crate::select::{Call, Choice, Operation, Policy, Runs, priced};
 
-/// A rule must promise to take at least this part of the time off.
+/// A rule must promise to take at least this part of the time off, and on a machine that was fitted
+/// at least the part by which its fit misses algorithms that it did not see.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
 
+/// However badly a machine was fitted, a rule that promises half of the time is worth a try.
+const MOST_ASKED: Ratio = Ratio(0.5);
+
+/// Above so many α a time is made of bytes; a fit states its error there apart.
+const BULK: f64 = 10.0;
+
 /// What runs stays while nothing else takes this part of its time less: a file of few rules is
-/// read, and a difference of less is no evidence.
+/// read, and a difference of less is no evidence. For the same reason the longest of segments that
+/// are so near to each other is taken: fewer messages rest less on α.
 const STAYS: f64 = 0.02;
 
 /// The largest size that is compared; the last rule goes on beyond it.
@@ -81,8 +92,11 @@ pub struct Plan {
 /// What everything takes at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What the library runs by itself; absent where nothing prices it, which is then left alone.
+    /// What the library runs by itself, or what that takes at least; absent where nothing prices
+    /// it, which is then left alone.
     pub own: Option<Seconds>,
+    /// The part of that time which a rule must take off.
+    pub least_gain: Ratio,
     /// What a file can ask it for.
     pub offers: Vec<(Pick, Seconds)>,
 }
@@ -109,6 +123,8 @@ pub struct Compared<'a> {
     pub query: &'a Query,
     /// The operation.
     pub operation: Operation,
+    /// What waiting for answers adds to what the closed forms say; none where nothing is known.
+    pub rendezvous: Option<Rendezvous>,
 }
 
 impl Point {
@@ -121,24 +137,28 @@ impl Point {
         // What nothing prices is left alone.
         let own = self.own?;
         let by_time = |a: &&(Pick, Seconds), b: &&(Pick, Seconds)| a.1.0.total_cmp(&b.1.0);
-        let (pick, least) = self.offers.iter().min_by(by_time)?;
-        let gains = |time: Seconds| time.0 <= own.0 * (1.0 - LEAST_GAIN.0);
+        let (best, least) = self.offers.iter().min_by(by_time)?;
+        let gains = |time: Seconds| time.0 <= own.0 * (1.0 - self.least_gain.0);
+        let is_near = |time: Seconds| time.0 * (1.0 - STAYS) <= least.0 && gains(time);
         if let Some(before) = before
-            && let Some(time) = self.time(before)
-            && time.0 * (1.0 - STAYS) <= least.0
-            && gains(time)
+            && self.time(before).is_some_and(is_near)
         {
             return Some(before.clone());
         }
-        gains(*least).then(|| pick.clone())
+        let alike = self.offers.iter().filter(|(pick, time)| pick.id == best.id && is_near(*time));
+        let longest = alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone());
+        if best.segment.0 > 0 { longest } else { gains(*least).then(|| best.clone()) }
     }
 
-    /// The time of a decision, the library's own with what a rule would have to beat.
+    /// The time of a decision.
+    fn takes(&self, decision: Option<&Pick>) -> Option<Seconds> {
+        decision.map_or(self.own, |pick| self.time(pick))
+    }
+
+    /// The same, the library's own with what a rule would have to beat.
     fn to_beat(&self, decision: Option<&Pick>) -> Option<f64> {
-        match decision {
-            None => Some(self.own?.0 * (1.0 - LEAST_GAIN.0)),
-            Some(pick) => Some(self.time(pick)?.0),
-        }
+        let asked = if decision.is_none() { self.least_gain.0 } else { 0.0 };
+        Some(self.takes(decision)?.0 * (1.0 - asked))
     }
 }
 
@@ -151,7 +171,39 @@ impl Compared<'_> {
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        Ok(priced(self.registry, choice, shape, fabric, size)?.time())
+        let Some(mut time) = priced(self.registry, choice, shape, fabric, size)?.time() else {
+            return Ok(None);
+        };
+        if let (Some(rendezvous), Runs::Parts(parts)) = (&self.rendezvous, &choice.runs) {
+            for part in parts {
+                time = time + rendezvous.waits(self.registry, part, size)?;
+            }
+        }
+        Ok(Some(time))
+    }
+
+    /// What the library's own choice takes, or takes at least.
+    fn own(&self, call: &Call) -> Result<Option<Seconds>> {
+        let own = self.policy.choose(call)?;
+        match self.time(&own, call.size)? {
+            None if !own.at_least.is_empty() => {
+                let runs = Runs::Parts(own.at_least.clone());
+                self.time(&Choice { runs, ..own }, call.size)
+            }
+            time => Ok(time),
+        }
+    }
+
+    /// What a rule must take off a time: no less than what the machine's fit leaves open.
+    fn least_gain(&self, own: Option<Seconds>) -> Ratio {
+        let Some(fit) = &self.query.machine.fit else { return LEAST_GAIN };
+        let links = self.query.machine.fabric.tiers.last();
+        let alpha = links.and_then(|tier| tier.alpha).unwrap_or_default();
+        let is_bulk = own.is_some_and(|time| time.0 > BULK * alpha.0);
+        let errors = &fit.errors;
+        let stated = errors.algorithms_bulk.filter(|_| is_bulk).or(errors.algorithms);
+        let open = stated.map_or(LEAST_GAIN.0, |error| error.median.0);
+        Ratio(open.clamp(LEAST_GAIN.0, MOST_ASKED.0))
     }
 
     /// What everything takes at a size.
@@ -160,14 +212,14 @@ impl Compared<'_> {
     /// A figure that a price needs is unknown; an operation that the policy does not know.
     pub fn point(&self, size: Bytes) -> Result<Point> {
         let call = self.call(size);
-        let own = self.policy.choose(&call)?;
+        let own = self.own(&call)?;
         let mut offers = Vec::new();
         for offer in (self.offers)(&call)? {
             if let Some(time) = self.time(&offer.choice, size)? {
                 offers.push((offer.pick, time));
             }
         }
-        Ok(Point { own: self.time(&own, size)?, offers })
+        Ok(Point { own, least_gain: self.least_gain(own), offers })
     }
 
     /// The plan of the operation.
@@ -205,21 +257,31 @@ impl Question<'_> {
     /// Programs measure powers of two, and calls in blocks take n·⌊b/n⌋ of b elements, a little
     /// less than was asked; a rule that starts right there misses them. Such a start goes half way
     /// down to the power of two before, on a logarithmic scale, right behind `at`, the compared
-    /// size there; or no further than those calls reach, where half way would cost something.
+    /// size there. Where half way costs something, it goes no further than those calls reach; and
+    /// where that costs something too, since the library itself changes its mind there, half way up.
     fn clear(&self, start: u64, at: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
         let measured = start.next_power_of_two();
         let short = u64::from(self.ranks) * WIDEST.0;
         if measured - start >= short {
             return Ok(start);
         }
-        let middle = (at + 1).max((measured as f64 / 2.0_f64.sqrt()) as u64);
+        let root = 2.0_f64.sqrt();
+        let middle = (at + 1).max((measured as f64 / root) as u64);
         let point = (self.point)(Bytes(middle))?;
         if let (Some(from), Some(to)) = (point.to_beat(from), point.to_beat(to))
             && to <= from * (1.0 + LEAST_GAIN.0)
         {
             return Ok(middle.min(start));
         }
-        Ok((measured - short.min(measured / 4)).clamp(at + 1, start))
+        let near = (measured - short.min(measured / 4)).clamp(at + 1, start);
+        let up = (measured as f64 * root) as u64 - 1;
+        let worse = |size: u64, runs: Option<&Pick>, instead: Option<&Pick>| -> Result<bool> {
+            let point = (self.point)(Bytes(size))?;
+            let (runs, instead) = (point.takes(runs), point.takes(instead));
+            Ok(runs.zip(instead).is_none_or(|(a, b)| a.0 > b.0 * (1.0 + LEAST_GAIN.0)))
+        };
+        let goes_up = worse(near, to, from)? && !worse(measured, from, to)? && !worse(up, from, to)?;
+        Ok(if goes_up { up } else { near })
     }
 }
 
@@ -260,7 +322,8 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
             (Some((at, last)), Some(_)) => {
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
-                let start = question.clear(start, *at, last, next)?;
+                // A start that went up may lie behind where the next change was found.
+                let start = question.clear(start, *at, last, next)?.max(span.from.0 + 1);
                 let gain = gain.map(|gain| (gain, gain));
                 spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
             }

@@ -13,7 +13,7 @@ use collcost::rules::mpich::Version;
 use collcost::rules::nccl::COLLECTIVES;
 use collcost::rules::openmpi::{Coll, MessageRule};
 use collcost::select::{Call, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Offer, Plan};
+use collcost::tune::{self, Compared, LEAST_GAIN, Offer, Plan, Rendezvous};
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,12 +114,17 @@ impl Args {
                     }
                 }
                 let offers = |call: &Call| offers(tuning, &*own, call);
+                let rendezvous = match tuning {
+                    Tuning::OpenMpi => Rendezvous::open_mpi(&query).map_err(place)?,
+                    Tuning::Mpich | Tuning::Nccl => None,
+                };
                 let compared = Compared {
                     registry: &registry,
                     policy: &*own,
                     offers: &offers,
                     query: &query,
                     operation,
+                    rendezvous,
                 };
                 plans.push(compared.plan().map_err(place)?);
                 first.get_or_insert(query);
