@@ -319,11 +319,12 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
                     *most = Ratio(most.0.max(gain.0));
                 }
             }
-            (Some((at, last)), Some(_)) => {
+            (Some((at, last)), Some(span)) => {
+                let behind = span.from.0;
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
                 // A start that went up may lie behind where the next change was found.
-                let start = question.clear(start, *at, last, next)?.max(span.from.0 + 1);
+                let start = question.clear(start, *at, last, next)?.max(behind + 1);
                 let gain = gain.map(|gain| (gain, gain));
                 spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
             }
