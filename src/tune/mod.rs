@@ -32,9 +32,11 @@ const MOST_ASKED: Ratio = Ratio(0.5);
 const BULK: f64 = 10.0;
 
 /// What runs stays while nothing else takes this part of its time less: a file of few rules is
-/// read, and a difference of less is no evidence. For the same reason the longest of segments that
-/// are so near to each other is taken: fewer messages rest less on α.
+/// read, and a difference of less is no evidence.
 const STAYS: f64 = 0.02;
+
+/// Times that are further apart than this are not of the same messages.
+const SAME: f64 = 1e-9;
 
 /// The largest size that is compared; the last rule goes on beyond it.
 pub const LARGEST: Bytes = Bytes(1 << 30);
@@ -138,16 +140,21 @@ impl Point {
         let own = self.own?;
         let by_time = |a: &&(Pick, Seconds), b: &&(Pick, Seconds)| a.1.0.total_cmp(&b.1.0);
         let (best, least) = self.offers.iter().min_by(by_time)?;
-        let gains = |time: Seconds| time.0 <= own.0 * (1.0 - self.least_gain.0);
-        let is_near = |time: Seconds| time.0 * (1.0 - STAYS) <= least.0 && gains(time);
+        // Whether a rule may ask for what takes `time` although the best takes so much less.
+        let may = |time: Seconds, less: f64| {
+            time.0 * (1.0 - less) <= least.0 && time.0 <= own.0 * (1.0 - self.least_gain.0)
+        };
         if let Some(before) = before
-            && self.time(before).is_some_and(is_near)
+            && self.time(before).is_some_and(|time| may(time, STAYS))
         {
             return Some(before.clone());
         }
-        let alike = self.offers.iter().filter(|(pick, time)| pick.id == best.id && is_near(*time));
-        let longest = alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone());
-        if best.segment.0 > 0 { longest } else { gains(*least).then(|| best.clone()) }
+        // The longest of segments that nobody can tell apart: fewer messages rest less on α.
+        let of_best = self.offers.iter().filter(|(pick, _)| pick.id == best.id);
+        let alike = of_best.filter(|(_, time)| may(*time, self.least_gain.0));
+        let whole = |pick: &Pick| pick.segment.0 == 0;
+        let alike = alike.filter(|(pick, _)| whole(pick) == whole(best));
+        alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone())
     }
 
     /// The time of a decision.
@@ -274,13 +281,14 @@ impl Question<'_> {
             return Ok(middle.min(start));
         }
         let near = (measured - short.min(measured / 4)).clamp(at + 1, start);
-        let up = (measured as f64 * root) as u64 - 1;
+        let up = (measured as f64 * root) as u64;
         let worse = |size: u64, runs: Option<&Pick>, instead: Option<&Pick>| -> Result<bool> {
             let point = (self.point)(Bytes(size))?;
             let (runs, instead) = (point.takes(runs), point.takes(instead));
-            Ok(runs.zip(instead).is_none_or(|(a, b)| a.0 > b.0 * (1.0 + LEAST_GAIN.0)))
+            Ok(runs.zip(instead).is_none_or(|(a, b)| a.0 > b.0 * (1.0 + SAME)))
         };
-        let goes_up = worse(near, to, from)? && !worse(measured, from, to)? && !worse(up, from, to)?;
+        let goes_up =
+            worse(near, to, from)? && !worse(measured, from, to)? && !worse(up, from, to)?;
         Ok(if goes_up { up } else { near })
     }
 }
@@ -312,26 +320,23 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
             let saved = 1.0 - point.time(pick)?.0 / point.own?.0;
             Some(Ratio(saved))
         });
-        match (&before, spans.last_mut()) {
-            (Some((_, last)), Some(span)) if *last == pick => {
-                if let (Some((least, most)), Some(gain)) = (&mut span.gain, gain) {
-                    *least = Ratio(least.0.min(gain.0));
-                    *most = Ratio(most.0.max(gain.0));
-                }
-            }
-            (Some((at, last)), Some(span)) => {
-                let behind = span.from.0;
+        match &before {
+            Some((_, last)) if *last == pick => {}
+            Some((at, last)) => {
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
-                // A start that went up may lie behind where the next change was found.
-                let start = question.clear(start, *at, last, next)?.max(behind + 1);
-                let gain = gain.map(|gain| (gain, gain));
-                spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
+                let start = Bytes(question.clear(start, *at, last, next)?);
+                // A start that went up leaves nothing of a span that ends there.
+                spans.pop_if(|span| span.from >= start);
+                if spans.last().is_none_or(|span| span.pick != pick) {
+                    spans.push(Span { from: start, pick: pick.clone(), gain: None });
+                }
             }
-            _ => {
-                let gain = gain.map(|gain| (gain, gain));
-                spans.push(Span { from: Bytes(0), pick: pick.clone(), gain });
-            }
+            None => spans.push(Span { from: Bytes(0), pick: pick.clone(), gain: None }),
+        }
+        if let (Some(span), Some(gain)) = (spans.last_mut(), gain) {
+            let (least, most) = span.gain.unwrap_or((gain, gain));
+            span.gain = Some((Ratio(least.0.min(gain.0)), Ratio(most.0.max(gain.0))));
         }
         before = Some((size, pick));
     }

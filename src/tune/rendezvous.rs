@@ -10,8 +10,8 @@
 //!                              order: the answer to r stands behind what s has for r
 //! ```
 //!
-//! So an exchange of m bytes pays for m − limit once more, and a shift half a limit; messages whose
-//! receiver sends nothing wait for nobody. That is why pairs that double are slow over TCP where
+//! So a shift pays for half a limit once more, and an exchange of m bytes for m − limit, or for as
+//! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. That is why pairs that double are slow over TCP where
 //! rings are not. docs/TUNING-FILES.md holds it against measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
@@ -85,7 +85,8 @@ impl Rendezvous {
     /// # Errors
     /// An algorithm that is not in the registry.
     pub fn waits(&self, registry: &Registry, part: &Part, size: Bytes) -> Result<Seconds> {
-        if size < self.eager {
+        // A barrier moves no data, whatever its size is said to be.
+        if size < self.eager || part.collective == Collective::Barrier {
             return Ok(Seconds(0.0));
         }
         let algorithm = registry.find(part.collective, part.algorithm)?.algorithm;
@@ -123,11 +124,11 @@ impl Rendezvous {
 
     fn wait(&self, message: Message, size: Bytes) -> f64 {
         let (bytes, eager) = (message.share * size.0 as f64, self.eager.0 as f64);
-        match message.is_exchange {
-            _ if bytes < eager => 0.0,
-            true => (bytes - eager) * self.inverse,
-            false => eager / 2.0 * self.inverse,
+        if bytes < eager {
+            return 0.0;
         }
+        let behind = if message.is_exchange { bytes - eager } else { 0.0 };
+        behind.max(eager / 2.0) * self.inverse
     }
 }
 
@@ -194,15 +195,18 @@ mod tests {
         // One of seven partners of a pairwise exchange is opposite.
         assert_eq!(waits(AllToAll, "pairwise", 8, MIB), 3.0 + 1.0);
         assert_eq!(waits(AllToAll, "direct", 8, MIB), 7.0);
+        // An exchange of a limit waits as a shift does: of blocks of half a limit two halves do.
+        assert_eq!(waits(AllGather, "recursive-doubling", 8, MIB / 4), 0.5 + 1.0);
         // Neighbours exchange one block, then two at a time.
         assert_eq!(waits(AllGather, "neighbor-exchange", 8, MIB), 1.0 + 3.0 * 3.0);
     }
 
     #[test]
     fn what_is_eager_or_goes_one_way_waits_for_nobody() {
-        use Collective::{AllGather, AllReduce, Broadcast, Reduce};
+        use Collective::{AllGather, AllReduce, Barrier, Broadcast, Reduce};
         assert_eq!(waits(AllGather, "ring", 8, MIB / 2 - 8), 0.0);
         assert_eq!(waits(AllReduce, "rabenseifner", 8, MIB / 16), 0.0);
+        assert_eq!(waits(Barrier, "dissemination", 8, MIB), 0.0);
         for algorithm in ["flat", "binomial", "chain"] {
             assert_eq!(waits(Broadcast, algorithm, 8, MIB), 0.0, "{algorithm}");
             assert_eq!(waits(Reduce, algorithm, 8, MIB), 0.0, "{algorithm}");
