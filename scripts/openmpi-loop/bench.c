@@ -3,8 +3,8 @@
 //   usage: bench BYTES:RUNS...
 //
 // A run's time is the last rank's end minus the first rank's start, on CLOCK_MONOTONIC, which all
-// processes of one host share, also those in network namespaces of their own. Ranks meet at a
-// barrier before each run, and the first run of each call is not counted. Rank 0 prints one line a
+// processes of one host share, also those in network namespaces of their own. Ranks meet before
+// each run, and the first run of each call is not counted. Rank 0 prints one line a
 // call: collective, bytes, the median in ns.
 //
 // BYTES is what nccl-tests calls the size: the whole vector; calls in blocks take N blocks of
@@ -89,21 +89,34 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static uint64_t median(size_t which, int count, int runs) {
-    uint64_t *spans = malloc((size_t)runs * sizeof *spans);
-    for (int run = -1; run < runs; run++) {
-        uint64_t begin, end, first, last;
-        MPI_Barrier(MPI_COMM_WORLD);
-        begin = now();
-        ALL[which].call(count);
-        end = now();
-        MPI_Reduce(&begin, &first, 1, MPI_UINT64_T, MPI_MIN, 0, MPI_COMM_WORLD);
-        MPI_Reduce(&end, &last, 1, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
-        if (run >= 0 && rank == 0) spans[run] = last - first;
+// By messages of its own: a tuning file may have other barriers than the library.
+static void meet(void) {
+    for (int distance = 1; distance < ranks; distance *= 2) {
+        int to = (rank + distance) % ranks, by = (rank - distance + ranks) % ranks;
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, to, 1, NULL, 0, MPI_BYTE, by, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
     }
-    if (rank == 0) qsort(spans, (size_t)runs, sizeof *spans, ascending);
-    uint64_t middle = rank == 0 ? (spans[(runs - 1) / 2] + spans[runs / 2]) / 2 : 0;
-    free(spans);
+}
+
+static uint64_t median(size_t which, int count, int runs) {
+    uint64_t *begins = malloc((size_t)runs * sizeof *begins), *ends = malloc((size_t)runs * sizeof *ends);
+    uint64_t *first = malloc((size_t)runs * sizeof *first), *last = malloc((size_t)runs * sizeof *last);
+    for (int run = -1; run < runs; run++) {
+        meet();
+        uint64_t begin = now();
+        ALL[which].call(count);
+        uint64_t end = now();
+        if (run >= 0) begins[run] = begin, ends[run] = end;
+    }
+    MPI_Reduce(begins, first, runs, MPI_UINT64_T, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Reduce(ends, last, runs, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
+    uint64_t middle = 0;
+    if (rank == 0) {
+        for (int run = 0; run < runs; run++) last[run] -= first[run];
+        qsort(last, (size_t)runs, sizeof *last, ascending);
+        middle = (last[(runs - 1) / 2] + last[runs / 2]) / 2;
+    }
+    free(begins), free(ends), free(first), free(last);
     return middle;
 }
 

@@ -5,6 +5,7 @@
 //! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
 //! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
 
+mod margin;
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
@@ -12,6 +13,7 @@ mod rendezvous;
 
 use std::borrow::Cow;
 
+pub use margin::Margin;
 pub use rendezvous::Rendezvous;
 
 use crate::algorithm::Registry;
@@ -21,15 +23,8 @@ use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
 use crate::select::{Call, Choice, Operation, Policy, Runs, priced};
 
-/// A rule must promise to take at least this part of the time off, and on a machine that was fitted
-/// at least the part by which its fit misses algorithms that it did not see.
+/// A rule must promise to take at least this part of the time off; [`Margin`] may ask for more.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
-
-/// However badly a machine was fitted, a rule that promises half of the time is worth a try.
-const MOST_ASKED: Ratio = Ratio(0.5);
-
-/// Above so many α a time is made of bytes; a fit states its error there apart.
-const BULK: f64 = 10.0;
 
 /// What runs stays while nothing else takes this part of its time less: a file of few rules is
 /// read, and a difference of less is no evidence.
@@ -201,18 +196,6 @@ impl Compared<'_> {
         }
     }
 
-    /// What a rule must take off a time: no less than what the machine's fit leaves open.
-    fn least_gain(&self, own: Option<Seconds>) -> Ratio {
-        let Some(fit) = &self.query.machine.fit else { return LEAST_GAIN };
-        let links = self.query.machine.fabric.tiers.last();
-        let alpha = links.and_then(|tier| tier.alpha).unwrap_or_default();
-        let is_bulk = own.is_some_and(|time| time.0 > BULK * alpha.0);
-        let errors = &fit.errors;
-        let stated = errors.algorithms_bulk.filter(|_| is_bulk).or(errors.algorithms);
-        let open = stated.map_or(LEAST_GAIN.0, |error| error.median.0);
-        Ratio(open.clamp(LEAST_GAIN.0, MOST_ASKED.0))
-    }
-
     /// What everything takes at a size.
     ///
     /// # Errors
@@ -226,7 +209,7 @@ impl Compared<'_> {
                 offers.push((offer.pick, time));
             }
         }
-        Ok(Point { own, least_gain: self.least_gain(own), offers })
+        Ok(Point { own, least_gain: Margin::of(self.query).off(own), offers })
     }
 
     /// The plan of the operation.

@@ -13,7 +13,7 @@ use collcost::rules::mpich::Version;
 use collcost::rules::nccl::COLLECTIVES;
 use collcost::rules::openmpi::{Coll, MessageRule};
 use collcost::select::{Call, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Offer, Plan, Rendezvous};
+use collcost::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -269,6 +269,10 @@ impl Args {
             ),
             format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
         ];
+        // The plugin's files are made of NCCL's own figures.
+        if library != "nccl" {
+            lines.extend(query.and_then(|query| Margin::of(query).says()));
+        }
         if !plans.iter().any(Plan::has_rules) {
             lines.push("nothing gains that much: the file changes nothing".to_owned());
         }
