@@ -139,15 +139,16 @@ impl Point {
         let may = |time: Seconds, less: f64| {
             time.0 * (1.0 - less) <= least.0 && time.0 <= own.0 * (1.0 - self.least_gain.0)
         };
-        if let Some(before) = before {
-            let near = if before.id == best.id { LEAST_GAIN.0 } else { STAYS };
-            if self.time(before).is_some_and(|time| may(time, near)) {
-                return Some(before.clone());
-            }
+        let is_best = |pick: &Pick| (pick.id, &pick.name) == (best.id, &best.name);
+        if let Some(before) = before
+            && !is_best(before)
+            && self.time(before).is_some_and(|time| may(time, STAYS))
+        {
+            return Some(before.clone());
         }
         // The longest of segments that nobody can tell apart: fewer messages rest less on α.
-        let of_best = self.offers.iter().filter(|(pick, _)| pick.id == best.id);
-        let alike = of_best.filter(|(_, time)| may(*time, LEAST_GAIN.0));
+        let alike =
+            self.offers.iter().filter(|(pick, time)| is_best(pick) && may(*time, LEAST_GAIN.0));
         let whole = |pick: &Pick| pick.segment.0 == 0;
         let alike = alike.filter(|(pick, _)| whole(pick) == whole(best));
         alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone())
