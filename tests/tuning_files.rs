@@ -240,6 +240,7 @@ fn rules_over_tcp_are_those_that_won_when_they_were_measured() {
         (AllReduce, 8, 256 * KIB, Some("ring")),
         (AllReduce, 8, 1024 * KIB, Some("ring")),
         (AllGather, 6, 256 * KIB / 24 * 24, Some("ring")),
+        (AllGather, 6, 1024 * KIB / 24 * 24, Some("ring")),
         (AllGather, 8, 64 * KIB, None),
         (AllGather, 8, 256 * KIB, Some("ring")),
         (AllGather, 8, 1024 * KIB, Some("ring")),

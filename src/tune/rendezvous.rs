@@ -11,7 +11,9 @@
 //! ```
 //!
 //! So a shift pays for half a limit once more, and an exchange of m bytes for m − limit, or for as
-//! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. That is why pairs that double are slow over TCP where
+//! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. Where
+//! partners change from round to round, no answer is under way while the last round ends: three
+//! quarters of m − limit were seen. That is why pairs that double are slow over TCP where
 //! rings are not. docs/TUNING-FILES.md holds it against measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
@@ -57,9 +59,22 @@ struct Rounds {
 struct Message {
     /// Of the vector.
     share: f64,
-    /// To the very rank that it comes from.
-    is_exchange: bool,
+    kind: Kind,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// To who sends to its sender.
+    Exchange,
+    /// Round about, to another than in the round before.
+    Turn,
+    /// Round about, to the same.
+    Shift,
+}
+
+/// The part of what goes after the answer that a turn waits for: fitted, see
+/// docs/TUNING-FILES.md.
+const TURN: f64 = 0.75;
 
 impl Rendezvous {
     /// Open MPI's over TCP: of a machine that was calibrated over TCP, or that says of its links
@@ -113,7 +128,7 @@ impl Rendezvous {
         let segments = u32::try_from(size.0.div_ceil(segment.0.max(1))).unwrap_or(u32::MAX);
         let mut slots = 0;
         algorithm.steps(&shape.with_segments(segments), &mut |step| slots += step.count);
-        let message = Message { share: segment.0 as f64 / size.0 as f64, is_exchange: false };
+        let message = Message { share: segment.0 as f64 / size.0 as f64, kind: Kind::Shift };
         Seconds(slots as f64 * self.wait(message, size))
     }
 
@@ -127,7 +142,11 @@ impl Rendezvous {
         if bytes < eager {
             return 0.0;
         }
-        let behind = if message.is_exchange { bytes - eager } else { 0.0 };
+        let behind = match message.kind {
+            Kind::Exchange => bytes - eager,
+            Kind::Turn => TURN * (bytes - eager),
+            Kind::Shift => 0.0,
+        };
         behind.max(eager / 2.0) * self.inverse
     }
 }
@@ -137,9 +156,11 @@ fn rounds(schedule: &dyn Schedule) -> Vec<Rounds> {
     let looked_at = if frame.turns { 1 } else { frame.ranks.min(LOOKED_AT) };
     let mut all: Vec<Rounds> = Vec::new();
     let (mut own, mut theirs) = (Sends::default(), Sends::default());
+    // To whom each rank sent last.
+    let mut partners: Vec<Vec<Endpoint>> = vec![Vec::new(); looked_at as usize];
     for round in 0..frame.rounds {
         let mut ranks: Vec<Vec<Message>> = Vec::new();
-        for rank in 0..looked_at {
+        for (rank, before) in (0..looked_at).zip(&mut partners) {
             let from = Endpoint::Rank(rank);
             own.clear();
             schedule.sends(round, from, &mut own);
@@ -152,7 +173,16 @@ fn rounds(schedule: &dyn Schedule) -> Vec<Rounds> {
                 }
                 let chunks: u64 = transfer.runs.iter().map(|run| u64::from(run.len)).sum();
                 let share = chunks as f64 / f64::from(frame.parts.max(1));
-                sent.push(Message { share, is_exchange: theirs.iter().any(|t| t.to == from) });
+                let kind = match theirs.iter().any(|t| t.to == from) {
+                    true => Kind::Exchange,
+                    false if before.is_empty() || before.contains(&transfer.to) => Kind::Shift,
+                    false => Kind::Turn,
+                };
+                sent.push(Message { share, kind });
+            }
+            if !own.is_empty() {
+                before.clear();
+                before.extend(own.iter().map(|transfer| transfer.to));
             }
             if !sent.is_empty() && !ranks.contains(&sent) {
                 ranks.push(sent);
@@ -193,10 +223,12 @@ mod tests {
         assert_eq!(waits(AllGather, "ring", 8, MIB), 3.5);
         assert_eq!(waits(AllReduce, "ring", 8, MIB), 7.0);
         // One of seven partners of a pairwise exchange is opposite.
-        assert_eq!(waits(AllToAll, "pairwise", 8, MIB), 3.0 + 1.0);
+        assert_eq!(waits(AllToAll, "pairwise", 8, MIB), 0.5 + 5.0 * TURN + 1.0);
         assert_eq!(waits(AllToAll, "direct", 8, MIB), 7.0);
         // An exchange of a limit waits as a shift does: of blocks of half a limit two halves do.
         assert_eq!(waits(AllGather, "recursive-doubling", 8, MIB / 4), 0.5 + 1.0);
+        // Each partner is another: one block, two, and four of the opposite.
+        assert_eq!(waits(AllGather, "bruck", 8, MIB), 0.5 + 3.0 * TURN + 7.0);
         // Neighbours exchange one block, then two at a time.
         assert_eq!(waits(AllGather, "neighbor-exchange", 8, MIB), 1.0 + 3.0 * 3.0);
     }
