@@ -73,11 +73,15 @@ mod random;
 pub mod rank;
 #[cfg(feature = "cli")]
 pub mod render;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod rendezvous;
 pub mod replay;
 pub mod report;
 pub mod rules;
 pub mod sample;
 pub mod schedule;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod secret;
 pub mod select;
 pub mod simulate;
 pub mod size_is;

@@ -79,14 +79,29 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("replay", &["error", "schedule"]),
-    ("transport", &["error", "sample"]),
+    ("secret", &["error"]),
+    ("transport", &["error", "sample", "secret"]),
     (
         "execute",
         &["algorithm", "collective", "error", "quantity", "sample", "schedule", "transport"],
     ),
     ("random", &[]),
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
-    ("launch", &["algorithm", "error", "execute", "quantity", "sample", "transport"]),
+    ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
+    (
+        "rendezvous",
+        &[
+            "algorithm",
+            "calibrate",
+            "error",
+            "execute",
+            "launch",
+            "quantity",
+            "sample",
+            "secret",
+            "transport",
+        ],
+    ),
     (
         "mock",
         &[
