@@ -263,6 +263,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "quantity",
             "query",
             "rules",
+            "schedule",
             "select",
         ],
     ),
