@@ -56,7 +56,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("collcost-gpus-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("collcost-gpus-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a folder for the test");
         Self(path)
@@ -188,8 +189,7 @@ fn a_log_that_says_nothing_confirms_nothing() {
 
 #[test]
 fn settings_of_the_user_do_not_reach_nccl_but_those_of_the_site_do() {
-    let told =
-        [("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL"), ("NCCL_SOCKET_IFNAME", "eth7")];
+    let told = [("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL"), ("NCCL_SOCKET_IFNAME", "eth7")];
     let (output, report, folder) = nccl("settings", "--ops allreduce", &told);
     assert!(output.status.success(), "{}", said(&output));
     let switches = report["switches"].to_string();
@@ -294,7 +294,8 @@ fn what_gpus_do_by_themselves_is_found_again() {
     }
     let text = fs::read_to_string(folder.file("gpus.toml")).expect("the profile");
     assert!(text.contains("operation = \"copy/0/1\""), "{text}");
-    let asked = collcost("none", &format!("allreduce 1M -n 2 --on {}", folder.file("gpus.toml")), &[]);
+    let asked =
+        collcost("none", &format!("allreduce 1M -n 2 --on {}", folder.file("gpus.toml")), &[]);
     assert!(asked.status.success(), "{}", said(&asked));
     // What the GPUs are is said without measuring.
     let look = collcost("new", "calibrate --transport cuda --check --format json", &[]);
@@ -313,7 +314,10 @@ fn one_gpu_by_itself_is_marked() {
     let output = collcost("new", &line, &[("STANDIN_GPUS", "1")]);
     assert!(output.status.success(), "{}", said(&output));
     let text = fs::read_to_string(folder.file("gpu.toml")).expect("the profile");
-    assert!(text.contains("single-gpu: there was one GPU") && !text.contains("tier.alpha"), "{text}");
+    assert!(
+        text.contains("single-gpu: there was one GPU") && !text.contains("tier.alpha"),
+        "{text}"
+    );
 }
 
 /// Keeps nothing; counts the ids that it is given.

@@ -8,6 +8,7 @@ use super::Stop;
 use super::config::Format;
 use super::flags::{count, value};
 use super::import::log;
+use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use super::terminal::look;
 use collcost::Collective;
@@ -73,6 +74,8 @@ pub(super) struct Args {
     /// The seed of the intervals' draws
     #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
     seed: Option<String>,
+    #[command(flatten)]
+    picture: PictureFlags,
     /// table or json
     #[arg(
         long,
@@ -148,7 +151,12 @@ impl Args {
                 row.held_out_algorithm_error = None;
             }
         }
+        let drawn = self.picture.asked() && {
+            let all = report::fit::fit(&fitted, &samples, true, None);
+            self.picture.draw(out, &render::plot::residuals(&all))?
+        };
         match self.format {
+            _ if drawn => {}
             Format::Table => render::fit::fit(out, &shown, look())?,
             Format::Json => render::json(out, &shown)?,
         }
@@ -166,6 +174,7 @@ impl Args {
             notes: Vec::new(),
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             force: self.force,
+            picture: self.picture.clone(),
             format: self.format,
         })
     }
@@ -237,6 +246,7 @@ pub(super) struct Measured {
     pub(super) seed: u64,
     /// Whether it is written although nothing was confirmed.
     pub(super) force: bool,
+    pub(super) picture: PictureFlags,
     pub(super) format: Format,
 }
 
@@ -277,7 +287,10 @@ pub(super) fn measured_library(
         profile.nccl = found.map(|found| found.stored(library)).or(profile.nccl);
         write(file, &profile.to_toml())?;
     }
+    let drawn =
+        asked.picture.asked() && asked.picture.draw(out, &render::plot::measured_curves(&shown))?;
     match asked.format {
+        _ if drawn => {}
         Format::Table => render::curves::curves(out, &shown, look())?,
         Format::Json => render::json(out, &shown)?,
     }

@@ -142,8 +142,10 @@ fn stored(fit: &DeviceFit) -> profile::Device {
     profile::Device {
         operation: fit.op.to_string().trim_start_matches("device/").to_owned(),
         start: interval(fit.ladder.start),
-        bandwidth: fit
-            .bandwidth()
-            .map(|Estimate { value, low, high }| Interval { value, low, high }),
+        bandwidth: fit.bandwidth().map(|Estimate { value, low, high }| Interval {
+            value,
+            low,
+            high,
+        }),
     }
 }

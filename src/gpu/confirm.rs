@@ -55,9 +55,7 @@ pub(super) fn chosen(lines: &str, function: Function, ranks: u32, size: Bytes) -
 /// The ways for which the table in these lines has a bandwidth.
 pub(super) fn table(lines: &str) -> Vec<Chosen> {
     let Ok(log) = Log::read(lines, "NCCL's log") else { return Vec::new() };
-    let ways = || {
-        Algo::ALL.into_iter().flat_map(|a| Proto::ALL.into_iter().map(move |p| (a, p)))
-    };
+    let ways = || Algo::ALL.into_iter().flat_map(|a| Proto::ALL.into_iter().map(move |p| (a, p)));
     let has = |(algo, proto): &(Algo, Proto)| {
         log.tables.iter().any(|table| {
             Function::ALL.into_iter().any(|function| {
@@ -78,8 +76,7 @@ mod tests {
         let of = |text: &str| {
             chosen(&line(text), Function::AllGather, 4, Bytes(4096)).map(|c| c.to_string())
         };
-        let per_rank =
-            "AllGather: 1024 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..3}";
+        let per_rank = "AllGather: 1024 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..3}";
         assert_eq!(of(per_rank).as_deref(), Some("ring/ll128"));
         assert_eq!(of(&per_rank.replace("1024", "4096")), None);
         assert_eq!(of(&per_rank.replace("AllGather", "AllReduce")), None);

@@ -128,9 +128,8 @@ impl Nccl {
             }
         }
         let first = tried.first().map_or("", |t| t.lines().next().unwrap_or(""));
-        Err(Error::environment(format!("NCCL cannot be loaded: {first}")).mend(
-            "install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL",
-        ))
+        Err(Error::environment(format!("NCCL cannot be loaded: {first}"))
+            .mend("install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL"))
     }
 
     fn of(library: Library, name: &str) -> Result<Self> {
@@ -156,8 +155,7 @@ impl Nccl {
             }
             let functions = Functions {
                 get_id: get(&library, "ncclGetUniqueId").ok_or_else(|| lacks("ncclGetUniqueId"))?,
-                init: get(&library, "ncclCommInitRank")
-                    .ok_or_else(|| lacks("ncclCommInitRank"))?,
+                init: get(&library, "ncclCommInitRank").ok_or_else(|| lacks("ncclCommInitRank"))?,
                 start: get(&library, "ncclGroupStart").ok_or_else(|| lacks("ncclGroupStart"))?,
                 end: get(&library, "ncclGroupEnd").ok_or_else(|| lacks("ncclGroupEnd"))?,
                 text: get(&library, "ncclGetErrorString")

@@ -165,12 +165,7 @@ fn runs(size: Bytes) -> (u32, u32, u32) {
 /// # Errors
 /// NCCL's own choice cannot be measured: the machine refuses it, or a process was lost; a wrong
 /// result; an interruption; what `desk` says.
-pub fn nccl(
-    setup: &Setup,
-    plan: &Plan,
-    done: &BTreeSet<u32>,
-    desk: &mut dyn Desk,
-) -> Result<Ran> {
+pub fn nccl(setup: &Setup, plan: &Plan, done: &BTreeSet<u32>, desk: &mut dyn Desk) -> Result<Ran> {
     let mut work = Work {
         setup,
         plan,
@@ -268,7 +263,8 @@ impl Work<'_> {
         if open.is_empty() && set.told.is_some() {
             return Ok(());
         }
-        let log = self.setup.scratch.join(format!("nccl-{launch}-{}", set.to_string().replace('/', "-")));
+        let log =
+            self.setup.scratch.join(format!("nccl-{launch}-{}", set.to_string().replace('/', "-")));
         let variables = set.variables(&log.to_string_lossy());
         let task = Task::Nccl {
             library: self.setup.library.clone(),
@@ -445,15 +441,12 @@ pub fn survey(
             }
             let (warm, reps, _) = runs(*size);
             let check = launch == 0;
-            let timing =
-                Timing { op: op.to_string(), size: size.0, warm, reps, inner: 1, check };
+            let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner: 1, check };
             let asked = worker.ask(&Order::Time(timing));
             let host = match asked {
                 Ok(Answer::Timed { host, .. }) => host,
                 Ok(Answer::Wrong(what)) => {
-                    return Err(Error::lost(format!(
-                        "{op} of {size} has a wrong result: {what}"
-                    )));
+                    return Err(Error::lost(format!("{op} of {size} has a wrong result: {what}")));
                 }
                 Ok(_) => return Err(Error::lost("the GPUs' process answered another question")),
                 Err(gone) => {
@@ -480,7 +473,11 @@ pub fn survey(
             if !block.samples.is_empty() {
                 desk.keep(&Record::Block(block))?;
             }
-            desk.show(launch as usize * points.len() + i, points.len() * launches as usize, &op.to_string());
+            desk.show(
+                launch as usize * points.len() + i,
+                points.len() * launches as usize,
+                &op.to_string(),
+            );
         }
         desk.keep(&Record::End { launch })?;
     }

@@ -217,7 +217,8 @@ impl World {
     /// Runs it once and compares both ends of what came out at every rank of this process; says
     /// what is wrong.
     fn compare(&self, function: Function, count: usize) -> Result<Option<String>> {
-        let length = if function == Function::AllGather { count * self.ranks as usize } else { count };
+        let length =
+            if function == Function::AllGather { count * self.ranks as usize } else { count };
         let piece = COMPARED.min(length);
         let ends = [0, length - piece];
         let nothing = vec![0xA5; 4 * piece];

@@ -132,8 +132,7 @@ mod tests {
             ("NCCL_DEBUG", "TRACE"),
             ("NCCL_CONF_FILE", "/tmp/x"),
         ];
-        let (others, allowed) =
-            kept(given.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())));
+        let (others, allowed) = kept(given.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())));
         assert_eq!(others, [("PATH".to_owned(), "/bin".to_owned())]);
         assert_eq!(allowed, [("NCCL_SOCKET_IFNAME".to_owned(), "eth0".to_owned())]);
     }

@@ -72,8 +72,8 @@ impl<'a> Worker<'a> {
         };
         let (stream, theirs) = UnixStream::pair().map_err(|e| failed("no socket", e))?;
         let errors = setup.scratch.join("errors");
-        let file = std::fs::File::create(&errors)
-            .map_err(|e| failed(&errors.display().to_string(), e))?;
+        let file =
+            std::fs::File::create(&errors).map_err(|e| failed(&errors.display().to_string(), e))?;
         let mut child = Command::new(program)
             .args(arguments)
             .env_clear()
@@ -148,10 +148,8 @@ impl<'a> Worker<'a> {
 
     /// Waits for words, death or an interruption; true where nothing more is to be expected.
     fn wait(&mut self, longest: Duration) -> std::result::Result<bool, Gone> {
-        let mut ready = vec![
-            PollFd::new(&self.stream, PollFlags::IN),
-            PollFd::new(&self.death, PollFlags::IN),
-        ];
+        let mut ready =
+            vec![PollFd::new(&self.stream, PollFlags::IN), PollFd::new(&self.death, PollFlags::IN)];
         ready.extend(self.setup.interrupt.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let nanoseconds = i64::from(longest.subsec_nanos()).max(1_000_000);
         let time = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: nanoseconds };
@@ -199,7 +197,5 @@ fn last_line(file: &Path) -> String {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-    line.map_or(String::new(), |line| {
-        format!(": {}", line.chars().take(200).collect::<String>())
-    })
+    line.map_or(String::new(), |line| format!(": {}", line.chars().take(200).collect::<String>()))
 }

@@ -120,6 +120,20 @@ impl Op {
         Self::Run(Run { collective, algorithm: algorithm.into(), segments: None, radix: None })
     }
 
+    /// Whether rank 0 cannot be through before every rank has begun and its data have come: then its
+    /// own time is the operation's.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        use Collective::{AllGather, AllReduce, Barrier};
+        match self {
+            Self::OneWay => true,
+            Self::Run(Run { collective, .. }) => {
+                matches!(collective, AllReduce | AllGather | Barrier)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether messages move.
     #[must_use]
     pub fn moves_data(&self) -> bool {

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::kept::{Existing, Kept};
-use super::{Args, AUTO};
+use super::{AUTO, Args};
 use crate::cli::Stop;
 use crate::cli::config::{Format, format};
 use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
+use crate::cli::picture::PictureFlags;
 use crate::cli::processes::interruption;
 use crate::cli::profiles::{now, today};
 use crate::cli::progress::Bar;
@@ -25,8 +26,8 @@ use collcost::gpu::{self, Desk, Facts, Plan, Set, Setup};
 use collcost::launch::usable;
 use collcost::nccl::Function;
 use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::report::devices::Devices;
 use collcost::render;
+use collcost::report::devices::Devices;
 use collcost::sample::{Header, Record, Samples};
 use collcost::transport::tcp;
 
@@ -151,8 +152,7 @@ impl Args {
             return self.show_gpus(&facts, machine, &plan, (way, notes), out);
         }
         let allowed = setup.environment.iter().filter(|(name, _)| name.starts_with("NCCL_"));
-        let options: Vec<String> =
-            allowed.map(|(name, value)| format!("{name}={value}")).collect();
+        let options: Vec<String> = allowed.map(|(name, value)| format!("{name}={value}")).collect();
         let id = match way {
             Way::Nccl => "nccl",
             Way::Cuda => "cuda",
@@ -201,6 +201,7 @@ impl Args {
             notes,
             seed: plan.seed,
             force: self.force,
+            picture: PictureFlags::default(),
             format: format(self.format, Format::Table)?,
         };
         match way {
