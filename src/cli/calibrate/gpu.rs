@@ -86,11 +86,17 @@ impl Drop for Scratch {
 
 impl Args {
     /// Whether GPUs are measured: where they are asked for, and where nothing is and there are two.
-    pub(super) fn way(&self) -> Result<Option<Way>> {
+    /// Ranks that a launcher `started` have no GPUs: each would start all ranks of NCCL.
+    pub(super) fn way(&self, started: bool) -> Result<Option<Way>> {
         match self.processes.transport() {
+            id @ ("nccl" | "cuda") if started => Err(Error::environment(
+                "GPUs are measured by one process, and a launcher started several",
+            )
+            .at(format!("--transport {id}"))
+            .mend("start it once, without the launcher, or add --launcher none")),
             "nccl" => Ok(Some(Way::Nccl)),
             "cuda" => Ok(Some(Way::Cuda)),
-            AUTO if self.n.is_none() && self.ops == AUTO && self.processes.words().is_empty() => {
+            AUTO if !started && self.n.is_none() && self.ops == AUTO && self.processes.words().is_empty() => {
                 let scratch = Scratch::new()?;
                 let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
                 if gpu::look(&setup).is_ok_and(|facts| facts.gpus.len() > 1) {

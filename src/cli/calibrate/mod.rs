@@ -116,12 +116,12 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        #[cfg(feature = "cuda")]
-        if let Some(way) = self.way()? {
-            return self.gpu(way, out);
-        }
         let ranks = count("--ranks", "ranks", self.n.as_ref())?.map(NonZeroU32::get);
         let part = self.hosts.part(ranks)?;
+        #[cfg(feature = "cuda")]
+        if let Some(way) = self.way(part.is_some())? {
+            return self.gpu(way, out);
+        }
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
         match &part {
             Some(part) if part.rank > 0 => Ok(self.hosts.serve(part, &setup)?),
