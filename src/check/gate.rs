@@ -124,11 +124,8 @@ pub fn thresholds(gate: &Gate, budgets: &[Budget]) -> Result<Vec<Threshold>> {
         let price = Take::new(&registry, &query, None)?.at(Volume::from(size)).price;
         // Where data is a tenth of the time, a link at half its rate hardly shows.
         let latency = price.bandwidth.0 < 0.1 * price.total().0;
-        let factor = if gate.busbw {
-            call.collective.busbw_factor(query.shape.ranks)
-        } else {
-            Ratio(1.0)
-        };
+        let factor =
+            if gate.busbw { call.collective.busbw_factor(query.shape.ranks) } else { Ratio(1.0) };
         let rate = Volume::from(size) / expected.high * factor * Ratio(1.0 / gate.slack.0);
         all.push(Threshold {
             budget: budget.name.clone(),

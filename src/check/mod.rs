@@ -164,12 +164,7 @@ pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
     Checked { budgets, outcomes, faults }
 }
 
-fn budgets(
-    machines: &Machines<'_>,
-    file: &str,
-    options: Options,
-    faults: &Faults,
-) -> Vec<Budget> {
+fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Faults) -> Vec<Budget> {
     let texts = match texts(machines.files, file, faults) {
         Ok(texts) => texts,
         Err(error) => {

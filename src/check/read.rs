@@ -17,8 +17,21 @@ use crate::size_is::SizeIs;
 
 /// The keys of a budget, beside those of a machine.
 pub const KEYS: &[&str] = &[
-    "name", "collective", "n", "nodes", "gpus_per_node", "size", "size_is", "algorithm", "step",
-    "max_time", "min_busbw", "max_bound_ratio", "max_regret", "measured", "expected",
+    "name",
+    "collective",
+    "n",
+    "nodes",
+    "gpus_per_node",
+    "size",
+    "size_is",
+    "algorithm",
+    "step",
+    "max_time",
+    "min_busbw",
+    "max_bound_ratio",
+    "max_regret",
+    "measured",
+    "expected",
 ];
 
 /// The keys of which a budget has one.
@@ -207,18 +220,19 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     let count = |key: &str| fields.read::<Count>(key).map(|c| c.0);
     let log = matches!(limit, Some(Limit::Measured(_)));
     if !fields.has("collective") {
-        fields.fault("collective", "the budget has no `collective`", "write it, or step = \"NAME\"");
+        fields.fault(
+            "collective",
+            "the budget has no `collective`",
+            "write it, or step = \"NAME\"",
+        );
     }
     let collective = fields.read::<Collective>("collective");
     let barrier = collective == Some(Collective::Barrier);
     if !fields.has("size") && !log && !barrier && collective.is_some() {
         fields.fault("size", "the budget has no `size`", "write size = \"1GiB\"");
     }
-    let layout = Layout {
-        ranks: count("n"),
-        nodes: count("nodes"),
-        per_node: count("gpus_per_node"),
-    };
+    let layout =
+        Layout { ranks: count("n"), nodes: count("nodes"), per_node: count("gpus_per_node") };
     if !fields.has("n") && !fields.has("nodes") && !log {
         fields.fault("n", "the budget has no `n`", "write n = 64");
     }

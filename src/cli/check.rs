@@ -149,12 +149,12 @@ impl Args {
 fn known(id: &str, flag: &str) -> Result<&'static Format> {
     Format::named(id).ok_or_else(|| {
         let known = || FORMATS.iter().map(|format| format.id);
-        Error::input(format!("`{id}` is no format of results"))
-            .at(format!("{flag} {id}"))
-            .mend(match nearest(id, known()) {
+        Error::input(format!("`{id}` is no format of results")).at(format!("{flag} {id}")).mend(
+            match nearest(id, known()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-            })
+            },
+        )
     })
 }
 

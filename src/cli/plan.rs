@@ -112,7 +112,9 @@ impl Args {
                 }
                 Asked::Preset(name)
             }
-            (_, file) => Asked::File { name: file.unwrap_or("collcost.toml"), step: self.step.as_deref() },
+            (_, file) => {
+                Asked::File { name: file.unwrap_or("collcost.toml"), step: self.step.as_deref() }
+            }
         };
         load(&machines, &asked, keys).map_err(|faults| {
             let all: Vec<String> = faults.iter().map(ToString::to_string).collect();

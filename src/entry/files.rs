@@ -112,8 +112,10 @@ mod tests {
 
     #[test]
     fn stars_stand_for_anything() {
-        let yes = [("a*", "abc"), ("*.json", "x.json"), ("r*s*.json", "results-1.json"), ("a", "a")];
-        let no = [("a*", "ba"), ("*.json", "x.jsn"), ("a*b*c", "acb"), ("a", "ab"), ("ab*ba", "aba")];
+        let yes =
+            [("a*", "abc"), ("*.json", "x.json"), ("r*s*.json", "results-1.json"), ("a", "a")];
+        let no =
+            [("a*", "ba"), ("*.json", "x.jsn"), ("a*b*c", "acb"), ("a", "ab"), ("ab*ba", "aba")];
         assert!(yes.iter().all(|(p, n)| fits(p, n)));
         assert!(no.iter().all(|(p, n)| !fits(p, n)));
     }

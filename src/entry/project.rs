@@ -68,7 +68,10 @@ fn include(
         match files.text(&name) {
             Ok(text) => include(files, Text { name, text }, open, found, faults),
             Err(error) => {
-                keep(error.what().to_owned(), error.mending().unwrap_or("name a file that is there"));
+                keep(
+                    error.what().to_owned(),
+                    error.mending().unwrap_or("name a file that is there"),
+                );
             }
         }
     }

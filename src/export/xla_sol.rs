@@ -15,8 +15,10 @@ use crate::fabric::Fabric;
 pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
     let unknown = |what: &str| Error::unknown(format!("{what} between nodes is unknown"));
     let [.., _, outer] = fabric.tiers.as_slice() else {
-        return Err(Error::input("XLA's model is of links between nodes, and the machine has none")
-            .mend("name a machine with a network, or give --alpha-inter and --bw-inter"));
+        return Err(Error::input(
+            "XLA's model is of links between nodes, and the machine has none",
+        )
+        .mend("name a machine with a network, or give --alpha-inter and --bw-inter"));
     };
     let rate = outer.bandwidth.ok_or_else(|| unknown("the rate"))?.0 / 1e9;
     let alpha = outer.alpha.ok_or_else(|| unknown("α"))?.0 * 1e6;

@@ -9,7 +9,9 @@
 //! | DP | gradients once a step; FSDP parameters forward and back, gradients back | nothing |
 
 use super::{Axis, Call, Group, Hides, Mode, OwnGroup, Shard, Step};
-use crate::collective::Collective::{self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv};
+use crate::collective::Collective::{
+    self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
+};
 use crate::quantity::{Ratio, Volume};
 
 /// The collectives of `step`, axis by axis.

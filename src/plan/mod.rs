@@ -30,8 +30,8 @@ use crate::sample::DataType;
 
 pub use calls::calls;
 pub use group::{Group, Lies};
-pub use load::{Asked, load};
 pub(crate) use load::layered;
+pub use load::{Asked, load};
 pub use moe::{Routing, Traffic};
 pub use presets::{PRESETS, preset_names};
 pub use price::{CallPrice, Priced, Tweak, price};
@@ -62,7 +62,9 @@ impl FromStr for Mode {
         match text {
             "training" | "train" => Ok(Self::Training),
             "decoding" | "decode" | "inference" => Ok(Self::Decoding),
-            _ => Err(Error::input(format!("`{text}` is no mode")).mend("write training or decoding")),
+            _ => {
+                Err(Error::input(format!("`{text}` is no mode")).mend("write training or decoding"))
+            }
         }
     }
 }

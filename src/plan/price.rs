@@ -105,7 +105,8 @@ pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> 
         Mode::Training => c.forward + c.backward,
         Mode::Decoding => c.forward,
     });
-    let times = if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
+    let times =
+        if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
     let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
     let compute = passes.map(|p| p * Ratio(times));
     let bubble = passes.map(|p| p * Ratio(idle));
@@ -278,7 +279,8 @@ fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
         dispatch: step.model.dtype,
     });
     // One token's bytes: the call's size is all of its copies.
-    let tokens = step.tokens() / if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
+    let tokens =
+        step.tokens() / if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
     let copies = tokens * f64::from(routing.top_k);
     let width = if copies > 0.0 { (call.size.0 / copies).round() } else { 0.0 };
     routing.traffic(tokens, Bytes(width as u64), call.group.ranks, nodes)

@@ -17,15 +17,45 @@ use crate::sample::DataType;
 
 /// The keys of a step, beside those of a machine.
 pub const KEYS: &[&str] = &[
-    "preset", "mode", "params", "expert_params", "layers", "hidden", "kv_hidden", "sequence",
-    "batch", "microbatches", "dtype", "grad_dtype", "compress", "tp", "sp", "cp", "dp", "pp", "ep",
-    "order", "gpus_per_node", "shard", "shard_size", "reshard", "every", "bucket", "experts",
-    "top_k", "moe_layers", "node_limit", "skew", "dispatch_dtype", "forward", "backward",
-    "compute", "call",
+    "preset",
+    "mode",
+    "params",
+    "expert_params",
+    "layers",
+    "hidden",
+    "kv_hidden",
+    "sequence",
+    "batch",
+    "microbatches",
+    "dtype",
+    "grad_dtype",
+    "compress",
+    "tp",
+    "sp",
+    "cp",
+    "dp",
+    "pp",
+    "ep",
+    "order",
+    "gpus_per_node",
+    "shard",
+    "shard_size",
+    "reshard",
+    "every",
+    "bucket",
+    "experts",
+    "top_k",
+    "moe_layers",
+    "node_limit",
+    "skew",
+    "dispatch_dtype",
+    "forward",
+    "backward",
+    "compute",
+    "call",
 ];
 
-const CALL_KEYS: &[&str] =
-    &["name", "collective", "group", "size", "count", "algorithm", "hides"];
+const CALL_KEYS: &[&str] = &["name", "collective", "group", "size", "count", "algorithm", "hides"];
 
 /// A count of parameters, such as `70B`.
 struct Params(u64);
@@ -235,7 +265,11 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
     if experts.is_none() {
         for key in ["ep", "top_k", "node_limit", "skew", "dispatch_dtype", "expert_params"] {
             if fields.has(key) && fields.text(key).as_deref() != Some("1") {
-                fields.fault(key, format!("`{key}` is of a model with experts"), "write experts = 64");
+                fields.fault(
+                    key,
+                    format!("`{key}` is of a model with experts"),
+                    "write experts = 64",
+                );
             }
         }
     }
@@ -308,7 +342,11 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
         fields.fault("moe_layers", what, "write at most as many as there are layers");
     }
     if model.expert_params > model.params {
-        fields.fault("expert_params", "more parameters of experts than in all", "params counts all");
+        fields.fault(
+            "expert_params",
+            "more parameters of experts than in all",
+            "params counts all",
+        );
     }
     if let Some(routing) = model.routing {
         if routing.top_k > routing.experts {
@@ -316,7 +354,8 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
             fields.fault("top_k", what, "write at most as many as there are experts");
         }
         if !routing.experts.is_multiple_of(parallel.ep) {
-            let what = format!("{} experts do not divide over {} ranks", routing.experts, parallel.ep);
+            let what =
+                format!("{} experts do not divide over {} ranks", routing.experts, parallel.ep);
             fields.fault("ep", what, "write a divisor of the experts");
         }
     }
@@ -331,13 +370,9 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
 }
 
 /// The passes as given, or by arithmetic: 2 operations a parameter and token forward, 4 back.
-fn compute(
-    fields: &Fields<'_>,
-    model: &Model,
-    parallel: &Parallel,
-    mode: Mode,
-) -> Option<Compute> {
-    let (forward, backward) = (fields.read::<Seconds>("forward"), fields.read::<Seconds>("backward"));
+fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) -> Option<Compute> {
+    let (forward, backward) =
+        (fields.read::<Seconds>("forward"), fields.read::<Seconds>("backward"));
     if let Some(Flops(rate)) = fields.read::<Flops>("compute") {
         if forward.is_some() || backward.is_some() {
             let mend = "leave out compute, or forward and backward";
@@ -412,9 +447,8 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         Some("backward") => Hides::Backward,
         Some(other) => {
             let near = nearest(other, ["nothing", "forward", "backward"]);
-            let mend = near.map_or("write forward or backward".to_owned(), |n| {
-                format!("did you mean `{n}`?")
-            });
+            let mend = near
+                .map_or("write forward or backward".to_owned(), |n| format!("did you mean `{n}`?"));
             fields.fault("hides", format!("`{other}` hides no call"), mend);
             return None;
         }

@@ -10,7 +10,8 @@ fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {
     let machines = Machines::new(&BuiltIn);
     let file = Layer { file: "plan.toml", document: &document, table: document.root(), start: 0 };
     let found = steps(file, &faults);
-    let step = found.first().and_then(|(name, layer)| read(name, vec![*layer], &[], &machines, &faults));
+    let step =
+        found.first().and_then(|(name, layer)| read(name, vec![*layer], &[], &machines, &faults));
     let said: Vec<String> = faults.borrow().iter().map(ToString::to_string).collect();
     step.ok_or(said)
 }
@@ -143,7 +144,17 @@ fn faults_are_named_together_with_their_places() {
     let text = "[step.x]\nparams = \"8Q\"\nlayers = 0\nhiden = 4096\ntp = 8\nep = 3\n";
     let faults = read_step(text).err().unwrap();
     let places: Vec<&str> = faults.iter().map(|f| f.split(": ").next().unwrap()).collect();
-    assert_eq!(places, ["plan.toml:4:1", "plan.toml:1:7", "plan.toml:2:10", "plan.toml:3:10",
-        "plan.toml:6:6", "plan.toml:6:6"], "{faults:#?}");
+    assert_eq!(
+        places,
+        [
+            "plan.toml:4:1",
+            "plan.toml:1:7",
+            "plan.toml:2:10",
+            "plan.toml:3:10",
+            "plan.toml:6:6",
+            "plan.toml:6:6"
+        ],
+        "{faults:#?}"
+    );
     assert!(faults[0].contains("did you mean `hidden`?"), "{faults:#?}");
 }

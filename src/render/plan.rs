@@ -62,9 +62,17 @@ fn short(name: &str) -> &str {
 }
 
 fn tokens(e: &ExpertsView, nodes: u32) -> String {
-    let skew = if e.skew > 1.0 { format!(", the busiest rank {:.2} times", e.skew) } else { String::new() };
+    let skew = if e.skew > 1.0 {
+        format!(", the busiest rank {:.2} times", e.skew)
+    } else {
+        String::new()
+    };
     if nodes < 2 {
-        return format!("a token hits {:.2} ranks, {} a rank{skew}", e.ranks_hit, Volume(e.plain_bytes));
+        return format!(
+            "a token hits {:.2} ranks, {} a rank{skew}",
+            e.ranks_hit,
+            Volume(e.plain_bytes)
+        );
     }
     format!(
         "a token hits {:.2} nodes and {:.2} ranks: {} to other nodes, {} inside, where a token crosses \
@@ -165,7 +173,13 @@ pub fn diff(out: &mut impl Write, report: &PlanDiff, look: Look) -> io::Result<(
         writeln!(out, "  exposed {} to {} ({})", time(a), time(b), percent(a, b))?;
         for call in &step.calls {
             let change = percent(call.old_s, call.new_s);
-            writeln!(out, "  {}: {} to {} ({change})", call.name, time(call.old_s), time(call.new_s))?;
+            writeln!(
+                out,
+                "  {}: {} to {} ({change})",
+                call.name,
+                time(call.old_s),
+                time(call.new_s)
+            )?;
             for (mark, what) in [("-", &call.old), ("+", &call.new)] {
                 if let Some(what) = what {
                     writeln!(out, "    {mark} {what}")?;

@@ -158,11 +158,15 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
             let (name, ranks) = (call.collective.name(), outcome.ranks);
             format!("{name}{size} on {ranks} ranks of {} by {}", outcome.machine, outcome.by)
         }
-        Subject::Step(_) => format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine),
+        Subject::Step(_) => {
+            format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine)
+        }
     };
     let of = |n: Number| match (&budget.limit, n) {
         (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
-        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => format!("{:.1} % above the best", 100.0 * r.0),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("{:.1} % above the best", 100.0 * r.0)
+        }
         (_, n) => n.to_string(),
     };
     let limit = match (&budget.limit, outcome.limit) {

@@ -273,7 +273,8 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
         );
     }
     if step.sync.every > 1 {
-        notes.push(format!("replicas agree every {} steps: a step bears its part", step.sync.every));
+        notes
+            .push(format!("replicas agree every {} steps: a step bears its part", step.sync.every));
     }
     notes.dedup();
     notes
@@ -370,7 +371,13 @@ fn calls_diff(old: &[CallView], new: &[CallView]) -> Vec<CallDiff> {
     }
     for b in new.iter().filter(|b| !old.iter().any(|a| key(a) == key(b))) {
         let (name, what) = (key(b), what(b));
-        diffs.push(CallDiff { name, old: None, new: Some(what), old_s: None, new_s: Some(b.total_s) });
+        diffs.push(CallDiff {
+            name,
+            old: None,
+            new: Some(what),
+            old_s: None,
+            new_s: Some(b.total_s),
+        });
     }
     diffs
 }

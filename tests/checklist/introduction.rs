@@ -934,7 +934,8 @@ fn row_003_113() {
 
 /// A decoding step with `more`, over links of 1 µs and 100 GB/s.
 fn decode(more: serde_json::Value) -> f64 {
-    let mut question = json!({"kind": "step", "mode": "decode", "alpha_s": US, "bandwidth_Bps": 100e9});
+    let mut question =
+        json!({"kind": "step", "mode": "decode", "alpha_s": US, "bandwidth_Bps": 100e9});
     question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     number(&batch(question), "time_s")
 }
@@ -978,8 +979,10 @@ fn row_003_72() {
 fn row_003_73() {
     let size = 64e3;
     let of = |collective: &str, name: &str, n: u32| ask(collective, name, n).time(size, US, 100e9);
-    let whole = decode(json!({"tp": 8, "tp_layers": 80, "tp_bytes": size, "sp": 4, "sp_layers": 40,
-        "sp_bytes": size, "ep": 16, "moe_layers": 10, "ep_bytes": size, "pp": 4, "pp_bytes": size}));
+    let whole = decode(
+        json!({"tp": 8, "tp_layers": 80, "tp_bytes": size, "sp": 4, "sp_layers": 40,
+        "sp_bytes": size, "ep": 16, "moe_layers": 10, "ep_bytes": size, "pp": 4, "pp_bytes": size}),
+    );
     let parts = 80.0 * of("allreduce", "ring", 8) + 40.0 * of("allgather", "ring", 4);
     let parts = parts + 20.0 * of("alltoall", "pairwise", 16) + 3.0 * of("sendrecv", "p2p", 2);
     same(whole, parts);

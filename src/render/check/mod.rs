@@ -31,7 +31,12 @@ pub static FORMATS: &[Format] = &[
     Format { id: "json", summary: "collcost/check/1", appends: false, write: json },
     Format { id: "junit", summary: "JUnit XML", appends: false, write: junit::junit },
     Format { id: "github", summary: "GitHub annotations", appends: false, write: github::github },
-    Format { id: "summary", summary: "a GitHub step summary", appends: true, write: summary::summary },
+    Format {
+        id: "summary",
+        summary: "a GitHub step summary",
+        appends: true,
+        write: summary::summary,
+    },
     Format { id: "gitlab", summary: "GitLab code quality", appends: false, write: gitlab::gitlab },
     Format {
         id: "prometheus",

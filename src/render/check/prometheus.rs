@@ -73,7 +73,10 @@ fn labels(budget: &BudgetView) -> String {
         ("limit", budget.kind),
     ];
     let known = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    known.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect::<Vec<_>>().join(",")
+    known
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn escaped(text: &str) -> String {
