@@ -121,16 +121,24 @@ fn of_engine() -> Vec<(String, Option<f64>)> {
             let algorithm = find(entry.algorithm);
             for ports in report.ports {
                 for &n in report.ranks {
-                    let shape = Shape::new(collective, n).with_ports(ports.parse::<Ports>().unwrap());
+                    let shape =
+                        Shape::new(collective, n).with_ports(ports.parse::<Ports>().unwrap());
                     let price = Prepared::new(algorithm, &shape, &outer).ok();
-                    push(format!("{collective} {}, {n} ranks, ports {ports}", by_id(entry.algorithm)), price);
+                    push(
+                        format!(
+                            "{collective} {}, {n} ranks, ports {ports}",
+                            by_id(entry.algorithm)
+                        ),
+                        price,
+                    );
                 }
             }
         }
         for entry in &report.two_tier[collective.id()] {
             for &n in report.two_tier_ranks {
                 let query = two_tiers(collective, n, report.two_tier_group);
-                let price = Prepared::new(find(entry.algorithm), &query.shape, &query.machine.fabric).ok();
+                let price =
+                    Prepared::new(find(entry.algorithm), &query.shape, &query.machine.fabric).ok();
                 push(format!("{collective} {}, {n} ranks on nodes", by_id(entry.algorithm)), price);
             }
         }
@@ -181,9 +189,10 @@ fn formulas_in_the_page_are_the_engines() {
 #[test]
 fn hierarchies_are_among_what_sliders_price() {
     let report = report();
-    let ids = |all: &BTreeMap<&str, Vec<collcost::report::explorer::FormOf>>, c: &str| -> Vec<&str> {
-        all[c].iter().map(|f| report.algorithms[f.algorithm].id).collect()
-    };
+    let ids =
+        |all: &BTreeMap<&str, Vec<collcost::report::explorer::FormOf>>, c: &str| -> Vec<&str> {
+            all[c].iter().map(|f| report.algorithms[f.algorithm].id).collect()
+        };
     let offered = ids(&report.two_tier, "allreduce");
     for id in ["ring", "2d-ring", "leader"] {
         assert!(offered.contains(&id), "{id} is not among {offered:?}");

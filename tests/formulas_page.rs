@@ -106,7 +106,14 @@ fn page() -> String {
     for algorithm in registry.iter() {
         let meta = algorithm.meta();
         let names = meta.collectives.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ");
-        write!(out, "\n## {}\n\n`{}`, for {names}. {}.", meta.title, meta.id, capital(meta.summary)).unwrap();
+        write!(
+            out,
+            "\n## {}\n\n`{}`, for {names}. {}.",
+            meta.title,
+            meta.id,
+            capital(meta.summary)
+        )
+        .unwrap();
         writeln!(out, " {}.\n", meta.source.trim_end_matches('.')).unwrap();
         let mut shown: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
         for &collective in meta.collectives {

@@ -15,7 +15,10 @@ use serde_json::Value;
 /// Every kind: its name, and the command that draws it.
 const KINDS: &[(&str, &str)] = &[
     ("cost-curves", "crossover allreduce tree ring -n 64 --alpha 1us --bw 100GB/s"),
-    ("cost-curves-ranks", "crossover allreduce tree ring -n 2..1024 --size 1MiB --alpha 1us --bw 100GB/s"),
+    (
+        "cost-curves-ranks",
+        "crossover allreduce tree ring -n 2..1024 --size 1MiB --alpha 1us --bw 100GB/s",
+    ),
     ("sweep", "allreduce -n 64 -b 1K -e 4G -f 4 --on dgx-h100"),
     ("bars", "allreduce 16MiB -n 64 --on dgx-h100"),
     ("winners", "allreduce -n 8..1024 --on dgx-h100"),
@@ -49,7 +52,8 @@ fn command(kind: &str) -> &'static str {
 
 /// The picture of a kind, as the command writes it.
 fn svg(kind: &str) -> String {
-    let file: PathBuf = std::env::temp_dir().join(format!("collcost-{}-{kind}.svg", std::process::id()));
+    let file: PathBuf =
+        std::env::temp_dir().join(format!("collcost-{}-{kind}.svg", std::process::id()));
     let mut words = words(command(kind));
     words.extend(["--svg", file.to_str().unwrap()]);
     run(&words);
@@ -119,11 +123,8 @@ fn cost_curves_and_their_crossing_lie_where_the_engine_says() {
     let ring = |m: f64| 126.0 * alpha + 126.0 / 64.0 * m / rate;
     let tree = |m: f64| 12.0 * (alpha + m / rate);
     let least = |m: f64| (6.0 * alpha).max(126.0 / 64.0 * m / rate);
-    let forms: [(&str, &dyn Fn(f64) -> f64); 3] = [
-        ("ring", &ring),
-        ("binomial reduce + broadcast", &tree),
-        ("lower bound", &least),
-    ];
+    let forms: [(&str, &dyn Fn(f64) -> f64); 3] =
+        [("ring", &ring), ("binomial reduce + broadcast", &tree), ("lower bound", &least)];
     for (name, form) in forms {
         let line = drawn.line(name);
         assert!(line.len() > 20, "{name}");
@@ -180,7 +181,8 @@ fn bars_are_as_long_as_their_terms() {
         let bare = name.trim_start_matches("* ");
         let bare = bare.split_once(", P = ").map_or(bare, |(title, _)| title);
         let row = algorithms.iter().find(|a| a["title"] == bare).unwrap();
-        let blocks: Vec<&Element> = drawn.of_class("block").into_iter().filter(|b| b.covers(*at)).collect();
+        let blocks: Vec<&Element> =
+            drawn.of_class("block").into_iter().filter(|b| b.covers(*at)).collect();
         let ends = |b: &Element| (b.number("x"), b.number("x") + b.number("width"));
         let of = |term: &str| blocks.iter().find(|b| b.title.contains(&format!(": {term} ")));
         let (latency, bandwidth) = (number(&row["latency_s"]), number(&row["bandwidth_s"]));
@@ -209,7 +211,8 @@ fn regions_end_where_the_best_changes() {
         let flips = row["take"].as_array().unwrap();
         for (i, flip) in flips.iter().enumerate() {
             let from = number(&flip["from_bytes"]);
-            let to = flips.get(i + 1).map_or(number(&report["to_bytes"]), |f| number(&f["from_bytes"]));
+            let to =
+                flips.get(i + 1).map_or(number(&report["to_bytes"]), |f| number(&f["from_bytes"]));
             let title = flip["title"].as_str().unwrap();
             let found = blocks.iter().any(|b| {
                 b.covers(at)
@@ -262,8 +265,12 @@ fn a_policy_has_its_choices_and_regrets() {
 fn measured_points_and_bands_are_those_of_the_verdict() {
     let (drawn, report) = (drawn("measured"), report("measured", &[]));
     let (x, y) = (drawn.x_bytes(), drawn.y_seconds());
-    let points: Vec<&Value> =
-        report["runs"].as_array().unwrap().iter().flat_map(|r| r["points"].as_array().unwrap()).collect();
+    let points: Vec<&Value> = report["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|r| r["points"].as_array().unwrap())
+        .collect();
     let dots = drawn.of_class("dot");
     assert_eq!(dots.len(), points.len());
     for (dot, point) in dots.iter().zip(&points) {
@@ -335,7 +342,8 @@ fn a_timeline_has_every_message_and_its_critical_path() {
                 b.covers(at)
                     && b.title.contains(&format!("{} → {}", t["from"], t["to"]))
                     && same(b.number("x"), x.place(number(&t["start_s"])))
-                    && (b.number("x") + b.number("width") - x.place(number(&t["end_s"]))).abs() < 0.02
+                    && (b.number("x") + b.number("width") - x.place(number(&t["end_s"]))).abs()
+                        < 0.02
             });
             assert!(found, "{t}");
             count += 1;

@@ -25,7 +25,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let report = explorer(&Registry::builtin())?;
-        let page = page(&report).map_err(|e| Error::input(format!("the page cannot be written: {e}")))?;
+        let page =
+            page(&report).map_err(|e| Error::input(format!("the page cannot be written: {e}")))?;
         if self.out == "-" {
             out.write_all(page.as_bytes())?;
             return Ok(());

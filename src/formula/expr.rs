@@ -222,7 +222,10 @@ impl Expr {
     /// What those functions are where letters have the given numbers: name, arguments with commas
     /// between, value.
     #[must_use]
-    pub fn named_values(&self, letters: &dyn Fn(Symbol) -> f64) -> Vec<(&'static str, String, u64)> {
+    pub fn named_values(
+        &self,
+        letters: &dyn Fn(Symbol) -> f64,
+    ) -> Vec<(&'static str, String, u64)> {
         let mut found = Vec::new();
         self.visit(&mut |node| {
             let Node::Call(function @ Function::Named(name, _), arguments) = node else { return };

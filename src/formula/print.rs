@@ -371,10 +371,7 @@ mod tests {
         let log = Expr::call(Function::CeilLg, &[&n], 0);
         let call = Expr::call(product, &[&n, &Expr::int(3)], 0);
         let formula = (n - Expr::int(1)) / p * log - call;
-        assert_eq!(
-            formula.write(Notation::JavaScript),
-            "(N - 1)/P*ceilLg(N) - T.U[[N,3]]"
-        );
+        assert_eq!(formula.write(Notation::JavaScript), "(N - 1)/P*ceilLg(N) - T.U[[N,3]]");
         let found = formula.named_values(&|_| 12.0);
         assert_eq!(found, [("U", "12,3".to_owned(), 36)]);
     }

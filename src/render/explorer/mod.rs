@@ -40,7 +40,9 @@ pub fn page(report: &Explorer) -> serde_json::Result<String> {
 /// As [`page`].
 pub fn module(report: &Explorer) -> serde_json::Result<String> {
     let (data, forms) = (data(report)?, forms(report));
-    Ok(format!("const DATA = {data};\nconst FORMS = {forms};\n{PRICE}\nmodule.exports = {{ DATA, FORMS, Price }};\n"))
+    Ok(format!(
+        "const DATA = {data};\nconst FORMS = {forms};\n{PRICE}\nmodule.exports = {{ DATA, FORMS, Price }};\n"
+    ))
 }
 
 fn data(report: &Explorer) -> serde_json::Result<String> {

@@ -6,9 +6,9 @@ use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::fabric::{Fabric, Tier};
-use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::price::on;
 use crate::formula::Shape;
+use crate::price::on;
+use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::simulate::listen::Trace;
 use crate::simulate::{Setup, simulate_with};
 
@@ -19,8 +19,7 @@ const RANKS: [u32; 3] = [8, 16, 32];
 const SIZES: [u64; 4] = [1 << 10, 1 << 16, 1 << 20, 1 << 26];
 
 /// Who races: the algorithm, and how the page calls it.
-const RUNNERS: [(&str, &str); 3] =
-    [("ring", "ring"), ("tree", "tree"), ("leader", "hierarchy")];
+const RUNNERS: [(&str, &str); 3] = [("ring", "ring"), ("tree", "tree"), ("leader", "hierarchy")];
 
 /// Links inside a node and between nodes, as the lesson has them: 18 times apart.
 pub(super) const ALPHA: [Seconds; 2] = [Seconds(1e-6), Seconds(5e-6)];
