@@ -1,7 +1,7 @@
 /* A stand-in for NCCL, for tests where there is no GPU: it adds and copies on the host, moves the
  * clocks of its streams on by a cost that is known, and writes NCCL's log.
  *
- * T = o + n_a a + n_b M/BW: LL 5 us, 1 us, 20 GB/s; LL128 9 us, 1.6 us, 60 GB/s; Simple 15 us, 4 us,
+ * T = o + n_a a + n_b M/BW: LL 5 us, 1 us, 20 GB/s; LL128 9 us, 1.6 us, 60 GB/s; Simple 15 us, 2 us,
  * 100 GB/s; n_a and n_b of rings and of trees that are chains. NVLS 12 us and 150 GB/s.
  *
  * A way such as Ring/LL128 in one of these has it happen to that way alone: STANDIN_FALLBACK (it
@@ -23,7 +23,7 @@ static const char *ALGO[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "N
 static const char *UPPER[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
 static const char *PROTO[] = {"LL", "LL128", "Simple"};
 static const char *LOUD[] = {"LL", "LL128", "SIMPLE"};
-static const double START[] = {5e-6, 9e-6, 15e-6}, STEP[] = {1e-6, 1.6e-6, 4e-6},
+static const double START[] = {5e-6, 9e-6, 15e-6}, STEP[] = {1e-6, 1.6e-6, 2e-6},
                     RATE[] = {20e9, 60e9, 100e9};
 
 typedef struct { char text[128]; } Id;
@@ -124,7 +124,7 @@ int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
 
 static double cost(int f, int a, int p, double bytes, int n) {
     double others = n - 1, share = others / n;
-    if (a == NVLS) return 12e-6 + bytes / 150e9;
+    if (a == NVLS) return 12e-6 + (f == ALL_REDUCE ? 1 : share) * bytes / 150e9;
     double steps = f == ALL_REDUCE ? 2 * others : others;
     double moved = f == ALL_REDUCE ? (a == TREE ? (n == 2 ? 1 : 2) : 2 * share)
                                    : f >= ALL_GATHER ? share : 1;

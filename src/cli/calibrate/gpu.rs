@@ -35,7 +35,7 @@ use collcost::transport::tcp;
 pub(crate) const GPU: &str = "run-gpu";
 
 /// How long starting, or a block, may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long looking whether there are GPUs may take where nobody asked for them.
 const GLANCE: Duration = Duration::from_secs(5);
 /// Measuring starts no process after it.
