@@ -12,8 +12,8 @@
 //!
 //! So a shift pays for half a limit once more, and an exchange of m bytes for m − limit, or for as
 //! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. Where
-//! partners change from round to round, no answer is under way while the last round ends: three
-//! quarters of m − limit were seen. That is why pairs that double are slow over TCP where
+//! partners change from round to round, no answer is under way while the last round ends: two
+//! thirds of m − limit were seen. That is why pairs that double are slow over TCP where
 //! rings are not. docs/TUNING-FILES.md holds it against measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
@@ -74,7 +74,7 @@ enum Kind {
 
 /// The part of what goes after the answer that a turn waits for: fitted, see
 /// docs/TUNING-FILES.md.
-const TURN: f64 = 0.75;
+const TURN: f64 = 2.0 / 3.0;
 
 impl Rendezvous {
     /// Open MPI's over TCP: of a machine that was calibrated over TCP, or that says of its links
