@@ -147,10 +147,8 @@ impl Point {
             return Some(before.clone());
         }
         // The longest of segments that nobody can tell apart: fewer messages rest less on α.
-        let alike = self
-            .offers
-            .iter()
-            .filter(|(pick, time)| is_best(pick) && may(*time, self.least_gain.0));
+        let alike =
+            self.offers.iter().filter(|(pick, time)| is_best(pick) && may(*time, LEAST_GAIN.0));
         let whole = |pick: &Pick| pick.segment.0 == 0;
         let alike = alike.filter(|(pick, _)| whole(pick) == whole(best));
         alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone())

@@ -23,6 +23,8 @@ const context = await chromium.launchPersistentContext(profile, {
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 try {
+  // A busy machine takes its time.
+  context.setDefaultTimeout(240_000);
   const page = await context.newPage();
   const [errors, requests] = [[], []];
   page.on("console", (m) => { if (["error", "warning"].includes(m.type())) errors.push(m.text()); });
@@ -46,7 +48,8 @@ try {
       near(Number(row.bandwidth), own.bandwidth_s, `${what}: bandwidth of ${row.id}`);
     }
     if (all) assert.equal(rows.length, [...said.values()].filter((a) => a.id !== "inc").length, what);
-    assert.equal(rows[0].id === report.paper || Math.abs(rows[0].time / said.get(report.paper).time_s - 1) < 1e-9, true, `${what}: the fastest`);
+    // On two tiers some have no formula that is the price, and are not offered.
+    if (what !== "two tiers") assert.equal(rows[0].id === report.paper || Math.abs(rows[0].time / said.get(report.paper).time_s - 1) < 1e-9, true, `${what}: the fastest`);
   }
 
   // Own figures: every slider and list, against the command with the same figures.
@@ -99,9 +102,12 @@ try {
   assert.ok(lesson.get("2d-ring") < 0.3 * lesson.get("ring"));
   for (const id of ["a1", "bw1", "a2", "bw2"]) {
     const before = (await costs())[0].time;
-    await slide("slider-" + id, id.startsWith("a") ? -420 : 1000);
+    await slide("slider-" + id, { a1: -420, bw1: 1180, a2: -420, bw2: 1000 }[id]);
     assert.notEqual((await costs())[0].time, before, id);
   }
+  // Slower links inside: what no formula prices then is left out.
+  await slide("slider-bw1", 950);
+  assert.ok(!(await costs()).some((r) => r.id === "ring"));
 
   // Built-in machines, and what NCCL picks there.
   for (const [name, collective, n, size] of [["dgx-h100", "allreduce", 64, "16MiB"], ["dgx-a100", "allgather", 32, "1GiB"], ["gb200-nvl72", "allreduce", 72, "64KiB"]]) {

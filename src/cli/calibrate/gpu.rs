@@ -165,7 +165,7 @@ impl Args {
         };
         let how = format!("{id};{};{machine}", options.join(";"));
         let header = Header {
-            run: tcp::run_id()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             command: self.command(),
             tool: TOOL.to_owned(),
             date: today().map_or(String::new(), |day| day.to_string()),

@@ -62,7 +62,8 @@
       : [{ alpha: state.a1, bw: state.bw1 }, { alpha: state.a2, bw: state.bw2 }];
     const i = ranks().indexOf(state.n);
     const ports = state.on === OWN ? DATA.ports.indexOf(state.p) : 0;
-    return own[state.c].map((entry) => {
+    const slow = state.on === NODES && state.bw1 < state.bw2;
+    return own[state.c].filter((entry) => !(slow && entry.fast_inside)).map((entry) => {
       const about = DATA.algorithms[entry.algorithm];
       const at = { n: state.n, group: state.on === NODES ? DATA.two_tier_group : 1, links, tables: about.tables };
       return { ...about, at, price: (M) => Price.own(entry, ports, i, at, M) };
@@ -134,7 +135,7 @@
     }));
     const best = rows[0], factor = DATA.collectives.find((c) => c.id === state.c).size_means;
     const share = best.p.time > 0 ? Math.round(100 * Math.max(best.p.latency, best.p.bandwidth) / best.p.time) : 0;
-    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} is the fastest, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.`;
+    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} is the fastest${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.`;
     const picks = machine() && (machine().nccl[state.c] || {})[state.n];
     const pick = picks && picks.reduce((f, x) => (x[0] <= state.m ? x : f), picks[0]);
     $("nccl").textContent = pick ? `NCCL picks ${pick[1]} here.` : machine() ? "What its library picks is not known here." : "";

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -49,6 +50,8 @@ pub struct FormOf {
     pub algorithm: usize,
     /// Whether P is free.
     pub pipelined: bool,
+    /// Whether it holds only where links inside a node are no slower than those between nodes.
+    pub fast_inside: bool,
     /// For each of the ports: from which place among the ranks on which forms hold, that of P = 1
     /// and that of more; −1 where it does not apply.
     pub by_ports: Vec<Vec<(usize, i32, i32)>>,
@@ -91,7 +94,12 @@ impl All {
                 if by_ports.iter().flatten().any(|run| run.1 >= 0) {
                     let algorithm_place = self.place(algorithm);
                     let pipelined = algorithm.is_pipelined();
-                    found.push(FormOf { algorithm: algorithm_place, pipelined, by_ports });
+                    found.push(FormOf {
+                        algorithm: algorithm_place,
+                        pipelined,
+                        fast_inside: false,
+                        by_ports,
+                    });
                 }
             }
             all.insert(collective.id(), found);
@@ -118,13 +126,24 @@ impl All {
             }
             let mut found = Vec::new();
             for algorithm in registry.of(collective) {
-                let shapes: Vec<Option<Shape>> =
-                    queries.iter().map(|probes| holds(algorithm, probes)).collect();
+                let mut fast_inside = false;
+                let shape = |probes: &Vec<Query>| {
+                    let shape = holds(algorithm, probes, 0..PROBES.len() - 1)?;
+                    let last = PROBES.len() - 1..PROBES.len();
+                    fast_inside |= holds(algorithm, probes, last).is_none();
+                    Some(shape)
+                };
+                let shapes: Vec<Option<Shape>> = queries.iter().map(shape).collect();
                 let runs = self.runs(algorithm, shapes.into_iter());
                 if runs.iter().any(|run| run.1 >= 0) {
                     let place = self.place(algorithm);
                     let pipelined = algorithm.is_pipelined();
-                    found.push(FormOf { algorithm: place, pipelined, by_ports: vec![runs] });
+                    found.push(FormOf {
+                        algorithm: place,
+                        pipelined,
+                        fast_inside,
+                        by_ports: vec![runs],
+                    });
                 }
             }
             all.insert(collective.id(), found);
@@ -214,11 +233,12 @@ struct Probe {
     rate: [f64; 2],
 }
 
-/// Links inside that are faster, as fast, and slower than those between nodes by so much that
-/// whatever is hidden behind the others shows.
+/// Links inside that are faster than those between nodes, as fast, faster with a longer α, and, as
+/// the last, slower: there flat algorithms wait for what is hidden otherwise.
 const PROBES: &[Probe] = &[
     Probe { alpha: [1e-6, 5e-6], rate: [300e9, 50e9] },
     Probe { alpha: [3e-6, 2e-6], rate: [40e9, 40e9] },
+    Probe { alpha: [9e-6, 1e-6], rate: [400e9, 25e9] },
     Probe { alpha: [7e-6, 1e-6], rate: [10e9, 90e9] },
 ];
 
@@ -251,12 +271,12 @@ impl Probe {
     }
 }
 
-/// The shape of these questions where the formula is the price in all of them.
-fn holds(algorithm: &dyn Algorithm, probes: &[Query]) -> Option<Shape> {
+/// The shape of these questions where the formula is the price in those asked.
+fn holds(algorithm: &dyn Algorithm, probes: &[Query], asked: Range<usize>) -> Option<Shape> {
     let shape = probes.first().map(|q| on(&q.shape, &q.machine.fabric))?;
     algorithm.applies(&shape).ok()?;
     let segments: &[u32] = if algorithm.is_pipelined() { &[1, 2, 3, 7] } else { &[1] };
-    for (query, probe) in probes.iter().zip(PROBES) {
+    for (query, probe) in probes[asked.clone()].iter().zip(&PROBES[asked]) {
         for &p in segments {
             let shape = if algorithm.is_pipelined() { shape.with_segments(p) } else { shape };
             let price = Prepared::new(algorithm, &shape, &query.machine.fabric).ok()?;
