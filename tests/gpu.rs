@@ -280,13 +280,13 @@ fn what_gpus_do_by_themselves_is_found_again() {
     let find = |op: &str| figures.iter().find(|f| f["operation"] == op).expect(op);
     // The stand-in waits for real, on a machine that does other things too.
     for (op, rate) in [
-        ("device/copy/0/1", 10e9),
-        ("device/copy/1/0", 10e9),
-        ("device/exchange/0/1", 10e9),
-        ("device/upload/pinned", 5e9),
-        ("device/download/pageable", 5e9),
+        ("device/copy/0/1", 1e9),
+        ("device/copy/1/0", 1e9),
+        ("device/exchange/0/1", 1e9),
+        ("device/upload/pinned", 0.5e9),
+        ("device/download/pageable", 0.5e9),
     ] {
-        assert!(near(&find(op)["bandwidth_Bps"], rate, 0.3), "{}", find(op));
+        assert!(near(&find(op)["bandwidth_Bps"], rate, 0.25), "{}", find(op));
     }
     assert!(find("device/copy/0/1")["start_s"].as_f64().is_some_and(|s| s > 15e-6));
     for op in ["copy", "local-reduce", "device/kernel", "device/graph"] {

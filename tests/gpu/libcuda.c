@@ -1,8 +1,9 @@
 /* A stand-in for NVIDIA's driver, for tests where there is no GPU: memory of the host, a clock per
  * stream that what is started moves on by what it is said to cost, and waiting that lasts as long.
  *
- * Known figures: copies between GPUs 20 us and 10 GB/s, in memory 8 us and 100 GB/s, additions by a
- * kernel 6 us and by a graph 3 us and 50 GB/s, to and from the host 10 us and 5 GB/s.
+ * Known figures, slow beside what the host's own copies take: copies between GPUs 20 us and 1 GB/s, in
+ * memory 8 us and 5 GB/s, additions by a kernel 6 us and by a graph 3 us and 2 GB/s, to and from the
+ * host 10 us and 0.5 GB/s.
  *
  * STANDIN_GPUS says how many there are; STANDIN_HANG=copy has copies between GPUs never end. */
 #define _GNU_SOURCE
@@ -97,26 +98,26 @@ Result cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
 Result cuMemFreeHost(void *at) { free(at); return 0; }
 
 Result cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, Stream *s) {
+    spend(s, 10e-6 + n / 0.5e9);
     memcpy((void *)(uintptr_t)to, from, n);
-    spend(s, 10e-6 + n / 5e9);
     return 0;
 }
 Result cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, Stream *s) {
+    spend(s, 10e-6 + n / 0.5e9);
     memcpy(to, (void *)(uintptr_t)from, n);
-    spend(s, 10e-6 + n / 5e9);
     return 0;
 }
 Result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, Stream *s) {
+    spend(s, 8e-6 + n / 5e9);
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
-    spend(s, 8e-6 + n / 100e9);
     return 0;
 }
 Result cuMemcpyPeerAsync(uint64_t to, Context *a, uint64_t from, Context *b, size_t n, Stream *s) {
     const char *hang = getenv("STANDIN_HANG");
     (void)a, (void)b;
     if (hang && !strcmp(hang, "copy")) for (;;) pause();
+    spend(s, 20e-6 + n / 1e9);
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
-    spend(s, 20e-6 + n / 10e9);
     return 0;
 }
 
@@ -138,8 +139,8 @@ Result cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned b
         s->sum = sum;
         return 0;
     }
+    spend(s, 6e-6 + 4.0 * sum.count / 2e9);
     add(sum);
-    spend(s, 6e-6 + 4.0 * sum.count / 50e9);
     return 0;
 }
 
@@ -163,8 +164,8 @@ Result cuGraphInstantiateWithFlags(Sum **run, Sum *graph, unsigned long long fla
 }
 #ifndef OLD_DRIVER
 Result cuGraphLaunch(Sum *run, Stream *s) {
+    spend(s, 3e-6 + 4.0 * run->count / 2e9);
     add(*run);
-    spend(s, 3e-6 + 4.0 * run->count / 50e9);
     return 0;
 }
 #endif

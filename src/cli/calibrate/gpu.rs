@@ -96,7 +96,11 @@ impl Args {
             .mend("start it once, without the launcher, or add --launcher none")),
             "nccl" => Ok(Some(Way::Nccl)),
             "cuda" => Ok(Some(Way::Cuda)),
-            AUTO if !started && self.n.is_none() && self.ops == AUTO && self.processes.words().is_empty() => {
+            AUTO if !started
+                && self.n.is_none()
+                && self.ops == AUTO
+                && self.processes.words().is_empty() =>
+            {
                 let scratch = Scratch::new()?;
                 let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
                 if gpu::look(&setup).is_ok_and(|facts| facts.gpus.len() > 1) {
