@@ -25,6 +25,6 @@ mod worker;
 pub use nccl::{NAMES, Release};
 pub use run::{Desk, Plan, Ran, look, nccl, survey, survey_ops};
 pub use serve::serve;
-pub use set::{ALLOWED, Set, kept};
+pub use set::{ALLOWED, Set, Variables, kept};
 pub use talk::Facts;
 pub use worker::Setup;

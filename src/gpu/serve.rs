@@ -168,10 +168,10 @@ impl World {
             .ok_or_else(|| Error::input(format!("NCCL has no {}", collective.name())))?;
         let floats = timing.size as usize / 4;
         let count = if function.gathers() { floats / self.ranks as usize } else { floats };
-        if timing.check {
-            if let Some(wrong) = self.compare(function, count)? {
-                return Ok(Answer::Wrong(wrong));
-            }
+        if timing.check
+            && let Some(wrong) = self.compare(function, count)?
+        {
+            return Ok(Answer::Wrong(wrong));
         }
         for _ in 0..timing.warm {
             self.start(function, count)?;

@@ -60,7 +60,7 @@ impl Set {
     }
 
     /// The variables that tell it, and those that have NCCL write down what it does.
-    pub(super) fn variables(self, log: &str) -> Vec<(String, String)> {
+    pub(super) fn variables(self, log: &str) -> Variables {
         let mut all = vec![
             ("NCCL_DEBUG".to_owned(), "INFO".to_owned()),
             ("NCCL_DEBUG_SUBSYS".to_owned(), "INIT,TUNING,ENV".to_owned()),
@@ -105,12 +105,13 @@ pub const ALLOWED: &[&str] = &[
     "NCCL_MULTI_RANK_GPU_ENABLE",
 ];
 
+/// Variables of an environment, each with its value.
+pub type Variables = Vec<(String, String)>;
+
 /// What is left of an environment: everything but NCCL's settings, and of those the ones that are
 /// allowed. The latter come second, to be recorded.
 #[must_use]
-pub fn kept(
-    environment: impl Iterator<Item = (String, String)>,
-) -> (Vec<(String, String)>, Vec<(String, String)>) {
+pub fn kept(environment: impl Iterator<Item = (String, String)>) -> (Variables, Variables) {
     let is_nccl = |(name, _): &(String, String)| name.starts_with("NCCL_");
     let (own, others): (Vec<_>, Vec<_>) = environment.partition(is_nccl);
     let allowed = own.into_iter().filter(|(name, _)| ALLOWED.contains(&name.as_str()));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::set::Variables;
 use super::talk::{Answer, Order, Task};
 use crate::error::{Error, Result};
 use crate::launch::{frame, take};
@@ -22,7 +23,7 @@ pub struct Setup {
     /// The files that may be NCCL, the first that loads is taken.
     pub library: Vec<PathBuf>,
     /// Their environment, but for what a set adds.
-    pub environment: Vec<(String, String)>,
+    pub environment: Variables,
     /// A folder for logs, which its owner takes away.
     pub scratch: PathBuf,
     /// How long starting, or a block, may take before the process is killed.
@@ -61,11 +62,7 @@ impl Drop for Worker<'_> {
 
 impl<'a> Worker<'a> {
     /// Starts a process for `task`, with `variables` beside the setup's environment.
-    pub(super) fn start(
-        setup: &'a Setup,
-        task: Task,
-        variables: Vec<(String, String)>,
-    ) -> Result<Self> {
+    pub(super) fn start(setup: &'a Setup, task: Task, variables: Variables) -> Result<Self> {
         let (program, arguments) = &setup.program;
         let failed = |what: &str, e: std::io::Error| {
             Error::environment(format!("no process for the GPUs can be started: {what}: {e}"))
