@@ -8,7 +8,7 @@ use super::export::write_whole;
 use super::terminal::look;
 use collcost::render::plot::{self, Picture};
 
-#[derive(Default, clap::Args)]
+#[derive(Clone, Default, clap::Args)]
 #[command(next_help_heading = "Pictures")]
 pub(super) struct PictureFlags {
     /// Draw it in the terminal instead of a table

@@ -3,14 +3,17 @@
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
 pub mod accuracy;
+pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod compare;
 mod config;
 pub mod convert;
 mod cost;
 mod crossover;
 pub mod curves;
+pub mod devices;
 mod end;
 pub mod explain;
 pub mod explorer;
@@ -22,6 +25,7 @@ mod measured;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+pub mod plan;
 mod priced_curves;
 mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]

@@ -95,7 +95,6 @@ impl Drawn {
                 }
                 Event::Empty(start) => elements.push(element(&start)),
                 Event::Text(text) => {
-                    let text = text.decode().unwrap();
                     if let Some((name, i)) = open.last() {
                         let slot = &mut elements[*i];
                         let slot = if name == "title" { &mut slot.title } else { &mut slot.text };
@@ -103,7 +102,7 @@ impl Drawn {
                     }
                 }
                 Event::GeneralRef(name) => {
-                    let c = match &*name.decode().unwrap() {
+                    let c = match &*name {
                         "amp" => '&',
                         "lt" => '<',
                         "gt" => '>',
@@ -183,13 +182,12 @@ fn seconds(text: &str) -> f64 {
 }
 
 fn element(start: &BytesStart<'_>) -> Element {
-    let name = String::from_utf8(start.name().as_ref().to_vec()).unwrap();
+    let name = start.name().as_ref().to_owned();
     let attributes: BTreeMap<String, String> = start
         .attributes()
         .map(|a| {
             let a = a.unwrap();
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            (text(a.key.as_ref()), text(&a.value))
+            (a.key.as_ref().to_owned(), a.value.into_owned())
         })
         .collect();
     let class = attributes.get("class").cloned().unwrap_or_default();
