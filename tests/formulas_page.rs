@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use collcost::Collective;
 use collcost::algorithm::{Algorithm, Registry};
-use collcost::formula::{At, Notation, Shape};
+use collcost::formula::{At, Dims, Notation, Params, Shape};
 use collcost::schedule::{Endpoint, Op, Sends, senders};
 
 const HEAD: &str = "\
@@ -29,16 +29,20 @@ const DRAWN: u32 = 4;
 /// Steps of a drawing.
 const STEPS: usize = 12;
 
-/// The shape of `ranks` ranks, over nodes of half of them where the algorithm needs nodes.
+/// The shape of `ranks` ranks; where the algorithm needs it over two nodes, in groups of two, or on
+/// a torus.
 fn shape(algorithm: &dyn Algorithm, collective: Collective, ranks: u32) -> Option<Shape> {
     let mut shape = Shape::new(collective, ranks);
     if algorithm.is_pipelined() {
         shape = shape.with_segments(2);
     }
-    if algorithm.applies(&shape).is_err() {
-        shape.group = (ranks / 2).try_into().ok();
-    }
-    algorithm.applies(&shape).is_ok().then_some(shape)
+    let applies = |shape: &Shape| algorithm.applies(shape).is_ok();
+    let nodes = Shape { group: (ranks / 2).try_into().ok(), ..shape };
+    let with = |params| Shape { params, ..shape };
+    let sides = [[2, ranks / 2], [4, ranks / 4]].into_iter().filter(|[a, b]| a * b == ranks);
+    let tori = sides.map(|sides| with(Params { dims: Dims::new(&sides), ..shape.params }));
+    let groups = with(Params { radix: Some(2), ..shape.params });
+    [shape, nodes, groups].into_iter().chain(tori).find(applies)
 }
 
 /// The formula for a power of two, and beside it those for other ranks where they differ.

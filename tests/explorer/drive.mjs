@@ -95,11 +95,11 @@ try {
   assert.equal((await state()).alg, "ring");
 
   // Two tiers: the lesson's 512 ranks and 14 GB.
-  await page.goto(address + "#on=nodes&c=allreduce&n=512&m=14000000000&a1=0.000001&bw1=450000000000&a2=0.000001&bw2=100000000000");
-  await compare(ask("allreduce", "14GB", "-n", "512", "--gpus-per-node", "8", "--nics-per-node", "8", "--alpha", "1us", "--bw", "450GB/s", "--alpha-inter", "1us", "--bw-inter", "100GB/s", "--all"), false, "two tiers");
+  await page.goto(address + "#on=nodes&c=allreduce&n=512&m=14000000000&a1=0.000001&bw1=900000000000&a2=0.000001&bw2=100000000000");
+  await compare(ask("allreduce", "14GB", "-n", "512", "--gpus-per-node", "8", "--nics-per-node", "8", "--alpha", "1us", "--bw", "900GB/s", "--alpha-inter", "1us", "--bw-inter", "100GB/s", "--all"), false, "two tiers");
   const lesson = new Map((await costs()).map((r) => [r.id, Number(r.time)]));
   assert.equal((lesson.get("ring") * 1e3).toFixed(1), "280.5");
-  assert.ok(lesson.get("2d-ring") < 0.3 * lesson.get("ring"));
+  assert.equal((lesson.get("2d-ring") * 1e3).toFixed(1), "61.8");
   for (const id of ["a1", "bw1", "a2", "bw2"]) {
     const before = (await costs())[0].time;
     await slide("slider-" + id, { a1: -420, bw1: 1180, a2: -420, bw2: 1000 }[id]);
@@ -117,8 +117,11 @@ try {
     await page.fill("#size", size);
     await page.press("#size", "Enter");
     await compare(ask(collective, size, "-n", String(n), "--on", name, "--all"), false, name);
-    const pick = ask("select", "nccl", collective, size, "-n", String(n), "--on", name).intervals[0].choice.name;
+    // Of the last one NCCL's graphs are not known, and the page says so.
+    const known = name !== "gb200-nvl72";
+    const pick = known ? ask("select", "nccl", collective, size, "-n", String(n), "--on", name).intervals[0].choice.name : "";
     assert.equal((await rest("nccl")).pick, pick, name);
+    assert.match((await rest("nccl")).text, known ? /^NCCL picks / : /not known/, name);
   }
 
   // The gallery: every operation, stepped through; contents and shares as `trace` has them.
@@ -160,22 +163,25 @@ try {
   await page.selectOption("#played-ranks", "4");
 
   // The race: makespans as simulated, and the winner turns with the payload.
-  const winners = new Set();
-  for (const [ranks, size, group] of [[8, 1024, 4], [16, 65536, 8], [32, 2 ** 26, 8]]) {
+  const winners = [];
+  for (const [links, ranks, size, group] of [["nodes", 8, 1024, 4], ["nodes", 16, 65536, 8], ["nodes", 32, 2 ** 26, 8], ["alike", 32, 1024, 8], ["alike", 32, 2 ** 26, 8]]) {
+    await page.selectOption("#race-links", links);
     await page.selectOption("#race-ranks", String(ranks));
     await page.selectOption("#race-size", String(size));
     await slide("race-time", 1000);
     const lanes = await page.$$eval("#lanes .lane", (all) => all.map((l) => ({ ...l.dataset })));
     assert.deepEqual(lanes.map((l) => l.id), ["ring", "tree", "leader"]);
+    const inside = links === "alike" ? ["5us", "50GB/s"] : ["1us", "900GB/s"];
     for (const lane of lanes) {
       const simulated = ask("simulate", "allreduce", lane.id, String(size), "-n", String(ranks), "--gpus-per-node", String(group), "--nics-per-node", String(group),
-        "--alpha", "1us", "--bw", "900GB/s", "--alpha-inter", "5us", "--bw-inter", "50GB/s", "--mode", "flow");
+        "--alpha", inside[0], "--bw", inside[1], "--alpha-inter", "5us", "--bw-inter", "50GB/s", "--mode", "flow");
       near(Number(lane.makespan), simulated.modes[0].makespan_s, `race of ${lane.id}`);
       assert.equal(Number(lane.done), simulated.schedule.messages, `race of ${lane.id}`);
     }
-    winners.add((await rest("race-says")).winner);
+    winners.push((await rest("race-says")).winner);
   }
-  assert.ok(winners.size > 1, [...winners].join());
+  // Nodes pay for every payload; where links are alike, the tree wins small ones and the ring large ones.
+  assert.deepEqual(winners, ["leader", "leader", "leader", "tree", "ring"]);
   await slide("race-time", 0);
   await page.click("#race-play");
   await page.waitForFunction(() => Number(document.getElementById("race-time").value) > 50);
@@ -204,7 +210,7 @@ try {
     if (at === null && reached.size) break;
     reached.add(at);
   }
-  for (const id of ["collective", "ranks", "size", "size-slider", "machine", "ports", "slider-a", "slider-bw", "ring", "allgather", "played", "played-ranks", "step-slider", "first", "back", "next", "play", "race-ranks", "race-size", "race-time", "race-play"]) {
+  for (const id of ["collective", "ranks", "size", "size-slider", "machine", "ports", "slider-a", "slider-bw", "ring", "allgather", "played", "played-ranks", "step-slider", "first", "back", "next", "play", "race-ranks", "race-size", "race-links", "race-time", "race-play"]) {
     assert.ok(reached.has(id), `Tab does not reach ${id}: ${[...reached]}`);
   }
   const key = async (id, ...keys) => { await page.focus("#" + id); for (const k of keys) await page.keyboard.press(k); };

@@ -5,7 +5,7 @@
   const state = {
     c: "allreduce", n: 64, m: 16 * 2 ** 20, on: OWN, p: "1", alg: "",
     a: 1e-6, bw: 100e9, a1: 1e-6, bw1: 450e9, a2: 5e-6, bw2: 50e9,
-    sc: "allreduce", sa: "ring", sn: 4, k: 0, rn: 8, rm: 1024, rt: 0,
+    sc: "allreduce", sa: "ring", sn: 4, k: 0, rn: 8, rm: 1024, rl: "nodes", rt: 0,
   };
   const defaults = { ...state };
 
@@ -276,7 +276,8 @@
   }
 
   function drawRace() {
-    const race = DATA.races.find((r) => r.ranks === state.rn && r.size_bytes === state.rm) || DATA.races[0];
+    const race = DATA.races.find((r) => r.ranks === state.rn && r.size_bytes === state.rm && (r.bandwidth_Bps[0] === r.bandwidth_Bps[1]) === (state.rl === "alike"));
+    $("race-links").value = state.rl;
     const longest = Math.max(...race.runners.map((r) => r.makespan_s)), now = longest * state.rt / 1000;
     $("race-time").value = state.rt;
     $("race-time").setAttribute("aria-valuetext", seconds(now));
@@ -289,7 +290,7 @@
     const first = race.runners.reduce((b, r) => (r.makespan_s < b.makespan_s ? r : b));
     $("race-says").textContent = `At ${seconds(now)}. Of ${bytes(race.size_bytes)} over ${race.ranks} ranks the ${first.name} ends first.`;
     $("race-says").dataset.winner = first.id;
-    $("race-machine").textContent = `Simulated: nodes of ${race.group}, inside ${seconds(race.alpha_s[0])} and ${rate(race.bandwidth_Bps[0])}, between ${seconds(race.alpha_s[1])} and ${rate(race.bandwidth_Bps[1])} for each rank.`;
+    $("race-machine").textContent = `Simulated: nodes of ${race.group}, inside α is ${seconds(race.alpha_s[0])} and the rate ${rate(race.bandwidth_Bps[0])}, between ${seconds(race.alpha_s[1])} and ${rate(race.bandwidth_Bps[1])} for each rank.`;
   }
 
   // The state in the address, without what is as it was at first.
@@ -316,6 +317,7 @@
     for (const [key] of SLIDERS) if (!(state[key] > 0)) state[key] = defaults[key];
     state.rn = nearest([...new Set(DATA.races.map((r) => r.ranks))], state.rn);
     state.rm = nearest([...new Set(DATA.races.map((r) => r.size_bytes))], state.rm);
+    if (state.rl !== "alike") state.rl = "nodes";
     state.rt = Math.min(1000, state.rt);
     state.k = Math.floor(state.k);
     state.m = Math.min(2 ** 43, Math.round(state.m));
@@ -326,7 +328,7 @@
     options($("race-size"), [...new Set(DATA.races.map((r) => r.size_bytes))].map((m) => [m, bytes(m)]), state.rm);
   }
   // Only what an input changes is drawn again, so that sliders keep up.
-  const PARTS = { k: drawSchedule, sc: drawSchedule, sa: drawSchedule, sn: drawSchedule, rn: drawRace, rm: drawRace, rt: drawRace, alg: drawCosts };
+  const PARTS = { k: drawSchedule, sc: drawSchedule, sa: drawSchedule, sn: drawSchedule, rn: drawRace, rm: drawRace, rl: drawRace, rt: drawRace, alg: drawCosts };
   function change(some) {
     Object.assign(state, some);
     const parts = new Set(Object.keys(some).map((k) => PARTS[k]));
@@ -387,6 +389,7 @@
   };
   $("race-ranks").onchange = (e) => { stop(); change({ rn: Number(e.target.value), rt: 0 }); };
   $("race-size").onchange = (e) => { stop(); change({ rm: Number(e.target.value), rt: 0 }); };
+  $("race-links").onchange = (e) => { stop(); change({ rl: e.target.value, rt: 0 }); };
   $("race-time").oninput = (e) => { stop(); change({ rt: Number(e.target.value) }); };
   $("race-play").onclick = () => {
     if (state.rt >= 1000) change({ rt: 0 });

@@ -222,7 +222,9 @@ impl Canvas<'_> {
         let filled = if apart && width > 2 { width - 1 } else { width };
         // What decides is full.
         let sign = if strong { '█' } else { sign };
-        let letters: Vec<char> = label.chars().chain([' ']).collect();
+        // A name stands apart from what fills the rest.
+        let space = (!label.is_empty()).then_some(' ');
+        let letters: Vec<char> = label.chars().chain(space).collect();
         let shown = if letters.len() < filled { letters.as_slice() } else { &[] };
         for line in top as usize..bottom as usize {
             for i in 0..filled {

@@ -21,9 +21,8 @@ const SIZES: [u64; 4] = [1 << 10, 1 << 16, 1 << 20, 1 << 26];
 /// Who races: the algorithm, and how the page calls it.
 const RUNNERS: [(&str, &str); 3] = [("ring", "ring"), ("tree", "tree"), ("leader", "hierarchy")];
 
-/// Links inside a node and between nodes, as the lesson has them: 18 times apart.
-pub(super) const ALPHA: [Seconds; 2] = [Seconds(1e-6), Seconds(5e-6)];
-pub(super) const RATE: [Bandwidth; 2] = [Bandwidth(900e9), Bandwidth(50e9)];
+/// α and the rate inside a node and between nodes: as the lesson has them, 18 times apart; all alike.
+const LINKS: [([f64; 2], [f64; 2]); 2] = [([1e-6, 5e-6], [900e9, 50e9]), ([5e-6; 2], [50e9; 2])];
 
 /// One race.
 #[derive(Debug, Serialize)]
@@ -60,20 +59,26 @@ pub struct Runner {
 
 pub(super) fn races(registry: &Registry) -> Result<Vec<Race>> {
     let mut found = Vec::new();
-    for ranks in RANKS {
-        for size in SIZES {
-            found.push(race(registry, ranks, Bytes(size))?);
+    for links in LINKS {
+        for ranks in RANKS {
+            for size in SIZES {
+                found.push(race(registry, links, ranks, Bytes(size))?);
+            }
         }
     }
     Ok(found)
 }
 
-fn race(registry: &Registry, ranks: u32, size: Bytes) -> Result<Race> {
+fn race(
+    registry: &Registry,
+    (alpha, rate): ([f64; 2], [f64; 2]),
+    ranks: u32,
+    size: Bytes,
+) -> Result<Race> {
     let group = if ranks > 8 { 8 } else { 4 };
-    let mut inner = Tier::new("inside", ALPHA[0], RATE[0]);
-    inner.span = group.try_into().ok();
-    let mut outer = Tier::new("between", ALPHA[1], RATE[1]);
-    outer.nics = group.try_into().ok();
+    let tier = |name, i: usize| Tier::new(name, Seconds(alpha[i]), Bandwidth(rate[i]));
+    let inner = Tier { span: group.try_into().ok(), ..tier("inside", 0) };
+    let outer = Tier { nics: group.try_into().ok(), ..tier("between", 1) };
     let fabric = Fabric::new(vec![inner, outer]);
     let shape = on(&Shape::new(Collective::AllReduce, ranks), &fabric);
     let mut runners = Vec::new();
@@ -94,12 +99,5 @@ fn race(registry: &Registry, ranks: u32, size: Bytes) -> Result<Race> {
         }
         runners.push(Runner { id, name, makespan_s: makespan.0, messages: ends.len(), done });
     }
-    Ok(Race {
-        ranks,
-        group,
-        size_bytes: size.0,
-        alpha_s: ALPHA.map(|a| a.0),
-        bandwidth: RATE.map(|b| b.0),
-        runners,
-    })
+    Ok(Race { ranks, group, size_bytes: size.0, alpha_s: alpha, bandwidth: rate, runners })
 }
