@@ -33,7 +33,8 @@
 //! environment. `docs/DESIGN.md` in the repository says why it is built as it is.
 
 #![deny(missing_docs)]
-// Shared memory needs a little of it: one file, `transport/raw.rs`.
+// Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,
+// `gpu/driver.rs` and `gpu/nccl.rs`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 
@@ -58,6 +59,8 @@ pub mod export;
 pub mod fabric;
 pub mod fit;
 pub mod formula;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+pub mod gpu;
 pub mod host;
 pub mod import;
 #[cfg(all(feature = "exec", target_os = "linux"))]
@@ -77,11 +80,15 @@ mod random;
 pub mod rank;
 #[cfg(feature = "cli")]
 pub mod render;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod rendezvous;
 pub mod replay;
 pub mod report;
 pub mod rules;
 pub mod sample;
 pub mod schedule;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod secret;
 pub mod select;
 pub mod simulate;
 pub mod size_is;

@@ -86,7 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("place", &["error"]),
     ("config", &["error", "fabric", "formula", "place", "quantity"]),
     ("nccl", &["collective", "error", "quantity"]),
-    ("sample", &["collective", "error", "formula", "quantity"]),
+    ("sample", &["collective", "error", "formula", "nccl", "quantity"]),
     (
         "fit",
         &[
@@ -95,6 +95,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "curve",
             "error",
             "formula",
+            "nccl",
             "profile",
             "quantity",
             "random",
@@ -123,14 +124,30 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("replay", &["error", "schedule"]),
-    ("transport", &["error", "sample"]),
+    ("secret", &["error"]),
+    ("transport", &["error", "sample", "secret"]),
     (
         "execute",
         &["algorithm", "collective", "error", "quantity", "sample", "schedule", "transport"],
     ),
     ("random", &[]),
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
-    ("launch", &["algorithm", "error", "execute", "quantity", "sample", "transport"]),
+    ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "sample"]),
+    ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
+    (
+        "rendezvous",
+        &[
+            "algorithm",
+            "calibrate",
+            "error",
+            "execute",
+            "launch",
+            "quantity",
+            "sample",
+            "secret",
+            "transport",
+        ],
+    ),
     (
         "mock",
         &[
@@ -246,6 +263,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "quantity",
             "query",
             "rules",
+            "schedule",
             "select",
         ],
     ),

@@ -216,14 +216,14 @@ fn a_wrong_result_is_found() {
 
 #[test]
 fn strangers_are_turned_away() {
-    let run = tcp::run_id().unwrap();
+    let run = tcp::Run::new().unwrap();
     let (first, at) = tcp::listen(Ipv4Addr::LOCALHOST.into()).unwrap();
     let (second, other) = tcp::listen(Ipv4Addr::LOCALHOST.into()).unwrap();
     let mut stranger = TcpStream::connect(at).unwrap();
-    stranger.write_all(&[7; 24]).unwrap();
+    stranger.write_all(&[7; 48]).unwrap();
     let addresses = [at, other];
     let join = |listener, rank| {
-        tcp::join(listener, rank, &addresses, run, (Wait::Poll, PATIENCE)).map(drop)
+        tcp::join(listener, rank, &addresses, &run, (Wait::Poll, PATIENCE)).map(drop)
     };
     thread::scope(|scope| {
         let caller = scope.spawn(|| join(&second, 1));
@@ -236,7 +236,8 @@ fn strangers_are_turned_away() {
 fn who_does_not_come_is_named() {
     let (listener, at) = tcp::listen(Ipv4Addr::LOCALHOST.into()).unwrap();
     let how = (Wait::Poll, Duration::from_millis(50));
-    let error = tcp::join(&listener, 0, &[at, at, at], [0; 16], how).map(drop).unwrap_err();
+    let run = tcp::Run::new().unwrap();
+    let error = tcp::join(&listener, 0, &[at, at, at], &run, how).map(drop).unwrap_err();
     assert!(error.is_lost() && error.what().contains("by rank 1, 2"), "{error}");
 }
 

@@ -14,6 +14,8 @@
 
 #[path = "netns/bulk.rs"]
 mod bulk;
+#[path = "netns/hosts.rs"]
+mod hosts;
 #[path = "netns/joint.rs"]
 mod joint;
 #[path = "netns/latency.rs"]
@@ -105,6 +107,44 @@ fn rates_at_200_mbit() {
 #[ignore = "takes two minutes, and a quiet machine"]
 fn rates_at_500_mbit() {
     rates(Cap::Mbit(500));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_under_launchers() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+        match is_installed(mpirun) {
+            true => joint::launched(&mut table, mpirun, "50s"),
+            false => eprintln!("not tested: there is no {mpirun}"),
+        }
+    }
+    table.end();
+}
+
+#[test]
+fn ranks_of_launchers_calibrate() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+        match is_installed(mpirun) {
+            true => joint::launched_shortly(&mut table, mpirun),
+            false => eprintln!("not tested: there is no {mpirun}"),
+        }
+    }
+    table.end();
+}
+
+#[test]
+fn a_link_that_goes_down_is_named() {
+    let Some(_turn) = turn() else { return };
+    hosts::link_down();
+}
+
+fn is_installed(program: &str) -> bool {
+    let found = process::Command::new(program).arg("--version").output();
+    found.is_ok_and(|output| output.status.success())
 }
 
 fn rates(cap: Cap) {

@@ -8,12 +8,14 @@ use collcost::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
 use collcost::import::{read_mpich_json, read_nccl_tuner_csv, read_openmpi_rules, read_rules};
 use collcost::nccl::{Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version};
 use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Seconds};
+use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::query::{Given, Layout, Machine, Query};
 use collcost::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule};
 use collcost::rules::{Line, TuningFile, mpich, nccl, openmpi};
 use collcost::select::{Call, Flavour, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Plan, Point, Question, compared};
+use collcost::tune::{
+    self, Compared, LEAST_GAIN, Margin, Plan, Point, Question, Rendezvous, compared,
+};
 use proptest::prelude::*;
 
 fn own(name: &str) -> Box<dyn Policy> {
@@ -47,6 +49,7 @@ fn each_openmpi(mut look: impl FnMut(&Compared<'_>, &Plan)) {
                     offers: &offers,
                     query: &query,
                     operation,
+                    rendezvous: Rendezvous::open_mpi(&query).unwrap(),
                 };
                 look(&compared, &compared.plan().unwrap());
             }
@@ -88,8 +91,11 @@ fn the_file_says_what_the_model_chose() {
                 None => assert!(best >= own.0 * 0.949, "{plan:?} {size}"),
                 Some(_) => {
                     rules += 1;
-                    assert!(chosen <= own.0 * (1.0 - LEAST_GAIN.0) + 1e-15, "{plan:?} {size}");
-                    assert!(chosen <= best * 1.0206, "{plan:?} {size}");
+                    // Or it is what the library itself changes to at this very size.
+                    let same = chosen <= own.0 * (1.0 + 1e-9) && size.0.is_power_of_two();
+                    let gains = chosen <= own.0 * (1.0 - LEAST_GAIN.0) + 1e-15;
+                    assert!(gains || same, "{plan:?} {size}");
+                    assert!(chosen <= best * 1.0527, "{plan:?} {size}");
                 }
             }
         }
@@ -141,12 +147,127 @@ fn other_communicators_keep_what_open_mpi_decides() {
     });
 }
 
+/// A network of 50 Mbit/s that was fitted over `way`, and misses algorithms that it did not see by
+/// so much, all sizes and large ones.
+fn fitted(way: &str, collective: Collective, ranks: u32, (all, bulk): (f64, f64)) -> Query {
+    let text = format!(
+        r#"
+        schema = 1
+        name = "fitted"
+        title = "fitted"
+        [[tier]]
+        name = "link"
+        alpha = {{ value = "40us", how = "fitted", source = "made up" }}
+        bandwidth = {{ value = "5.98MB/s", how = "fitted", source = "made up" }}
+        [gamma]
+        value = "1ns/B"
+        how = "fitted"
+        source = "made up"
+        [fit]
+        command = "collcost fit"
+        tool = "collcost"
+        transport = "{way}"
+        statistic = "typical"
+        samples = ["made-up"]
+        ranks = [8]
+        from = "8B"
+        to = "1MiB"
+        points = 100
+        runs = 1000
+        quality = "good"
+        [fit.errors]
+        algorithms = {{ median = {all}, p90 = 1.0 }}
+        algorithms_bulk = {{ median = {bulk}, p90 = 1.0 }}
+        "#
+    );
+    let profile = Profile::parse(&text, "fitted.toml").unwrap();
+    let machine = Machine::new(Some((profile, "test")), &Given::default(), collective).unwrap();
+    let layout = Layout { ranks: std::num::NonZeroU32::new(ranks), ..Layout::default() };
+    Query::new(machine, collective, Bytes(0), layout, Default::default()).unwrap()
+}
+
+#[test]
+fn a_rule_must_promise_more_than_the_fit_leaves_open() {
+    let of = |all, bulk| Margin::of(&fitted("tcp", Collective::AllReduce, 8, (all, bulk)));
+    let loose = of(0.3, 0.12);
+    assert_eq!(loose.off(Some(Seconds(1.0))), Ratio(0.12));
+    assert_eq!(loose.off(Some(Seconds(50e-6))), Ratio(0.3));
+    assert_eq!(loose.off(None), Ratio(0.3));
+    assert!(loose.says().unwrap().ends_with("12 % where bytes decide, 30 % elsewhere"));
+    // A fit that is better than the usual asks for no less, and no fit for more than a half.
+    assert_eq!(of(0.01, 0.002).says(), None);
+    assert_eq!(of(7.0, 3.0).off(Some(Seconds(1.0))), Ratio(0.5));
+    let unfitted = Margin::of(&query("tcp-25g", Collective::AllReduce, 8, false));
+    assert_eq!((unfitted.bulk, unfitted.other), (LEAST_GAIN, LEAST_GAIN));
+}
+
+#[test]
+fn answers_are_waited_for_over_tcp() {
+    let waits = |query: &Query| Rendezvous::open_mpi(query).unwrap().is_some();
+    assert!(waits(&fitted("tcp", Collective::AllReduce, 8, (0.05, 0.05))));
+    assert!(!waits(&fitted("shm", Collective::AllReduce, 8, (0.05, 0.05))));
+    // Whose profile says that exchanges are slow there, and whose says nothing of it.
+    assert!(waits(&query("netns-50m", Collective::AllReduce, 8, false)));
+    assert!(!waits(&query("ib-hdr", Collective::AllReduce, 8, false)));
+}
+
+/// The plan for Open MPI over TCP on a network that was fitted as well as `errors` say.
+fn over_tcp(collective: Collective, ranks: u32, errors: (f64, f64)) -> Plan {
+    let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
+    let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
+    let query = fitted("tcp", collective, ranks, errors);
+    let rendezvous = Rendezvous::open_mpi(&query).unwrap();
+    let operation = collective.into();
+    let (registry, policy, offers, query) = (&registry, &*policy, &offers, &query);
+    Compared { registry, policy, offers, query, operation, rendezvous }.plan().unwrap()
+}
+
+#[test]
+fn rules_over_tcp_are_those_that_won_when_they_were_measured() {
+    use Collective::{AllGather, AllReduce, AllToAll, ReduceScatter};
+    const KIB: u64 = 1024;
+    // What the fastest algorithm was over 50 Mbit/s links, N = 6 and 8, where one was faster by more
+    // than a tenth; docs/TUNING-FILES.md has the times.
+    let good = (0.05, 0.05);
+    let pick = |collective, ranks, errors, size| {
+        let plan = over_tcp(collective, ranks, errors);
+        plan.pick(Bytes(size)).map(|pick| pick.name.clone().into_owned())
+    };
+    for (collective, ranks, size, name) in [
+        (AllReduce, 6, 64 * KIB, Some("ring")),
+        (AllReduce, 6, 1024 * KIB, Some("ring")),
+        (AllReduce, 8, 64 * KIB, None),
+        (AllReduce, 8, 256 * KIB, Some("ring")),
+        (AllReduce, 8, 1024 * KIB, Some("ring")),
+        (AllGather, 6, 256 * KIB / 24 * 24, Some("ring")),
+        (AllGather, 6, 1024 * KIB / 24 * 24, Some("ring")),
+        (AllGather, 8, 64 * KIB, None),
+        (AllGather, 8, 256 * KIB, Some("ring")),
+        (AllGather, 8, 1024 * KIB, Some("ring")),
+        // The library halves below 256 KiB, which a call in blocks is, and goes round from there on.
+        (ReduceScatter, 6, 64 * KIB / 24 * 24, Some("ring")),
+        (ReduceScatter, 6, 256 * KIB / 24 * 24, Some("ring")),
+        (ReduceScatter, 6, 1024 * KIB / 24 * 24, None),
+        (ReduceScatter, 8, 1024 * KIB, None),
+        (AllToAll, 8, 256 * KIB, None),
+        (AllToAll, 8, 1024 * KIB, Some("pairwise")),
+    ] {
+        let picked = pick(collective, ranks, good, size);
+        assert_eq!(picked.as_deref(), name, "{collective} of {size} over {ranks}");
+    }
+    // A fit that is off by two fifths foretells only what gains more than that.
+    let bad = (0.4, 0.4);
+    assert_eq!(pick(AllToAll, 8, bad, 1024 * KIB), None);
+    assert_eq!(pick(AllGather, 8, bad, 256 * KIB), None);
+    assert_eq!(pick(AllReduce, 6, bad, 1024 * KIB).as_deref(), Some("ring"));
+}
+
 /// A library whose own choice takes 1 s, and an offer that takes `offered` s.
 fn plan_of(offered: impl Fn(u64) -> f64) -> Plan {
     let pick = tune::Pick { id: Some(3), name: "x".into(), segment: Bytes(0) };
     let point = |size: Bytes| {
         let offers = vec![(pick.clone(), Seconds(offered(size.0)))];
-        Ok(Point { own: Some(Seconds(1.0)), offers })
+        Ok(Point { own: Some(Seconds(1.0)), least_gain: LEAST_GAIN, offers })
     };
     let operation = Operation::from(Collective::AllReduce);
     tune::plan(&Question { operation, ranks: 4, point: &point }).unwrap()
@@ -273,7 +394,10 @@ fn the_tree_says_what_the_model_chose_and_guards_the_rest() {
             let query = query("netns-50m", operation.collective, ranks, true);
             tune::mpich::check(&query).unwrap();
             let (registry, policy) = (&registry, &*policy);
-            let compared = Compared { registry, policy, offers: &offers, query: &query, operation };
+            let rendezvous = None;
+            let offers = &offers;
+            let compared =
+                Compared { registry, policy, offers, query: &query, operation, rendezvous };
             plans.push(compared.plan().unwrap());
         }
         let tree = tune::mpich::tree(&plans, mpich::Version::V4_0).unwrap();

@@ -3,6 +3,7 @@
 use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fit::{Gate, Verdict};
@@ -10,7 +11,7 @@ use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::sample::Wait;
 
 /// A machine as its kernel describes it; what it does not say is absent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name in the network.
     pub name: String,
@@ -20,6 +21,8 @@ pub struct Host {
     pub kernel: String,
     /// Since which start of the machine.
     pub boot: String,
+    /// Equal where `CLOCK_MONOTONIC` is one clock: the start, and the time namespace.
+    pub clock: String,
     /// The CPUs that may be used.
     pub cpus: Vec<usize>,
     /// How many of them at once.
@@ -29,6 +32,7 @@ pub struct Host {
     /// NUMA nodes.
     pub numa_nodes: usize,
     /// All its memory.
+    #[serde(with = "plain")]
     pub memory: Bytes,
     /// Whether a hypervisor runs it.
     pub is_virtual: bool,
@@ -37,10 +41,13 @@ pub struct Host {
     /// What tells the time.
     pub clock_source: Option<String>,
     /// Between two readings of the clock that differ.
+    #[serde(with = "plain")]
     pub clock_step: Seconds,
     /// Processes that wanted a CPU in the last minute, over the CPUs that may be used at once.
+    #[serde(with = "plain")]
     pub load: Option<Ratio>,
     /// The part of the last ten seconds in which some process waited for a CPU.
+    #[serde(with = "plain")]
     pub pressure: Option<Ratio>,
     /// Whether sessions share CPUs alike, so that `nice` has no effect between them.
     pub autogroup: Option<bool>,
@@ -78,6 +85,11 @@ impl Host {
             name: said("/proc/sys/kernel/hostname").unwrap_or_else(|| "unknown".to_owned()),
             processor: field("model name").map_or("unknown processor", |(_, name)| name).to_owned(),
             kernel: said("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
+            clock: format!(
+                "{} {}",
+                said("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
+                fs::read_link("/proc/self/ns/time").unwrap_or_default().display()
+            ),
             boot: said("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
             threads_per_core: of_cpu("topology/thread_siblings_list")
                 .map_or(1, |list| count(&list)),
@@ -298,6 +310,57 @@ fn pressure(text: &str) -> Option<Ratio> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let average = some.split(' ').find_map(|field| field.strip_prefix("avg10="))?;
     average.parse::<f64>().ok().map(|percent| Ratio(percent / 100.0))
+}
+
+/// Quantities as the numbers that they are, between programs of one version.
+mod plain {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::quantity::{Bytes, Ratio, Seconds};
+
+    pub(super) trait Plain: Copy {
+        type Number: Serialize + for<'de> Deserialize<'de>;
+        fn number(self) -> Self::Number;
+        fn of(number: Self::Number) -> Self;
+    }
+
+    impl Plain for Bytes {
+        type Number = u64;
+        fn number(self) -> u64 {
+            self.0
+        }
+        fn of(number: u64) -> Self {
+            Self(number)
+        }
+    }
+
+    impl Plain for Seconds {
+        type Number = f64;
+        fn number(self) -> f64 {
+            self.0
+        }
+        fn of(number: f64) -> Self {
+            Self(number)
+        }
+    }
+
+    impl Plain for Option<Ratio> {
+        type Number = Option<f64>;
+        fn number(self) -> Option<f64> {
+            self.map(|ratio| ratio.0)
+        }
+        fn of(number: Option<f64>) -> Self {
+            number.map(Ratio)
+        }
+    }
+
+    pub(super) fn serialize<T: Plain, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        value.number().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, T: Plain, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        T::Number::deserialize(from).map(T::of)
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::execute::{self, Check, Runner, Start};
 use crate::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::random::Random;
-use crate::sample::{Block, LaunchRecord, Mode, Op, Record, Samples};
+use crate::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
 
 /// Ranks that are ready.
 pub struct Launch {
@@ -204,9 +204,13 @@ impl<'a> Work<'a> {
 
     /// A guess at α and β from exchanges, and from it what each point takes.
     fn guess(&mut self, runner: &mut dyn Runner, start: Start) -> Result<Rates> {
-        let probe = |runner: &mut dyn Runner, op: &Op, size, reps| {
+        let probe = |runner: &mut dyn Runner, size, reps| {
             let block = execute::Block { warm: 2, reps, start, ..execute::Block::default() };
-            let timed = runner.time(op, Bytes(size), &block)?;
+            let mut timed = runner.time(&Op::Shift, Bytes(size), &block)?;
+            if timed.samples.is_empty() {
+                // Shorter than what is known of the hosts' clocks; there and back is of one clock.
+                timed = runner.time(&Op::OneWay, Bytes(size), &block)?;
+            }
             // The fastest: beside other processes the median may be a hundred times as long, and a
             // plan made of it would leave everything out. What is too slow shows block by block.
             let (fastest, _) = timed.spread().ok_or_else(|| Error::lost("a probe gave no time"))?;
@@ -216,12 +220,12 @@ impl<'a> Work<'a> {
         let rates = match self.plan.ranks {
             0 | 1 => Rates { alpha: Seconds(0.0), beta: SecondsPerByte(0.0) },
             _ => {
-                let alpha = probe(runner, &Op::Shift, 8, 15)?;
+                let alpha = probe(runner, 8, 15)?;
                 let mut size = 16 << 10;
-                let mut time = probe(runner, &Op::Shift, size, 5)?;
+                let mut time = probe(runner, size, 5)?;
                 while time.0 < (4.0 * alpha.0).max(2e-3) && size < 4 << 20 {
                     size *= 4;
-                    time = probe(runner, &Op::Shift, size, 3)?;
+                    time = probe(runner, size, 3)?;
                 }
                 let beta = (time.0 - alpha.0).max(time.0 * 0.1) / size as f64;
                 Rates { alpha, beta: SecondsPerByte(beta) }
@@ -264,8 +268,11 @@ impl<'a> Work<'a> {
             return Ok(());
         }
         let each = rates.alpha.0 + rates.beta.0 * PIECE as f64;
-        let reps = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6) as u32;
-        let block = execute::Block { warm: 0, reps, start, ..execute::Block::default() };
+        let runs = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6);
+        // Each time that is noted goes over the control channel.
+        let inner = (runs / 1e3).ceil() as u32;
+        let reps = (runs / f64::from(inner)).ceil() as u32;
+        let block = execute::Block { warm: 0, reps, inner, start, ..execute::Block::default() };
         runner.time(&Op::Shift, Bytes(PIECE), &block).map(drop)
     }
 
@@ -302,6 +309,11 @@ impl<'a> Work<'a> {
         let predicted = Some(point.expected());
         let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
+        if timed.samples.is_empty() {
+            // Too short for what is known of the hosts' clocks.
+            point.wanted = false;
+            return Ok(true);
+        }
         let block = Block {
             op: point.op.clone(),
             ranks: self.plan.ranks,
@@ -312,6 +324,8 @@ impl<'a> Work<'a> {
             inner,
             nodes: None,
             preempted: Some(timed.switches),
+            clock: Clock::default(),
+            chose: None,
             samples: timed.samples,
         };
         point.checked = true;

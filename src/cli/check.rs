@@ -118,7 +118,7 @@ impl Args {
         }
         let edited = update(checked, &texts, margin);
         for one in &edited {
-            write_whole(Path::new(&one.file), &one.text)?;
+            write_whole("--update", Path::new(&one.file), &one.text)?;
         }
         Ok(edited.iter().map(|e| e.changed).sum())
     }
@@ -174,7 +174,7 @@ fn margin(text: &str) -> Result<Ratio> {
 /// A summary belongs to a whole job, whose other steps write to the same file.
 fn write(format: &Format, file: &str, text: &[u8]) -> Result<()> {
     if !format.appends {
-        return write_whole(Path::new(file), &String::from_utf8_lossy(text));
+        return write_whole("--output", Path::new(file), &String::from_utf8_lossy(text));
     }
     let opened = OpenOptions::new().create(true).append(true).open(file);
     opened.and_then(|mut opened| opened.write_all(text)).map_err(|e| {

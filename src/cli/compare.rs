@@ -7,6 +7,7 @@ use super::config::Format;
 use super::fit::short;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
 use super::import::log;
+use super::picture::PictureFlags;
 use super::terminal::look;
 use collcost::Collective;
 use collcost::algorithm::Registry;
@@ -32,7 +33,7 @@ pub(super) struct Args {
     #[arg(value_name = "LOG|COLLECTIVE", required = true)]
     what: Vec<String>,
     /// Compare two logs with each other, without a machine
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plot", "svg"])]
     two: bool,
     /// M of one number
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -55,6 +56,8 @@ pub(super) struct Args {
     /// Take a tier that was not measured to be like the other one
     #[arg(long)]
     unseen_tier: bool,
+    #[command(flatten)]
+    picture: PictureFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -102,7 +105,10 @@ impl Args {
             shown.push(report::compare::run(verdict, &query, dtype, run.file));
         }
         let report = report::compare::compare(machine, shown, left_out);
+        let drawn =
+            self.picture.asked() && self.picture.draw(out, &render::plot::measured(&report))?;
         match self.format {
+            _ if drawn => {}
             Format::Table => render::compare::compare(out, &report, look())?,
             Format::Json => render::json(out, &report)?,
         }

@@ -41,6 +41,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "sendrecv",
             "barrier",
             "explain",
+            "explore",
             "simulate",
             "trace",
             "export",

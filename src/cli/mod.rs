@@ -13,6 +13,7 @@ mod convert;
 mod cost;
 mod crossover;
 mod explain;
+mod explore;
 mod export;
 mod files;
 mod fit;
@@ -23,6 +24,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod picture;
 mod plan;
 #[cfg(target_os = "linux")]
 mod processes;
@@ -97,6 +99,8 @@ enum Verb {
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// One HTML page: costs by sliders, schedules step by step
+    Explore(explore::Args),
     /// Step by step: who sends what to whom, what ranks then hold
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
@@ -178,6 +182,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     #[cfg(target_os = "linux")]
     if arguments.get(1).is_some_and(|verb| verb == run::RANK) {
         return run::rank();
+    }
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    if arguments.get(1).is_some_and(|verb| verb == calibrate::gpu::GPU) {
+        return calibrate::gpu::serve();
     }
     if let Some(done) = screen(&arguments) {
         return done;
@@ -299,6 +307,7 @@ impl Verb {
             Self::Select(args) => args.run(out),
             Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Explore(args) => args.run(out),
             Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
             #[cfg(target_os = "linux")]

@@ -15,7 +15,8 @@ use collcost::transport::Kind;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Ranks")]
 pub(super) struct ProcessFlags {
-    /// How bytes move: shm (shared memory) or tcp; auto is shm
+    /// How bytes move: shm (shared memory) or tcp; calibrate has nccl and cuda too; auto is shm, or
+    /// tcp where a launcher started the ranks
     #[arg(long, value_name = "NAME", default_value = "auto")]
     transport: String,
     /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
@@ -30,10 +31,25 @@ pub(super) struct ProcessFlags {
 }
 
 impl ProcessFlags {
-    /// How ranks are started; their number is put in later.
-    pub(super) fn setup(&self) -> Result<Setup> {
+    /// How ranks are started; their number is put in later. Those that were `started` by somebody
+    /// else may be on several hosts.
+    pub(super) fn setup(&self, started: bool) -> Result<Setup> {
         let named = Some(&self.transport).filter(|name| *name != "auto");
-        let transport: Kind = value("--transport", named)?.unwrap_or(Kind::Shm);
+        if matches!(self.transport.as_str(), "nccl" | "cuda") {
+            return Err(no_gpus(&self.transport));
+        }
+        let usual = if started { Kind::Tcp } else { Kind::Shm };
+        let transport: Kind = value("--transport", named)?.unwrap_or(usual);
+        if started && transport != Kind::Tcp {
+            return Err(Error::input("ranks that a launcher started may be on several hosts")
+                .at(format!("--transport {}", transport.id()))
+                .mend("write --transport tcp; or add --launcher none, which starts ranks itself"));
+        }
+        if started && self.netns.is_some() {
+            return Err(Error::input("ranks that a launcher started are where it started them")
+                .at("--netns")
+                .mend("leave out --netns, or add --launcher none"));
+        }
         let program = std::env::current_exe().map_err(|e| {
             Error::environment(format!("this program does not know where it is: {e}"))
         })?;
@@ -53,6 +69,12 @@ impl ProcessFlags {
             delay: None,
             interrupt: Some(interruption()?),
         })
+    }
+
+    /// What `--transport` says.
+    #[cfg(feature = "cuda")]
+    pub(super) fn transport(&self) -> &str {
+        &self.transport
     }
 
     /// The flags that were typed; namespaces by their number alone.
@@ -86,10 +108,26 @@ impl ProcessFlags {
     }
 }
 
+/// Why GPUs run nothing here.
+fn no_gpus(transport: &str) -> Error {
+    let (what, mend) = match cfg!(feature = "cuda") {
+        true => (
+            "schedules are run between processes, not by GPUs",
+            "`collcost calibrate --transport nccl` measures GPUs",
+        ),
+        false => ("this collcost was built without GPUs", "build it with the feature `cuda`"),
+    };
+    Error::environment(what).at(format!("--transport {transport}")).mend(mend)
+}
+
 /// What becomes readable when the user interrupts.
-fn interruption() -> Result<OwnedFd> {
+pub(super) fn interruption() -> Result<OwnedFd> {
     let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-    signal_hook::low_level::pipe::register(signal_hook::consts::SIGINT, theirs).map_err(failed)?;
+    // A launcher ends its ranks by the second of them.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let theirs = theirs.try_clone().map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, theirs).map_err(failed)?;
+    }
     Ok(ours.into())
 }

@@ -117,7 +117,7 @@ impl Args {
                 .at(place)
                 .mend("give a size, such as 1MiB"));
         }
-        let setup = self.processes.setup()?;
+        let setup = self.processes.setup(false)?;
         let block = self.how.block()?;
         let ranks = match self.ranks.is_silent() {
             // Two ranks are the fewest that say anything.

@@ -12,11 +12,13 @@
 //! minus the first start over all ranks on one clock: a time that each rank takes for itself after
 //! a barrier would miss what came before the rank looked.
 
+mod clocks;
 mod contents;
 mod operation;
 mod perform;
 mod program;
 
+pub use clocks::{Clock, align};
 pub use contents::{Element, Source, Wrong};
 pub use operation::{programs, runs};
 pub use perform::{Check, Failure, Record, Stage, Start, Work, perform};
@@ -63,6 +65,8 @@ pub struct Timed {
     pub switches: u64,
     /// How long messages were held up on purpose, as it came out: the ranks' medians, on average.
     pub held_up: Option<Seconds>,
+    /// How wrong the ranks' clocks may be beside each other; absent where there is one.
+    pub clock_bound: Option<Seconds>,
 }
 
 /// Times operations: an executor of schedules, or a library.
@@ -108,6 +112,26 @@ impl Timed {
             checked: records.iter().map(|r| r.checked).min().unwrap_or(0),
             switches: records.iter().map(|r| r.switches).sum(),
             held_up: (!held.is_empty()).then_some(Seconds(mean * 1e-9)),
+            clock_bound: None,
+        }
+    }
+
+    /// Of ranks on clocks that may be `bound` apart, after [`align`]. A span of less than 20 bounds
+    /// says nothing: then rank 0's own time stands for it, where `op` cannot end there before it has
+    /// begun everywhere, and else there are no samples.
+    #[must_use]
+    pub fn on_clocks(records: &[Record], inner: u32, bound: Seconds, op: Option<&Op>) -> Self {
+        const BOUNDS: f64 = 20.0;
+        let all = Self { clock_bound: Some(bound), ..Self::of(records, inner) };
+        if all.median().is_none_or(|median| median.0 >= BOUNDS * bound.0) {
+            return all;
+        }
+        match op {
+            Some(op) if op.is_closed() => {
+                let samples = Self::of(&records[..1], inner).samples;
+                Self { samples, ..all }
+            }
+            _ => Self { samples: Vec::new(), ..all },
         }
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use super::clocks::{Clock, compare};
 use super::contents::{Wrong, check, fill};
 use super::program::Program;
 use crate::transport::{Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
@@ -61,6 +62,8 @@ pub struct Work {
     pub check: Check,
     /// How long a step may be silent.
     pub patience: Duration,
+    /// Ranks whose clock is another than rank 0's, the same at all.
+    pub apart: Vec<u32>,
 }
 
 /// What one rank saw, a value a repetition that counts; times in ns of `CLOCK_MONOTONIC`.
@@ -80,6 +83,8 @@ pub struct Record {
     pub checked: u64,
     /// How long messages were held up on purpose, in the median, in ns; none where they were not.
     pub held_up: Option<u64>,
+    /// Other ranks' clocks, before the block and after it; rank 0 has them.
+    pub clocks: Vec<Clock>,
 }
 
 /// Where in a block something happened.
@@ -93,6 +98,8 @@ pub enum Stage {
     Step(usize, usize),
     /// While the result was read.
     Checking,
+    /// While clocks were compared.
+    Clocks,
 }
 
 /// Why a block did not end.
@@ -111,6 +118,7 @@ impl fmt::Display for Stage {
             Self::Barrier => f.write_str("the barrier before a repetition"),
             Self::Step(step, of) => write!(f, "step {step} of {of}"),
             Self::Checking => f.write_str("checking its result"),
+            Self::Clocks => f.write_str("comparing clocks"),
         }
     }
 }
@@ -129,7 +137,12 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
     if work.check == Check::Not {
         fill(transport, program).map_err(filling)?;
     }
-    let mut record = Record::default();
+    let at = meeting.at;
+    let look = |transport: &mut dyn Transport| {
+        compare(transport, &work.apart, at, work.patience + handling)
+            .map_err(|fault| Failure::Lost(Stage::Clocks, fault))
+    };
+    let mut record = Record { clocks: look(transport)?, ..Record::default() };
     let (delay, switches) = (Delay::open(), switches());
     let each = work.check == Check::Each && work.inner <= 1;
     // A first run that is checked never counts.
@@ -164,6 +177,7 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
             record.checked += 1;
         }
     }
+    record.clocks.extend(look(transport)?);
     record.switches = self::switches().saturating_sub(switches);
     Ok(record)
 }
@@ -261,7 +275,7 @@ fn wait_until(due: u64) {
 }
 
 /// The one clock of a host, in ns.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::execute::{Failure, Record, Work};
+use crate::secret;
 use crate::transport::tcp::RunId;
 use crate::transport::{Delay, Kind, Wait};
 
@@ -24,32 +25,32 @@ const LONGEST: usize = 256 << 20;
 
 /// What a rank is, the first that it hears.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hello {
-    pub(super) rank: u32,
-    pub(super) ranks: u32,
-    pub(super) transport: Kind,
-    pub(super) wait: Wait,
+pub(crate) struct Hello {
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) transport: Kind,
+    pub(crate) wait: Wait,
     /// The process that starts it, and with which it ends.
-    pub(super) parent: i32,
+    pub(crate) parent: i32,
     /// The CPU on which it stays.
-    pub(super) cpu: Option<usize>,
+    pub(crate) cpu: Option<usize>,
     /// The network namespace into which it goes.
-    pub(super) namespace: Option<PathBuf>,
+    pub(crate) namespace: Option<PathBuf>,
     /// Where it listens.
-    pub(super) address: IpAddr,
+    pub(crate) address: IpAddr,
     /// How long connecting may take.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     /// How each message is held up.
-    pub(super) delay: Option<Delay>,
+    pub(crate) delay: Option<Delay>,
 }
 
 /// To a rank.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The first; over shared memory the file comes with it.
     Hello(Hello),
-    /// Where all ranks listen.
-    Connect(Vec<SocketAddr>, RunId),
+    /// Where all ranks listen, the run, and the key by which they know each other.
+    Connect(Vec<SocketAddr>, RunId, [u8; secret::LENGTH]),
     /// A block of repetitions.
     Work(Box<Work>),
     /// The last.
@@ -58,7 +59,7 @@ pub(super) enum Order {
 
 /// From a rank.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub enum Answer {
     /// It is there, and listens.
     Ready(Option<SocketAddr>),
     /// It is connected with all others, with this congestion control.
@@ -74,7 +75,7 @@ pub(super) enum Answer {
 }
 
 /// A message with its length before it.
-pub(super) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
     let length = bytes.len() - 4;
@@ -85,7 +86,7 @@ pub(super) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Takes the first message off `bytes`, if all of it is there.
-pub(super) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
+pub(crate) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
     if length > LONGEST {
@@ -98,7 +99,7 @@ pub(super) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Optio
 }
 
 /// Waits for the next message.
-pub(super) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
     let mut head = [0; 4];
     stream.read_exact(&mut head)?;
     let mut bytes = head.to_vec();
@@ -108,7 +109,7 @@ pub(super) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T
 }
 
 /// Sends a message.
-pub(super) fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     stream.write_all(&frame(message)?)
 }
 

@@ -1,25 +1,22 @@
-//! The group's side: starts ranks, gives them work, and ends all of them when one is lost.
+//! The group's side: gives ranks work, watches them, and ends all of them when one is lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::control::{Answer, Hello, Order, frame, give, take};
+use super::control::{Answer, Hello};
+use super::process::Process;
+use super::seat::Seat;
 use super::usable::usable;
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
 use crate::execute::{
-    Block, Element, Failure, Program, Record, Runner, Stage, Timed, Work, programs, runs,
+    Block, Element, Failure, Program, Record, Runner, Stage, Timed, Work, align, programs, runs,
 };
 use crate::quantity::Bytes;
 use crate::sample::Op;
@@ -29,13 +26,15 @@ use crate::transport::{Cause, Delay, Fault, Kind, Wait, tcp};
 /// The most ranks of one host.
 const MOST_RANKS: u32 = 64;
 /// How long starting, and connecting, may take.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// The least time after which a step counts as silent.
-const LEAST_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after a first complaint others are heard, which may know the cause.
 const GRACE: Duration = Duration::from_millis(300);
 /// A rank that is stopped for so long is lost.
 const STOPPED: Duration = Duration::from_secs(2);
+/// A host of which nothing was heard for so long is where a fault of its ranks lies.
+const SILENT: Duration = Duration::from_millis(1200);
 /// How long ranks may take to end by themselves.
 const ENDING: Duration = Duration::from_secs(1);
 /// The slowest rate that a block may have, in bytes a second, before it counts as hanging.
@@ -94,29 +93,31 @@ impl Setup {
     }
 }
 
-/// Processes that are the ranks of one run.
+/// The ranks of one run.
 pub struct Group {
-    members: Vec<Member>,
-    ranks: u32,
+    seats: Vec<Box<dyn Seat>>,
     transport: Kind,
     wait: Wait,
     shared: Option<Shared>,
     interrupt: Option<OwnedFd>,
     congestion: Option<String>,
+    /// Ranks whose clock is another than rank 0's.
+    apart: Vec<u32>,
     ended: bool,
 }
 
-/// One process.
-struct Member {
-    child: Child,
-    /// Becomes readable when the process has ended.
-    death: OwnedFd,
-    stream: UnixStream,
-    inbox: Vec<u8>,
-    /// The CPU on which it stays.
-    cpu: Option<usize>,
-    /// Since when it has been seen stopped.
-    stopped: Option<Instant>,
+/// Ranks that were started elsewhere, and how they run.
+pub(crate) struct Seated {
+    /// In their order.
+    pub(crate) seats: Vec<Box<dyn Seat>>,
+    /// How they wait.
+    pub(crate) wait: Wait,
+    /// Those whose clock is another than rank 0's.
+    pub(crate) apart: Vec<u32>,
+    /// By which they know each other.
+    pub(crate) run: tcp::Run,
+    /// Becomes readable when somebody wants to stop.
+    pub(crate) interrupt: Option<OwnedFd>,
 }
 
 /// What is being waited for, and what to call it.
@@ -153,33 +154,56 @@ impl Group {
             Kind::Tcp => None,
         };
         let mut group = Self {
-            members: Vec::with_capacity(ranks as usize),
-            ranks,
+            seats: Vec::with_capacity(ranks as usize),
             transport,
             wait,
             shared,
             interrupt,
             congestion: None,
+            apart: Vec::new(),
             ended: false,
         };
         for rank in 0..ranks {
-            let cpu = Some(usable.cpus.as_slice())
-                .filter(|cpus| pin && !cpus.is_empty())
-                .map(|cpus| cpus[rank as usize % cpus.len()]);
             let place = match places.len() {
                 0 => Place::default(),
                 many => places[rank as usize % many].clone(),
             };
-            group.start_rank(rank, &program, cpu, place, delay)?;
+            let hello = Hello {
+                rank,
+                ranks,
+                transport,
+                wait,
+                parent: std::process::id().cast_signed(),
+                cpu: usable.slot(rank as usize).filter(|_| pin),
+                namespace: place.namespace,
+                address: place.address,
+                patience: CONNECT,
+                delay,
+            };
+            let process = Process::start(&program, hello, group.shared.as_ref())?;
+            group.seats.push(Box::new(process));
         }
-        group.connect()?;
+        group.connect(&tcp::Run::new()?)?;
+        Ok(group)
+    }
+
+    /// Lets ranks that were started elsewhere connect over TCP.
+    ///
+    /// # Errors
+    /// A rank that is lost, an interruption.
+    pub(crate) fn of(seated: Seated) -> Result<Self> {
+        let Seated { seats, wait, apart, run, interrupt } = seated;
+        let (transport, shared, congestion) = (Kind::Tcp, None, None);
+        let mut group =
+            Self { seats, transport, wait, shared, interrupt, congestion, apart, ended: false };
+        group.connect(&run)?;
         Ok(group)
     }
 
     /// How many ranks there are.
     #[must_use]
     pub fn ranks(&self) -> u32 {
-        self.ranks
+        self.seats.len() as u32
     }
 
     /// How bytes move.
@@ -197,13 +221,13 @@ impl Group {
     /// The CPU on which each rank stays.
     #[must_use]
     pub fn cpus(&self) -> Vec<Option<usize>> {
-        self.members.iter().map(|member| member.cpu).collect()
+        self.seats.iter().map(|seat| seat.cpu()).collect()
     }
 
     /// The process of each rank.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
-        self.members.iter().map(|member| member.child.id()).collect()
+        self.seats.iter().map(|seat| seat.process()).collect()
     }
 
     /// The congestion control of its connections; none over shared memory.
@@ -217,7 +241,17 @@ impl Group {
     /// # Errors
     /// A wrong result, a rank that is lost, an interruption; the group is over then.
     pub fn run(&mut self, programs: Vec<Program>, block: &Block, name: &str) -> Result<Timed> {
-        if self.ended || programs.len() != self.members.len() {
+        self.carry_out(programs, block, name, None)
+    }
+
+    fn carry_out(
+        &mut self,
+        programs: Vec<Program>,
+        block: &Block,
+        name: &str,
+        what: Option<(&Op, Bytes)>,
+    ) -> Result<Timed> {
+        if self.ended || programs.len() != self.seats.len() {
             return Err(Error::lost("the group of ranks has ended"));
         }
         let bytes: usize = programs.iter().map(|program| program.bytes).sum();
@@ -233,8 +267,10 @@ impl Group {
         let nobody = !busy.contains(&true);
         for (rank, program) in programs.into_iter().enumerate() {
             let Block { warm, reps, inner, start, check, .. } = *block;
-            let work = Work { program, warm, reps, inner, start, check, patience };
-            self.send(rank, &Order::Work(Box::new(work)), name)?;
+            let apart = self.apart.clone();
+            let work = Work { program, warm, reps, inner, start, check, patience, apart };
+            let given = self.seats[rank].work(work, what);
+            given.map_err(|e| self.lose_rank(rank, name, &e.to_string()))?;
         }
         let until = Instant::now() + Duration::from_secs_f64(longest.min(1e6));
         let awaited = Awaited { stage: name.to_owned(), until };
@@ -246,8 +282,10 @@ impl Group {
                 _ => return Err(self.lose("a rank answered what was not asked".to_owned())),
             }
         }
+        let bound = align(&mut records);
         // Nobody may leave a barrier before everybody has come.
         let left_early = element == Element::Bits
+            && bound.is_none()
             && (0..block.reps as usize).any(|rep| {
                 let last_start = records.iter().filter_map(|r| r.starts.get(rep)).max();
                 let first_end = records.iter().filter_map(|r| r.ends.get(rep)).min();
@@ -258,81 +296,33 @@ impl Group {
         }
         let mut busy = busy.into_iter();
         records.retain(|_| busy.next() == Some(true) || nobody);
-        Ok(Timed::of(&records, block.inner))
+        Ok(match bound {
+            Some(bound) => Timed::on_clocks(&records, block.inner, bound, what.map(|(op, _)| op)),
+            None => Timed::of(&records, block.inner),
+        })
     }
 
     /// Ends the ranks, and waits until they are gone.
     pub fn end(mut self) {
-        for rank in 0..self.members.len() {
+        for seat in &mut self.seats {
             // One that does not hear it is killed below.
-            let _ = self.send(rank, &Order::End, "the end");
+            let _ = seat.finish();
         }
         let until = Instant::now() + ENDING;
-        let mut left: Vec<&mut Member> = self.members.iter_mut().collect();
+        let mut left: Vec<usize> = (0..self.seats.len()).collect();
         while Instant::now() < until {
-            left.retain_mut(|member| matches!(member.child.try_wait(), Ok(None)));
-            let Some(first) = left.first() else { break };
-            wait_for(&[&first.death], Duration::from_millis(50));
+            left.retain(|&rank| !self.seats[rank].is_over());
+            let Some(&first) = left.first() else { break };
+            let mut files = Vec::new();
+            self.seats[first].watch(false, &mut files);
+            wait_for(&mut files, Duration::from_millis(50));
+            drop(files);
+            self.seats[first].hear();
         }
-    }
-
-    fn start_rank(
-        &mut self,
-        rank: u32,
-        (program, arguments): &(PathBuf, Vec<String>),
-        cpu: Option<usize>,
-        place: Place,
-        delay: Option<Delay>,
-    ) -> Result<()> {
-        let failed = |what: &str, e: std::io::Error| {
-            Error::environment(format!("rank {rank} cannot be started: {what}: {e}"))
-        };
-        let (stream, theirs) = UnixStream::pair().map_err(|e| failed("no socket", e))?;
-        let child = Command::new(program)
-            .args(arguments)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            // An interruption of the terminal is the group's alone.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| failed(&program.display().to_string(), e))?;
-        let mut starting = Starting(Some(child));
-        let death = Pid::from_raw(starting.id().cast_signed())
-            .ok_or(rustix::io::Errno::SRCH)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
-            .map_err(|e| failed("no pidfd", e.into()))?;
-        // A rank that does not read must not hold up the group.
-        stream
-            .set_write_timeout(Some(LEAST_PATIENCE))
-            .and_then(|()| stream.set_nonblocking(false))
-            .map_err(|e| failed("no socket", e))?;
-        let Some(child) = starting.0.take() else { return Ok(()) };
-        let inbox = Vec::new();
-        self.members.push(Member { child, death, stream, inbox, cpu, stopped: None });
-        let hello = Hello {
-            rank,
-            ranks: self.ranks,
-            transport: self.transport,
-            wait: self.wait,
-            parent: std::process::id().cast_signed(),
-            cpu,
-            namespace: place.namespace,
-            address: place.address,
-            patience: CONNECT,
-            delay,
-        };
-        self.send(rank as usize, &Order::Hello(hello), "starting")?;
-        if let Some(shared) = &self.shared {
-            let given = give(&self.members[rank as usize].stream, shared.file().as_fd());
-            if let Err(e) = given {
-                return Err(self.lose_rank(rank as usize, "starting", &e.to_string()));
-            }
-        }
-        Ok(())
     }
 
     /// Waits until all ranks are there, and lets them connect where they must.
-    fn connect(&mut self) -> Result<()> {
+    fn connect(&mut self, run: &tcp::Run) -> Result<()> {
         let awaited =
             |stage: &str| Awaited { stage: stage.to_owned(), until: Instant::now() + CONNECT };
         let ready = self.gather(&awaited("starting"))?;
@@ -344,9 +334,9 @@ impl Group {
             _ => None,
         });
         let addresses: Vec<_> = addresses.collect();
-        let run = tcp::run_id()?;
-        for rank in 0..self.members.len() {
-            self.send(rank, &Order::Connect(addresses.clone(), run), "connecting")?;
+        for rank in 0..self.seats.len() {
+            let told = self.seats[rank].connect(&addresses, run);
+            told.map_err(|e| self.lose_rank(rank, "connecting", &e.to_string()))?;
         }
         // The ranks' own limit is as long, and says more.
         let mut connecting = awaited("connecting");
@@ -358,23 +348,15 @@ impl Group {
         Ok(())
     }
 
-    fn send(&mut self, rank: usize, order: &Order, stage: &str) -> Result<()> {
-        let stream = &mut self.members[rank].stream;
-        match frame(order).and_then(|bytes| stream.write_all(&bytes)) {
-            Ok(()) => Ok(()),
-            Err(e) => Err(self.lose_rank(rank, stage, &e.to_string())),
-        }
-    }
-
     /// Waits for one answer of each rank. Whatever goes wrong ends the group.
     fn gather(&mut self, awaited: &Awaited) -> Result<Vec<Answer>> {
         let mut answers: BTreeMap<usize, Answer> = BTreeMap::new();
         let mut complaints: Vec<(usize, Answer)> = Vec::new();
         let mut hear_until: Option<Instant> = None;
-        while answers.len() < self.members.len() {
+        while answers.len() < self.seats.len() {
             self.listen(&answers)?;
-            for rank in 0..self.members.len() {
-                match take::<Answer>(&mut self.members[rank].inbox) {
+            for rank in 0..self.seats.len() {
+                match self.seats[rank].answer() {
                     Ok(None) => {}
                     Ok(Some(
                         bad @ (Answer::Failed(_) | Answer::Refused(_) | Answer::Unconnected(_)),
@@ -394,7 +376,7 @@ impl Group {
             if !complaints.is_empty() {
                 // The first to complain is seldom the cause: others know more a moment later.
                 let until = *hear_until.get_or_insert(now + GRACE);
-                let heard = complaints.len() + answers.len() == self.members.len();
+                let heard = complaints.len() + answers.len() == self.seats.len();
                 if now >= until || heard || self.first_dead(&complaints).is_some() {
                     return Err(self.diagnose(&awaited.stage, complaints));
                 }
@@ -410,33 +392,30 @@ impl Group {
 
     /// Waits for a moment until something is said, somebody dies or the user stops it all.
     fn listen(&mut self, answered: &BTreeMap<usize, Answer>) -> Result<()> {
-        let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(2 * self.members.len() + 1);
-        for (rank, member) in self.members.iter().enumerate() {
-            ready.push(PollFd::new(&member.death, PollFlags::IN));
-            // One that hangs up would be ready for ever; its death tells as much.
-            let flags =
-                if answered.contains_key(&rank) { PollFlags::empty() } else { PollFlags::IN };
-            ready.push(PollFd::new(&member.stream, flags));
-        }
-        if let Some(interrupt) = &self.interrupt {
-            ready.push(PollFd::new(interrupt, PollFlags::IN));
+        let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(2 * self.seats.len() + 1);
+        ready.extend(self.interrupt.as_ref().map(|file| PollFd::new(file, PollFlags::IN)));
+        for (rank, seat) in self.seats.iter().enumerate() {
+            seat.watch(answered.contains_key(&rank), &mut ready);
         }
         let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        match poll(&mut ready, Some(&tick)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(self.lose(format!("the ranks cannot be watched: {e}"))),
-        }
-        let said: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let waited = poll(&mut ready, Some(&tick));
+        let first = ready.first().is_some_and(|fd| !fd.revents().is_empty());
         drop(ready);
-        if self.interrupt.is_some() && said.last() == Some(&true) {
+        if let Err(e) = waited
+            && e != rustix::io::Errno::INTR
+        {
+            return Err(self.lose(format!("the ranks cannot be watched: {e}")));
+        }
+        for seat in &mut self.seats {
+            seat.hear();
+        }
+        if self.interrupt.is_some() && first && waited.is_ok() {
+            // A launcher that has lost a rank interrupts the others: that one is the reason.
+            if let Some((rank, how)) = self.first_dead(&[]) {
+                return Err(self.lose_rank(rank, "interrupted", &how));
+            }
             self.kill();
             return Err(Error::interrupted("interrupted; all ranks have ended"));
-        }
-        for (rank, member) in self.members.iter_mut().enumerate() {
-            if said.get(2 * rank + 1) == Some(&true) {
-                member.hear();
-            }
-            member.look();
         }
         Ok(())
     }
@@ -444,28 +423,20 @@ impl Group {
     /// The first rank whose process has ended, but for those that said why they would.
     fn first_dead(&mut self, complaints: &[(usize, Answer)]) -> Option<(usize, String)> {
         let complained = |rank| complaints.iter().any(|(complaining, _)| *complaining == rank);
-        let members = self.members.iter_mut().enumerate();
-        members.filter(|(rank, _)| !complained(*rank)).find_map(|(rank, member)| {
-            let status = member.child.try_wait().ok().flatten()?;
-            let how = match (status.signal(), status.code()) {
-                (Some(signal), _) => format!("killed by signal {signal}"),
-                (_, Some(code)) => format!("it ended with code {code}"),
-                _ => "it ended".to_owned(),
-            };
-            Some((rank, how))
-        })
+        let mut seats = self.seats.iter_mut().enumerate();
+        seats.find_map(|(rank, seat)| Some((rank, seat.dead().filter(|_| !complained(rank))?)))
     }
 
     /// The first rank that has been stopped for long.
     fn first_stopped(&self) -> Option<usize> {
-        let long = |m: &Member| m.stopped.is_some_and(|since| since.elapsed() >= STOPPED);
-        self.members.iter().position(long)
+        let long = |since: Instant| since.elapsed() >= STOPPED;
+        self.seats.iter().position(|seat| seat.stopped().is_some_and(long))
     }
 
     /// Says which rank is at fault, and how it is known; ends the group.
     fn diagnose(&mut self, stage: &str, complaints: Vec<(usize, Answer)>) -> Error {
-        for member in &mut self.members {
-            member.look();
+        for seat in &mut self.seats {
+            seat.hear();
         }
         let at = complaints.iter().find_map(|(_, answer)| match answer {
             Answer::Failed(Failure::Lost(at, _)) => Some(*at),
@@ -475,27 +446,35 @@ impl Group {
             Some(Stage::Filling) | None => stage.to_owned(),
             Some(at) => format!("{stage}: {at}"),
         };
-        if let Some(complaint) = complaints.iter().find_map(|(rank, answer)| spoken(*rank, answer))
-        {
+        let spoken = |(rank, answer): &(usize, Answer)| spoken(&self.seats[*rank].name(), answer);
+        if let Some(complaint) = complaints.iter().find_map(spoken) {
             self.kill();
             return complaint.at(place);
         }
         if let Some((rank, how)) = self.first_dead(&complaints) {
             return self.lose_rank(rank, &place, &how);
         }
-        let stopped = self.members.iter().position(|member| member.stopped.is_some());
-        if let Some(rank) = stopped {
+        if let Some(rank) = self.seats.iter().position(|seat| seat.stopped().is_some()) {
             return self.lose_rank(rank, &place, "its process is stopped");
+        }
+        // Whoever waits for its ranks falls silent too, but its host is still heard.
+        let silent = |seat: &dyn Seat| seat.silent().map(|since| since.elapsed());
+        let longest =
+            self.seats.iter().enumerate().filter_map(|(rank, s)| Some((silent(&**s)?, rank)));
+        if let Some((time, rank)) = longest.max().filter(|(time, _)| *time >= SILENT) {
+            let why = format!("nothing was heard of its host for {:.1} s", time.as_secs_f64());
+            return self.lose_rank(rank, &place, &why);
         }
         match complaints.into_iter().next() {
             Some((rank, Answer::Failed(Failure::Lost(_, fault)))) => match fault {
                 Fault { peer: Some(peer), cause: Cause::Silent(time) } => {
                     let time = time.as_secs_f64();
-                    let why = format!("rank {rank} heard nothing of it for {time:.1} s");
+                    let name = self.seats[rank].name();
+                    let why = format!("{name} heard nothing of it for {time:.1} s");
                     self.lose_rank(peer as usize, &place, &why)
                 }
                 Fault { peer: Some(peer), cause: Cause::Closed } => {
-                    let why = format!("it closed its connection to rank {rank}");
+                    let why = format!("it closed its connection to {}", self.seats[rank].name());
                     self.lose_rank(peer as usize, &place, &why)
                 }
                 fault => self.lose_rank(rank, &place, &fault.to_string()),
@@ -507,7 +486,8 @@ impl Group {
     }
 
     fn lose_rank(&mut self, rank: usize, stage: &str, why: &str) -> Error {
-        self.lose(format!("rank {rank} was lost: {why}")).at(stage)
+        let name = self.seats.get(rank).map_or_else(|| format!("rank {rank}"), |seat| seat.name());
+        self.lose(format!("{name} was lost: {why}")).at(stage)
     }
 
     fn lose(&mut self, what: String) -> Error {
@@ -521,12 +501,11 @@ impl Group {
         if let Some(shared) = &self.shared {
             shared.abort();
         }
-        for member in &mut self.members {
-            // A process that has ended already cannot be killed, which is as well.
-            let _ = member.child.kill();
+        for seat in &mut self.seats {
+            seat.kill();
         }
-        for member in &mut self.members {
-            let _ = member.child.wait();
+        for seat in &mut self.seats {
+            seat.reap();
         }
     }
 }
@@ -537,56 +516,11 @@ impl Drop for Group {
     }
 }
 
-/// A child that is killed unless it becomes a member.
-struct Starting(Option<Child>);
-
-impl Starting {
-    fn id(&self) -> u32 {
-        self.0.as_ref().map_or(0, Child::id)
-    }
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Member {
-    /// Takes in what the rank has said.
-    fn hear(&mut self) {
-        let mut room = vec![0; 64 << 10];
-        if self.stream.set_nonblocking(true).is_err() {
-            return;
-        }
-        // What ends this, a pause or a death, is found out elsewhere.
-        while let Ok(bytes @ 1..) = self.stream.read(&mut room) {
-            self.inbox.extend_from_slice(&room[..bytes]);
-        }
-        let _ = self.stream.set_nonblocking(false);
-    }
-
-    /// Notes whether the process is stopped.
-    fn look(&mut self) {
-        let file = format!("/proc/{}/stat", self.child.id());
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        // The state stands behind the name, which may hold anything.
-        let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-        match state {
-            Some('T' | 't') => drop(self.stopped.get_or_insert_with(Instant::now)),
-            _ => self.stopped = None,
-        }
-    }
-}
-
 /// An error that a rank itself says, and that no death explains.
-fn spoken(rank: usize, answer: &Answer) -> Option<Error> {
+fn spoken(name: &str, answer: &Answer) -> Option<Error> {
     match answer {
         Answer::Failed(Failure::Wrong(wrong)) => {
-            let mut text = format!("rank {rank} has a wrong result: ");
+            let mut text = format!("{name} has a wrong result: ");
             // Writing to a string cannot fail.
             let _ = write!(
                 text,
@@ -600,12 +534,10 @@ fn spoken(rank: usize, answer: &Answer) -> Option<Error> {
     }
 }
 
-fn wait_for(files: &[&OwnedFd], time: Duration) {
-    let mut ready: Vec<PollFd<'_>> =
-        files.iter().map(|file| PollFd::new(*file, PollFlags::IN)).collect();
+fn wait_for(files: &mut [PollFd<'_>], time: Duration) {
     let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
     // Too short a wait is only another turn of the caller's loop.
-    let _ = poll(&mut ready, Some(&time));
+    let _ = poll(files, Some(&time));
 }
 
 /// What a rank sends in all.
@@ -615,7 +547,7 @@ fn bytes_moved(program: &Program) -> f64 {
 }
 
 /// Refuses buffers of more than half of the memory that is free.
-fn check_memory(bytes: usize) -> Result<()> {
+pub(crate) fn check_memory(bytes: usize) -> Result<()> {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
@@ -664,7 +596,8 @@ impl Runner for Executor {
     fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed> {
         let programs = programs(&self.registry, op, self.group.ranks(), size)?;
         let runs = f64::from(runs(op));
-        let mut timed = self.group.run(programs, block, &format!("{op} of {size}"))?;
+        let name = format!("{op} of {size}");
+        let mut timed = self.group.carry_out(programs, block, &name, Some((op, size)))?;
         for sample in &mut timed.samples {
             sample.span.0 /= runs;
             sample.run_delay.iter_mut().for_each(|delay| delay.0 /= runs);

@@ -12,9 +12,18 @@
 
 mod control;
 mod group;
+mod process;
+mod seat;
 mod serve;
 mod usable;
 
+pub use control::Answer;
+pub(crate) use control::Hello;
+#[cfg(feature = "cuda")]
+pub(crate) use control::{frame, read, take, write};
+pub(crate) use group::{CONNECT, Seated, check_memory};
 pub use group::{Executor, Group, Place, Setup};
+pub(crate) use process::Process;
+pub(crate) use seat::Seat;
 pub use serve::serve;
 pub use usable::{Usable, usable};

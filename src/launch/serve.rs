@@ -11,6 +11,7 @@ use super::control::{Answer, Hello, Order, read, receive, write};
 use super::usable::pin;
 use crate::error::{Error, Result};
 use crate::execute::perform;
+use crate::secret::Key;
 use crate::transport::{Delayed, Kind, Spent, Transport, shm, tcp};
 
 /// Serves as a rank until the group ends it; `control` is the channel that the group gave.
@@ -98,11 +99,12 @@ fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
         Kind::Tcp => {
             let (listener, at) = tcp::listen(hello.address)?;
             write(stream, &Answer::Ready(Some(at))).map_err(broken)?;
-            let Order::Connect(addresses, run) = read(stream).map_err(broken)? else {
+            let Order::Connect(addresses, id, key) = read(stream).map_err(broken)? else {
                 return Err(Error::lost("the group did not say where the others are"));
             };
+            let run = tcp::Run { id, key: Key::from_bytes(key) };
             let how = (hello.wait, hello.patience);
-            let (transport, facts) = tcp::join(&listener, hello.rank, &addresses, run, how)?;
+            let (transport, facts) = tcp::join(&listener, hello.rank, &addresses, &run, how)?;
             write(stream, &Answer::Connected(facts.congestion)).map_err(broken)?;
             Ok(transport)
         }

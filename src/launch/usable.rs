@@ -15,6 +15,15 @@ pub struct Usable {
     pub at_once: usize,
 }
 
+impl Usable {
+    /// The CPU of the `index`-th process that stays on one; they begin again from the first.
+    #[must_use]
+    pub fn slot(&self, index: usize) -> Option<usize> {
+        let many = self.cpus.len();
+        (many > 0).then(|| self.cpus[index % many])
+    }
+}
+
 /// The CPUs of the process's affinity, and the quota of its control group (version 2).
 ///
 /// # Errors

@@ -14,6 +14,9 @@ use crate::report::calibrate::{Calibration, MachineView, PlanView};
 pub fn calibration(out: &mut impl Write, report: &Calibration, look: Look) -> io::Result<()> {
     let whole = report.measured.is_none();
     machine(out, &report.machine, whole, look)?;
+    if let Some(hosts) = &report.hosts {
+        look.line(out, "ranks      ", hosts)?;
+    }
     for gate in report.gates.iter().filter(|gate| whole || gate.verdict != Verdict::Good) {
         let word = match gate.verdict {
             Verdict::Good => "fine",

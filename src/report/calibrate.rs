@@ -16,6 +16,8 @@ pub struct Calibration {
     pub schema: &'static str,
     /// The machine.
     pub machine: MachineView,
+    /// All machines of the run, where a launcher started its ranks; `machine` is rank 0's.
+    pub hosts: Option<String>,
     /// What speaks for and against measuring on it now.
     pub gates: Vec<GateView>,
     /// What is measured; absent where only the machine was asked for.
@@ -125,6 +127,7 @@ pub fn machine(host: &Host, gates: &[Gate]) -> Calibration {
             slow_start_after_idle: host.slow_start_after_idle,
             huge_pages: host.huge_pages.clone(),
         },
+        hosts: None,
         gates: gates.iter().map(gate).collect(),
         plan: None,
         measured: None,

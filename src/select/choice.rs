@@ -18,6 +18,8 @@ pub struct Choice {
     pub rule: String,
     /// What runs as algorithms of this crate.
     pub runs: Runs,
+    /// Where nothing prices all of what runs: parts of it that take no longer than it does.
+    pub at_least: Vec<Part>,
     /// The library's own estimate, where it makes one.
     pub estimate: Option<Seconds>,
     /// How one forces it: options or variables of the library, one a line.
@@ -91,6 +93,7 @@ impl Choice {
             fell_back: Vec::new(),
             rule: rule.into(),
             runs,
+            at_least: Vec::new(),
             estimate: None,
             force: Vec::new(),
             notes: Vec::new(),

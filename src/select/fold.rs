@@ -62,3 +62,17 @@ pub(super) fn folded(
         _ => Ok(vec![part(collective, ranks, ours)]),
     }
 }
+
+/// What takes no longer than a reduce-scatter that halves over ranks that are no power of two: the
+/// fold, and even halves among the ranks that it leaves, of which the real ones are no smaller.
+pub(super) fn at_least(collective: C, ranks: u32, place: Where, ours: &'static str) -> Vec<Part> {
+    let halves = (collective, ours) == (C::ReduceScatter, "recursive-halving");
+    if !halves || ranks.is_power_of_two() {
+        return Vec::new();
+    }
+    let among = |collective, left, ours| Part {
+        of: Some(ranks),
+        ..Part::new(collective, left, place, ours)
+    };
+    vec![among(C::Reduce, 2, "binomial"), among(collective, 1 << ranks.ilog2(), ours)]
+}

@@ -5,6 +5,7 @@
 //! children, and take 33 to 44 % longer than its schedule says. So a step with more than 64 KiB
 //! to a peer is through only when that queue is empty (`SIOCOUTQNSD`).
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -15,13 +16,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::duplex::{Duplex, Gather, Waiting, Wire};
 use super::{Fault, Transport, Wait, raw};
 use crate::error::{Error, Result};
+use crate::secret::{self, Key};
 
 /// The congestion control that is asked for; what is set is recorded.
 const CONGESTION: &str = "cubic";
 /// Unanswered data breaks a connection after so long.
 const USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long whoever connects may take to say who he is.
-const GREETING: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(3);
+/// What he says, in bytes.
+const GREETING: usize = 48;
+/// The most who are heard at once.
+const MOST_CALLERS: usize = 256;
+/// How often time is looked at while nobody calls.
+const TICK: Duration = Duration::from_millis(100);
 /// From so many bytes on the queue must be empty before a step is through.
 const DRAINED_FROM: usize = 64 << 10;
 /// Bytes of the buffer in which messages arrive that are not stored straight away.
@@ -34,15 +42,23 @@ const PIECES: usize = 64;
 /// The number of a run, by which ranks know their own.
 pub type RunId = [u8; 16];
 
-/// A new number.
-///
-/// # Errors
-/// The system has no random numbers.
-pub fn run_id() -> Result<RunId> {
-    let mut id = RunId::default();
-    rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::environment(format!("no random numbers: {e}")))?;
-    Ok(id)
+/// What the ranks of a run know and nobody else does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// Its number.
+    pub id: RunId,
+    /// By which they know each other.
+    pub key: Key,
+}
+
+impl Run {
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new() -> Result<Self> {
+        Ok(Self { id: secret::random()?, key: Key::random()? })
+    }
 }
 
 /// Listens at `address`, at a port that is free.
@@ -72,7 +88,7 @@ pub fn join(
     listener: &TcpListener,
     rank: u32,
     addresses: &[SocketAddr],
-    run: RunId,
+    run: &Run,
     (wait, patience): (Wait, Duration),
 ) -> Result<(Box<dyn Transport>, Facts)> {
     let until = Instant::now() + patience;
@@ -84,11 +100,7 @@ pub fn join(
         stream.write_all(&greeting(run, rank, to)).map_err(failed)?;
         peers[to as usize] = Some(Peer::new(stream).map_err(failed)?);
     }
-    for _ in rank as usize + 1..addresses.len() {
-        let (from, stream) = answer(listener, rank, run, until, &peers)?;
-        let failed = |e| Error::lost(format!("rank {rank} lost the connection to {from}: {e}"));
-        peers[from] = Some(Peer::new(stream).map_err(failed)?);
-    }
+    answer(listener, rank, run, until, &mut peers)?;
     let first = peers.iter().flatten().next();
     let congestion = first.and_then(|peer| rustix::net::sockopt::tcp_congestion(&peer.stream).ok());
     let ranks = addresses.len() as u32;
@@ -99,50 +111,92 @@ fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// What the one who calls says first.
-fn greeting(run: RunId, from: u32, to: u32) -> [u8; 24] {
-    let mut bytes = [0; 24];
-    bytes[..16].copy_from_slice(&run);
+/// What the one who calls says first: the run, the two ranks, and a code that only ranks can make.
+fn greeting(run: &Run, from: u32, to: u32) -> [u8; GREETING] {
+    let mut bytes = [0; GREETING];
+    bytes[..16].copy_from_slice(&run.id);
     bytes[16..20].copy_from_slice(&from.to_le_bytes());
-    bytes[20..].copy_from_slice(&to.to_le_bytes());
+    bytes[20..24].copy_from_slice(&to.to_le_bytes());
+    let code = run.key.code(&[b"data", &bytes[..24]]);
+    bytes[24..].copy_from_slice(&code[..GREETING - 24]);
     bytes
 }
 
-/// The next caller of this run that has not called before; strangers are turned away.
+/// Who called and has not yet said who he is.
+struct Caller {
+    stream: TcpStream,
+    said: [u8; GREETING],
+    heard: usize,
+    until: Instant,
+}
+
+impl Caller {
+    /// Whether all was said; an error where nothing more will come.
+    fn hear(&mut self) -> std::io::Result<bool> {
+        self.heard += some(self.stream.read(&mut self.said[self.heard..]))?;
+        match self.heard == GREETING || Instant::now() < self.until {
+            true => Ok(self.heard == GREETING),
+            false => Err(ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Waits for the calls of all higher ranks. Strangers are turned away, and hold up nobody: all who
+/// call are heard at once, and of many the first ones, who had time, go.
 fn answer(
     listener: &TcpListener,
     rank: u32,
-    run: RunId,
+    run: &Run,
     until: Instant,
-    peers: &[Option<Peer>],
-) -> Result<(usize, TcpStream)> {
+    peers: &mut [Option<Peer>],
+) -> Result<()> {
     let failed = |e: std::io::Error| Error::lost(format!("rank {rank} cannot answer: {e}"));
+    listener.set_nonblocking(true).map_err(failed)?;
+    let mut callers: VecDeque<Caller> = VecDeque::new();
     loop {
+        let missing = || (rank as usize + 1..peers.len()).filter(|&from| peers[from].is_none());
+        if missing().next().is_none() {
+            return Ok(());
+        }
         if Instant::now() >= until {
-            let missing: Vec<String> = (rank as usize + 1..peers.len())
-                .filter(|&from| peers[from].is_none())
-                .map(|from| from.to_string())
-                .collect();
-            let missing = missing.join(", ");
+            let missing = missing().map(|from| from.to_string()).collect::<Vec<_>>().join(", ");
             return Err(Error::lost(format!("rank {rank} was not called by rank {missing}")));
         }
-        let mut ready = [PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut ready, Some(&timespec(left(until)))) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) => {}
+        let calls = callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
+        let mut ready: Vec<_> = calls.collect();
+        ready.push(PollFd::new(listener, PollFlags::IN));
+        match poll(&mut ready, Some(&timespec(left(until).min(TICK)))) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(failed(e.into())),
         }
-        let (mut stream, _) = listener.accept().map_err(failed)?;
-        stream.set_read_timeout(Some(left(until).min(GREETING))).map_err(failed)?;
-        let mut said = [0; 24];
-        if stream.read_exact(&mut said).is_err() {
-            continue;
+        for _ in 0..MOST_CALLERS {
+            let Ok((stream, _)) = listener.accept() else { break };
+            stream.set_nonblocking(true).map_err(failed)?;
+            let until = Instant::now() + PATIENCE;
+            callers.push_back(Caller { stream, said: [0; GREETING], heard: 0, until });
         }
-        let caller = (rank as usize + 1..peers.len())
-            .find(|&from| peers[from].is_none() && said == greeting(run, from as u32, rank));
-        if let Some(from) = caller {
-            return Ok((from, stream));
+        let mut open = VecDeque::with_capacity(callers.len());
+        for mut caller in callers {
+            match caller.hear() {
+                Ok(false) => open.push_back(caller),
+                Err(_) => {}
+                Ok(true) => {
+                    let from = u32::from_le_bytes([16, 17, 18, 19].map(|i| caller.said[i]));
+                    let is_one = from > rank
+                        && peers.get(from as usize).is_some_and(Option::is_none)
+                        && caller.said[..24] == greeting(run, from, rank)[..24]
+                        && run.key.signed(&[b"data", &caller.said[..24]], &caller.said[24..]);
+                    if is_one {
+                        let failed = |e| {
+                            Error::lost(format!("rank {rank} lost the connection to {from}: {e}"))
+                        };
+                        peers[from as usize] = Some(Peer::new(caller.stream).map_err(failed)?);
+                    }
+                }
+            }
         }
+        open.drain(..open.len().saturating_sub(MOST_CALLERS));
+        callers = open;
     }
 }
 

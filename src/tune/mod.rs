@@ -5,25 +5,33 @@
 //! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
 //! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
 
+mod margin;
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
+mod rendezvous;
 
 use std::borrow::Cow;
+
+pub use margin::Margin;
+pub use rendezvous::Rendezvous;
 
 use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Policy, priced};
+use crate::select::{Call, Choice, Operation, Policy, Runs, priced};
 
-/// A rule must promise to take at least this part of the time off.
+/// A rule must promise to take at least this part of the time off; [`Margin`] may ask for more.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
 
 /// What runs stays while nothing else takes this part of its time less: a file of few rules is
 /// read, and a difference of less is no evidence.
 const STAYS: f64 = 0.02;
+
+/// Times that are further apart than this are not of the same messages.
+const SAME: f64 = 1e-9;
 
 /// The largest size that is compared; the last rule goes on beyond it.
 pub const LARGEST: Bytes = Bytes(1 << 30);
@@ -81,8 +89,11 @@ pub struct Plan {
 /// What everything takes at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What the library runs by itself; absent where nothing prices it, which is then left alone.
+    /// What the library runs by itself, or what that takes at least; absent where nothing prices
+    /// it, which is then left alone.
     pub own: Option<Seconds>,
+    /// The part of that time which a rule must take off.
+    pub least_gain: Ratio,
     /// What a file can ask it for.
     pub offers: Vec<(Pick, Seconds)>,
 }
@@ -109,6 +120,8 @@ pub struct Compared<'a> {
     pub query: &'a Query,
     /// The operation.
     pub operation: Operation,
+    /// What waiting for answers adds to what the closed forms say; none where nothing is known.
+    pub rendezvous: Option<Rendezvous>,
 }
 
 impl Point {
@@ -121,24 +134,35 @@ impl Point {
         // What nothing prices is left alone.
         let own = self.own?;
         let by_time = |a: &&(Pick, Seconds), b: &&(Pick, Seconds)| a.1.0.total_cmp(&b.1.0);
-        let (pick, least) = self.offers.iter().min_by(by_time)?;
-        let gains = |time: Seconds| time.0 <= own.0 * (1.0 - LEAST_GAIN.0);
+        let (best, least) = self.offers.iter().min_by(by_time)?;
+        // Whether a rule may ask for what takes `time` although the best takes so much less.
+        let may = |time: Seconds, less: f64| {
+            time.0 * (1.0 - less) <= least.0 && time.0 <= own.0 * (1.0 - self.least_gain.0)
+        };
+        let is_best = |pick: &Pick| (pick.id, &pick.name) == (best.id, &best.name);
         if let Some(before) = before
-            && let Some(time) = self.time(before)
-            && time.0 * (1.0 - STAYS) <= least.0
-            && gains(time)
+            && !is_best(before)
+            && self.time(before).is_some_and(|time| may(time, STAYS))
         {
             return Some(before.clone());
         }
-        gains(*least).then(|| pick.clone())
+        // The longest of segments that nobody can tell apart: fewer messages rest less on α.
+        let alike =
+            self.offers.iter().filter(|(pick, time)| is_best(pick) && may(*time, LEAST_GAIN.0));
+        let whole = |pick: &Pick| pick.segment.0 == 0;
+        let alike = alike.filter(|(pick, _)| whole(pick) == whole(best));
+        alike.max_by_key(|(pick, _)| pick.segment).map(|(pick, _)| pick.clone())
     }
 
-    /// The time of a decision, the library's own with what a rule would have to beat.
+    /// The time of a decision.
+    fn takes(&self, decision: Option<&Pick>) -> Option<Seconds> {
+        decision.map_or(self.own, |pick| self.time(pick))
+    }
+
+    /// The same, the library's own with what a rule would have to beat.
     fn to_beat(&self, decision: Option<&Pick>) -> Option<f64> {
-        match decision {
-            None => Some(self.own?.0 * (1.0 - LEAST_GAIN.0)),
-            Some(pick) => Some(self.time(pick)?.0),
-        }
+        let asked = if decision.is_none() { self.least_gain.0 } else { 0.0 };
+        Some(self.takes(decision)?.0 * (1.0 - asked))
     }
 }
 
@@ -151,7 +175,27 @@ impl Compared<'_> {
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        Ok(priced(self.registry, choice, shape, fabric, size)?.time())
+        let Some(mut time) = priced(self.registry, choice, shape, fabric, size)?.time() else {
+            return Ok(None);
+        };
+        if let (Some(rendezvous), Runs::Parts(parts)) = (&self.rendezvous, &choice.runs) {
+            for part in parts {
+                time = time + rendezvous.waits(self.registry, part, size)?;
+            }
+        }
+        Ok(Some(time))
+    }
+
+    /// What the library's own choice takes, or takes at least.
+    fn own(&self, call: &Call) -> Result<Option<Seconds>> {
+        let own = self.policy.choose(call)?;
+        match self.time(&own, call.size)? {
+            None if !own.at_least.is_empty() => {
+                let runs = Runs::Parts(own.at_least.clone());
+                self.time(&Choice { runs, ..own }, call.size)
+            }
+            time => Ok(time),
+        }
     }
 
     /// What everything takes at a size.
@@ -160,14 +204,14 @@ impl Compared<'_> {
     /// A figure that a price needs is unknown; an operation that the policy does not know.
     pub fn point(&self, size: Bytes) -> Result<Point> {
         let call = self.call(size);
-        let own = self.policy.choose(&call)?;
+        let own = self.own(&call)?;
         let mut offers = Vec::new();
         for offer in (self.offers)(&call)? {
             if let Some(time) = self.time(&offer.choice, size)? {
                 offers.push((offer.pick, time));
             }
         }
-        Ok(Point { own: self.time(&own, size)?, offers })
+        Ok(Point { own, least_gain: Margin::of(self.query).off(own), offers })
     }
 
     /// The plan of the operation.
@@ -205,21 +249,32 @@ impl Question<'_> {
     /// Programs measure powers of two, and calls in blocks take n·⌊b/n⌋ of b elements, a little
     /// less than was asked; a rule that starts right there misses them. Such a start goes half way
     /// down to the power of two before, on a logarithmic scale, right behind `at`, the compared
-    /// size there; or no further than those calls reach, where half way would cost something.
+    /// size there. Where half way costs something, it goes no further than those calls reach; and
+    /// where that costs something too, since the library itself changes its mind there, half way up.
     fn clear(&self, start: u64, at: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
         let measured = start.next_power_of_two();
         let short = u64::from(self.ranks) * WIDEST.0;
         if measured - start >= short {
             return Ok(start);
         }
-        let middle = (at + 1).max((measured as f64 / 2.0_f64.sqrt()) as u64);
+        let root = 2.0_f64.sqrt();
+        let middle = (at + 1).max((measured as f64 / root) as u64);
         let point = (self.point)(Bytes(middle))?;
         if let (Some(from), Some(to)) = (point.to_beat(from), point.to_beat(to))
             && to <= from * (1.0 + LEAST_GAIN.0)
         {
             return Ok(middle.min(start));
         }
-        Ok((measured - short.min(measured / 4)).clamp(at + 1, start))
+        let near = (measured - short.min(measured / 4)).clamp(at + 1, start);
+        let up = (measured as f64 * root) as u64;
+        let worse = |size: u64, runs: Option<&Pick>, instead: Option<&Pick>| -> Result<bool> {
+            let point = (self.point)(Bytes(size))?;
+            let (runs, instead) = (point.takes(runs), point.takes(instead));
+            Ok(runs.zip(instead).is_none_or(|(a, b)| a.0 > b.0 * (1.0 + SAME)))
+        };
+        let goes_up =
+            worse(near, to, from)? && !worse(measured, from, to)? && !worse(up, from, to)?;
+        Ok(if goes_up { up } else { near })
     }
 }
 
@@ -250,24 +305,23 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
             let saved = 1.0 - point.time(pick)?.0 / point.own?.0;
             Some(Ratio(saved))
         });
-        match (&before, spans.last_mut()) {
-            (Some((_, last)), Some(span)) if *last == pick => {
-                if let (Some((least, most)), Some(gain)) = (&mut span.gain, gain) {
-                    *least = Ratio(least.0.min(gain.0));
-                    *most = Ratio(most.0.max(gain.0));
-                }
-            }
-            (Some((at, last)), Some(_)) => {
+        match &before {
+            Some((_, last)) if *last == pick => {}
+            Some((at, last)) => {
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
-                let start = question.clear(start, *at, last, next)?;
-                let gain = gain.map(|gain| (gain, gain));
-                spans.push(Span { from: Bytes(start), pick: pick.clone(), gain });
+                let start = Bytes(question.clear(start, *at, last, next)?);
+                // A start that went up leaves nothing of a span that ends there.
+                spans.pop_if(|span| span.from >= start);
+                if spans.last().is_none_or(|span| span.pick != pick) {
+                    spans.push(Span { from: start, pick: pick.clone(), gain: None });
+                }
             }
-            _ => {
-                let gain = gain.map(|gain| (gain, gain));
-                spans.push(Span { from: Bytes(0), pick: pick.clone(), gain });
-            }
+            None => spans.push(Span { from: Bytes(0), pick: pick.clone(), gain: None }),
+        }
+        if let (Some(span), Some(gain)) = (spans.last_mut(), gain) {
+            let (least, most) = span.gain.unwrap_or((gain, gain));
+            span.gain = Some((Ratio(least.0.min(gain.0)), Ratio(most.0.max(gain.0))));
         }
         before = Some((size, pick));
     }

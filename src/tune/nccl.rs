@@ -1,6 +1,6 @@
 //! What the example plugin can ask NCCL for, and plans as its table.
 
-use super::{Pick, Plan, Point};
+use super::{LEAST_GAIN, Pick, Plan, Point};
 use crate::algorithm::{Library, Registry};
 use crate::collective::Collective;
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl<'a> Compared<'a> {
         let own = self.cells.iter().find(|(cell, _)| Some(*cell) == own);
         let own = own.map(|(_, prepared)| time(prepared));
         let offers = self.cells.iter().map(|(cell, prepared)| (pick(*cell), time(prepared)));
-        Point { own, offers: offers.collect() }
+        Point { own, least_gain: LEAST_GAIN, offers: offers.collect() }
     }
 
     /// The plan of the collective.

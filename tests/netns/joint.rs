@@ -1,6 +1,7 @@
 //! β by the joint fit of many algorithms, against the wire's own counter.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -41,20 +42,48 @@ pub struct Run {
 impl Run {
     /// Measures it with the command and these flags.
     pub fn new(ranks: u8, cap: Cap, flags: &[&str]) -> Self {
+        Self::by(None, ranks, cap, flags)
+    }
+
+    /// The same, with the ranks started by somebody's mpirun, each in a namespace as on a host.
+    pub fn by(mpirun: Option<&str>, ranks: u8, cap: Cap, flags: &[&str]) -> Self {
         let network = Network::new(ranks, cap).unwrap_or_else(|e| panic!("{e}"));
         let folder = Folder::new();
         let (profile, samples) = (folder.0.join("link.toml"), folder.0.join("link.jsonl"));
         let began = Instant::now();
-        let output = Command::new(env!("CARGO_BIN_EXE_collcost"))
-            .args(["calibrate", "--transport", "tcp", "--progress", "none"])
-            .args(["--netns", &network.flag(), "--ranks", &ranks.to_string()])
-            .args(flags)
-            .args(["--force", "--out"])
-            .arg(&profile)
-            .arg("--samples")
-            .arg(&samples)
-            .output()
-            .expect("collcost starts");
+        let mut words: Vec<String> = ["calibrate", "--transport", "tcp", "--progress", "none"]
+            .iter()
+            .chain(flags)
+            .map(|&word| word.to_owned())
+            .collect();
+        let files = [("--out", &profile), ("--samples", &samples)];
+        let named = files.map(|(flag, file)| [flag.to_owned(), file.display().to_string()]);
+        words.extend(["--force".to_owned()].into_iter().chain(named.into_iter().flatten()));
+        let program = env!("CARGO_BIN_EXE_collcost").to_owned();
+        let mut command = match mpirun {
+            None => {
+                let mut command = Command::new(&program);
+                command.args(&words).args(["--netns", &network.flag()]);
+                command.args(["--ranks", &ranks.to_string()]);
+                command
+            }
+            Some(mpirun) => {
+                let token = folder.token();
+                words.extend(["--rendezvous".to_owned(), network.meeting()]);
+                words.extend(["--token-file".to_owned(), token.display().to_string()]);
+                words.insert(0, program);
+                let mut command = Command::new(mpirun);
+                if mpirun.ends_with("openmpi") {
+                    command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
+                }
+                for (rank, name) in network.ranks().iter().enumerate() {
+                    command.args((rank > 0).then_some(":"));
+                    command.args(["-n", "1", "ip", "netns", "exec", name]).args(&words);
+                }
+                command
+            }
+        };
+        let output = command.output().expect("it starts");
         let elapsed = began.elapsed();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && profile.exists(), "{said}");
@@ -69,7 +98,8 @@ impl Run {
             let beta = |name| bulk(&network, name, 4).overhead / rate;
             (beta("broadcast/binomial"), beta("shift"))
         });
-        Self { cap, ranks, samples, truth, elapsed, beside: String::new() }
+        let beside = mpirun.map_or_else(String::new, |name| format!(", by {name}"));
+        Self { cap, ranks, samples, truth, elapsed, beside }
     }
 
     /// The same with ten algorithms and two launches.
@@ -190,6 +220,19 @@ pub fn links(table: &mut Table, cap: Cap) {
     }
 }
 
+/// The same from a quarter of a minute, on a machine that may do other things too.
+pub fn launched_shortly(table: &mut Table, mpirun: &str) {
+    let flags = [&TEN[..], &["--time-budget", "15s"]].concat();
+    let run = Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags);
+    rate(table, &run, &run.fitted(Statistic::Typical), (0.05, 0.02));
+}
+
+/// Ranks that a real launcher started.
+pub fn launched(table: &mut Table, mpirun: &str, budget: &str) {
+    let flags = [&TEN[..], &["--time-budget", budget]].concat();
+    link(table, &Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags));
+}
+
 /// Links that they do.
 pub fn limits(table: &mut Table) {
     let two = Run::joint(2, Cap::Mbit(1000), "30s");
@@ -255,13 +298,21 @@ pub fn intervals(table: &mut Table, runs: u32, budget: &str) {
 }
 
 /// A folder of this run's own, gone with it.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let path = std::env::temp_dir().join(format!("collcost-netns-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder");
         Self(path)
+    }
+
+    /// A file that is the ranks' token.
+    pub fn token(&self) -> PathBuf {
+        let file = self.0.join("token");
+        std::fs::write(&file, [7; 32]).expect("a token");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).expect("its mode");
+        file
     }
 }
 

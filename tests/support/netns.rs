@@ -146,7 +146,19 @@ impl Network {
         self.ranks().iter().map(read).collect()
     }
 
-    fn ranks(&self) -> &[String] {
+    /// Takes the link of a rank down, from 0.
+    pub fn cut(&self, rank: usize) {
+        let down = ip(&["-n", &self.ranks()[rank], "link", "set", "e0", "down"]);
+        down.unwrap_or_else(|e| panic!("the link of rank {rank}: {e}"));
+    }
+
+    /// Where ranks meet: at an address of the first one.
+    pub fn meeting(&self) -> String {
+        format!("{}:29533", address(1))
+    }
+
+    /// The name of each rank's namespace.
+    pub fn ranks(&self) -> &[String] {
         &self.names[..self.names.len() - 1]
     }
 }

@@ -1,4 +1,5 @@
 //! The command as a process with ranks: started, at work, signalled, and gone with all of them.
+#![allow(dead_code, reason = "shared by tests of which each needs a part")]
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -36,6 +37,16 @@ pub fn soon<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 pub struct Running(Option<Child>);
 
 impl Running {
+    /// One that was started elsewhere.
+    pub fn of(child: Child) -> Self {
+        Self(Some(child))
+    }
+
+    /// What it said, when it has ended.
+    pub fn output(mut self) -> Output {
+        self.0.take().expect("it runs").wait_with_output().expect("it ends")
+    }
+
     pub fn id(&self) -> u32 {
         self.0.as_ref().expect("it runs").id()
     }

@@ -1,8 +1,12 @@
 //! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
 
+#[cfg(feature = "cuda")]
+pub(super) mod gpu;
 mod kept;
+mod site;
 
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,18 +20,20 @@ use crate::cli::progress::{Bar, Show};
 use crate::cli::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::calibrate::{
-    Host, Intent, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
+    Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
 };
 use collcost::error::{Error, Result};
 use collcost::execute::Start;
 use collcost::fit::{Asked, Gate, Verdict, fit};
-use collcost::launch::{Executor, Group, Setup, Usable, usable};
+use collcost::launch::{Executor, Setup, Usable, usable};
 use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::rendezvous::Part;
 use collcost::report::calibrate as report;
 use collcost::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::transport::{Kind, Wait, tcp};
 use collcost::{render, report::fit::fit as fit_report};
 use kept::{Existing, Kept};
+use site::{HostFlags, Site};
 
 /// What flags are where they are not typed.
 const AUTO: &str = "auto";
@@ -40,7 +46,9 @@ Examples:
   collcost calibrate                       shared memory, all CPUs, profile `local`
   collcost calibrate --check               what this machine says, nothing measured
   collcost calibrate --transport tcp -n 4 --out rack.toml
+  collcost calibrate --transport nccl --out node.toml
   collcost calibrate --out rack.toml --resume
+  mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
   collcost allreduce 1M -n 2 --on local    then ask it")]
 pub(super) struct Args {
     /// Ranks; without it one for each usable CPU
@@ -67,6 +75,9 @@ pub(super) struct Args {
     /// Data flow for so long before a launch's first block
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     drain: Option<String>,
+    /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
+    #[arg(long, value_name = "FILE")]
+    nccl_lib: Option<String>,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -99,31 +110,63 @@ pub(super) struct Args {
     format: Option<Format>,
     #[command(flatten)]
     processes: ProcessFlags,
+    #[command(flatten)]
+    hosts: HostFlags,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let (setup, usable) = self.setup()?;
-        let plan = self.plan(&setup)?;
-        let host = Host::look(usable.cpus, usable.at_once);
-        let wait = setup.wait.unwrap_or(Wait::Poll);
-        let intent = Intent { ranks: plan.ranks, wait, in_memory: setup.transport == Kind::Shm };
-        let gates = host.gates(intent);
-        let mut shown = report::machine(&host, &gates);
+        #[cfg(feature = "cuda")]
+        if let Some(way) = self.way()? {
+            return self.gpu(way, out);
+        }
+        let ranks = count("--ranks", "ranks", self.n.as_ref())?.map(NonZeroU32::get);
+        let part = self.hosts.part(ranks)?;
+        let (setup, usable) = self.setup(ranks, part.as_ref())?;
+        match &part {
+            Some(part) if part.rank > 0 => Ok(self.hosts.serve(part, &setup)?),
+            _ => {
+                // Flags that are wrong are known before anybody is waited for.
+                let plan = self.plan(&setup)?;
+                let mut site = match &part {
+                    Some(part) => Site::of(setup, usable, &self.hosts, part)?,
+                    None => Site::here(setup, usable),
+                };
+                self.lead(out, &plan, &mut site)
+            }
+        }
+    }
+
+    /// Measures and fits, as the one who starts ranks or lets them come.
+    fn lead(
+        &self,
+        out: &mut impl Write,
+        plan: &Plan,
+        site: &mut Site,
+    ) -> std::result::Result<(), Stop> {
+        let gates = site.gates();
+        let mut shown = report::machine(site.first(), &gates);
+        if site.is_several() {
+            shown.hosts = Some(site.identity().0);
+        }
         if !self.check {
-            shown.plan = Some(report::plan(&plan, &setup));
+            shown.plan = Some(report::plan(plan, &site.setup));
         }
         let against = gates.iter().find(|gate| gate.verdict == Verdict::Refused);
         let refused = against.filter(|_| !self.force).map(not_here);
         if self.check || self.dry_run {
+            site.end(None);
             self.show(out, &shown)?;
             return refused.map_or(Ok(()), |error| Err(error.into()));
         }
         if let Some(error) = refused {
+            site.end(None);
             return Err(error.into());
         }
         let (began, before, profile) = (Instant::now(), throttled()?, self.out()?);
-        let (file, samples) = self.measure(&plan, setup, &host)?;
+        let done = self.measure(plan, site);
+        site.end(done.as_ref().err());
+        let (file, samples) = done?;
         shown.measured = Some(report::measured(&samples, &short(&file), began.elapsed()));
         let asked =
             Asked { statistic: self.stat.map(Into::into), seed: plan.seed, ..Asked::default() };
@@ -158,18 +201,21 @@ impl Args {
     }
 
     /// How ranks are started, and on which CPUs.
-    fn setup(&self) -> Result<(Setup, Usable)> {
+    fn setup(&self, ranks: Option<u32>, part: Option<&Part>) -> Result<(Setup, Usable)> {
         let usable = usable()?;
-        let ranks = count("--ranks", "ranks", self.n.as_ref())?;
+        let mut setup = self.processes.setup(part.is_some())?;
+        if let Some(part) = part {
+            setup.ranks = part.ranks;
+            return Ok((setup, usable));
+        }
         // Two ranks are the fewest that say anything.
-        let ranks = ranks.map_or(usable.at_once.clamp(2, 64) as u32, |n| n.get());
+        let ranks = ranks.unwrap_or(usable.at_once.clamp(2, 64) as u32);
         if ranks < 2 {
             return Err(Error::input("one rank has nobody to send to")
                 .at("--ranks 1")
                 .mend("start at least 2"));
         }
         let fits = ranks as usize <= usable.at_once;
-        let mut setup = self.processes.setup()?;
         setup.ranks = ranks;
         setup.wait = setup.wait.or(Some(if fits { Wait::Spin } else { Wait::Poll }));
         Ok((setup, usable))
@@ -295,8 +341,8 @@ impl Args {
     }
 
     /// Measures; returns the file of samples and what is in it.
-    fn measure(&self, plan: &Plan, setup: Setup, host: &Host) -> Result<(String, Samples)> {
-        let header = self.header(plan, &setup, host)?;
+    fn measure(&self, plan: &Plan, site: &mut Site) -> Result<(String, Samples)> {
+        let header = self.header(plan, site)?;
         let what = match (self.force_resume, self.resume, &self.samples) {
             (true, ..) => Existing::Mix,
             (_, true, _) => Existing::GoOn,
@@ -306,8 +352,8 @@ impl Args {
         let (file, before) = Kept::open(self.samples_file()?, what, header)?;
         let name = file.name.clone();
         let bar =
-            Bar::new(self.progress, &format!("{} {} ranks", setup.transport.id(), plan.ranks));
-        let mut desk = Desk { setup, file, bar };
+            Bar::new(self.progress, &format!("{} {} ranks", site.setup.transport.id(), plan.ranks));
+        let mut desk = Desk { site, file, bar };
         let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
         desk.bar.end();
         let Desk { file, .. } = desk;
@@ -318,14 +364,16 @@ impl Args {
         Ok((name, file.read()?))
     }
 
-    fn header(&self, plan: &Plan, setup: &Setup, host: &Host) -> Result<Header> {
+    fn header(&self, plan: &Plan, site: &Site) -> Result<Header> {
+        let setup = &site.setup;
+        let (machine, fingerprint) = site.identity();
         let wait = setup.wait;
         let places: Vec<String> = setup.places.iter().map(|p| p.address.to_string()).collect();
         let mut options = vec![format!("pin={}", setup.pin)];
         options.extend((!places.is_empty()).then(|| format!("addresses={}", places.join(","))));
         let how = format!("{};{wait:?};{}", setup.transport.id(), options.join(";"));
         Ok(Header {
-            run: tcp::run_id()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
             command: self.command(),
             tool: TOOL.to_owned(),
             date: today().map_or(String::new(), |day| day.to_string()),
@@ -336,8 +384,8 @@ impl Args {
             wait,
             ranks: plan.ranks,
             library: None,
-            fingerprint: host.fingerprint(),
-            machine: host.describe(),
+            fingerprint,
+            machine,
         })
     }
 
@@ -345,6 +393,8 @@ impl Args {
     fn command(&self) -> String {
         let mut words = vec!["collcost calibrate".to_owned()];
         words.extend(self.processes.words());
+        words.extend(self.hosts.words());
+        words.extend(self.nccl_lib.iter().map(|file| format!("--nccl-lib {}", short(file))));
         words.extend(self.n.iter().map(|n| format!("-n {n}")));
         for (flag, value, usual) in [
             ("--ops", &self.ops, AUTO),
@@ -394,15 +444,15 @@ fn held_back(times: u64) -> Gate {
 }
 
 /// Processes, the samples' file and the terminal.
-struct Desk {
-    setup: Setup,
+struct Desk<'a> {
+    site: &'a mut Site,
     file: Kept,
     bar: Bar,
 }
 
-impl Outside for Desk {
+impl Outside for Desk<'_> {
     fn launch(&mut self) -> Result<Launch> {
-        let group = Group::start(self.setup.try_clone()?)?;
+        let group = self.site.start()?;
         let start = match group.wait() {
             Wait::Spin => Start::Window,
             Wait::Poll => Start::Barrier,

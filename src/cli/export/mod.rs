@@ -76,7 +76,7 @@ impl Args {
         };
         match &self.output {
             None => out.write_all(text.as_bytes())?,
-            Some(file) => write_whole(Path::new(file), &text)?,
+            Some(file) => write_whole("--output", Path::new(file), &text)?,
         }
         for note in notes {
             eprintln!("note: {note}");
@@ -106,13 +106,13 @@ impl Args {
 
 /// Writes beside the file and renames: a run that is stopped leaves no half file. A link goes on
 /// being one. What is no file, such as a pipe or /dev/stdout, is written to and stays what it is.
-pub(super) fn write_whole(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_other = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
     let written = if is_other { fs::write(file, text) } else { replace(&place, text) };
     written.map_err(|e| {
         Error::input(format!("the file cannot be written: {e}"))
-            .at(format!("--output {}", file.display()))
+            .at(format!("{flag} {}", file.display()))
             .mend("name a file in a folder that is there and can be written to")
     })
 }

@@ -13,7 +13,7 @@ use collcost::rules::mpich::Version;
 use collcost::rules::nccl::COLLECTIVES;
 use collcost::rules::openmpi::{Coll, MessageRule};
 use collcost::select::{Call, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Offer, Plan};
+use collcost::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,12 +114,17 @@ impl Args {
                     }
                 }
                 let offers = |call: &Call| offers(tuning, &*own, call);
+                let rendezvous = match tuning {
+                    Tuning::OpenMpi => Rendezvous::open_mpi(&query).map_err(place)?,
+                    Tuning::Mpich | Tuning::Nccl => None,
+                };
                 let compared = Compared {
                     registry: &registry,
                     policy: &*own,
                     offers: &offers,
                     query: &query,
                     operation,
+                    rendezvous,
                 };
                 plans.push(compared.plan().map_err(place)?);
                 first.get_or_insert(query);
@@ -264,6 +269,10 @@ impl Args {
             ),
             format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
         ];
+        // The plugin's files are made of NCCL's own figures.
+        if library != "nccl" {
+            lines.extend(query.and_then(|query| Margin::of(query).says()));
+        }
         if !plans.iter().any(Plan::has_rules) {
             lines.push("nothing gains that much: the file changes nothing".to_owned());
         }

@@ -13,7 +13,7 @@ mod fall_backs;
 pub(super) mod operations;
 mod tables;
 
-use super::fold::{Fold, folded};
+use super::fold::{Fold, at_least, folded};
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::algorithm::{Library, Reason};
 use crate::collective::Collective;
@@ -334,6 +334,10 @@ pub(in crate::select) fn carry_out(
         fell_back,
         force: vec![forced(rules, id, decision.segment)],
         notes,
+        at_least: match known.ours {
+            Ours::Is(ours) => at_least(call.collective, call.ranks, Where::All, ours),
+            _ => Vec::new(),
+        },
         ..Choice::new(known.name, rule.trim_end(), runs)
     })
 }

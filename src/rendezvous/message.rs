@@ -1,0 +1,102 @@
+//! What the coordinator and its workers say to each other.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate::Host;
+use crate::execute::{Check, Start};
+use crate::launch::Answer;
+use crate::transport::Wait;
+use crate::transport::tcp::RunId;
+
+/// To a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// It is not wanted, with the reason.
+    Refused(String),
+    /// Starts its process.
+    Start(Starting),
+    /// Says where the processes of all ranks listen.
+    Connect(Vec<SocketAddr>, RunId),
+    /// A block of repetitions.
+    Work(Task),
+    /// Its process is to end by itself.
+    Finish,
+    /// Its process is to end at once.
+    Kill,
+    /// The run was given up, with the reason.
+    Abort(String),
+    /// The run is over.
+    Goodbye,
+    /// It is still there.
+    Beat,
+}
+
+/// How a worker's process is started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Starting {
+    /// The how many-th start.
+    pub launch: u32,
+    /// How it waits.
+    pub wait: Wait,
+    /// Of those on its host that stay on one CPU each, the how many-th; absent: it does not.
+    pub slot: Option<u32>,
+}
+
+/// A block of repetitions, in words that a worker can judge: it compiles the schedule itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// The operation.
+    pub op: String,
+    /// M, in bytes.
+    pub size: u64,
+    /// Repetitions before the first that counts.
+    pub warm: u32,
+    /// Repetitions that count.
+    pub reps: u32,
+    /// How often it runs between two readings of the clock.
+    pub inner: u32,
+    /// How repetitions start.
+    pub start: Start,
+    /// When results are checked.
+    pub check: Check,
+    /// How long a step may be silent.
+    pub patience: Duration,
+    /// Ranks whose clock is another than rank 0's.
+    pub apart: Vec<u32>,
+}
+
+/// From a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// The first: who it is.
+    Here {
+        /// Its rank.
+        rank: u32,
+        /// How many ranks it was told of.
+        ranks: u32,
+        /// Its host.
+        host: Box<Host>,
+        /// The address by which it calls.
+        address: IpAddr,
+    },
+    /// Its process is there.
+    Started {
+        /// The how many-th start.
+        launch: u32,
+        /// The process.
+        process: u32,
+        /// The CPU on which it stays.
+        cpu: Option<usize>,
+    },
+    /// What its process answered.
+    Answer(u32, Box<Answer>),
+    /// Its process has ended, and how.
+    Ended(u32, String),
+    /// Its process is stopped, or goes on again.
+    Stopped(u32, bool),
+    /// It is still there.
+    Beat,
+}
