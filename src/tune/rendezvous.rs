@@ -43,8 +43,11 @@ pub struct Rendezvous {
     /// Seconds a byte of the links.
     inverse: f64,
     /// Algorithms that were asked for before.
-    seen: RefCell<HashMap<(Collective, &'static str, u32), Vec<Rounds>>>,
+    seen: RefCell<HashMap<Asked, Vec<Rounds>>>,
 }
+
+/// An algorithm over so many ranks.
+type Asked = (Collective, &'static str, u32);
 
 /// Rounds in which the same is sent.
 #[derive(Debug, PartialEq)]
