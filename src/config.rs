@@ -34,6 +34,9 @@ struct Key {
     check: fn(&str) -> Result<()>,
 }
 
+/// What a project's file holds beside settings: other verbs read it.
+const ENTRIES: &[&str] = &["include", "budget", "step"];
+
 const DEFAULTS: &str = "defaults";
 const MACHINE: &str = "machine";
 
@@ -152,6 +155,9 @@ impl Layer {
         let mut settings = Vec::new();
         for (section, table) in document.root() {
             let (name, place) = (section.get_ref().as_ref(), document.place(&section.span()));
+            if ENTRIES.contains(&name) {
+                continue;
+            }
             if ![DEFAULTS, MACHINE].contains(&name) {
                 let what = format!("unknown section `{name}`");
                 return refuse(what, &place, advice(name, &[DEFAULTS, MACHINE]));

@@ -151,6 +151,12 @@ impl Error {
         self.0.kind == Kind::Interrupted
     }
 
+    /// What would be accepted, where that is said.
+    #[must_use]
+    pub fn mending(&self) -> Option<&str> {
+        self.0.mend.as_deref()
+    }
+
     /// The first line alone: what went wrong.
     #[must_use]
     pub fn what(&self) -> &str {

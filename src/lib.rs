@@ -33,7 +33,8 @@
 //! environment. `docs/DESIGN.md` in the repository says why it is built as it is.
 
 #![deny(missing_docs)]
-// Shared memory needs a little of it: one file, `transport/raw.rs`.
+// Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,
+// `gpu/driver.rs` and `gpu/nccl.rs`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 
@@ -41,12 +42,15 @@ pub mod accuracy;
 pub mod algorithm;
 pub mod batch;
 pub mod bound;
+pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
+pub mod check;
 pub mod collective;
 pub mod config;
 pub mod crossover;
 pub mod curve;
+pub mod entry;
 pub mod error;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;
@@ -55,6 +59,8 @@ pub mod export;
 pub mod fabric;
 pub mod fit;
 pub mod formula;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+pub mod gpu;
 pub mod host;
 pub mod import;
 #[cfg(all(feature = "exec", target_os = "linux"))]
@@ -64,6 +70,7 @@ pub mod nccl;
 pub mod notes;
 pub mod peers;
 pub mod place;
+pub mod plan;
 pub mod presets;
 pub mod price;
 pub mod profile;
@@ -86,6 +93,7 @@ pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
+pub mod take;
 pub mod topology;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod transport;

@@ -99,6 +99,8 @@ pub(crate) fn advice(typed: &str, known: &[&str]) -> String {
 pub struct Document<'a> {
     text: &'a str,
     root: Spanned<DeTable<'a>>,
+    /// Where each line begins: a long file is asked for many places.
+    lines: Vec<usize>,
 }
 
 impl<'a> Document<'a> {
@@ -108,7 +110,8 @@ impl<'a> Document<'a> {
     /// No TOML.
     pub fn parse(text: &'a str) -> Result<Self, Refused> {
         let root = DeTable::parse(text).map_err(|e| Refused::new(&e, text))?;
-        Ok(Self { text, root })
+        let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
+        Ok(Self { text, root, lines: std::iter::once(0).chain(ends).collect() })
     }
 
     /// The table of the whole text.
@@ -118,7 +121,10 @@ impl<'a> Document<'a> {
 
     /// Where a span begins.
     pub(crate) fn place(&self, span: &Range<usize>) -> Place {
-        Place::at(self.text, span.start)
+        let line = self.lines.partition_point(|&begin| begin <= span.start).max(1) - 1;
+        let begin = self.lines[line];
+        let end = self.lines.get(line + 1).map_or(self.text.len(), |next| next - 1);
+        Place { line: line + 1, ..Place::at(&self.text[begin..end], span.start - begin) }
     }
 
     /// Where the value at a path such as `tier.0.alpha.value` stands; as much of the path as there

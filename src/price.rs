@@ -195,6 +195,16 @@ impl Prepared {
         }
     }
 
+    /// The launch, P where it is fixed, and latency, transfer and compute: of that P, or of P = 1,
+    /// of what every P has, and of what grows with P or shrinks with it.
+    pub(crate) fn loads(&self) -> (Seconds, Option<u32>, Vec<Load>) {
+        let (segments, loads) = match self.pipeline {
+            Pipeline::Fixed { segments, load } => (Some(segments), vec![load]),
+            Pipeline::Free { first, fixed, varying } => (None, vec![first, fixed, varying]),
+        };
+        (Seconds(self.launch), segments, loads)
+    }
+
     /// Latency and seconds a byte, where the price is a straight line in M.
     pub(crate) fn line(&self) -> Option<(f64, f64)> {
         match self.pipeline {

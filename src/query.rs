@@ -142,12 +142,27 @@ impl Machine {
         collective: Collective,
     ) -> Result<Self> {
         let mut machine = match (named, given.alpha, given.bandwidth) {
-            (Some((profile, by)), ..) => Self::of(&profile, by, collective),
+            (Some((profile, by)), ..) => return Self::on(&profile, by, given, collective),
             (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
             (None, ..) => {
                 Self::of(&Profile::builtin(crate::profile::DEFAULT)?, "default", collective)
             }
         };
+        machine.put_in(given)?;
+        Ok(machine)
+    }
+
+    /// A profile's machine with the figures put in, where many questions share the profile.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn on(
+        profile: &Profile,
+        chosen: &'static str,
+        given: &Given,
+        collective: Collective,
+    ) -> Result<Self> {
+        let mut machine = Self::of(profile, chosen, collective);
         machine.put_in(given)?;
         Ok(machine)
     }

@@ -125,14 +125,14 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
     let element = cell.dtype.map_or(Bytes(4), |d| d.bytes());
     // A table of NCCL's tuner is of ranks and nodes, whatever the size.
     let mut policies = BTreeMap::new();
-    let mut estimate = |o: &Observation| {
+    let estimate = |o: &Observation| {
         let Placed { ranks, nodes } = o.placed;
         let policy = policies.entry(o.placed).or_insert_with(|| made(o.placed)).as_ref()?;
         let call = Call { nodes, element, ..Call::new(cell.collective, ranks, o.size) };
         let choice = policy.choose(&call).ok()?;
         Told::bare(choice.estimate.filter(|t| t.0 > 0.0)?)
     };
-    test.iter().map(|o| estimate(o)).collect()
+    test.iter().map(estimate).collect()
 }
 
 /// The built-in machine of a cell that a GPU library ran on: by the table's whole name, or by as

@@ -112,7 +112,7 @@ pub(super) fn applies(named: Named, shape: &Shape) -> Result<()> {
 }
 
 /// The coefficients of the asked form.
-fn stated(named: Named, shape: &Shape) -> Result<Phase<f64>> {
+pub(super) fn stated(named: Named, shape: &Shape) -> Result<Phase<f64>> {
     applies(named, shape)?;
     let cost = named.algorithm.price_form(&At::numbers(*shape), named.form).ok_or_else(|| {
         Error::unsupported(format!("`{}` has no such form", named.algorithm.meta().id))
@@ -126,7 +126,7 @@ fn terms(phase: &Phase<f64>, q: &Question<'_>) -> Result<(f64, f64)> {
 }
 
 /// A figure is asked for only where a coefficient needs it.
-fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Result<(f64, f64)> {
+pub(super) fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Result<(f64, f64)> {
     let mut latency = 0.0;
     if phase.alpha != 0.0 {
         latency += phase.alpha * q.alpha()?.0;

@@ -17,6 +17,7 @@ mod answer;
 mod calibrate;
 mod hierarchy;
 pub mod nccl;
+mod plan;
 mod question;
 mod simulate;
 mod trace;
@@ -80,6 +81,8 @@ impl Batch {
             "simulate" => self.simulate(q, out),
             "trace" => self.trace(q, out),
             "calibrate" => self.calibrate(&q, out),
+            "buckets" => self.buckets(&q, out),
+            "step" => self.step(&q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

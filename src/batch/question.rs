@@ -28,6 +28,8 @@ pub const KINDS: &[&str] = &[
     "simulate",
     "trace",
     "calibrate",
+    "buckets",
+    "step",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -132,6 +134,34 @@ pub(super) struct Question<'a> {
     pub data: Option<&'a RawValue>,
     #[serde(borrow)]
     pub step: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tensors: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tensor_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub bucket_cap_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub ep: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub moe_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub ep_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub pp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub pp_bytes: Option<Value<'a>>,
 }
 
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
@@ -154,7 +184,7 @@ pub(super) fn needed<'q>(field: Option<&'q Cow<'_, str>>, name: &str) -> Result<
     field.map(AsRef::as_ref).ok_or_else(|| missing(name))
 }
 
-fn missing(name: &str) -> Error {
+pub(super) fn missing(name: &str) -> Error {
     Error::input(format!("the question has no `{name}`"))
 }
 
@@ -171,7 +201,7 @@ impl Value<'_> {
     }
 
     /// As a number of at least `least`.
-    fn at_least(&self, name: &str, least: f64) -> Result<f64> {
+    pub fn at_least(&self, name: &str, least: f64) -> Result<f64> {
         let value = self.number(name)?;
         if value < least {
             return Err(Error::input(format!("`{name}` must be at least {least}"))

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::execute::{self, Check, Runner, Start};
 use crate::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::random::Random;
-use crate::sample::{Block, LaunchRecord, Mode, Op, Record, Samples};
+use crate::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
 
 /// Ranks that are ready.
 pub struct Launch {
@@ -324,6 +324,8 @@ impl<'a> Work<'a> {
             inner,
             nodes: None,
             preempted: Some(timed.switches),
+            clock: Clock::default(),
+            chose: None,
             samples: timed.samples,
         };
         point.checked = true;

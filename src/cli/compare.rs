@@ -1,6 +1,5 @@
 //! `collcost compare`: is my run healthy, and if not, why.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::Stop;
@@ -8,15 +7,15 @@ use super::config::Format;
 use super::fit::short;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
 use super::import::log;
+use super::picture::PictureFlags;
 use super::terminal::look;
 use collcost::Collective;
 use collcost::algorithm::Registry;
-use collcost::curve::{Observation, Placed, observations};
 use collcost::error::{Error, Result};
-use collcost::import::logs::{Asked, Imported, Measured, Tested};
+use collcost::import::logs::{Asked, Imported};
 use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::sample::DataType;
-use collcost::verdict::{Facts, Typed, judge, two};
+use collcost::verdict::{Facts, Run, Typed, judge, two};
 use collcost::{render, report};
 
 #[derive(clap::Args)]
@@ -34,7 +33,7 @@ pub(super) struct Args {
     #[arg(value_name = "LOG|COLLECTIVE", required = true)]
     what: Vec<String>,
     /// Compare two logs with each other, without a machine
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plot", "svg"])]
     two: bool,
     /// M of one number
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -58,6 +57,8 @@ pub(super) struct Args {
     #[arg(long)]
     unseen_tier: bool,
     #[command(flatten)]
+    picture: PictureFlags,
+    #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
     machine: MachineFlags,
@@ -70,17 +71,6 @@ pub(super) struct Args {
         hide_possible_values = true
     )]
     format: Format,
-}
-
-/// What one verdict is about.
-struct Run {
-    file: Option<String>,
-    collective: Collective,
-    ranks: Option<u32>,
-    nodes: Option<u32>,
-    dtype: Option<DataType>,
-    times: Vec<(Bytes, Seconds)>,
-    facts: Facts,
 }
 
 impl Args {
@@ -115,7 +105,10 @@ impl Args {
             shown.push(report::compare::run(verdict, &query, dtype, run.file));
         }
         let report = report::compare::compare(machine, shown, left_out);
+        let drawn =
+            self.picture.asked() && self.picture.draw(out, &render::plot::measured(&report))?;
         match self.format {
+            _ if drawn => {}
             Format::Table => render::compare::compare(out, &report, look())?,
             Format::Json => render::json(out, &report)?,
         }
@@ -188,7 +181,7 @@ impl Args {
     fn logs(&self, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
         for (file, log) in self.read()? {
-            let found = of_log(&file, &log, left_out);
+            let found = collcost::verdict::runs(&file, &log, left_out);
             if found.is_empty() {
                 log.usable()?;
                 return Err(Error::input("the log holds no collective's times")
@@ -235,53 +228,4 @@ impl Args {
         out.flush()?;
         if report.differs { Err(Stop::Failed) } else { Ok(()) }
     }
-}
-
-/// The runs of one log.
-fn of_log(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
-    type Key = (Collective, Option<u32>, Option<u32>, Option<DataType>);
-    let mut by: BTreeMap<Key, Run> = BTreeMap::new();
-    for table in &log.tables {
-        if let Some(refused) = &table.refused {
-            left_out.push(format!("{file}:{}: {}", table.line, refused.what));
-        }
-        let Tested::Collective(collective) = table.tested else { continue };
-        let in_place = table.rows.iter().all(|r| r.in_place);
-        let mut places = 0;
-        for row in &table.rows {
-            let Measured::Time(time) = row.measured else { continue };
-            let key = (collective, table.ranks, table.nodes, row.dtype);
-            let run = by.entry(key).or_insert_with(|| Run {
-                file: Some(file.to_owned()),
-                collective,
-                ranks: table.ranks,
-                nodes: table.nodes,
-                dtype: row.dtype,
-                times: Vec::new(),
-                facts: Facts::default(),
-            });
-            run.facts.wrong += row.wrong.unwrap_or(0);
-            run.facts.shared_gpu |= table.shares_gpus;
-            if row.in_place == in_place {
-                run.times.push((row.size, time));
-            } else {
-                places += 1;
-            }
-        }
-        if places > 0 {
-            left_out.push(format!(
-                "{file}:{}: {places} times in place, those out of place count",
-                table.line
-            ));
-        }
-    }
-    by.into_values().filter(|run| !run.times.is_empty()).map(medians).collect()
-}
-
-/// Sizes that were timed more than once count by their median.
-fn medians(mut run: Run) -> Run {
-    let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
-    let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
-    run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
-    run
 }

@@ -5,14 +5,15 @@ use std::io::Write;
 use super::Stop;
 use super::config::format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::picture::PictureFlags;
 use super::terminal::look;
 use collcost::algorithm::{Library, Registry};
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
-use collcost::render::{self, columns, table::View};
-use collcost::report::{self, Sweep};
+use collcost::render::{self, columns, plot, table::View};
+use collcost::report::{self, Map, Sweep};
 use collcost::what_if::{Figure, Value};
 
 #[derive(clap::Args)]
@@ -39,6 +40,8 @@ pub(super) struct Args {
     range: RangeFlags,
     #[command(flatten)]
     output: OutputFlags,
+    #[command(flatten)]
+    picture: PictureFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -122,6 +125,11 @@ impl Args {
         };
         self.one_range(queries.len())?;
         let sized = self.size.is_some() || self.at.is_some() || collective == Collective::Barrier;
+        if queries.len() > 1 && !sized && self.range.vary.is_none() {
+            let ends = self.range.ends()?;
+            let map = report::map(&registry, &queries, ends, only).map_err(place)?;
+            return self.map(out, &map);
+        }
         if let Some(sizes) = self.range.sizes()? {
             let sweep = report::sizes(&registry, &first, &sizes, only).map_err(place)?;
             return self.sweep(out, &sweep);
@@ -132,13 +140,18 @@ impl Args {
             return self.sweep(out, &sweep);
         }
         if queries.len() > 1 {
-            self.need_size(sized, collective)?;
             let sweep = report::ranks(&registry, &queries, only).map_err(place)?;
             return self.sweep(out, &sweep);
         }
         if !sized {
             if only.is_some() || self.simulates() {
                 self.need_size(sized, collective)?;
+            }
+            if self.picture.asked() {
+                let curves = report::curves_over_sizes(&registry, &first, &[])?;
+                if self.picture.draw(out, &plot::algorithms(&curves))? {
+                    return Ok(());
+                }
             }
             let bands = report::bands(&registry, &first)?;
             match self.format()? {
@@ -192,13 +205,13 @@ impl Args {
         Ok(())
     }
 
-    /// Two ranges at once would be a plane, which no table here shows.
+    /// Ranks and sizes at once make a map; other ranges are one at a time.
     fn one_range(&self, ranks: usize) -> Result<()> {
         let sizes = self.range.minbytes.is_some() || self.range.maxbytes.is_some();
         let asked = [(sizes, "-b -e"), (ranks > 1, "--n"), (self.range.vary.is_some(), "--vary")];
         let asked: Vec<&str> = asked.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
-        if asked.len() > 1 {
-            return Err(Error::input("one range at a time: of sizes, of ranks or of a figure")
+        if asked.len() > 1 && self.range.vary.is_some() {
+            return Err(Error::input("one range at a time: of a figure, or of sizes and ranks")
                 .at(asked.join(" and "))
                 .mend("give one value to the others"));
         }
@@ -237,7 +250,29 @@ impl Args {
             .mend("write table or json")
     }
 
+    fn map(&self, out: &mut impl Write, map: &Map) -> std::result::Result<(), Stop> {
+        if self.picture.asked() {
+            let of_all = self.output.all || self.algorithm.is_some();
+            if self.picture.draw(out, &plot::winners(map, of_all))? {
+                return Ok(());
+            }
+        }
+        match self.format()? {
+            Format::Table => render::map::map(out, map)?,
+            Format::Markdown => render::map::sheet(map).markdown(out)?,
+            Format::Csv => render::map::sheet(map).csv(out)?,
+            Format::Json => render::json(out, map)?,
+            Format::NcclTests => {
+                return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
+            }
+        }
+        Ok(())
+    }
+
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
+        if self.picture.asked() && self.picture.draw(out, &plot::sweep(sweep))? {
+            return Ok(());
+        }
         match self.format()? {
             Format::Table => render::sweep::sweep(out, sweep, look())?,
             Format::Markdown => render::sweep::sheet(sweep).markdown(out)?,
@@ -252,6 +287,9 @@ impl Args {
     }
 
     fn one(&self, out: &mut impl Write, report: &report::Cost) -> std::result::Result<(), Stop> {
+        if self.picture.asked() && self.picture.draw(out, &plot::bars(report, self.output.all))? {
+            return Ok(());
+        }
         let asked = self.output.columns.as_deref().map(columns::parse).transpose();
         let asked = asked.map_err(|e| e.at("--columns"))?;
         if let Some(by) = &self.output.sort {
@@ -291,6 +329,11 @@ const HALVINGS: u32 = 3;
 const MOST_POINTS: usize = 10_000;
 
 impl RangeFlags {
+    /// The first and the last size of a sweep, if one is asked.
+    fn ends(&self) -> Result<Option<(Bytes, Bytes)>> {
+        Ok(self.sizes()?.and_then(|sizes| Some((*sizes.first()?, *sizes.last()?))))
+    }
+
     /// The sizes of a sweep, if one is asked.
     fn sizes(&self) -> Result<Option<Vec<Bytes>>> {
         let least: Option<Bytes> = value("-b", self.minbytes.as_ref())?;

@@ -6,12 +6,13 @@ use super::Stop;
 use super::config::format as settled;
 use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
+use super::picture::PictureFlags;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::Error;
 use collcost::quantity::Bytes;
 use collcost::query::Query;
-use collcost::render;
+use collcost::render::{self, plot};
 use collcost::report;
 
 #[derive(clap::Args)]
@@ -27,6 +28,8 @@ pub(super) struct Args {
     /// table, markdown, csv or json
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
+    #[command(flatten)]
+    picture: PictureFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -58,10 +61,23 @@ impl Args {
                     .mend("give --size, such as 16MiB")
                     .into());
             }
+            if self.picture.asked() {
+                let curves =
+                    report::curves_over_ranks(&registry, &queries, &names).map_err(place)?;
+                if self.picture.draw(out, &plot::algorithms(&curves))? {
+                    return Ok(());
+                }
+            }
             let report = report::over_ranks(&registry, &queries, &names).map_err(place)?;
             return self.intervals(out, &report);
         }
         let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
+        if self.picture.asked() {
+            let curves = report::curves_over_sizes(&registry, &query, &names).map_err(place)?;
+            if self.picture.draw(out, &plot::algorithms(&curves))? {
+                return Ok(());
+            }
+        }
         if let [a, b] = names[..] {
             let report = report::crossover(&registry, &query, a, b).map_err(place)?;
             match settled(self.format, Format::Table)? {

@@ -89,6 +89,11 @@ impl Args {
         if let Some(contradiction) = notes::contradiction(&self.what) {
             return Ok(explain::contradiction(contradiction));
         }
+        // A sentence may mean a collective without naming it.
+        let meant = self.what.contains(' ').then(|| notes::heard(&self.what)).flatten();
+        if let Some(meant) = meant {
+            self.what = meant.id().to_owned();
+        }
         let Ok(collective) = self.what.parse::<Collective>() else {
             let ranks = self.ranks.count()?;
             let algorithm = self.algorithm.as_ref().or(self.words.first());

@@ -8,15 +8,18 @@ use super::Stop;
 use super::config::Format;
 use super::flags::{count, value};
 use super::import::log;
+use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use super::terminal::look;
 use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::error::{Error, Result};
 use collcost::fit::{
-    About, Asked, Curves, Fitted, Logs, Statistic, Verdict, fit, has_library, library,
+    About, Asked, Fitted, Logs, Statistic, Verdict, devices, fit, has_devices, has_library,
+    has_protocols, library, protocols,
 };
 use collcost::import::{logs, samples_csv};
+use collcost::profile::Profile;
 use collcost::sample::{self, Block, Op, Samples};
 use collcost::{render, report};
 use flate2::bufread::MultiGzDecoder;
@@ -71,6 +74,8 @@ pub(super) struct Args {
     /// The seed of the intervals' draws
     #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
     seed: Option<String>,
+    #[command(flatten)]
+    picture: PictureFlags,
     /// table or json
     #[arg(
         long,
@@ -107,21 +112,19 @@ enum HoldOut {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let samples = self.samples()?;
-        let curves = match has_library(&samples) {
-            true => {
-                Some(library(&samples, &self.logs()?).map_err(|e| e.at(self.files.join(", ")))?)
-            }
-            false => None,
-        };
-        let moves = |b: &Block| b.op.moves_data() && !matches!(b.op, Op::Library(_));
-        if let Some(curves) = curves {
+        let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
+        let moves = |b: &Block| b.op.moves_data() && !of_library(b);
+        if has_library(&samples) {
             if samples.blocks.iter().any(moves) {
                 return Err(Error::input("samples of messages beside times of a library")
                     .at(self.files.join(", "))
                     .mend("fit the messages first, then the logs with --on their profile")
                     .into());
             }
-            return self.curves(curves, &samples, out);
+            return measured_library(&samples, self.measured()?, out);
+        }
+        if has_devices(&samples) && !samples.blocks.iter().any(moves) {
+            return measured_devices(&samples, self.measured()?, out);
         }
         if self.on.is_some() || self.no_residuals {
             return Err(Error::input("--on and --no-residuals are for logs of a library")
@@ -148,7 +151,12 @@ impl Args {
                 row.held_out_algorithm_error = None;
             }
         }
+        let drawn = self.picture.asked() && {
+            let all = report::fit::fit(&fitted, &samples, true, None);
+            self.picture.draw(out, &render::plot::residuals(&all))?
+        };
         match self.format {
+            _ if drawn => {}
             Format::Table => render::fit::fit(out, &shown, look())?,
             Format::Json => render::json(out, &shown)?,
         }
@@ -156,31 +164,19 @@ impl Args {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Writes and shows the curves of a library's collectives.
-    fn curves(
-        &self,
-        curves: Curves,
-        samples: &Samples,
-        out: &mut impl Write,
-    ) -> std::result::Result<(), Stop> {
-        let files = samples.origin.files.clone();
-        let shown = report::curves::curves(&curves, files, self.out.clone());
-        if let Some(file) = &self.out {
-            let base = self.on.as_deref().map(find).transpose()?;
-            let about = About {
-                name: name(file),
-                command: self.command(),
-                tool: TOOL.to_owned(),
-                date: today(),
-            };
-            write(file, &curves.profile(base, samples, &about).to_toml())?;
-        }
-        match self.format {
-            Format::Table => render::curves::curves(out, &shown, look())?,
-            Format::Json => render::json(out, &shown)?,
-        }
-        out.flush()?;
-        Ok(())
+    /// What is asked of what a library or GPUs were measured to take.
+    fn measured(&self) -> Result<Measured> {
+        Ok(Measured {
+            logs: self.logs()?,
+            base: self.on.as_deref().map(find).transpose()?,
+            out: self.out.clone(),
+            command: self.command(),
+            notes: Vec::new(),
+            seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
+            force: self.force,
+            picture: self.picture.clone(),
+            format: self.format,
+        })
     }
 
     fn logs(&self) -> Result<Logs> {
@@ -235,6 +231,94 @@ impl Args {
         }
         words.join(" ")
     }
+}
+
+/// What is asked of a fit of what a library, or GPUs, were measured to take.
+pub(super) struct Measured {
+    pub(super) logs: Logs,
+    /// The machine that it comes to.
+    pub(super) base: Option<Profile>,
+    /// The profile to write.
+    pub(super) out: Option<String>,
+    pub(super) command: String,
+    /// What measuring said.
+    pub(super) notes: Vec<String>,
+    pub(super) seed: u64,
+    /// Whether it is written although nothing was confirmed.
+    pub(super) force: bool,
+    pub(super) picture: PictureFlags,
+    pub(super) format: Format,
+}
+
+impl Measured {
+    fn about(&self, file: &str) -> About {
+        let command = self.command.clone();
+        About { name: name(file), command, tool: TOOL.to_owned(), date: today() }
+    }
+}
+
+/// Draws that make an interval.
+const DRAWS: u32 = 400;
+
+/// Fits, writes and shows what a library's collectives take.
+pub(super) fn measured_library(
+    samples: &Samples,
+    asked: Measured,
+    out: &mut impl Write,
+) -> std::result::Result<(), Stop> {
+    let files = samples.origin.files.join(", ");
+    let mut curves = library(samples, &asked.logs).map_err(|e| e.at(files))?;
+    curves.notes.extend(asked.notes.iter().cloned());
+    let found = has_protocols(samples).then(|| protocols(samples, DRAWS, asked.seed));
+    let refusal = match &found {
+        Some(Err(error)) if !asked.force => Some(error.clone()),
+        _ => None,
+    };
+    let found = found.and_then(Result::ok);
+    let written = asked.out.clone().filter(|_| refusal.is_none());
+    let mut shown = report::curves::curves(&curves, samples.origin.files.clone(), written.clone());
+    if let Some(found) = &found {
+        shown = shown.with(found);
+    }
+    if let Some(file) = &written {
+        let mut profile = curves.profile(asked.base.clone(), samples, &asked.about(file));
+        profile.notes.extend(asked.notes.iter().cloned());
+        let library = samples.origin.library.clone();
+        profile.nccl = found.map(|found| found.stored(library)).or(profile.nccl);
+        write(file, &profile.to_toml())?;
+    }
+    let drawn =
+        asked.picture.asked() && asked.picture.draw(out, &render::plot::measured_curves(&shown))?;
+    match asked.format {
+        _ if drawn => {}
+        Format::Table => render::curves::curves(out, &shown, look())?,
+        Format::Json => render::json(out, &shown)?,
+    }
+    out.flush()?;
+    refusal.map_or(Ok(()), |error| Err(Stop::FitRefused(error)))
+}
+
+/// Fits, writes and shows what GPUs do by themselves.
+pub(super) fn measured_devices(
+    samples: &Samples,
+    asked: Measured,
+    out: &mut impl Write,
+) -> std::result::Result<(), Stop> {
+    let found = devices(samples, DRAWS, asked.seed)?;
+    let machine = samples.origin.machine.clone();
+    let mut shown = report::devices::devices(&found, machine, asked.out.clone());
+    shown.notes.extend(asked.notes.iter().cloned());
+    let profile = found.profile(samples, &asked.about(asked.out.as_deref().unwrap_or("gpu")));
+    shown.notes.extend(profile.notes.iter().cloned());
+    if let Some(file) = &asked.out {
+        write(file, &profile.to_toml())?;
+    }
+    match asked.format {
+        Format::Table => render::devices::devices(out, &shown, look())?,
+        Format::Json => render::json(out, &shown)?,
+    }
+    out.flush()?;
+    Ok(())
 }
 
 /// Why a gate refuses the fit of `files`, if one does.

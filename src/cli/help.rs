@@ -41,6 +41,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "sendrecv",
             "barrier",
             "explain",
+            "explore",
             "simulate",
             "trace",
             "export",
@@ -49,12 +50,13 @@ const GROUPS: &[(&str, &[&str])] = &[
             "batch",
         ],
     ),
+    ("Plan", &["plan", "bucket"]),
     ("Choose", &["crossover", "select", "nccl", "list"]),
     #[cfg(target_os = "linux")]
     ("Measure", &["calibrate", "run", "import", "fit", "compare", "accuracy", "profiles"]),
     #[cfg(not(target_os = "linux"))]
     ("Measure", &["import", "fit", "compare", "accuracy", "profiles"]),
-    ("Check", &["verify", "config"]),
+    ("Check", &["check", "verify", "config"]),
     ("Set up", &["completions", "man", "help"]),
 ];
 

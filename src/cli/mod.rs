@@ -2,8 +2,10 @@
 
 mod accuracy;
 mod batch;
+mod bucket;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod check;
 mod compare;
 mod completions;
 mod config;
@@ -11,7 +13,9 @@ mod convert;
 mod cost;
 mod crossover;
 mod explain;
+mod explore;
 mod export;
+mod files;
 mod fit;
 mod flags;
 mod help;
@@ -20,6 +24,8 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod picture;
+mod plan;
 #[cfg(target_os = "linux")]
 mod processes;
 mod profiles;
@@ -93,6 +99,8 @@ enum Verb {
     Simulate(simulate::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
+    /// One HTML page: costs by sliders, schedules step by step
+    Explore(explore::Args),
     /// Step by step: who sends what to whom, what ranks then hold
     Trace(trace::Args),
     /// Schedules and closed forms held to what they promise
@@ -117,6 +125,12 @@ enum Verb {
     Compare(compare::Args),
     /// What nccl-tests would print there, without GPUs
     Mock(mock::Args),
+    /// Budgets of a file held against the model or measurements
+    Check(check::Args),
+    /// A step of a model: its collectives, times, what is exposed
+    Plan(plan::Args),
+    /// Gradients fused into buckets: sizes, exposed time, the best cap
+    Bucket(bucket::Args),
     /// What is settled without flags, and who said so
     Config(config::Args),
     /// Time, algbw, busbw and tools' sizes into each other
@@ -141,6 +155,8 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
+    /// A file is wrong; its faults are written.
+    Faults,
     /// The samples do not carry a fit; the report of it is written.
     FitRefused(Error),
 }
@@ -167,6 +183,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     if arguments.get(1).is_some_and(|verb| verb == run::RANK) {
         return run::rank();
     }
+    #[cfg(all(feature = "cuda", target_os = "linux"))]
+    if arguments.get(1).is_some_and(|verb| verb == calibrate::gpu::GPU) {
+        return calibrate::gpu::serve();
+    }
     if let Some(done) = screen(&arguments) {
         return done;
     }
@@ -191,6 +211,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match done.and_then(|()| out.flush().map_err(Stop::Io)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Failed) => ExitCode::from(1),
+        Err(Stop::Faults) => ExitCode::from(2),
         Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");
@@ -286,6 +307,7 @@ impl Verb {
             Self::Select(args) => args.run(out),
             Self::Simulate(args) => args.run(out),
             Self::Explain(args) => args.run(out),
+            Self::Explore(args) => args.run(out),
             Self::Verify(args) => args.run(out),
             Self::Trace(args) => args.run(out),
             #[cfg(target_os = "linux")]
@@ -299,6 +321,9 @@ impl Verb {
             Self::Import(args) => args.run(out),
             Self::Compare(args) => args.run(out),
             Self::Mock(args) => args.run(out),
+            Self::Check(args) => args.run(out),
+            Self::Plan(args) => args.run(out),
+            Self::Bucket(args) => args.run(out),
             Self::Config(args) => args.run(out),
             Self::Convert(args) => args.run(out),
             Self::Nccl(args) => args.run(out),

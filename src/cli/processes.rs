@@ -15,7 +15,8 @@ use collcost::transport::Kind;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Ranks")]
 pub(super) struct ProcessFlags {
-    /// How bytes move: shm (shared memory) or tcp; auto is shm, or tcp where a launcher started the ranks
+    /// How bytes move: shm (shared memory) or tcp; calibrate has nccl and cuda too; auto is shm, or
+    /// tcp where a launcher started the ranks
     #[arg(long, value_name = "NAME", default_value = "auto")]
     transport: String,
     /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
@@ -34,6 +35,9 @@ impl ProcessFlags {
     /// else may be on several hosts.
     pub(super) fn setup(&self, started: bool) -> Result<Setup> {
         let named = Some(&self.transport).filter(|name| *name != "auto");
+        if matches!(self.transport.as_str(), "nccl" | "cuda") {
+            return Err(no_gpus(&self.transport));
+        }
         let usual = if started { Kind::Tcp } else { Kind::Shm };
         let transport: Kind = value("--transport", named)?.unwrap_or(usual);
         if started && transport != Kind::Tcp {
@@ -67,6 +71,12 @@ impl ProcessFlags {
         })
     }
 
+    /// What `--transport` says.
+    #[cfg(feature = "cuda")]
+    pub(super) fn transport(&self) -> &str {
+        &self.transport
+    }
+
     /// The flags that were typed; namespaces by their number alone.
     pub(super) fn words(&self) -> Vec<String> {
         let transport = Some(&self.transport).filter(|name| *name != "auto");
@@ -98,8 +108,20 @@ impl ProcessFlags {
     }
 }
 
+/// Why GPUs run nothing here.
+fn no_gpus(transport: &str) -> Error {
+    let (what, mend) = match cfg!(feature = "cuda") {
+        true => (
+            "schedules are run between processes, not by GPUs",
+            "`collcost calibrate --transport nccl` measures GPUs",
+        ),
+        false => ("this collcost was built without GPUs", "build it with the feature `cuda`"),
+    };
+    Error::environment(what).at(format!("--transport {transport}")).mend(mend)
+}
+
 /// What becomes readable when the user interrupts.
-fn interruption() -> Result<OwnedFd> {
+pub(super) fn interruption() -> Result<OwnedFd> {
     let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     // A launcher ends its ranks by the second of them.

@@ -5,7 +5,8 @@ use std::io::Write;
 use super::Stop;
 use super::config::format as settled;
 use super::cost::Format;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, query, value};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::picture::PictureFlags;
 use super::terminal;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
@@ -13,8 +14,8 @@ use collcost::error::{Error, Result};
 use collcost::import::read_rules;
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
-use collcost::render;
-use collcost::report::select::select;
+use collcost::render::{self, plot};
+use collcost::report::select::{Select, select, select_map};
 use collcost::report::site;
 use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
@@ -57,6 +58,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
     #[command(flatten)]
+    picture: PictureFlags,
+    #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
     machine: MachineFlags,
@@ -78,7 +81,37 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let asked = self.asked()?;
         let collective = asked.operation.collective;
-        let mut query = query(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let reports = queries.into_iter().map(|query| self.one(&asked, query));
+        let mut reports = reports.collect::<Result<Vec<Select>>>()?;
+        if self.picture.asked() {
+            let map = select_map(reports);
+            if self.picture.draw(out, &plot::policy(&map))? {
+                return Ok(());
+            }
+            reports = map.by_ranks;
+        }
+        let several = reports.len() > 1;
+        match settled(self.format, Format::Table)? {
+            Format::Json if several => render::json(out, &select_map(reports))?,
+            Format::Json => reports.iter().try_for_each(|r| render::json(out, r))?,
+            Format::Markdown => render::select::sheets(&reports).markdown(out)?,
+            Format::Csv => render::select::sheets(&reports).csv(out)?,
+            Format::Table | Format::NcclTests => {
+                for (i, report) in reports.iter().enumerate() {
+                    if i > 0 {
+                        writeln!(out)?;
+                    }
+                    render::select::select(out, report, terminal::look(), self.explain)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The choices for one number of ranks.
+    fn one(&self, asked: &Asked, mut query: Query) -> Result<Select> {
+        let collective = asked.operation.collective;
         let element = match &self.dtype {
             Some(name) => dtype_bytes(name).map_err(|e| e.at(format!("--dtype {name}")))?,
             None => Bytes(4),
@@ -105,17 +138,8 @@ impl Args {
         let own = one("--policy", &asked.policy)?;
         let versus = self.vs.as_ref().map(|name| one("--vs", name)).transpose()?;
         let policies = (&*own, versus.as_deref());
-        let report = select(&Registry::builtin(), &query, &call, policies, range)
-            .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))?;
-        match settled(self.format, Format::Table)? {
-            Format::Json => render::json(out, &report)?,
-            Format::Markdown => render::select::sheet(&report).markdown(out)?,
-            Format::Csv => render::select::sheet(&report).csv(out)?,
-            Format::Table | Format::NcclTests => {
-                render::select::select(out, &report, terminal::look(), self.explain)?;
-            }
-        }
-        Ok(())
+        select(&Registry::builtin(), &query, &call, policies, range)
+            .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))
     }
 
     /// Tells the collective, the policy and the sizes apart: `openmpi@4.1 allreduce 32K` as well as

@@ -7,6 +7,7 @@ use super::config::{Format, format};
 use super::flags::{
     MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
 };
+use super::picture::PictureFlags;
 use super::schedule::read;
 use super::terminal::look;
 use collcost::algorithm::Registry;
@@ -15,8 +16,9 @@ use collcost::error::{Error, Result};
 use collcost::fabric::Discipline;
 use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::query::Query;
-use collcost::render;
+use collcost::render::{self, plot};
 use collcost::report::simulate::{Ask, Plan, simulate};
+use collcost::report::timeline::timeline;
 use collcost::schedule::Schedule;
 use collcost::simulate::{Mode, Trouble};
 use collcost::spell_out::spell_out;
@@ -49,6 +51,8 @@ pub(super) struct Args {
     /// table or json
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
+    #[command(flatten)]
+    picture: PictureFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -93,6 +97,12 @@ impl Args {
         };
         let ask = self.timing.ask(query.shape.ranks)?;
         let place = |e: Error| e.at(format!("simulate {}", plan.asked()));
+        if self.picture.asked() {
+            let times = timeline(&query, &plan, &ask).map_err(place)?;
+            if self.picture.draw(out, &plot::timeline(&times))? {
+                return Ok(());
+            }
+        }
         let mut report = simulate(&query, &plan, &ask).map_err(place)?;
         if self.ranks.is_silent() {
             let n = query.shape.ranks;

@@ -5,12 +5,14 @@ use std::io::{self, Read, Write};
 use super::Stop;
 use super::config::format as settled;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
+use super::picture::PictureFlags;
 use super::terminal::look;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
+use collcost::render::plot::space_time;
 use collcost::render::{self, trace as write};
 use collcost::report::trace::Run;
 use collcost::simulate::Mode;
@@ -50,8 +52,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     format: Option<Format>,
     /// Every message as a line of JSON, after a line with all there is to check it against
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with_all = ["format", "plot", "svg"])]
     events: bool,
+    #[command(flatten)]
+    picture: PictureFlags,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -107,6 +111,9 @@ impl Args {
                 Some(_) => e.at("--data"),
                 None => place(e),
             })?;
+        if self.picture.asked() && self.picture.draw(out, &space_time(&trace).map_err(place)?)? {
+            return Ok(());
+        }
         match settled(self.format, Format::Table)? {
             Format::Table => write::text(out, &trace, look())?,
             Format::Json => render::json(out, &trace)?,

@@ -21,13 +21,18 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
     let least = match op {
         Op::OneWay | Op::Shift => 2,
         Op::FanOut(k) => k.get().saturating_add(1),
-        Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) => 1,
+        Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) | Op::Forced(_) | Op::Device(_) => 1,
     };
     if ranks < least {
         return Err(Error::input(format!("{op} needs {least} ranks, and there are {ranks}"))
             .mend("start more ranks"));
     }
-    if let Op::Library(_) = op {
+    if let Op::Device(_) = op {
+        return Err(
+            Error::unsupported(format!("{op} is run by GPUs alone")).mend("add --transport cuda")
+        );
+    }
+    if let Op::Library(_) | Op::Forced(_) = op {
         return Err(Error::unsupported(format!("{op} is a library's own, and cannot be run here")));
     }
     if let Op::Run(run) = op {
@@ -119,7 +124,12 @@ fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
             program.end = vec![Patch { span: own.clone(), first: 0, source: Source::All }];
             program.steps = vec![local(Action::Add)];
         }
-        Op::OneWay | Op::FanOut(_) | Op::Run(_) | Op::Library(_) => {}
+        Op::OneWay
+        | Op::FanOut(_)
+        | Op::Run(_)
+        | Op::Library(_)
+        | Op::Forced(_)
+        | Op::Device(_) => {}
     }
     program
 }

@@ -8,10 +8,12 @@ mod mpich_json;
 mod msccl;
 mod nccl_tuner_csv;
 mod openmpi_rules;
+mod xla_sol;
 
 pub use mpich_json::mpich_json;
 pub use nccl_tuner_csv::nccl_tuner_csv;
 pub use openmpi_rules::{Remark, openmpi_rules};
+pub use xla_sol::xla_sol_options;
 
 use crate::error::{Error, Result, nearest};
 use crate::quantity::{Bytes, SecondsPerByte};

@@ -2,7 +2,7 @@
 
 use super::{Estimate, Fitted, Statistic};
 use crate::quantity::Bytes;
-use crate::sample::{Op, Origin, Wait, median};
+use crate::sample::{Origin, Wait, median};
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -228,7 +228,7 @@ fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     if origin.wait != Some(Wait::Spin) {
         return None;
     }
-    let points = fit.points.iter().filter(|p| !matches!(p.op, Op::Copy | Op::Reduce));
+    let points = fit.points.iter().filter(|p| p.op.moves_data());
     let waited = points.filter_map(|p| p.waited.map(|w| w.0 * f64::from(p.ranks)));
     let waited = median(waited.collect())?;
     let mend = "run no more ranks than CPUs, or let them poll";

@@ -17,7 +17,8 @@ pub struct Errors {
 
 impl Errors {
     /// Of signed errors; none of none.
-    pub(super) fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
+    #[must_use]
+    pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
         let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
         sizes.sort_by(f64::total_cmp);
         let at = |part| Ratio(quantile(&sizes, part));

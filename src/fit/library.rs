@@ -11,7 +11,7 @@ use crate::curve::{self, Curve, Observation, Placed, observations};
 use crate::error::{Error, Result};
 use crate::profile::{Call, Discipline, Links, Profile};
 use crate::quantity::Seconds;
-use crate::sample::{Block, DataType, Library, Op, Samples, median};
+use crate::sample::{Block, Clock, DataType, Library, Op, Samples, median};
 
 /// What a fit of logs is asked.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,12 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     let mut cells: BTreeMap<(Collective, Option<DataType>), [Vec<Observation>; 2]> =
         BTreeMap::new();
     let mut unknown = 0;
+    // What a GPU was busy for is what benchmarks of libraries tell, where both clocks were read.
+    let by_events = samples.blocks.iter().any(|b| b.clock == Clock::Event);
     for block in &samples.blocks {
+        if by_events && block.clock == Clock::Host {
+            continue;
+        }
         let Op::Library(Library { collective, dtype, in_place }) = block.op else { continue };
         let Some(time) = median(block.spans().iter().map(|s| s.0).collect()) else { continue };
         let nodes = nodes(block, asked);
@@ -195,6 +200,8 @@ impl Curves {
             c_real: None,
             fit: None,
             curves: Vec::new(),
+            nccl: None,
+            devices: Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod bootstrap;
 mod bucket;
+mod devices;
 mod gates;
 mod held_out;
 mod identify;
@@ -25,9 +26,11 @@ mod nnls;
 mod path;
 mod point;
 mod profile;
+mod protocol;
 
 pub use bootstrap::Estimate;
 pub use bucket::Bucket;
+pub use devices::{DeviceFit, Devices, devices, has_devices};
 pub use gates::{Gate, Verdict};
 pub use held_out::{Errors, Foretold, Regimes};
 pub use ladder::{Ladder, Slope};
@@ -36,6 +39,7 @@ pub use line::line;
 pub use path::{Kind, Path};
 pub use point::{Point, Statistic};
 pub use profile::About;
+pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
 
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
@@ -180,7 +184,9 @@ const SAME_RATE: f64 = 0.1;
 /// Too few points; an algorithm that `registry` does not have or that runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, samples.origin.wait);
-    if points.is_empty() && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_))) {
+    if points.is_empty()
+        && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
+    {
         return Err(Error::input(
             "the samples are of a library's collectives alone, which say \
              nothing about single messages",
@@ -307,7 +313,7 @@ impl Shared<'_> {
             let time = point.time(statistic).0;
             let entry = Entry { path: path.clone(), time, weight, group, point: i };
             let why = match &point.op {
-                Op::Copy | Op::Reduce => Some(Apart::Local),
+                Op::Copy | Op::Reduce | Op::Device(_) => Some(Apart::Local),
                 Op::FanOut(_) => Some(Apart::FanOut),
                 Op::OneWay if bucket.is_some() && point.size > LATENCY_ONLY => Some(Apart::Bucket),
                 _ => path.tree.map(|_| Apart::Tree),

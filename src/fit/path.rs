@@ -57,7 +57,8 @@ impl Path {
                 let named = registry.find(run.collective, &run.algorithm)?;
                 Self::collective(named.algorithm, &run.shape(ranks), size)
             }
-            Op::Library(_) => Err(Error::unsupported(format!(
+            Op::Device(_) => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),
+            Op::Library(_) | Op::Forced(_) => Err(Error::unsupported(format!(
                 "nobody says by which messages {op} was done: it has no path"
             ))),
         }

@@ -75,7 +75,8 @@ impl Point {
 /// The points of isolated runs, without those of libraries, ordered by operation, ranks and size.
 pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
     let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<&Block>> = BTreeMap::new();
-    let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !matches!(b.op, Op::Library(_));
+    let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
+    let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !of_library(b);
     for block in blocks.iter().filter(is_fitted) {
         groups.entry((&block.op, block.ranks, block.size)).or_default().push(block);
     }

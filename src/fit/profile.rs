@@ -101,6 +101,8 @@ impl Fitted {
             gamma,
             c_real: self.c_real.map(|c| measured.of(c)),
             curves: Vec::new(),
+            nccl: None,
+            devices: Vec::new(),
             fit: Some(Calibration {
                 command: about.command.clone(),
                 tool: about.tool.clone(),

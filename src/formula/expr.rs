@@ -219,6 +219,23 @@ impl Expr {
         found
     }
 
+    /// What those functions are where letters have the given numbers: name, arguments with commas
+    /// between, value.
+    #[must_use]
+    pub fn named_values(
+        &self,
+        letters: &dyn Fn(Symbol) -> f64,
+    ) -> Vec<(&'static str, String, u64)> {
+        let mut found = Vec::new();
+        self.visit(&mut |node| {
+            let Node::Call(function @ Function::Named(name, _), arguments) = node else { return };
+            let values: Vec<f64> = arguments.iter().map(|a| a.evaluate(letters)).collect();
+            let key: Vec<String> = values.iter().map(f64::to_string).collect();
+            found.push((*name, key.join(","), function.value(&values) as u64));
+        });
+        found
+    }
+
     /// The real parameters in it, each once, with their values.
     #[must_use]
     pub fn parameters(&self) -> Vec<(Symbol, Ratio)> {

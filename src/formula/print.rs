@@ -15,6 +15,9 @@ pub enum Notation<'a> {
     Numbers(&'a Values),
     /// The same as LaTeX, without the dollar signs.
     Latex,
+    /// An expression of JavaScript over `N`, `P`, `G` … What only the algorithm's page defines is
+    /// looked up in tables `T`, as [`Expr::named_values`] has them: `T.U[[N]]`.
+    JavaScript,
 }
 
 /// The numbers that [`Notation::Numbers`] puts in.
@@ -107,6 +110,7 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
         return fence(out, ("(", ")"), &inner);
     }
     let latex = matches!(notation, Notation::Latex);
+    let script = matches!(notation, Notation::JavaScript);
     let mut binary = |a: &Expr, sign: &str, b: &Expr, left: Strength, right: Strength| {
         write_expr(out, a, notation, left);
         out.push_str(sign);
@@ -115,10 +119,17 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
     use Strength::{Atom, Product, Sum};
     match expr.node() {
         Node::Add(a, b) => binary(a, " + ", b, Sum, Sum),
-        Node::Sub(a, b) => binary(a, if latex { " - " } else { " − " }, b, Sum, Product),
+        Node::Sub(a, b) => {
+            binary(a, if latex || script { " - " } else { " − " }, b, Sum, Product);
+        }
         Node::Mul(a, b) => {
             // A unit such as `450 GB/s` only stands behind a division, where it is bracketed.
-            binary(a, if latex { " \\cdot " } else { "·" }, b, Product, Product);
+            let sign = match notation {
+                Notation::Latex => " \\cdot ",
+                Notation::JavaScript => "*",
+                _ => "·",
+            };
+            binary(a, sign, b, Product, Product);
         }
         Node::Div(a, b) if latex => {
             out.push_str("\\frac{");
@@ -132,10 +143,11 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
         Node::Real(symbol, value) => match notation {
             Notation::Text => out.push_str(letter(*symbol)),
             Notation::Latex => out.push_str(latex_letter(*symbol)),
-            Notation::Numbers(_) => push(out, format_args!("{value}")),
+            Notation::Numbers(_) | Notation::JavaScript => push(out, format_args!("{value}")),
         },
         Node::Symbol(symbol) => match notation {
             Notation::Text => out.push_str(letter(*symbol)),
+            Notation::JavaScript => out.push_str(name(*symbol)),
             Notation::Latex => out.push_str(latex_letter(*symbol)),
             Notation::Numbers(values) => write_value(out, *symbol, values),
         },
@@ -148,6 +160,9 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
         // Nobody can look up what the algorithm's page calls U(12).
         let arguments: Vec<f64> = arguments.iter().map(|a| a.evaluate(&counts(values))).collect();
         return push(out, format_args!("{}", function.value(&arguments)));
+    }
+    if matches!(notation, Notation::JavaScript) {
+        return write_script_call(out, function, arguments);
     }
     let latex = matches!(notation, Notation::Latex);
     let ceil = if latex { ("\\lceil ", " \\rceil") } else { ("⌈", "⌉") };
@@ -181,6 +196,35 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
             }
             fence(out, ("(", ")"), &inner);
         }
+    }
+}
+
+/// A function's call in JavaScript.
+fn write_script_call(out: &mut String, function: Function, arguments: &[Expr]) {
+    let listed: Vec<String> = arguments.iter().map(|a| a.write(Notation::JavaScript)).collect();
+    let listed = listed.join(",");
+    match function {
+        Function::CeilLg => push(out, format_args!("ceilLg({listed})")),
+        Function::FloorLg => push(out, format_args!("floorLg({listed})")),
+        Function::PowerBelow => push(out, format_args!("powerBelow({listed})")),
+        Function::Floor => push(out, format_args!("floor({listed})")),
+        Function::Ceil => push(out, format_args!("ceil({listed})")),
+        Function::Named(name, _) => push(out, format_args!("T.{name}[[{listed}]]")),
+    }
+}
+
+/// A letter as a program's name.
+fn name(symbol: Symbol) -> &'static str {
+    match symbol {
+        Symbol::Alpha(Links::Any) => "alpha",
+        Symbol::Alpha(Links::Inner) => "alpha1",
+        Symbol::Alpha(Links::Outer) => "alpha2",
+        Symbol::Bandwidth(Links::Any) => "bw",
+        Symbol::Bandwidth(Links::Inner) => "bw1",
+        Symbol::Bandwidth(Links::Outer) => "bw2",
+        Symbol::Gamma => "gamma",
+        Symbol::AlphaSwitch => "alphaSwitch",
+        plain => letter(plain),
     }
 }
 
@@ -318,6 +362,18 @@ mod tests {
     fn whole_bytes_stand_in_the_unit_that_they_were_meant_in() {
         let text = |size| Expr::symbol(Symbol::M).write(Notation::Numbers(&values(size)));
         assert_eq!([4096.0, 5e6, 2.5].map(text), ["4 KiB", "5 MB", "2.5 B"]);
+    }
+
+    #[test]
+    fn javascript_has_its_own_signs_and_looks_up_what_it_cannot_compute() {
+        let product = Function::Named("U", |of| of.iter().product());
+        let [n, p] = [Symbol::N, Symbol::P].map(Expr::symbol);
+        let log = Expr::call(Function::CeilLg, &[&n], 0);
+        let call = Expr::call(product, &[&n, &Expr::int(3)], 0);
+        let formula = (n - Expr::int(1)) / p * log - call;
+        assert_eq!(formula.write(Notation::JavaScript), "(N - 1)/P*ceilLg(N) - T.U[[N,3]]");
+        let found = formula.named_values(&|_| 12.0);
+        assert_eq!(found, [("U", "12,3".to_owned(), 36)]);
     }
 
     #[test]

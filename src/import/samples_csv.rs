@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Seconds};
-use crate::sample::{Block, Mode, Op, Origin, Sample, Samples};
+use crate::sample::{Block, Clock, Mode, Op, Origin, Sample, Samples};
 
 /// The operations of the recordings.
 const OPS: &[(&str, Option<Collective>, &str)] = &[
@@ -126,6 +126,8 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
                 inner: 1,
                 nodes: None,
                 preempted,
+                clock: Clock::default(),
+                chose: None,
                 samples: vec![sample],
             }),
         }

@@ -75,7 +75,7 @@ pub enum Answer {
 }
 
 /// A message with its length before it.
-pub(super) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
     let length = bytes.len() - 4;
@@ -86,7 +86,7 @@ pub(super) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 /// Takes the first message off `bytes`, if all of it is there.
-pub(super) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
+pub(crate) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
     if length > LONGEST {
@@ -99,7 +99,7 @@ pub(super) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Optio
 }
 
 /// Waits for the next message.
-pub(super) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T> {
     let mut head = [0; 4];
     stream.read_exact(&mut head)?;
     let mut bytes = head.to_vec();
@@ -109,7 +109,7 @@ pub(super) fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Result<T
 }
 
 /// Sends a message.
-pub(super) fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
     stream.write_all(&frame(message)?)
 }
 

@@ -19,6 +19,8 @@ mod usable;
 
 pub use control::Answer;
 pub(crate) use control::Hello;
+#[cfg(feature = "cuda")]
+pub(crate) use control::{frame, read, take, write};
 pub(crate) use group::{CONNECT, Seated, check_memory};
 pub use group::{Executor, Group, Place, Setup};
 pub(crate) use process::Process;

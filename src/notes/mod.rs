@@ -3,9 +3,11 @@
 //! The engine computes; these pages say why. Each number in them is held to the engine by a test.
 
 mod contradictions;
+mod heard;
 mod topics;
 
 pub use contradictions::{CONTRADICTIONS, Contradiction, Text};
+pub use heard::heard;
 pub use topics::{Figures, Piece, TOPICS, Topic};
 
 use crate::collective::Collective;

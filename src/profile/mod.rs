@@ -8,6 +8,7 @@ mod check;
 mod curves;
 mod diff;
 mod figure;
+mod gpu;
 mod measured;
 mod write;
 
@@ -17,6 +18,7 @@ pub use calibration::{
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
 pub use diff::{Change, SIGMAS, diff};
 pub use figure::{Amount, Figure};
+pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
 pub use measured::{Date, How, Measured};
 
 use std::collections::BTreeMap;
@@ -88,6 +90,12 @@ pub struct Profile {
     /// What its library's collectives take, as it was measured.
     #[serde(default, rename = "measured", deserialize_with = "curves::read")]
     pub curves: Vec<Curve>,
+    /// What NCCL's protocols cost on it, and where NCCL changes between them.
+    #[serde(default)]
+    pub nccl: Option<Nccl>,
+    /// What its GPUs take for what they do by themselves.
+    #[serde(default, rename = "device")]
+    pub devices: Vec<Device>,
 }
 
 /// The calls whose launch a figure is of.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::calibration::{Calibration, Quality, StatedError};
-use super::{Links, Measured, Profile, curves};
+use super::{Links, Measured, Profile, curves, gpu};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
 /// A quantity as it stands in a profile's file, with six digits.
@@ -147,6 +147,10 @@ impl Profile {
         for curve in &self.curves {
             curves::write(&mut out, curve);
         }
+        if let Some(nccl) = &self.nccl {
+            gpu::write(&mut out, nccl);
+        }
+        gpu::write_devices(&mut out, &self.devices);
         out
     }
 }

@@ -11,7 +11,7 @@ use super::Look;
 use super::sheet::{Cell, Column, Sheet};
 use crate::curve::Placed;
 use crate::quantity::{Bandwidth, Bytes, Seconds};
-use crate::report::curves::{ComponentView, CurveView, Fitted};
+use crate::report::curves::{ComponentView, CurveView, ErrorView, Fitted, ProtocolView};
 
 /// Writes the report.
 ///
@@ -26,6 +26,7 @@ pub fn curves(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<(
         let parts: Vec<String> = curve.components.iter().map(part).collect();
         look.line(out, "part     ", &format!("{name}: {}", parts.join("; ")))?;
     }
+    protocols(out, report, look)?;
     for left in &report.left_out {
         look.line(out, "left out ", &format!("{}: {}", left.what, left.why))?;
     }
@@ -35,6 +36,59 @@ pub fn curves(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<(
     look.line(out, "note     ", BAND)?;
     if let Some(file) = &report.written {
         look.line(out, "written  ", file)?;
+    }
+    Ok(())
+}
+
+/// What NCCL's protocols cost, what was held out of their fit, and where NCCL changes.
+fn protocols(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()> {
+    if report.protocols.is_empty() {
+        return Ok(());
+    }
+    let columns = vec![
+        Column::words("protocol", "protocol"),
+        Column::words("algorithms", "algorithms"),
+        Column::numbers("launch", "", "launch_s"),
+        Column::numbers("α", "", "alpha_s"),
+        Column::numbers("BW", "", "bandwidth_Bps"),
+        Column::words("sizes", "sizes"),
+        Column::numbers("points", "", "points"),
+        Column::numbers("error", "%", "error"),
+    ];
+    let row = |p: &ProtocolView| {
+        vec![
+            Cell::same(p.protocol),
+            Cell::same(p.algorithms.join(", ")),
+            Cell::same(Seconds(p.launch_s).to_string()),
+            Cell::same(p.alpha_s.map_or("–".to_owned(), |a| Seconds(a).to_string())),
+            Cell::same(Bandwidth(p.bandwidth).to_string()),
+            Cell::same(format!("{} to {}", Bytes(p.from_bytes), Bytes(p.to_bytes))),
+            Cell::same(p.points.to_string()),
+            Cell::same(format!("{:.1}", 100.0 * p.error.median)),
+        ]
+    };
+    writeln!(out)?;
+    Sheet { columns, rows: report.protocols.iter().map(row).collect() }.text(out)?;
+    let percent = |e: &ErrorView| {
+        format!("{:.1} % in the median, {:.1} % in nine of ten", 100.0 * e.median, 100.0 * e.p90)
+    };
+    for held in &report.held_out_algorithms {
+        let name = format!("{} {}", held.collective, held.chosen);
+        look.line(out, "held out ", &format!("{name}: {}", percent(&held.error)))?;
+    }
+    if let Some(error) = &report.stated_error {
+        let said = format!("algorithms that the fit did not see: {}", percent(error));
+        look.line(out, "stated   ", &said)?;
+    }
+    if let Some(error) = &report.envelope_error {
+        let said = format!("the cheapest protocol beside NCCL's own choice: {}", percent(error));
+        look.line(out, "envelope ", &said)?;
+    }
+    for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {
+        let steps: Vec<String> =
+            of.iter().map(|s| format!("{} from {}", s.chosen, Bytes(s.from_bytes))).collect();
+        let said = format!("{} over {}: {}", of[0].collective, of[0].ranks, steps.join(", "));
+        look.line(out, "switches ", &said)?;
     }
     Ok(())
 }

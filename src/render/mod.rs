@@ -1,22 +1,29 @@
 //! Reports as text and JSON.
 
 pub mod accuracy;
+pub mod bucket;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
+pub mod check;
 pub mod columns;
 pub mod compare;
 pub mod convert;
 pub mod crossover;
 pub mod curves;
+pub mod devices;
 pub mod document;
 pub mod explain;
+pub mod explorer;
 pub mod fit;
 pub mod import;
 pub mod list;
+pub mod map;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod plan;
+pub mod plot;
 pub mod profiles;
 #[cfg(target_os = "linux")]
 pub mod run;

@@ -184,6 +184,24 @@ fn named(view: &ChoiceView) -> String {
     name
 }
 
+/// The tables of several numbers of ranks as one, with a column that tells them apart.
+#[must_use]
+pub fn sheets(reports: &[Select]) -> Sheet {
+    if let [only] = reports {
+        return sheet(only);
+    }
+    let mut all = Sheet::default();
+    for report in reports {
+        let one = sheet(report);
+        let ranks = Cell::same(report.ranks.to_string());
+        let row = |row: Vec<Cell>| std::iter::once(ranks.clone()).chain(row).collect();
+        all.rows.extend(one.rows.into_iter().map(row));
+        all.columns = one.columns;
+    }
+    all.columns.insert(0, Column::numbers("ranks", "", "ranks"));
+    all
+}
+
 /// The sizes as a table, for people and programs.
 #[must_use]
 pub fn sheet(report: &Select) -> Sheet {

@@ -118,13 +118,18 @@ pub fn bands(out: &mut impl Write, report: &Bands) -> io::Result<()> {
     ] {
         writeln!(out, "\n{title}")?;
         for (i, flip) in flips.iter().enumerate() {
-            writeln!(out, "  {:<16} {:<14} {}", from(flip, i), until(flips, i), flip.title)?;
+            writeln!(out, "  {} {}", from_to(flips, i), flip.title)?;
         }
         if flips.is_empty() {
             writeln!(out, "  nothing")?;
         }
     }
     writeln!(out, "\nnext   give --size for the table of one size, -b and -e for a sweep")
+}
+
+/// From where to where one of the winners is the best, as two columns.
+pub(super) fn from_to(flips: &[Flip], i: usize) -> String {
+    format!("{:<16} {:<14}", from(&flips[i], i), until(flips, i))
 }
 
 fn from(flip: &Flip, i: usize) -> String {

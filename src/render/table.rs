@@ -115,6 +115,17 @@ pub(super) fn name(q: &QuestionView) -> &'static str {
     q.collective.parse().map_or(q.collective, Collective::name)
 }
 
+/// The question in a few words, without what `over` varies.
+pub(super) fn asked(q: &QuestionView, over: &str) -> String {
+    let barrier = q.collective.parse() == Ok(Collective::Barrier);
+    let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
+    let ranks = (over != "ranks").then(|| match q.nodes {
+        1 => format!("{} {}", q.ranks, plural(q.ranks, "rank")),
+        nodes => format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node),
+    });
+    size.into_iter().chain(ranks).collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn heading(out: &mut impl Write, q: &QuestionView) -> io::Result<()> {
     let collective: Option<Collective> = q.collective.parse().ok();
     write!(out, "{}", name(q))?;

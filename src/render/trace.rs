@@ -278,7 +278,7 @@ fn carried(t: &Transfer, trace: &Trace) -> String {
 }
 
 /// `c0`, `c0-3,6`.
-fn chunks(chunks: &[u32]) -> String {
+pub(super) fn chunks(chunks: &[u32]) -> String {
     format!("c{}", runs(chunks, 2))
 }
 

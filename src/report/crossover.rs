@@ -182,7 +182,7 @@ fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
 }
 
 /// The named candidates as far as they apply to these ranks; all where none is named.
-fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
+pub(super) fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
     if names.is_empty() {
         return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
     }
@@ -199,7 +199,10 @@ fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Cand
     Ok(ready)
 }
 
-fn join(starts: &[(f64, Candidate)], time: impl Fn(f64, &Candidate) -> f64) -> Vec<Interval> {
+pub(super) fn join(
+    starts: &[(f64, Candidate)],
+    time: impl Fn(f64, &Candidate) -> f64,
+) -> Vec<Interval> {
     let next = starts.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
     let interval = |((from, c), to): (&(f64, Candidate), Option<f64>)| Interval {
         from: *from,

@@ -18,7 +18,7 @@ pub use algorithm::{
     StepView, Term, algorithm,
 };
 pub(super) use collective::busbw_formula;
-pub use collective::{AlgorithmRow, CollectiveView, State, collective, state};
+pub use collective::{AlgorithmRow, CollectiveView, State, collective, state, used_by};
 pub use topic::{Block, TopicView, contradiction, topic};
 
 use crate::notes::Contradiction;

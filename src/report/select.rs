@@ -110,12 +110,24 @@ pub struct ChoiceView {
     pub regret: Option<f64>,
     /// Where that is.
     pub regret_at_bytes: Option<u64>,
+    /// The same at each of the sizes looked at, where both are priced.
+    pub regrets: Vec<RegretAt>,
     /// The library's own estimate at the first size.
     pub estimate_s: Option<f64>,
     /// Options or variables that force it.
     pub force: Vec<String>,
     /// What else to know.
     pub notes: Vec<String>,
+}
+
+/// What a choice costs more than the best, at one size.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RegretAt {
+    /// M.
+    pub size_bytes: u64,
+    /// The choice's time over the fastest algorithm's.
+    pub regret: f64,
 }
 
 /// A turn away from what the rules named.
@@ -170,6 +182,22 @@ pub struct Alternative {
     pub refused: Option<String>,
 }
 
+/// The choices of a policy for several numbers of ranks.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SelectMap {
+    /// `collcost/select-map/1`.
+    pub schema: &'static str,
+    /// One for each number of ranks.
+    pub by_ranks: Vec<Select>,
+}
+
+/// All of `by_ranks`, which differ in their ranks.
+#[must_use]
+pub fn select_map(by_ranks: Vec<Select>) -> SelectMap {
+    SelectMap { schema: "collcost/select-map/1", by_ranks }
+}
+
 /// What the closed forms are asked with.
 struct Model<'a> {
     registry: &'a Registry,
@@ -193,12 +221,16 @@ impl Model<'_> {
     fn view(&self, choice: &Choice, from: u64, to: u64) -> Result<ChoiceView> {
         let first = self.time(choice, from)?;
         let mut worst: Option<(f64, u64)> = None;
+        let mut regrets = Vec::new();
         for size in looked_at(from, to) {
             let (Some(time), Some((_, best))) = (self.time(choice, size)?.time(), self.best(size))
             else {
                 continue;
             };
             let regret = time.0 / best.0;
+            if best.0 > 0.0 {
+                regrets.push(RegretAt { size_bytes: size, regret });
+            }
             if best.0 > 0.0 && worst.is_none_or(|(most, _)| regret > most) {
                 worst = Some((regret, size));
             }
@@ -218,6 +250,7 @@ impl Model<'_> {
             time_s: first.time().map(|t| t.0),
             regret: worst.map(|(regret, _)| regret),
             regret_at_bytes: worst.map(|(_, at)| at),
+            regrets,
             estimate_s: choice.estimate.map(|t| t.0),
             force: choice.force.clone(),
             notes: choice.notes.iter().map(ToString::to_string).collect(),

@@ -388,6 +388,14 @@ impl Plan {
         format!("{collective} {}, {ranks} ranks", self.algorithm.unwrap_or(&self.title))
     }
 
+    pub(super) fn schedule(&self) -> &dyn Schedule {
+        &*self.schedule
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
     fn view(&self, outcome: &Outcome) -> ScheduleView {
         ScheduleView {
             algorithm: self.algorithm,

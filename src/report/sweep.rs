@@ -184,7 +184,11 @@ pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
     })
 }
 
-fn all(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec<Candidate>> {
+pub(super) fn all(
+    registry: &Registry,
+    query: &Query,
+    only: Option<&str>,
+) -> Result<Vec<Candidate>> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     match only {
         None => Ok(candidates(registry, shape, fabric)?.0),
@@ -193,7 +197,7 @@ fn all(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec<Can
 }
 
 /// The candidates that the machine's own library ships.
-fn shipped(ready: &[Candidate], query: &Query) -> Vec<Candidate> {
+pub(super) fn shipped(ready: &[Candidate], query: &Query) -> Vec<Candidate> {
     let library = query.library();
     let ships = |c: &&Candidate| c.algorithm.is_shipped(library, &query.shape);
     ready.iter().filter(ships).copied().collect()

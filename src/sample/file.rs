@@ -18,7 +18,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Block, Mode, Origin, Sample, Samples, Wait};
+use super::{Block, Clock, Mode, Origin, Sample, Samples, Wait};
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Seconds};
 
@@ -138,6 +138,10 @@ struct BlockLine {
     inner: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nivcsw: Option<u64>,
+    #[serde(rename = "clk", default, skip_serializing_if = "is_host")]
+    clock: Clock,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chose: Option<String>,
     ns: Vec<f64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     late: Vec<u8>,
@@ -147,6 +151,10 @@ struct BlockLine {
 
 fn once() -> u32 {
     1
+}
+
+fn is_host(clock: &Clock) -> bool {
+    *clock == Clock::Host
 }
 
 fn is_once(inner: &u32) -> bool {
@@ -168,6 +176,8 @@ impl BlockLine {
             mode: block.mode,
             inner: block.inner,
             nivcsw: block.preempted,
+            clock: block.clock,
+            chose: block.chose.map(|chose| chose.to_string()),
             ns: block.samples.iter().map(|s| tenths(s.span.0 * 1e9)).collect(),
             late: block.samples.iter().filter(|_| late).map(|s| u8::from(s.late)).collect(),
             rd_us: delays.unwrap_or_default(),
@@ -202,6 +212,8 @@ impl BlockLine {
             inner: self.inner,
             nodes: self.nodes,
             preempted: self.nivcsw,
+            clock: self.clock,
+            chose: self.chose.map(|chose| chose.parse()).transpose()?,
             samples: samples.collect(),
         })
     }
@@ -414,6 +426,8 @@ mod tests {
             inner: 1,
             nodes: Some(1),
             preempted: Some(3),
+            clock: Clock::Event,
+            chose: "ring/ll128".parse().ok(),
             samples: vec![sample(71_231_002.0, false), sample(71_002_113.0, true)],
         };
         vec![

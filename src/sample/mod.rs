@@ -10,7 +10,7 @@ mod order;
 
 pub use dtype::DataType;
 pub use file::{Header, LaunchRecord, Record, Writer, read};
-pub use op::{Library, Op, Run};
+pub use op::{Chosen, Device, Forced, Library, Op, Run};
 pub(crate) use order::{half_width, median, quantile};
 
 use crate::error::{Error, Result};
@@ -27,6 +27,19 @@ pub enum Mode {
     Isolated,
     /// One run follows the other without a pause.
     Stream,
+}
+
+/// Which clock a time was read from.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The host's: what a program sees, with starting and waiting.
+    #[default]
+    Host,
+    /// That of a GPU, by events in its stream: what the GPU is busy for.
+    Event,
 }
 
 /// How a rank waits for data.
@@ -97,11 +110,24 @@ pub struct Block {
     pub inner: u32,
     /// Involuntary context switches of all ranks during the block; absent where unknown.
     pub preempted: Option<u64>,
+    /// What the times were read from.
+    pub clock: Clock,
+    /// What NCCL did it by, as its own log says; absent where nothing says it.
+    pub chose: Option<Chosen>,
     /// The runs in the order of time.
     pub samples: Vec<Sample>,
 }
 
 impl Block {
+    /// Whether it was done as it was told to be, where it was told.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        match &self.op {
+            Op::Forced(forced) => self.chose == Some(forced.chosen),
+            _ => true,
+        }
+    }
+
     /// The part of its time for which ranks waited for a CPU, summed over the ranks.
     #[must_use]
     pub fn run_delay(&self) -> Option<Ratio> {

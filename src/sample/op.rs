@@ -8,6 +8,7 @@ use super::DataType;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::formula::{Params, Shape};
+use crate::nccl::{Algo, Proto};
 
 /// An operation that was timed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +27,66 @@ pub enum Op {
     Run(Run),
     /// A collective by whatever a library chose, as benchmarks of libraries time it.
     Library(Library),
+    /// A collective of NCCL as it was told to do it.
+    Forced(Forced),
+    /// What GPUs do without a collective.
+    Device(Device),
+}
+
+/// A collective of NCCL by an algorithm and a protocol that `NCCL_ALGO` and `NCCL_PROTO` name.
+///
+/// NCCL may do something else all the same: what it did stands in the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Forced {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of its elements; absent where nobody says it.
+    pub dtype: Option<DataType>,
+    /// What was told.
+    pub chosen: Chosen,
+}
+
+/// What NCCL does a call by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Chosen {
+    /// The algorithm.
+    pub algo: Algo,
+    /// The protocol.
+    pub proto: Proto,
+}
+
+/// Something that a GPU does by itself, or two of them between each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Device {
+    /// M is copied from the memory of one GPU to that of another, until the host knows that it is
+    /// there.
+    Copy {
+        /// Whose memory it is in.
+        from: u32,
+        /// Whose memory it comes to.
+        to: u32,
+    },
+    /// The same both ways at once.
+    Exchange {
+        /// One of them.
+        a: u32,
+        /// The other.
+        b: u32,
+    },
+    /// A kernel that adds M bytes is started, and the host waits for its end.
+    Kernel,
+    /// The same as a graph that was made before.
+    Graph,
+    /// M bytes of the host come to a GPU.
+    Upload {
+        /// Whether the host's pages are pinned.
+        pinned: bool,
+    },
+    /// M bytes of a GPU come to the host.
+    Download {
+        /// Whether the host's pages are pinned.
+        pinned: bool,
+    },
 }
 
 /// A collective of a library, whose algorithm nobody named.
@@ -76,7 +137,7 @@ impl Op {
     /// Whether messages move.
     #[must_use]
     pub fn moves_data(&self) -> bool {
-        !matches!(self, Self::Copy | Self::Reduce)
+        !matches!(self, Self::Copy | Self::Reduce | Self::Device(_))
     }
 }
 
@@ -91,7 +152,8 @@ impl Run {
 
 impl fmt::Display for Op {
     /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
-    /// `library/allreduce/f32`, `library/allgather/any/in-place`.
+    /// `library/allreduce/f32`, `library/allgather/any/in-place`, `nccl/allreduce/f32/ring/ll128`,
+    /// `device/copy/0/1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OneWay => f.write_str("one-way"),
@@ -111,7 +173,65 @@ impl fmt::Display for Op {
                 let place = if *in_place { "/in-place" } else { "" };
                 write!(f, "library/{}/{dtype}{place}", collective.id())
             }
+            Self::Forced(Forced { collective, dtype, chosen }) => {
+                let dtype = dtype.map_or("any", DataType::id);
+                write!(f, "nccl/{}/{dtype}/{chosen}", collective.id())
+            }
+            Self::Device(device) => write!(f, "device/{device}"),
         }
+    }
+}
+
+impl fmt::Display for Chosen {
+    /// `ring/ll128`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.algo.lower(), self.proto.lower())
+    }
+}
+
+impl FromStr for Chosen {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (algo, proto) = text.split_once('/').ok_or_else(|| {
+            Error::input(format!("`{text}` is no algorithm with its protocol"))
+                .mend("write ring/ll128")
+        })?;
+        Ok(Self { algo: Algo::named(algo)?, proto: Proto::named(proto)? })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pages = |pinned: &bool| if *pinned { "pinned" } else { "pageable" };
+        match self {
+            Self::Copy { from, to } => write!(f, "copy/{from}/{to}"),
+            Self::Exchange { a, b } => write!(f, "exchange/{a}/{b}"),
+            Self::Kernel => f.write_str("kernel"),
+            Self::Graph => f.write_str("graph"),
+            Self::Upload { pinned } => write!(f, "upload/{}", pages(pinned)),
+            Self::Download { pinned } => write!(f, "download/{}", pages(pinned)),
+        }
+    }
+}
+
+impl Device {
+    /// The operation whose words behind `device/` these are.
+    fn named(words: &[&str]) -> Option<Self> {
+        let pinned = |word: &str| match word {
+            "pinned" => Some(true),
+            "pageable" => Some(false),
+            _ => None,
+        };
+        Some(match *words {
+            ["copy", from, to] => Self::Copy { from: from.parse().ok()?, to: to.parse().ok()? },
+            ["exchange", a, b] => Self::Exchange { a: a.parse().ok()?, b: b.parse().ok()? },
+            ["kernel"] => Self::Kernel,
+            ["graph"] => Self::Graph,
+            ["upload", pages] => Self::Upload { pinned: pinned(pages)? },
+            ["download", pages] => Self::Download { pinned: pinned(pages)? },
+            _ => return None,
+        })
     }
 }
 
@@ -126,6 +246,10 @@ impl FromStr for Op {
                  with its data type: library/allreduce/f32, library/allreduce/f32/in-place",
             )
         };
+        let dtype = |word: Option<&str>| match word? {
+            "any" => Some(None),
+            name => DataType::named(name).map(Some),
+        };
         let mut parts = text.split('/');
         let first = parts.next().unwrap_or("");
         let second = parts.next();
@@ -135,13 +259,20 @@ impl FromStr for Op {
             ("copy", None) => Self::Copy,
             ("local-reduce", None) => Self::Reduce,
             ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
+            ("device", Some(word)) => {
+                let words: Vec<&str> = [word].into_iter().chain(parts.by_ref()).collect();
+                Self::Device(Device::named(&words).ok_or_else(refuse)?)
+            }
+            ("nccl", Some(collective)) => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let dtype = dtype(parts.next()).ok_or_else(refuse)?;
+                let (algo, proto) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+                let chosen = format!("{algo}/{proto}").parse().map_err(|_| refuse())?;
+                Self::Forced(Forced { collective, dtype, chosen })
+            }
             ("library", Some(collective)) => {
                 let collective = collective.parse().map_err(|_| refuse())?;
-                let dtype = match parts.next() {
-                    Some("any") => None,
-                    Some(name) => Some(DataType::named(name).ok_or_else(refuse)?),
-                    None => return Err(refuse()),
-                };
+                let dtype = dtype(parts.next()).ok_or_else(refuse)?;
                 let in_place = match parts.next() {
                     None => false,
                     Some("in-place") => true,
@@ -185,6 +316,14 @@ mod tests {
             "allreduce/recursive-multiplying/K=4",
             "library/allreduce/f32",
             "library/allgather/any/in-place",
+            "nccl/allreduce/f32/nvls_tree/simple",
+            "nccl/allgather/any/ring/ll128",
+            "device/copy/0/1",
+            "device/exchange/2/3",
+            "device/kernel",
+            "device/graph",
+            "device/upload/pinned",
+            "device/download/pageable",
         ];
         for text in texts {
             assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
@@ -200,6 +339,11 @@ mod tests {
             "library/allreduce",
             "library/allreduce/x",
             "library/a/f32/out",
+            "nccl/allreduce/f32/ring",
+            "nccl/allreduce/f32/ring/ll/more",
+            "nccl/allreduce/f32/star/ll",
+            "device/copy/0",
+            "device/upload/soft",
         ] {
             assert!(wrong.parse::<Op>().is_err(), "{wrong}");
         }

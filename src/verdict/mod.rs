@@ -6,10 +6,12 @@
 //! simulated, an algorithm is priced, a convention of sizes applied. The one whose prediction lies
 //! nearest to what was measured comes first; its evidence is how near.
 
+mod run;
 mod shape;
 mod suspects;
 mod two;
 
+pub use run::{Run, runs};
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
 

@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
+use collcost::algorithm::Registry;
+use collcost::entry::{BuiltIn, Machines};
 use collcost::fabric::Fabric;
 use collcost::formula::Dims;
 use collcost::peers;
+use collcost::plan::{Asked, Group, Tweak, load, price};
 use collcost::presets;
 use collcost::quantity::{Bandwidth, Ratio, Volume};
 use collcost::topology;
@@ -328,4 +331,26 @@ fn row_c_21() {
     prints(under("nvls", inc("allreduce"), star()), "35.2");
     prints(under("crossbar", dbt(), flat(ALPHA, RATE)), "53.4");
     prints(under("torus", torus("allreduce", "torus", &[8, 8, 8]), flat(ALPHA, RATE)), "84.3");
+}
+
+/// Groups off the grid straddle nodes, groups beside each other share NICs, a skewed MoE waits for its
+/// busiest rank.
+#[test]
+fn row_c_22() {
+    let odd = Group { ranks: 3, stride: 1 }.lies(24, 8);
+    assert_eq!((odd.nodes, odd.uneven), (2, true));
+    let priced = |preset: &str, keys: &[(&str, &str)]| {
+        let keys: Vec<_> = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let steps = load(&Machines::new(&BuiltIn), &Asked::Preset(preset), &keys).unwrap();
+        price(&Registry::builtin(), &steps[0], &Tweak::default()).unwrap()
+    };
+    let shared = priced("ddp-7b", &[("tp", "8"), ("dp", "8"), ("nics", "4")]);
+    let gradients = shared.calls.last().unwrap();
+    assert_eq!((gradients.lies.beside, gradients.lies.per_node), (8, 1));
+    assert!(gradients.sharing.0 > 1.0);
+    let data = |skew: &str| {
+        let one = &priced("deepep-ep64", &[("skew", skew)]).calls[0];
+        one.total.0 - one.latency.0
+    };
+    same(data("1.5"), 1.5 * data("1"));
 }

@@ -8,8 +8,10 @@ use collcost::Collective::{
 use collcost::algorithm::Registry;
 use collcost::bound::least_share;
 use collcost::crossover::Pipeline;
+use collcost::entry::{BuiltIn, Machines};
 use collcost::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
 use collcost::nccl::{self, Algo, Chooser, Function, Place, Proto, Settings, Table, Version};
+use collcost::plan;
 use collcost::presets;
 use collcost::price::{Prepared, Price};
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
@@ -928,4 +930,73 @@ fn row_003_113() {
     for name in ["ring", "tree", "rabenseifner", "recursive_doubling", "dbt", "circulant_rs_ag"] {
         assert_eq!(ar(name, 72).refusal(), None);
     }
+}
+
+/// A decoding step with `more`, over links of 1 µs and 100 GB/s.
+fn decode(more: serde_json::Value) -> f64 {
+    let mut question =
+        json!({"kind": "step", "mode": "decode", "alpha_s": US, "bandwidth_Bps": 100e9});
+    question.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    number(&batch(question), "time_s")
+}
+
+/// A hop is α + M/BW, and P stages have P − 1.
+#[test]
+fn row_003_70() {
+    same(decode(json!({"pp": 5, "pp_bytes": MB})), 4.0 * (US + 10.0 * US));
+}
+
+/// The step of a preset with keys.
+fn planned(preset: &str, keys: &[(&str, &str)]) -> Vec<plan::Call> {
+    let keys: Vec<_> = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let machines = Machines::new(&BuiltIn);
+    let steps = plan::load(&machines, &plan::Asked::Preset(preset), &keys);
+    plan::calls(&steps.unwrap_or_else(|faults| panic!("{faults:?}"))[0])
+}
+
+/// Which axis needs which collective.
+#[test]
+fn row_003_71() {
+    let deep = planned("deepseek-v3", &[("tp", "2"), ("cp", "2")]);
+    let of = |axis: plan::Axis| -> Vec<Collective> {
+        deep.iter().filter(|c| c.axis == axis).map(|c| c.collective).collect()
+    };
+    assert!(of(plan::Axis::Tp).iter().all(|c| *c == AllReduce));
+    assert!(of(plan::Axis::Cp).contains(&AllGather));
+    assert_eq!(of(plan::Axis::Ep), [AllToAll; 4]);
+    assert_eq!(of(plan::Axis::Pp), [Collective::SendRecv; 2]);
+    assert_eq!(planned("ddp-7b", &[])[0].collective, AllReduce);
+}
+
+/// Inference sums no gradients.
+#[test]
+fn row_003_72() {
+    assert!(planned("decode-70b-tp8", &[("dp", "4")]).iter().all(|c| c.axis != plan::Axis::Dp));
+}
+
+/// One all-reduce a TP layer, one all-gather an SP layer, two all-to-alls a MoE layer, a hop a stage.
+#[test]
+fn row_003_73() {
+    let size = 64e3;
+    let of = |collective: &str, name: &str, n: u32| ask(collective, name, n).time(size, US, 100e9);
+    let whole = decode(
+        json!({"tp": 8, "tp_layers": 80, "tp_bytes": size, "sp": 4, "sp_layers": 40,
+        "sp_bytes": size, "ep": 16, "moe_layers": 10, "ep_bytes": size, "pp": 4, "pp_bytes": size}),
+    );
+    let parts = 80.0 * of("allreduce", "ring", 8) + 40.0 * of("allgather", "ring", 4);
+    let parts = parts + 20.0 * of("alltoall", "pairwise", 16) + 3.0 * of("sendrecv", "p2p", 2);
+    same(whole, parts);
+}
+
+/// Training adds all-gathers and reduce-scatters a layer, and the gradients' sum once a step, however
+/// many micro-batches are accumulated.
+#[test]
+fn row_003_74() {
+    let accumulated = |preset, times| planned(preset, &[("microbatches", times)]);
+    let count = |calls: &[plan::Call]| calls[0].count.0;
+    same(count(&accumulated("ddp-7b", "8")), 1.0);
+    let sharded = accumulated("fsdp-7b", "8");
+    let seen: Vec<Collective> = sharded.iter().map(|c| c.collective).collect();
+    assert_eq!(seen, [AllGather, AllGather, ReduceScatter]);
+    same(count(&sharded), 8.0 * 32.0);
 }

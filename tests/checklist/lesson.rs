@@ -2,12 +2,17 @@
 
 use serde_json::json;
 
-use collcost::Collective::AllReduce;
+use collcost::Collective::{self, AllReduce};
 use collcost::algorithm::Registry;
 use collcost::bound::least_share;
+use collcost::bucket::{Limit, Rule};
+use collcost::entry::{BuiltIn, Machines};
 use collcost::fabric::Fabric;
 use collcost::formula::{At, Shape};
+use collcost::notes::heard;
+use collcost::plan::{Asked, calls, load};
 use collcost::price::uses;
+use collcost::quantity::Bytes;
 use collcost::schedule::{Endpoint, Sends};
 
 use super::{Ask, ask, batch, both, number, prints, same, two_tiers};
@@ -147,4 +152,70 @@ fn row_004_17() {
     prints(between("ring"), "1.99609");
     prints(between("ring") / between("leader"), "1.014");
     same(between("leader") / between("2d-ring"), 8.0);
+}
+
+/// An all-reduce is a reduce-scatter and an all-gather: ZeRO-1 moves as much, FSDP an all-gather more.
+#[test]
+fn row_004_04() {
+    let moved = |shard: &str| -> f64 {
+        let keys = [("shard".to_owned(), shard.to_owned())];
+        let steps = load(&Machines::new(&BuiltIn), &Asked::Preset("fsdp-7b"), &keys).unwrap();
+        let factor = |c: Collective| if c == AllReduce { 2.0 } else { 1.0 };
+        calls(&steps[0]).iter().map(|c| c.size.0 * c.count.0 * factor(c.collective)).sum()
+    };
+    same(moved("zero1"), moved("none"));
+    same(moved("fsdp"), 1.5 * moved("none"));
+}
+
+/// Both terms of the ring are equal at N·α·BW: 32 MB for 64 ranks, 5 µs and 100 GB/s.
+#[test]
+fn row_004_13() {
+    let price = ar("ring", 64).price(&super::flat(5e-6, 100e9), 32e6);
+    same(price.latency.0, price.bandwidth.0);
+}
+
+/// DDP's bucket of 25 MiB is just below that.
+#[test]
+fn row_004_14() {
+    let Limit::Bytes(cap) = Rule::named("ddp").unwrap().cap else { panic!("it is in bytes") };
+    let price = ar("ring", 64).price(&super::flat(5e-6, 100e9), cap.0 as f64);
+    assert!(cap == Bytes(26_214_400) && price.latency > price.bandwidth);
+}
+
+/// DDP and TP sum, FSDP gathers and scatters, experts exchange, stages send.
+#[test]
+fn row_004_20() {
+    let of = |preset: &str| -> Vec<&str> {
+        let steps = load(&Machines::new(&BuiltIn), &Asked::Preset(preset), &[]).unwrap();
+        let mut seen: Vec<&str> = calls(&steps[0]).iter().map(|c| c.collective.id()).collect();
+        seen.dedup();
+        seen
+    };
+    assert_eq!(of("ddp-7b"), ["allreduce"]);
+    assert_eq!(of("fsdp-7b"), ["allgather", "reducescatter"]);
+    assert_eq!(of("decode-70b-tp8"), ["allreduce"]);
+    assert_eq!(of("deepep-ep64"), ["alltoall"]);
+    assert_eq!(of("megatron-gpt3-175b"), ["allreduce", "sendrecv", "allreduce"]);
+}
+
+/// The vocabulary check: six sentences and what is meant.
+#[test]
+fn row_004_24() {
+    for (sentence, meant) in [
+        ("All gradients are summed across ranks", "allreduce"),
+        ("Reconstruct the full weight from shards", "allgather"),
+        ("Sum the grads, but only keep your slice", "reducescatter"),
+        ("Each token goes to its expert", "alltoall"),
+        ("Activation crosses a pipeline stage", "sendrecv"),
+        ("Broadcast the initial weights", "broadcast"),
+    ] {
+        assert_eq!(heard(sentence).map(Collective::id), Some(meant), "{sentence}");
+    }
+    assert_eq!(heard("what is this"), None);
+}
+
+/// 7 billion parameters in bf16 have gradients of 14 GB.
+#[test]
+fn row_004_26() {
+    assert_eq!("7B@bf16".parse(), Ok(Bytes(14_000_000_000)));
 }

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use collcost::entry::{BuiltIn, Machines};
+use collcost::plan::{Asked, calls, load};
 use collcost::quantity::Ratio;
 
 use super::{Ask, ask, batch, both, flip, number, prints, same};
@@ -257,4 +259,45 @@ fn row_002_38() {
             assert_eq!(fast(k).1 < ring, k < 10, "{k}");
         }
     }
+}
+
+/// Fusing is what buckets do: one call of ten tensors saves nine latencies.
+#[test]
+fn row_002_25() {
+    let fused = |cap: f64| {
+        let answer = batch(json!({"kind": "buckets", "tensors": 10, "tensor_bytes": MIB,
+            "bucket_cap_bytes": cap, "n": 8, "alpha_s": ALPHA, "bandwidth_Bps": RATE,
+            "algorithm": "ring"}));
+        number(&answer, "time_s")
+    };
+    same(fused(MIB) - fused(10.0 * MIB), 9.0 * 14.0 * ALPHA);
+    same(fused(10.0 * MIB), time("ring", 8, 10.0 * MIB));
+}
+
+/// From 8 to 32 workers a parameter server takes 4.43 times as long, the ring hardly longer.
+#[test]
+fn row_002_26() {
+    let grows = |name| time(name, 32, 64.0 * MIB) / time(name, 8, 64.0 * MIB);
+    prints(grows("naive"), "4.43");
+    assert!(grows("ring") < 1.3);
+}
+
+/// What `keys` change of the step of 64 replicas: the collectives' time.
+fn gradients(keys: &[(&str, &str)]) -> f64 {
+    let keys: Vec<_> = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let steps = load(&Machines::new(&BuiltIn), &Asked::Preset("ddp-7b"), &keys).unwrap();
+    let sizes = calls(&steps[0]).into_iter().map(|c| c.size.0 * c.count.0);
+    sizes.sum()
+}
+
+/// fp8 instead of bf16 is half the bytes.
+#[test]
+fn row_002_33() {
+    same(gradients(&[("compress", "fp8")]), gradients(&[]) / 2.0);
+}
+
+/// A sum every H steps costs a step the H-th part.
+#[test]
+fn row_002_34() {
+    same(gradients(&[("every", "500")]), gradients(&[]) / 500.0);
 }

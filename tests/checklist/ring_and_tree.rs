@@ -7,11 +7,13 @@ use serde_json::json;
 use collcost::Collective::AllReduce;
 use collcost::algorithm::{Named, Registry, Route, Share, Step};
 use collcost::bound::{least_messages, least_share};
+use collcost::bucket::{Gradients, Limit, Rule, pack};
 use collcost::crossover::crossover;
 use collcost::fabric::Fabric;
 use collcost::formula::{Form, Ports, Shape};
 use collcost::price::{Use, uses};
 use collcost::quantity::{Bytes, Volume};
+use collcost::sample::DataType;
 use collcost::select::{Call, Site, policy};
 
 use super::{Ask, ask, batch, both, flip, number, prints, same, two_tiers};
@@ -405,4 +407,44 @@ fn row_000_62() {
     }
     // And with the halves each all the way round, twice the steps.
     same(ask("allreduce", "bidir_ring_split", 9).ports(2).coefficients().0, 16.0);
+}
+
+/// Exercise 4: 1000 gradients of 1 MB over 8 ranks, 10 µs and 100 GB/s, in buckets of `cap` bytes.
+fn fused(cap: f64) -> serde_json::Value {
+    batch(json!({"kind": "buckets", "tensors": 1000, "tensor_bytes": 1e6, "bucket_cap_bytes": cap,
+        "n": 8, "alpha_s": 1e-5, "bandwidth_Bps": 1e11, "algorithm": "ring"}))
+}
+
+/// The listing, with the last bucket flushed, which it forgets: 26 tensors fit into 25 MiB.
+#[test]
+fn row_000_45() {
+    same(number(&fused(25.0 * 1_048_576.0), "buckets"), 39.0);
+    same(number(&fused(25e6), "buckets"), 40.0);
+    let gradients = Gradients::alike(1000, Bytes(1_000_000), DataType::F32);
+    let packed = pack(&gradients, &Rule::named("greedy").unwrap());
+    assert_eq!((packed.len(), packed[0].tensors.len(), packed[38].tensors.len()), (39, 26, 12));
+}
+
+/// DDP's default: 25 MiB.
+#[test]
+fn row_000_46() {
+    assert_eq!(Rule::named("ddp").unwrap().cap, Limit::Bytes(Bytes(25 << 20)));
+}
+
+/// 157.5 ms against 23.1 ms.
+#[test]
+fn row_000_56() {
+    let (each, buckets) = (number(&fused(1e6), "time_s"), number(&fused(25e6), "time_s"));
+    same(each, 157.5e-3);
+    same(buckets, 23.1e-3);
+    prints(each / buckets, "6.818");
+}
+
+/// The latency is a 25th, the data take 17.5 ms either way.
+#[test]
+fn row_000_57() {
+    let latency = |calls: f64| calls * 14.0 * 1e-5;
+    same(number(&fused(1e6), "time_s") - latency(1000.0), 17.5e-3);
+    same(number(&fused(25e6), "time_s") - latency(40.0), 17.5e-3);
+    same(latency(1000.0) / latency(40.0), 25.0);
 }

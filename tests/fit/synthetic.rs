@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use collcost::algorithm::Registry;
 use collcost::fit::Path;
 use collcost::quantity::{Bytes, Seconds};
-use collcost::sample::{Block, Mode, Op, Origin, Sample, Samples};
+use collcost::sample::{Block, Clock, Mode, Op, Origin, Sample, Samples};
 
 /// The seeded noise of a test.
 pub struct Noise(u64);
@@ -144,6 +144,8 @@ impl Truth {
                         inner: 1,
                         nodes: None,
                         preempted: None,
+                        clock: Clock::default(),
+                        chose: None,
                         samples: samples.collect(),
                     });
                 }

@@ -1,5 +1,7 @@
 //! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
 
+#[cfg(feature = "cuda")]
+pub(super) mod gpu;
 mod kept;
 mod site;
 
@@ -44,6 +46,7 @@ Examples:
   collcost calibrate                       shared memory, all CPUs, profile `local`
   collcost calibrate --check               what this machine says, nothing measured
   collcost calibrate --transport tcp -n 4 --out rack.toml
+  collcost calibrate --transport nccl --out node.toml
   collcost calibrate --out rack.toml --resume
   mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
   collcost allreduce 1M -n 2 --on local    then ask it")]
@@ -72,6 +75,9 @@ pub(super) struct Args {
     /// Data flow for so long before a launch's first block
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     drain: Option<String>,
+    /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
+    #[arg(long, value_name = "FILE")]
+    nccl_lib: Option<String>,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -110,6 +116,10 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        #[cfg(feature = "cuda")]
+        if let Some(way) = self.way()? {
+            return self.gpu(way, out);
+        }
         let ranks = count("--ranks", "ranks", self.n.as_ref())?.map(NonZeroU32::get);
         let part = self.hosts.part(ranks)?;
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
@@ -384,6 +394,7 @@ impl Args {
         let mut words = vec!["collcost calibrate".to_owned()];
         words.extend(self.processes.words());
         words.extend(self.hosts.words());
+        words.extend(self.nccl_lib.iter().map(|file| format!("--nccl-lib {}", short(file))));
         words.extend(self.n.iter().map(|n| format!("-n {n}")));
         for (flag, value, usual) in [
             ("--ops", &self.ops, AUTO),

@@ -8,10 +8,15 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
+use collcost::Collective;
 use collcost::error::{Error, Result, nearest};
-use collcost::export::FORMATS;
+use collcost::export::{FORMATS, xla_sol_options};
+use collcost::quantity::Bytes;
 use tuning::Tuning;
+
+/// The flag of XLA's own model, which is neither a schedule nor a tuning file.
+const XLA: &str = "xla-sol-options";
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -19,10 +24,11 @@ Examples:
   collcost export msccl allreduce ring -n 8
   collcost export openmpi-rules -n 2..64 --on gcp-c2d -o rules.conf
   collcost export mpich-json broadcast -n 8 --on tcp-25g
-  collcost export nccl-tuner-csv -n 16 --on dgx-h100")]
+  collcost export nccl-tuner-csv -n 16 --on dgx-h100
+  collcost export xla-sol-options --on dgx-h100")]
 pub(super) struct Args {
     /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
-    /// openmpi-rules, mpich-json or nccl-tuner-csv
+    /// openmpi-rules, mpich-json or nccl-tuner-csv. XLA's model of the machine: xla-sol-options
     #[arg(value_name = "FORMAT")]
     format: String,
     /// Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning
@@ -65,11 +71,12 @@ impl Args {
             None if FORMATS.iter().any(|format| format.id == self.format) => {
                 (self.schedule()?, Vec::new())
             }
+            None if self.format == XLA => (self.xla()?, Vec::new()),
             None => return Err(self.unknown().into()),
         };
         match &self.output {
             None => out.write_all(text.as_bytes())?,
-            Some(file) => write_whole(Path::new(file), &text)?,
+            Some(file) => write_whole("--output", Path::new(file), &text)?,
         }
         for note in notes {
             eprintln!("note: {note}");
@@ -77,8 +84,17 @@ impl Args {
         Ok(())
     }
 
+    /// The options of XLA's model; two nodes stand for several where none are asked.
+    fn xla(&self) -> Result<String> {
+        let silent = self.ranks.is_silent();
+        let ranks = if silent { self.ranks.clone().with_nodes(2) } else { self.ranks.clone() };
+        let asked = query(Collective::AllReduce, Bytes(0), &ranks, &self.machine, &self.params);
+        let query = asked.map_err(|e| e.at(format!("export {XLA}")))?;
+        xla_sol_options(&query.machine.fabric, query.per_node)
+    }
+
     fn unknown(&self) -> Error {
-        let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES);
+        let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA]);
         Error::input(format!("`{}` is no format", self.format))
             .at(format!("export {}", self.format))
             .mend(match nearest(&self.format, known()) {
@@ -90,13 +106,13 @@ impl Args {
 
 /// Writes beside the file and renames: a run that is stopped leaves no half file. A link goes on
 /// being one. What is no file, such as a pipe or /dev/stdout, is written to and stays what it is.
-fn write_whole(file: &Path, text: &str) -> Result<()> {
+pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let is_other = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
     let written = if is_other { fs::write(file, text) } else { replace(&place, text) };
     written.map_err(|e| {
         Error::input(format!("the file cannot be written: {e}"))
-            .at(format!("--output {}", file.display()))
+            .at(format!("{flag} {}", file.display()))
             .mend("name a file in a folder that is there and can be written to")
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{Imported, Measured, Row, Table, Tested};
 use crate::quantity::Bytes;
-use crate::sample::{Block, Library, Op, Origin, Sample, Samples};
+use crate::sample::{Block, Clock, Library, Op, Origin, Sample, Samples};
 
 impl Table {
     /// What a row timed; none for a rate, and for what is none of this crate's operations.
@@ -71,6 +71,8 @@ impl Imported {
                     inner: table.iterations,
                     nodes: table.nodes,
                     preempted: None,
+                    clock: Clock::default(),
+                    chose: None,
                     samples: vec![Sample { span, late: false, run_delay: None }],
                 });
             }

@@ -346,7 +346,9 @@ fn identities(collective: Collective) -> &'static [&'static str] {
     }
 }
 
-fn used_by(collective: Collective) -> &'static str {
+/// Where training and inference use it.
+#[must_use]
+pub fn used_by(collective: Collective) -> &'static str {
     use Collective as C;
     match collective {
         C::AllReduce => {

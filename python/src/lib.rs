@@ -1,0 +1,90 @@
+//! The module `collcost`: price and check in a line each, reports as plain dictionaries.
+
+use std::num::NonZeroU32;
+
+use collcost_core::algorithm::Registry;
+use collcost_core::check::{Disk, Files, Options};
+use collcost_core::error::Error as Fault;
+use collcost_core::formula::Params;
+use collcost_core::quantity::Bytes;
+use collcost_core::query::{Given, Layout, Machine, Query};
+use collcost_core::{Collective, report};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyModule;
+
+pyo3::create_exception!(collcost, Error, PyValueError, "A question that cannot be answered.");
+
+fn refused(error: &Fault) -> PyErr {
+    Error::new_err(error.to_string())
+}
+
+/// A report as Python's json module reads it.
+fn plain(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    let read = PyModule::import(py, "json")?.call_method1("loads", (text,))?;
+    Ok(read.unbind())
+}
+
+/// Prices a collective: every algorithm, what is taken, the lower bound.
+///
+/// `size` counts as nccl-tests counts it: bytes, or a text such as "16MiB" or "7B@bf16". `on` is a
+/// built-in machine or a profile's file; `alpha` and `bw` together make a machine of two figures.
+#[pyfunction]
+#[pyo3(signature = (collective, size, n, *, on=None, gpus_per_node=None, nodes=None,
+                    algorithm=None, alpha=None, bw=None))]
+#[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+fn price(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    n: u32,
+    on: Option<&str>,
+    gpus_per_node: Option<u32>,
+    nodes: Option<u32>,
+    algorithm: Option<&str>,
+    alpha: Option<&str>,
+    bw: Option<&str>,
+) -> PyResult<Py<PyAny>> {
+    let size = size.str()?.to_string();
+    let asked = || -> Result<String, Fault> {
+        let collective: Collective = collective.parse()?;
+        let size: Bytes = size.parse()?;
+        let given = Given {
+            alpha: alpha.map(str::parse).transpose()?,
+            bandwidth: bw.map(str::parse).transpose()?,
+            ..Given::default()
+        };
+        let named = on.map(|name| Disk.profile(name)).transpose()?.map(|p| (p, "on"));
+        let machine = Machine::new(named, &given, collective)?;
+        let count = |n: Option<u32>| n.and_then(NonZeroU32::new);
+        let layout =
+            Layout { ranks: count(Some(n)), nodes: count(nodes), per_node: count(gpus_per_node) };
+        let query = Query::new(machine, collective, size, layout, Params::default())?;
+        let cost = report::cost(&Registry::builtin(), &query, algorithm, false)?;
+        let row = cost.algorithms.iter().find(|r| r.applies && Some(r.id) == cost.take);
+        let time = row.or(cost.algorithms.first()).and_then(|r| r.time_s);
+        let mut value = serde_json::to_value(&cost).unwrap_or_default();
+        value["time_s"] = time.into();
+        Ok(value.to_string())
+    };
+    plain(py, &asked().map_err(|e| refused(&e))?)
+}
+
+/// Holds the budgets of a file against the model, or against measurements.
+#[pyfunction]
+#[pyo3(signature = (file="collcost.toml"))]
+fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
+    let checked = collcost_core::check::check(&Disk, file, &Options::default());
+    let report = report::check::check(file, &checked);
+    plain(py, &serde_json::to_string(&report).unwrap_or_default())
+}
+
+/// What collective operations cost.
+#[pymodule]
+#[pyo3(name = "collcost")]
+fn module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", module.py().get_type::<Error>())?;
+    module.add_function(wrap_pyfunction!(price, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)
+}

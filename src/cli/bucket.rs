@@ -1,0 +1,174 @@
+//! `collcost bucket`: which gradients share a call, what a backward pass hides, the best cap.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::terminal::look;
+use collcost::Collective;
+use collcost::algorithm::Registry;
+use collcost::bucket::{Gradients, Limit, Rule};
+use collcost::error::{Error, Result};
+use collcost::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::sample::DataType;
+use collcost::take::Take;
+use collcost::{render, report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost bucket --params shapes.json --explain
+  collcost bucket --model 7B@bf16 -n 64 --backward 180ms
+  collcost bucket --tensors 1000x1MB --rule greedy --cap 25MB -n 8 --alpha 10us --bw 100GB/s
+
+PyTorch prints a list of parameters so:
+  json.dump({n: list(p.shape) for n, p in model.named_parameters()}, open('shapes.json', 'w'))")]
+pub(super) struct Args {
+    /// A list of parameters in JSON: names with shapes
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "tensors"])]
+    params: Option<String>,
+    /// The gradients' bytes, or a count of parameters with their type, such as 7B@bf16
+    #[arg(long, value_name = "SIZE", conflicts_with = "tensors")]
+    model: Option<String>,
+    /// So many tensors of one size, such as 1000x1MB
+    #[arg(long, value_name = "COUNTxSIZE")]
+    tensors: Option<String>,
+    /// The type of gradients that name none: f32 in a list of shapes
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<String>,
+    /// ddp, megatron, deepspeed, xla or greedy
+    #[arg(long, value_name = "NAME", default_value = "ddp")]
+    rule: String,
+    /// Another limit of buckets, such as 100MiB; of DDP's first too
+    #[arg(long, visible_alias = "bucket-cap", value_name = "SIZE")]
+    cap: Option<String>,
+    /// Another limit of the first bucket
+    #[arg(long, value_name = "SIZE")]
+    first_bucket: Option<String>,
+    /// How long the backward pass takes that hides the calls, such as 180ms
+    #[arg(long, value_name = "TIME")]
+    backward: Option<String>,
+    /// Only this algorithm; without it the take
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// Every bucket with its tensors
+    #[arg(long)]
+    explain: bool,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+    #[command(flatten)]
+    ranks: RankFlags,
+    #[command(flatten)]
+    machine: MachineFlags,
+    #[command(flatten)]
+    algorithms: ParamFlags,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let gradients = self.gradients()?;
+        let backward = value::<Seconds>("--backward", self.backward.as_ref())?;
+        let registry = Registry::builtin();
+        let asked = match self.ranks.is_silent() {
+            true => None,
+            false => {
+                let (ranks, machine) = (&self.ranks, &self.machine);
+                let collective = Collective::AllReduce;
+                let query = query(collective, gradients.bytes(), ranks, machine, &self.algorithms)?;
+                let take =
+                    Take::new(&registry, &query, self.algorithm.as_deref()).map_err(|e| {
+                        e.at(format!(
+                            "--algorithm {}",
+                            self.algorithm.as_deref().unwrap_or_default()
+                        ))
+                    })?;
+                Some((query, take))
+            }
+        };
+        if let (None, Some(time)) = (&asked, &self.backward) {
+            return Err(Error::input("what a backward pass hides depends on the ranks")
+                .at(format!("--backward {time}"))
+                .mend("give --n, such as --n 64")
+                .into());
+        }
+        let ranks = asked.as_ref().map_or(1, |(query, _)| query.shape.ranks);
+        let rule = self.rule(ranks)?;
+        let priced = asked.as_ref().map(|(query, take)| (query, take));
+        let report = report::bucket::bucket(&gradients, &rule, priced, backward)?;
+        match format(self.format, Format::Table)? {
+            Format::Table => render::bucket::bucket(out, &report, self.explain, look())?,
+            Format::Json => render::json(out, &report)?,
+        }
+        Ok(())
+    }
+
+    fn rule(&self, ranks: u32) -> Result<Rule> {
+        let rule = Rule::named(&self.rule).map_err(|e| e.at(format!("--rule {}", self.rule)))?;
+        let rule = rule.over(ranks);
+        let limit = |flag: &str, text: Option<&String>| -> Result<Option<Limit>> {
+            match value::<Bytes>(flag, text)? {
+                Some(Bytes(0)) => Err(Error::input("a bucket of no bytes holds nothing")
+                    .at(format!("{flag} 0"))
+                    .mend("write a size such as 25MiB")),
+                other => Ok(other.map(Limit::Bytes)),
+            }
+        };
+        let cap = limit("--cap", self.cap.as_ref())?;
+        let first = limit("--first-bucket", self.first_bucket.as_ref())?;
+        Ok(match (cap, first) {
+            (None, None) => rule,
+            (Some(cap), first) => rule.with_cap(cap, first),
+            (None, first) => {
+                let cap = rule.cap;
+                rule.with_cap(cap, first)
+            }
+        })
+    }
+
+    fn gradients(&self) -> Result<Gradients> {
+        let typed = value::<DataType>("--dtype", self.dtype.as_ref())?;
+        if let Some(file) = &self.params {
+            let text = std::fs::read_to_string(file).map_err(|e| {
+                Error::input(format!("the list of parameters cannot be read: {e}"))
+                    .at(format!("--params {file}"))
+                    .mend("name a JSON file of names and shapes")
+            })?;
+            let read = Gradients::parse(&text, typed.unwrap_or(DataType::F32));
+            return read.map_err(|e| e.within(file));
+        }
+        if let Some(model) = &self.model {
+            let bytes: Bytes =
+                model.parse().map_err(|e: Error| e.at(format!("--model {model}")))?;
+            let said = model.split_once('@').map(|(_, dtype)| named(dtype)).transpose()?;
+            return Ok(Gradients::Smooth { bytes, dtype: typed.or(said).unwrap_or(DataType::F32) });
+        }
+        if let Some(text) = &self.tensors {
+            let refuse = || {
+                Error::input(format!("`{text}` are no tensors"))
+                    .at(format!("--tensors {text}"))
+                    .mend("write their number and size as 1000x1MB")
+            };
+            let (count, each) = text.split_once('x').ok_or_else(refuse)?;
+            let count: u32 = count.trim().parse().map_err(|_| refuse())?;
+            if count == 0 || count > MOST {
+                return Err(refuse().or_mend(format!("from 1 to {MOST}")));
+            }
+            let each: Bytes = each.parse().map_err(|e: Error| e.at(format!("--tensors {text}")))?;
+            return Ok(Gradients::alike(count, each, typed.unwrap_or(DataType::F32)));
+        }
+        Err(Error::input("the gradients of what?")
+            .mend("give --params shapes.json, --model 7B@bf16 or --tensors 1000x1MB"))
+    }
+}
+
+/// More tensors than any model has.
+const MOST: u32 = 10_000_000;
+
+/// A type under the names that sizes know: fp8 is one of two that are equally long.
+fn named(dtype: &str) -> Result<DataType> {
+    let bytes = dtype_bytes(dtype)?;
+    let known = DataType::named(dtype);
+    Ok(known.unwrap_or(if bytes == Bytes(1) { DataType::F8e4m3 } else { DataType::F32 }))
+}

@@ -1,0 +1,418 @@
+//! `calibrate --transport nccl` and `--transport cuda`: GPUs instead of processes.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use super::kept::{Existing, Kept};
+use super::{AUTO, Args};
+use crate::cli::Stop;
+use crate::cli::config::{Format, format};
+use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
+use crate::cli::flags::{count, value};
+use crate::cli::picture::PictureFlags;
+use crate::cli::processes::interruption;
+use crate::cli::profiles::{now, today};
+use crate::cli::progress::Bar;
+use crate::cli::terminal::look;
+use collcost::calibrate::{Host, Progress, ladder};
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::fit::Logs;
+use collcost::gpu::{self, Desk, Facts, Plan, Set, Setup};
+use collcost::launch::usable;
+use collcost::nccl::Function;
+use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::render;
+use collcost::report::devices::Devices;
+use collcost::sample::{Header, Record, Samples};
+use collcost::transport::tcp;
+
+/// The hidden verb that serves as a process with GPUs.
+pub(crate) const GPU: &str = "run-gpu";
+
+/// How long starting, or a block, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long looking whether there are GPUs may take where nobody asked for them.
+const GLANCE: Duration = Duration::from_secs(5);
+/// Measuring starts no process after it.
+const BUDGET: f64 = 300.0;
+
+/// What is measured of GPUs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// NCCL's collectives.
+    Nccl,
+    /// What they do by themselves.
+    Cuda,
+}
+
+/// Serves as a process with GPUs; the control channel is standard input.
+pub(crate) fn serve() -> ExitCode {
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(2) };
+    match gpu::serve(control) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(crate::cli::code(&error))
+        }
+    }
+}
+
+/// A folder for logs that goes with this.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("collcost-gpu-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|e| {
+            Error::environment(format!("no folder for logs can be made: {e}"))
+                .at(path.display().to_string())
+                .mend("name another place in TMPDIR")
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is a few logs.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Args {
+    /// Whether GPUs are measured: where they are asked for, and where nothing is and there are two.
+    pub(super) fn way(&self) -> Result<Option<Way>> {
+        match self.processes.transport() {
+            "nccl" => Ok(Some(Way::Nccl)),
+            "cuda" => Ok(Some(Way::Cuda)),
+            AUTO if self.n.is_none() && self.ops == AUTO && self.processes.words().is_empty() => {
+                let scratch = Scratch::new()?;
+                let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
+                if gpu::look(&setup).is_ok_and(|facts| facts.gpus.len() > 1) {
+                    return Ok(Some(Way::Nccl));
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn gpu_setup(&self, scratch: &Scratch, way: Way) -> Result<Setup> {
+        let program = std::env::current_exe().map_err(|e| {
+            Error::environment(format!("this program does not know where it is: {e}"))
+        })?;
+        let named = self.nccl_lib.as_ref().map(PathBuf::from);
+        let named = named.or_else(|| std::env::var_os("COLLCOST_NCCL").map(PathBuf::from));
+        let library = match (way, named) {
+            (Way::Cuda, _) => Vec::new(),
+            (_, Some(file)) => vec![file],
+            (_, None) => gpu::NAMES.iter().map(PathBuf::from).collect(),
+        };
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let (mut environment, allowed) = gpu::kept(std::env::vars_os().filter_map(text));
+        environment.extend(allowed);
+        Ok(Setup {
+            program: (program, vec![GPU.to_owned()]),
+            library,
+            environment,
+            scratch: scratch.0.clone(),
+            patience: PATIENCE,
+            interrupt: Some(interruption()?),
+        })
+    }
+
+    pub(super) fn gpu(self, way: Way, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        if let Some(word) = self.processes.words().into_iter().find(|w| !w.contains("transport")) {
+            return Err(Error::input("GPUs have no such ranks")
+                .at(word)
+                .mend("leave it out, or measure processes with --transport shm or tcp")
+                .into());
+        }
+        let scratch = Scratch::new()?;
+        let mut setup = self.gpu_setup(&scratch, way)?;
+        let facts = gpu::look(&setup)?;
+        let usable = usable()?;
+        let host = Host::look(usable.cpus, usable.at_once);
+        let machine = describe(&host, &facts);
+        let (plan, mut notes) = self.gpu_plan(way, &facts)?;
+        if plan.gpus.len() > facts.gpus.len() {
+            notes.push(loopback(&facts, &mut setup)?);
+        }
+        if way == Way::Nccl {
+            notes.extend(configured());
+        }
+        if self.check || self.dry_run {
+            return self.show_gpus(&facts, machine, &plan, (way, notes), out);
+        }
+        let allowed = setup.environment.iter().filter(|(name, _)| name.starts_with("NCCL_"));
+        let options: Vec<String> = allowed.map(|(name, value)| format!("{name}={value}")).collect();
+        let id = match way {
+            Way::Nccl => "nccl",
+            Way::Cuda => "cuda",
+        };
+        let how = format!("{id};{};{machine}", options.join(";"));
+        let header = Header {
+            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            command: self.command(),
+            tool: TOOL.to_owned(),
+            date: today().map_or(String::new(), |day| day.to_string()),
+            seed: plan.seed,
+            transport: id.to_owned(),
+            plan_hash: plan.hash(&how),
+            options,
+            wait: None,
+            ranks: plan.ranks,
+            library: facts.nccl.map(|version| format!("nccl {version}")),
+            fingerprint: host.fingerprint(),
+            machine: machine.clone(),
+        };
+        let what = match (self.force_resume, self.resume, &self.samples) {
+            (true, ..) => Existing::Mix,
+            (_, true, _) => Existing::GoOn,
+            (_, _, Some(_)) => Existing::Refuse,
+            (_, _, None) => Existing::SetAside,
+        };
+        let profile = self.out()?.to_string_lossy().into_owned();
+        let (file, before) = Kept::open(self.samples_file()?, what, header)?;
+        let name = file.name.clone();
+        let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks));
+        let mut table = Table { file, bar, began: Instant::now() };
+        let done = self.gpu_blocks(way, &setup, &plan, &facts, &before, &mut table);
+        table.bar.end();
+        let more = format!("what was measured is in {name}; --resume goes on");
+        let measured = done.map_err(|e| match e.is_lost() || e.is_interrupted() {
+            true => e.or_mend(more),
+            false => e,
+        })?;
+        notes.extend(measured);
+        let samples = table.file.read()?;
+        let asked = Measured {
+            logs: Logs::default(),
+            base: None,
+            out: Some(profile),
+            command: self.command(),
+            notes,
+            seed: plan.seed,
+            force: self.force,
+            picture: PictureFlags::default(),
+            format: format(self.format, Format::Table)?,
+        };
+        match way {
+            Way::Nccl => measured_library(&samples, asked, out),
+            Way::Cuda => measured_devices(&samples, asked, out),
+        }
+    }
+
+    fn gpu_blocks(
+        &self,
+        way: Way,
+        setup: &Setup,
+        plan: &Plan,
+        facts: &Facts,
+        before: &Samples,
+        table: &mut Table,
+    ) -> Result<Vec<String>> {
+        let done: BTreeSet<u32> = before.blocks.iter().map(|block| block.block).collect();
+        match way {
+            Way::Nccl => Ok(gpu::nccl(setup, plan, &done, table)?.notes),
+            Way::Cuda => {
+                let ops = gpu::survey_ops(facts.gpus.len() as u32, plan.seed);
+                let how = (plan.launches, plan.seed, plan.budget);
+                gpu::survey(setup, (&ops, &plan.sizes), how, &done, table)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    fn gpu_plan(&self, way: Way, facts: &Facts) -> Result<(Plan, Vec<String>)> {
+        let there = facts.gpus.len() as u32;
+        let asked = count("--ranks", "ranks", self.n.as_ref())?.map(|n| n.get());
+        let ranks = match way {
+            Way::Nccl => asked.unwrap_or(there),
+            Way::Cuda => 1,
+        };
+        if way == Way::Nccl && ranks < 2 {
+            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to").mend(
+                "--transport cuda measures the GPU; -n 2 has two ranks share it, with NCCL 2.30",
+            ));
+        }
+        if ranks > 64 {
+            return Err(Error::input("more than 64 ranks of one process").at("--ranks"));
+        }
+        let budget = match value::<Seconds>("--time-budget", self.time_budget.as_ref())? {
+            Some(time) if (0.0..=86_400.0).contains(&time.0) => time.0,
+            Some(_) => {
+                return Err(Error::input("no time between 0 and a day")
+                    .at("--time-budget")
+                    .mend("write 60s"));
+            }
+            None => BUDGET,
+        };
+        let launches = count("--launches", "launches", Some(&self.launches))?;
+        let sizes = match self.sizes.as_str() {
+            AUTO => ladder(Bytes(64 << 20)),
+            _ => self.sizes()?,
+        };
+        // Ranks that share a GPU twice have it by turns.
+        let gpus = (0..ranks).map(|rank| rank % there.max(1)).collect();
+        let plan = Plan {
+            gpus,
+            ranks,
+            first: 0,
+            nodes: 1,
+            sets: Set::ALL.to_vec(),
+            functions: self.functions(way)?,
+            sizes,
+            launches: launches.map_or(3, |n| n.get()).min(100),
+            seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
+            budget: Duration::from_secs_f64(budget),
+        };
+        Ok((plan, Vec::new()))
+    }
+
+    fn functions(&self, way: Way) -> Result<Vec<Function>> {
+        if self.ops == AUTO {
+            return Ok(Function::ALL.to_vec());
+        }
+        let place = |e: Error| e.at(format!("--ops {}", self.ops));
+        if way == Way::Cuda {
+            return Err(place(Error::input("what GPUs do by themselves is all measured"))
+                .mend("leave --ops out"));
+        }
+        let one = |name: &str| {
+            let collective: Collective = name.trim().parse().map_err(place)?;
+            Function::of(collective).ok_or_else(|| {
+                place(Error::input(format!("NCCL has no choice for {}", collective.name()))).mend(
+                    "write allreduce, allgather, reducescatter, broadcast, reduce; what NCCL does \
+                     them by is its own matter",
+                )
+            })
+        };
+        self.ops.split(',').map(one).collect()
+    }
+
+    /// What there is, and what would be measured.
+    fn show_gpus(
+        &self,
+        facts: &Facts,
+        machine: String,
+        plan: &Plan,
+        (way, mut notes): (Way, Vec<String>),
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        if self.dry_run {
+            let sizes = plan.sizes.len();
+            notes.push(match way {
+                Way::Nccl => {
+                    let sets: Vec<String> = plan.sets.iter().map(ToString::to_string).collect();
+                    format!(
+                        "{} collectives of {sizes} sizes over {} ranks, {} times each: {}",
+                        plan.functions.len(),
+                        plan.ranks,
+                        plan.launches,
+                        sets.join(", ")
+                    )
+                }
+                Way::Cuda => format!(
+                    "{} operations of {sizes} sizes, {} times each",
+                    gpu::survey_ops(facts.gpus.len() as u32, plan.seed).len(),
+                    plan.launches
+                ),
+            });
+        }
+        let shown = Devices {
+            schema: "collcost/devices/1",
+            machine: Some(machine),
+            gpus: facts.gpus.clone(),
+            driver: Some(format!("CUDA {}", facts.driver)),
+            library: facts.nccl.map(|version| format!("NCCL {version}")),
+            reach: facts.reach.clone(),
+            notes,
+            ..Devices::default()
+        };
+        match format(self.format, Format::Table)? {
+            Format::Json => render::json(out, &shown)?,
+            Format::Table => render::devices::devices(out, &shown, look())?,
+        }
+        Ok(out.flush()?)
+    }
+}
+
+/// Several ranks on one GPU: allowed since NCCL 2.30, and no link is measured.
+fn loopback(facts: &Facts, setup: &mut Setup) -> Result<String> {
+    if !facts.nccl.is_some_and(|version| version.has(30)) {
+        let version = facts.nccl.map_or("this".to_owned(), |v| v.to_string());
+        return Err(Error::environment(format!(
+            "NCCL {version} refuses two ranks on one GPU, and there are {} GPUs",
+            facts.gpus.len()
+        ))
+        .at("--ranks")
+        .mend("ask for at most a rank a GPU, or take NCCL 2.30 or later"));
+    }
+    for (name, value) in [("NCCL_MULTI_RANK_GPU_ENABLE", "1"), ("NCCL_MAX_CTAS", "2")] {
+        if !setup.environment.iter().any(|(known, _)| known == name) {
+            setup.environment.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    Ok("single-gpu-loopback: ranks share a GPU; steps and switches can be read, rates of links \
+        were not measured"
+        .to_owned())
+}
+
+/// Files whose settings NCCL reads beside its environment.
+fn configured() -> Vec<String> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".nccl.conf"));
+    let files = [Some(PathBuf::from("/etc/nccl.conf")), home];
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let lines: Vec<&str> = lines.collect();
+        Some(format!("NCCL reads {} too: {}", path.display(), lines.join(", ")))
+    };
+    files.into_iter().flatten().filter_map(read).collect()
+}
+
+/// `node, 8 x NVIDIA H100, CUDA 12.4`.
+fn describe(host: &Host, facts: &Facts) -> String {
+    let mut all = vec![host.describe()];
+    for of in facts.gpus.chunk_by(|a, b| a == b) {
+        all.push(format!("{} x {}", of.len(), of[0]));
+    }
+    all.push(format!("CUDA {}", facts.driver));
+    all.join(", ")
+}
+
+/// The samples' file and the terminal.
+struct Table {
+    file: Kept,
+    bar: Bar,
+    began: Instant,
+}
+
+impl Desk for Table {
+    fn keep(&mut self, record: &Record) -> Result<()> {
+        self.file.keep(record)
+    }
+
+    fn show(&mut self, done: usize, of: usize, _: &str) {
+        self.bar.show(&Progress {
+            finished: done,
+            points: of,
+            elapsed: self.began.elapsed(),
+            left: None,
+            worst: None,
+            disturbed: Ratio(0.0),
+        });
+    }
+
+    fn time(&self) -> String {
+        now()
+    }
+}

@@ -1,0 +1,185 @@
+//! `collcost check`: budgets of a file, held against the model or measurements.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use super::Stop;
+use super::export::write_whole;
+use super::files::Here;
+use super::terminal::look;
+use collcost::check::{Checked, Gate, Options, check, thresholds, update};
+use collcost::error::{Error, Result, nearest};
+use collcost::quantity::Ratio;
+use collcost::render::Look;
+use collcost::render::check::{self as results, FORMATS, Format};
+use collcost::{render, report};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost check
+  collcost check budgets.toml --format github --write junit=report.xml
+  collcost check --write summary=$GITHUB_STEP_SUMMARY --write gitlab=gl-code-quality.json
+  collcost check --update --margin 10%
+  collcost check --threshold-for nccl-tests
+
+A budget stands in the file as
+
+  [[budget]]
+  name = \"gradients\"
+  collective = \"allreduce\"
+  n = 64
+  size = \"1GiB\"
+  profile = \"dgx-h100\"
+  max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, measured
+
+Exit code 0: all hold, 1: a budget fails, 2: the file is wrong; all its faults are named.")]
+pub(super) struct Args {
+    /// The file of budgets; without it collcost.toml
+    #[arg(value_name = "FILE", default_value = "collcost.toml", hide_default_value = true)]
+    file: String,
+    /// table, json, junit, github, summary, gitlab or prometheus
+    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
+    format: String,
+    /// Write a format to a file too, such as junit=report.xml; a summary is appended
+    #[arg(long, value_name = "FORMAT=FILE")]
+    write: Vec<String>,
+    /// Write the limits from the model, with a margin, into the file
+    #[arg(long)]
+    update: bool,
+    /// The margin of an update
+    #[arg(long, value_name = "PERCENT", default_value = "10%", requires = "update")]
+    margin: String,
+    /// The number that another gate wants, for each size: nccl-tests, sichek, nvsentinel, dcgm,
+    /// ai-cloud-validation or cluster-toolkit
+    #[arg(long, value_name = "GATE", conflicts_with = "update")]
+    threshold_for: Option<String>,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let format = known(&self.format, "--format")?;
+        let writes = self.writes()?;
+        let options = Options { updating: self.update || self.threshold_for.is_some() };
+        let checked = check(&Here, &self.file, &options);
+        let mut report = report::check::check(&self.file, &checked);
+        if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
+            return self.thresholds(gate, &checked, out);
+        }
+        if self.update && checked.faults.is_empty() {
+            let changed = self.update(&checked)?;
+            let after = check(&Here, &self.file, &Options::default());
+            report = report::check::check(&self.file, &after);
+            eprintln!("note: {changed} limits were written");
+        }
+        format.write(out, &report, look())?;
+        for (format, file) in writes {
+            let mut text = Vec::new();
+            format.write(&mut text, &report, Look::default())?;
+            write(format, file, &text)?;
+        }
+        out.flush()?;
+        match (report.faults.is_empty(), report.failed) {
+            (true, 0) => Ok(()),
+            (true, _) => Err(Stop::Failed),
+            (false, _) => Err(Stop::Faults),
+        }
+    }
+
+    fn writes(&self) -> Result<Vec<(&'static Format, &str)>> {
+        let mut all = Vec::new();
+        for text in &self.write {
+            let (id, file) = text.split_once('=').ok_or_else(|| {
+                Error::input(format!("`{text}` names no file"))
+                    .at(format!("--write {text}"))
+                    .mend("write FORMAT=FILE, such as junit=report.xml")
+            })?;
+            if file.is_empty() {
+                return Err(Error::input("a file without a name")
+                    .at(format!("--write {text}"))
+                    .mend("is a variable unset?"));
+            }
+            all.push((known(id, "--write")?, file));
+        }
+        Ok(all)
+    }
+
+    fn update(&self, checked: &Checked) -> Result<usize> {
+        let margin = margin(&self.margin)?;
+        let mut texts: Vec<(String, String)> = Vec::new();
+        for budget in &checked.budgets {
+            if !texts.iter().any(|(file, _)| *file == budget.file) {
+                let text = std::fs::read_to_string(&budget.file).map_err(|e| {
+                    Error::input(format!("the file cannot be read: {e}")).at(budget.file.clone())
+                })?;
+                texts.push((budget.file.clone(), text));
+            }
+        }
+        let edited = update(checked, &texts, margin);
+        for one in &edited {
+            write_whole("--update", Path::new(&one.file), &one.text)?;
+        }
+        Ok(edited.iter().map(|e| e.changed).sum())
+    }
+
+    fn thresholds(
+        &self,
+        gate: &str,
+        checked: &Checked,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let gate = Gate::named(gate).map_err(|e| e.at(format!("--threshold-for {gate}")))?;
+        let found = thresholds(gate, &checked.budgets)?;
+        let report = report::check::thresholds(gate, &found);
+        match self.format.as_str() {
+            "json" => render::json(out, &report)?,
+            "table" => results::thresholds(out, &report, look())?,
+            other => {
+                return Err(Error::input("thresholds are a table or JSON")
+                    .at(format!("--format {other}"))
+                    .mend("write --format json, or leave it out")
+                    .into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn known(id: &str, flag: &str) -> Result<&'static Format> {
+    Format::named(id).ok_or_else(|| {
+        let known = || FORMATS.iter().map(|format| format.id);
+        Error::input(format!("`{id}` is no format of results")).at(format!("{flag} {id}")).mend(
+            match nearest(id, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+            },
+        )
+    })
+}
+
+fn margin(text: &str) -> Result<Ratio> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, 0.01),
+        None => (text, 1.0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(x) if (0.0..=10.0).contains(&(x * scale)) => Ok(Ratio(x * scale)),
+        _ => Err(Error::input(format!("`{text}` is no margin"))
+            .at(format!("--margin {text}"))
+            .mend("write 10%, or 0.1")),
+    }
+}
+
+/// A summary belongs to a whole job, whose other steps write to the same file.
+fn write(format: &Format, file: &str, text: &[u8]) -> Result<()> {
+    if !format.appends {
+        return write_whole("--output", Path::new(file), &String::from_utf8_lossy(text));
+    }
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.and_then(|mut opened| opened.write_all(text)).map_err(|e| {
+        Error::input(format!("the file cannot be written: {e}"))
+            .at(format!("--write {}={file}", format.id))
+            .mend("name a file in a folder that is there and can be written to")
+    })
+}

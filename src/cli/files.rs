@@ -1,0 +1,22 @@
+//! What entries of a project's file name, as the command finds it: the user's own machines too.
+
+use collcost::entry::{Disk, Files};
+use collcost::error::Result;
+use collcost::profile::Profile;
+
+/// Files of this machine, and profiles as `--profile` finds them.
+pub(super) struct Here;
+
+impl Files for Here {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        super::profiles::find(name)
+    }
+
+    fn text(&self, path: &str) -> Result<String> {
+        Disk.text(path)
+    }
+
+    fn matching(&self, pattern: &str) -> Result<Vec<String>> {
+        Disk.matching(pattern)
+    }
+}

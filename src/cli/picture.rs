@@ -1,0 +1,38 @@
+//! `--plot` and `--svg`, which verbs share that have something to draw.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::Stop;
+use super::export::write_whole;
+use super::terminal::look;
+use collcost::render::plot::{self, Picture};
+
+#[derive(Clone, Default, clap::Args)]
+#[command(next_help_heading = "Pictures")]
+pub(super) struct PictureFlags {
+    /// Draw it in the terminal instead of a table
+    #[arg(long, conflicts_with = "format")]
+    plot: bool,
+    /// Draw it into this SVG file too, which is there whole or not at all
+    #[arg(long, value_name = "FILE")]
+    svg: Option<String>,
+}
+
+impl PictureFlags {
+    /// Whether anything is to be drawn.
+    pub(super) fn asked(&self) -> bool {
+        self.plot || self.svg.is_some()
+    }
+
+    /// Draws what is asked. True where it stands in the terminal, so that no table need.
+    pub(super) fn draw(&self, out: &mut impl Write, picture: &Picture) -> Result<bool, Stop> {
+        if let Some(file) = &self.svg {
+            write_whole("--svg", Path::new(file), &plot::svg(picture))?;
+        }
+        if self.plot {
+            plot::terminal(out, picture, look())?;
+        }
+        Ok(self.plot)
+    }
+}

@@ -1,0 +1,170 @@
+//! `collcost plan`: which collectives a step of a model needs, what they take, what is exposed.
+
+use std::io::Write;
+
+use super::Stop;
+use super::config::{Format, format};
+use super::files::Here;
+use super::terminal::look;
+use collcost::algorithm::Registry;
+use collcost::error::{Error, Result, nearest};
+use collcost::plan::{Asked, Step, Tweak, load, preset_names};
+use collcost::report::plan::{Plan, plan, plan_diff, plan_vary};
+use collcost::{entry::Machines, render};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost plan collcost.toml
+  collcost plan --preset hsdp-70b --vary shard_size=8,16,32,64
+  collcost plan --preset deepep-ep64 --set skew=1.5
+  collcost plan --preset decode-70b-tp8 --set inter.bw=800Gb/s --sensitivity
+  collcost plan --diff before.toml after.toml
+
+A file holds steps as [step.NAME] tables; collcost plan --presets lists layouts that people run.")]
+pub(super) struct Args {
+    /// A file with steps; without it collcost.toml
+    #[arg(value_name = "FILE", conflicts_with = "preset")]
+    file: Option<String>,
+    /// Only this step of the file
+    #[arg(long, value_name = "NAME")]
+    step: Option<String>,
+    /// A layout that people run, instead of a file
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// The names of these layouts
+    #[arg(long, conflicts_with_all = ["file", "preset"])]
+    presets: bool,
+    /// Another value for a key such as tp=4, or for a figure such as inter.bw=800Gb/s
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// One key over several values, such as shard_size=8,16,32
+    #[arg(long, value_name = "KEY=A,B,…", conflicts_with = "diff")]
+    vary: Option<String>,
+    /// What each figure of the machine weighs
+    #[arg(long)]
+    sensitivity: bool,
+    /// What changed since this file
+    #[arg(long, value_name = "OLD")]
+    diff: Option<String>,
+    /// table or json
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    format: Option<Format>,
+}
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        if self.presets {
+            return Ok(preset_names().try_for_each(|name| writeln!(out, "{name}"))?);
+        }
+        let registry = Registry::builtin();
+        let json = format(self.format, Format::Table)? == Format::Json;
+        if let Some((key, values)) = self.varied()? {
+            let mut found = Vec::new();
+            for value in values {
+                let mut set = self.set.clone();
+                set.push(format!("{key}={value}"));
+                let mut plan = self.plan(&registry, self.file.as_deref(), &set)?;
+                match (plan.steps.pop(), plan.steps.is_empty()) {
+                    (Some(step), true) => found.push((value, step)),
+                    _ => {
+                        return Err(Error::input("the file has several steps")
+                            .at(format!("--vary {key}"))
+                            .mend("name one with --step")
+                            .into());
+                    }
+                }
+            }
+            let report = plan_vary(key, found);
+            return Ok(match json {
+                true => render::json(out, &report)?,
+                false => render::plan::vary(out, &report, look())?,
+            });
+        }
+        let report = self.plan(&registry, self.file.as_deref(), &self.set)?;
+        if let Some(old) = &self.diff {
+            let old = self.plan(&registry, Some(old), &self.set)?;
+            let report = plan_diff(&old, &report);
+            return Ok(match json {
+                true => render::json(out, &report)?,
+                false => render::plan::diff(out, &report, look())?,
+            });
+        }
+        Ok(match json {
+            true => render::json(out, &report)?,
+            false => render::plan::plan(out, &report, look())?,
+        })
+    }
+
+    fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {
+        let (keys, figures) = sorted(set)?;
+        let steps = self.steps(file, &keys)?;
+        let tweak = Tweak { set: figures, scale: None };
+        plan(registry, &steps, &tweak, self.sensitivity)
+    }
+
+    fn steps(&self, file: Option<&str>, keys: &[(String, String)]) -> Result<Vec<Step>> {
+        let machines = Machines::new(&Here);
+        let asked = match (&self.preset, file) {
+            (Some(name), None) => {
+                if !preset_names().any(|known| known == name) {
+                    return Err(unknown(name));
+                }
+                Asked::Preset(name)
+            }
+            (_, file) => {
+                Asked::File { name: file.unwrap_or("collcost.toml"), step: self.step.as_deref() }
+            }
+        };
+        load(&machines, &asked, keys).map_err(|faults| {
+            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            match faults.as_slice() {
+                [one] => one.error(),
+                many => Error::input(format!("{} faults", many.len())).at(all.join("\n  ")),
+            }
+        })
+    }
+
+    fn varied(&self) -> Result<Option<(String, Vec<String>)>> {
+        let Some(text) = &self.vary else { return Ok(None) };
+        let refuse = || {
+            Error::input(format!("`{text}` names no values"))
+                .at(format!("--vary {text}"))
+                .mend("write a key with its values, such as shard_size=8,16,32")
+        };
+        let (key, values) = text.split_once('=').ok_or_else(refuse)?;
+        let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
+        if key.is_empty() || values.iter().any(String::is_empty) || values.len() > MOST {
+            return Err(refuse());
+        }
+        Ok(Some((key.trim().to_owned(), values)))
+    }
+}
+
+/// The most values of a key.
+const MOST: usize = 1000;
+
+fn unknown(name: &str) -> Error {
+    let error = Error::input(format!("`{name}` is no preset")).at(format!("--preset {name}"));
+    error.mend(match nearest(name, preset_names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", preset_names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+type Pairs = Vec<(String, String)>;
+
+/// Keys of the step, and figures of the machine: those have a dot, or are the few without.
+fn sorted(set: &[String]) -> Result<(Pairs, Pairs)> {
+    let (mut keys, mut figures) = (Vec::new(), Vec::new());
+    for text in set {
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            Error::input(format!("`{text}` sets nothing"))
+                .at(format!("--set {text}"))
+                .mend("write KEY=VALUE, such as tp=4 or inter.bw=800Gb/s")
+        })?;
+        let pair = (key.trim().to_owned(), value.trim().to_owned());
+        if key.contains('.') { figures.push(pair) } else { keys.push(pair) }
+    }
+    Ok((keys, figures))
+}

@@ -1,0 +1,75 @@
+//! What the measuring process and those with GPUs say to each other.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::nccl::Release;
+
+/// What a process is for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// Look at the GPUs, and at NCCL where files are named.
+    Look { library: Vec<PathBuf> },
+    /// Time what GPUs do by themselves.
+    Survey { largest: u64 },
+    /// Be ranks of NCCL: `first` and on of `ranks`, one on each of `gpus`.
+    Nccl { library: Vec<PathBuf>, gpus: Vec<u32>, ranks: u32, first: u32, largest: u64 },
+}
+
+/// A block to be timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Timing {
+    /// The operation, as samples name it.
+    pub(super) op: String,
+    pub(super) size: u64,
+    /// Runs before the first that counts.
+    pub(super) warm: u32,
+    /// Runs that count, on each clock.
+    pub(super) reps: u32,
+    /// How many follow each other between two readings of the GPU's clock.
+    pub(super) inner: u32,
+    /// Whether the result is compared first.
+    pub(super) check: bool,
+}
+
+/// To the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// The first: with which process it ends, and what it is for.
+    Hello { parent: i32, task: Task },
+    /// The communicator's id, the same for all ranks.
+    Id(Vec<u8>),
+    /// A block.
+    Time(Timing),
+}
+
+/// From the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// An id that rank 0 made, or none of another rank; the common one is awaited.
+    Id(Option<Vec<u8>>),
+    /// It is ready.
+    Ready(Facts),
+    /// The times of the host and of the GPU, in ns; of one run each.
+    Timed { host: Vec<f64>, event: Vec<f64> },
+    /// The result is wrong.
+    Wrong(String),
+    /// This machine does not let it.
+    Refused(String),
+}
+
+/// What a process sees.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The GPUs by their makers' names.
+    pub gpus: Vec<String>,
+    /// The version of CUDA that the driver has.
+    pub driver: String,
+    /// NCCL's version, where it was loaded.
+    pub nccl: Option<Release>,
+    /// Collectives that it does not have.
+    pub lacks: Vec<String>,
+    /// Whether the first GPU reaches the memory of the second by itself, by rows.
+    pub reach: Vec<Vec<bool>>,
+}

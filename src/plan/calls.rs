@@ -1,0 +1,282 @@
+//! Which collectives a step needs: one function a kind of parallelism.
+//!
+//! | axis | training, a layer and micro-batch | decoding, a layer |
+//! |---|---|---|
+//! | TP | 2 all-reduces forward, 2 back; with SP each an all-gather and a reduce-scatter | 2 all-reduces |
+//! | CP | keys and values gathered forward and back, their gradients scattered | gathered |
+//! | EP | dispatch and combine forward and back | dispatch and combine |
+//! | PP | activations forward, gradients back, a hop a micro-batch | a hop a stage boundary |
+//! | DP | gradients once a step; FSDP parameters forward and back, gradients back | nothing |
+
+use super::{Axis, Call, Group, Hides, Mode, OwnGroup, Shard, Step};
+use crate::collective::Collective::{
+    self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
+};
+use crate::quantity::{Ratio, Volume};
+
+/// The collectives of `step`, axis by axis.
+#[must_use]
+pub fn calls(step: &Step) -> Vec<Call> {
+    let mut calls = Vec::new();
+    tensor(step, &mut calls);
+    context(step, &mut calls);
+    experts(step, &mut calls);
+    pipeline(step, &mut calls);
+    if step.mode == Mode::Training {
+        replicas(step, &mut calls);
+    }
+    own(step, &mut calls);
+    calls
+}
+
+impl Step {
+    /// The ranks of an axis.
+    #[must_use]
+    pub fn group(&self, axis: Axis) -> Group {
+        let p = &self.parallel;
+        let ranks = |axis| match axis {
+            Axis::Tp => p.tp,
+            Axis::Cp => p.cp,
+            Axis::Dp => p.dp,
+            Axis::Pp => p.pp,
+            Axis::Ep => p.ep,
+            Axis::Own => 1,
+        };
+        // Experts lie on the next ranks beside TP.
+        let place = if axis == Axis::Ep { Axis::Tp } else { axis };
+        let inner = p.order.iter().take_while(|a| **a != place);
+        let mut stride: u32 = inner.map(|a| ranks(*a)).product();
+        if axis == Axis::Ep {
+            stride *= p.tp;
+        }
+        Group { ranks: ranks(axis), stride }
+    }
+
+    /// Layers whose calls one rank waits for: its stage's in training, all of them for a token.
+    fn depth(&self) -> u32 {
+        match self.mode {
+            Mode::Training => self.model.layers.div_ceil(self.parallel.pp),
+            Mode::Decoding => self.model.layers,
+        }
+    }
+
+    /// The same of layers with experts.
+    fn moe_depth(&self) -> u32 {
+        match self.mode {
+            Mode::Training => self.model.moe_layers.div_ceil(self.parallel.pp),
+            Mode::Decoding => self.model.moe_layers,
+        }
+    }
+
+    /// Tokens of a micro-batch on one rank.
+    pub(super) fn tokens(&self) -> f64 {
+        let tokens = f64::from(self.model.sequence) * f64::from(self.model.batch);
+        tokens / f64::from(self.parallel.cp)
+    }
+
+    /// Bytes of a micro-batch's activations between layers.
+    fn activations(&self) -> f64 {
+        self.tokens() * f64::from(self.model.hidden) * self.model.dtype.bytes().0 as f64
+    }
+
+    fn microbatches(&self) -> f64 {
+        if self.mode == Mode::Training { f64::from(self.parallel.microbatches) } else { 1.0 }
+    }
+
+    /// Parameters of one rank that are not of experts, before replicas share them.
+    pub(super) fn dense(&self) -> f64 {
+        let dense = self.model.params.saturating_sub(self.model.expert_params);
+        dense as f64 / f64::from(self.parallel.tp) / f64::from(self.parallel.pp)
+    }
+
+    /// The same of experts.
+    fn routed(&self) -> f64 {
+        let p = &self.parallel;
+        self.model.expert_params as f64 / f64::from(p.tp) / f64::from(p.pp) / f64::from(p.ep)
+    }
+}
+
+/// A call without algorithm of its own.
+fn call(
+    name: &str,
+    (axis, group): (Axis, Group),
+    collective: Collective,
+    (size, count): (f64, f64),
+    hides: Hides,
+) -> Call {
+    Call {
+        name: name.to_owned(),
+        axis,
+        collective,
+        group,
+        size: Volume(size),
+        count: Ratio(count),
+        algorithm: None,
+        hides,
+        routed: None,
+    }
+}
+
+fn tensor(step: &Step, calls: &mut Vec<Call>) {
+    let group = step.group(Axis::Tp);
+    if group.ranks < 2 {
+        return;
+    }
+    let once = 2.0 * f64::from(step.depth()) * step.microbatches();
+    let of = (Axis::Tp, group);
+    let mut add = |name: &str, collective| {
+        calls.push(call(name, of, collective, (step.activations(), once), Hides::Nothing));
+    };
+    match (step.mode, step.parallel.sequence) {
+        (Mode::Decoding, _) => add("activations", AllReduce),
+        (Mode::Training, false) => {
+            add("activations", AllReduce);
+            add("their gradients", AllReduce);
+        }
+        (Mode::Training, true) => {
+            add("activations gathered", AllGather);
+            add("activations scattered", ReduceScatter);
+            add("gradients gathered", AllGather);
+            add("gradients scattered", ReduceScatter);
+        }
+    }
+}
+
+fn context(step: &Step, calls: &mut Vec<Call>) {
+    let group = step.group(Axis::Cp);
+    if group.ranks < 2 {
+        return;
+    }
+    let tokens = step.tokens() * f64::from(group.ranks);
+    let each = 2.0 * tokens * f64::from(step.model.kv_hidden) / f64::from(step.parallel.tp);
+    let size = each * step.model.dtype.bytes().0 as f64;
+    let count = f64::from(step.depth()) * step.microbatches();
+    let of = (Axis::Cp, group);
+    calls.push(call("keys and values", of, AllGather, (size, count), Hides::Nothing));
+    if step.mode == Mode::Training {
+        calls.push(call("the same back", of, AllGather, (size, count), Hides::Nothing));
+        calls.push(call("their gradients", of, ReduceScatter, (size, count), Hides::Nothing));
+    }
+}
+
+fn experts(step: &Step, calls: &mut Vec<Call>) {
+    let group = step.group(Axis::Ep);
+    let Some(routing) = step.model.routing.filter(|_| group.ranks > 1) else { return };
+    let elements = step.tokens() * f64::from(routing.top_k) * f64::from(step.model.hidden);
+    // With sequence parallelism each rank of TP routes its part of the tokens.
+    let part = if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
+    let count = f64::from(step.moe_depth()) * step.microbatches();
+    let of = (Axis::Ep, group);
+    let mut add = |name: &str, bytes: u64| {
+        let size = elements / part * bytes as f64;
+        let one = call(name, of, AllToAll, (size, count), Hides::Nothing);
+        calls.push(Call { routed: Some(routing), ..one });
+    };
+    let (out, back) = (routing.dispatch.bytes().0, step.model.dtype.bytes().0);
+    add("dispatch", out);
+    add("combine", back);
+    if step.mode == Mode::Training {
+        add("dispatch back", back);
+        add("combine back", back);
+    }
+}
+
+fn pipeline(step: &Step, calls: &mut Vec<Call>) {
+    let group = step.group(Axis::Pp);
+    if group.ranks < 2 {
+        return;
+    }
+    let part = if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
+    let size = step.activations() / part;
+    let of = (Axis::Pp, Group { ranks: 2, ..group });
+    match step.mode {
+        Mode::Training => {
+            let count = step.microbatches();
+            calls.push(call("activations on", of, SendRecv, (size, count), Hides::Nothing));
+            calls.push(call("gradients back", of, SendRecv, (size, count), Hides::Nothing));
+        }
+        Mode::Decoding => {
+            let count = f64::from(group.ranks - 1);
+            calls.push(call("activations on", of, SendRecv, (size, count), Hides::Nothing));
+        }
+    }
+}
+
+/// Gradients and parameters between replicas: dense ones over DP and CP, experts' over what EP leaves.
+fn replicas(step: &Step, calls: &mut Vec<Call>) {
+    let dp = step.group(Axis::Dp);
+    // Ranks of CP have the same parameters, so they agree too; the usual order puts them together.
+    let inner = step.group(Axis::Cp);
+    let stride = if step.parallel.cp > 1 { dp.stride.min(inner.stride) } else { dp.stride };
+    let all = Group { ranks: dp.ranks * step.parallel.cp, stride };
+    let ep = step.group(Axis::Ep);
+    if step.model.expert_params == 0 || ep.ranks < 2 {
+        let params = step.dense() + step.routed();
+        return agree(step, "", params, all, calls);
+    }
+    agree(step, "", step.dense(), all, calls);
+    let rest = Group { ranks: (all.ranks / ep.ranks).max(1), stride: ep.stride * ep.ranks };
+    agree(step, "experts' ", step.routed(), rest, calls);
+}
+
+fn agree(step: &Step, whose: &str, params: f64, all: Group, calls: &mut Vec<Call>) {
+    if all.ranks < 2 || params <= 0.0 {
+        return;
+    }
+    let sync = &step.sync;
+    let weights = params * step.model.dtype.bytes().0 as f64;
+    let gradients = params * sync.dtype.bytes().0 as f64;
+    let part = sync.shard_size.min(all.ranks).max(1);
+    let shard = Group { ranks: part, ..all };
+    let replicate = Group { ranks: all.ranks / part, stride: all.stride.saturating_mul(part) };
+    let seldom = 1.0 / f64::from(sync.every);
+    let (layers, times) = (f64::from(step.depth()), step.microbatches());
+    let mut add = |what: &str, group: Group, collective, amount: (f64, f64), hides| {
+        if group.ranks > 1 {
+            let name = format!("{whose}{what}");
+            calls.push(call(&name, (Axis::Dp, group), collective, amount, hides));
+        }
+    };
+    match sync.shard {
+        Shard::Nothing if sync.every > 1 => {
+            add("gradients", all, AllReduce, (gradients, seldom), Hides::Nothing);
+        }
+        Shard::Nothing => add("gradients", all, AllReduce, (gradients, 1.0), Hides::Buckets),
+        Shard::Optimizer | Shard::Gradients => {
+            let reduces = if sync.shard == Shard::Gradients { times } else { 1.0 };
+            let hides = if sync.every > 1 { Hides::Nothing } else { Hides::Buckets };
+            add("gradients", shard, ReduceScatter, (gradients, reduces * seldom), hides);
+            let again = (gradients / f64::from(part), seldom);
+            add("gradients of replicas", replicate, AllReduce, again, Hides::Nothing);
+            add("parameters", shard, AllGather, (weights, seldom), Hides::Nothing);
+        }
+        Shard::Parameters => {
+            let unit = weights / layers;
+            let count = layers * times;
+            add("parameters forward", shard, AllGather, (unit, count), Hides::Forward);
+            if sync.reshard {
+                add("parameters back", shard, AllGather, (unit, count), Hides::Backward);
+            }
+            add("gradients", shard, ReduceScatter, (gradients / layers, count), Hides::Backward);
+            let hides = if sync.every > 1 { Hides::Nothing } else { Hides::Buckets };
+            let again = (gradients / f64::from(part), seldom);
+            add("gradients of replicas", replicate, AllReduce, again, hides);
+        }
+    }
+}
+
+fn own(step: &Step, calls: &mut Vec<Call>) {
+    for own in &step.own {
+        let (axis, group) = match own.group {
+            OwnGroup::Axis(axis) => (axis, step.group(axis)),
+            OwnGroup::Ranks(ranks) => (Axis::Own, Group { ranks, stride: 1 }),
+            OwnGroup::All => {
+                let ranks = u32::try_from(step.parallel.ranks()).unwrap_or(u32::MAX);
+                (Axis::Own, Group { ranks, stride: 1 })
+            }
+        };
+        let amount = (own.size.0 as f64, f64::from(own.count));
+        let one = call(&own.name, (axis, group), own.collective, amount, own.hides);
+        calls.push(Call { algorithm: own.algorithm.clone(), ..one });
+    }
+}

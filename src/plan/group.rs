@@ -1,0 +1,96 @@
+//! Where the ranks of a group lie: every `stride`-th rank of the machine.
+//!
+//! ```text
+//! node 0    0  1  2  3 │ 4  5  6  7      TP of 4, stride 1: inside a node
+//! node 1    8  9 10 11 │12 13 14 15      DP of 4, stride 4: 0, 4, 8, 12, two a node
+//! ```
+
+use std::num::NonZeroU32;
+
+use crate::query::Layout;
+
+/// Ranks that talk to each other, each `stride` ranks from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// How many.
+    pub ranks: u32,
+    /// From one to the next.
+    pub stride: u32,
+}
+
+/// How the worst placed group of its kind lies on the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lies {
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks of it on one node.
+    pub per_node: u32,
+    /// Groups of the kind on one node.
+    pub beside: u32,
+    /// Whether some group's ranks do not divide evenly over nodes.
+    pub uneven: bool,
+}
+
+impl Group {
+    /// Places the groups of `world` ranks on nodes of `node` ranks.
+    #[must_use]
+    pub fn lies(self, world: u64, node: u32) -> Lies {
+        let node = u64::from(node.max(1));
+        let (ranks, stride) = (u64::from(self.ranks.max(1)), u64::from(self.stride.max(1)));
+        let span = ranks * stride;
+        // Groups repeat with the least common multiple of both periods.
+        let window = (span / gcd(span, node)).saturating_mul(node).min(world.max(span));
+        let mut worst = Lies { nodes: 1, per_node: self.ranks, beside: 1, uneven: false };
+        let mut uneven = false;
+        for block in 0..window.div_ceil(span) {
+            for first in 0..stride {
+                let base = block * span + first;
+                let (mut nodes, mut most, mut here, mut last) = (0_u64, 0_u64, 0_u64, u64::MAX);
+                let mut counts = (u64::MAX, 0_u64);
+                for i in 0..ranks {
+                    let at = (base + i * stride) / node;
+                    if at != last {
+                        if here > 0 {
+                            counts = (counts.0.min(here), counts.1.max(here));
+                        }
+                        (last, here, nodes) = (at, 0, nodes + 1);
+                    }
+                    here += 1;
+                    most = most.max(here);
+                }
+                counts = (counts.0.min(here), counts.1.max(here));
+                uneven |= counts.0 != counts.1;
+                if nodes > u64::from(worst.nodes) || (nodes == 1 && worst.nodes == 1) {
+                    let beside = (node.min(world) / most.max(1)).max(1);
+                    worst = Lies {
+                        nodes: nodes as u32,
+                        per_node: most as u32,
+                        beside: beside as u32,
+                        uneven,
+                    };
+                }
+            }
+            // Within one window every offset was seen once the blocks cover a node's period.
+            if block > node {
+                break;
+            }
+        }
+        Lies { uneven, ..worst }
+    }
+}
+
+impl Lies {
+    /// The layout of a question about the group.
+    #[must_use]
+    pub fn layout(self, ranks: u32, has_nodes: bool) -> Layout {
+        Layout {
+            ranks: NonZeroU32::new(ranks),
+            nodes: None,
+            per_node: NonZeroU32::new(self.per_node).filter(|_| has_nodes),
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,317 @@
+//! A step of a model: which collectives its parallelism needs, how large, on which links, how long,
+//! and what of it computation hides.
+//!
+//! [`Step`] is what a person writes (a model, a layout, a machine); [`calls`] turns it into
+//! collectives; [`price`] into times. Groups of ranks lie on the machine as their order says, and
+//! those that use a node's NICs at once share them.
+//!
+//! Sizes are nccl-tests' M. Sources: Shoeybi et al., arXiv 1909.08053 (tensor parallelism);
+//! Korthikanti et al., arXiv 2205.05198 (sequence parallelism); Rajbhandari et al., arXiv 1910.02054
+//! (ZeRO); Zhao et al., arXiv 2304.11277 (FSDP); DeepSeek-AI, arXiv 2412.19437 (node-limited
+//! routing); Douillard et al., arXiv 2311.08105 (infrequent synchronisation).
+
+mod calls;
+mod group;
+mod load;
+mod moe;
+mod presets;
+mod price;
+mod read;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::bucket::Limit;
+use crate::collective::Collective;
+use crate::entry::MachineEntry;
+use crate::error::{Error, Result};
+use crate::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::sample::DataType;
+
+pub use calls::calls;
+pub use group::{Group, Lies};
+pub(crate) use load::layered;
+pub use load::{Asked, load};
+pub use moe::{Routing, Traffic};
+pub use presets::{PRESETS, preset_names};
+pub use price::{CallPrice, Priced, Tweak, price};
+pub use read::{KEYS, read, steps};
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Forward, backward, and gradients summed.
+    #[default]
+    Training,
+    /// One token more for each sequence.
+    Decoding,
+}
+
+impl Mode {
+    /// The name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        if self == Self::Training { "training" } else { "decoding" }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "training" | "train" => Ok(Self::Training),
+            "decoding" | "decode" | "inference" => Ok(Self::Decoding),
+            _ => {
+                Err(Error::input(format!("`{text}` is no mode")).mend("write training or decoding"))
+            }
+        }
+    }
+}
+
+/// What replicas keep a part of instead of all: stages of ZeRO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shard {
+    /// Nothing: DDP.
+    #[default]
+    Nothing,
+    /// The optimizer's state: ZeRO-1.
+    Optimizer,
+    /// Gradients too: ZeRO-2.
+    Gradients,
+    /// Parameters too: ZeRO-3, FSDP; over a part of the replicas HSDP.
+    Parameters,
+}
+
+impl FromStr for Shard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "none" | "ddp" | "zero0" | "zero-0" | "no_shard" => Ok(Self::Nothing),
+            "zero1" | "zero-1" => Ok(Self::Optimizer),
+            "zero2" | "zero-2" => Ok(Self::Gradients),
+            "zero3" | "zero-3" | "fsdp" | "hsdp" | "full_shard" | "hybrid_shard" => {
+                Ok(Self::Parameters)
+            }
+            _ => Err(Error::input(format!("`{text}` is nothing that replicas shard"))
+                .mend("write none, zero1, zero2, zero3 or fsdp")),
+        }
+    }
+}
+
+/// A kind of parallelism.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// Tensor.
+    Tp,
+    /// Context: the sequence over ranks, keys and values gathered.
+    Cp,
+    /// Expert.
+    Ep,
+    /// Data.
+    Dp,
+    /// Pipeline.
+    Pp,
+    /// What the file names itself.
+    Own,
+}
+
+impl Axis {
+    /// The axes that multiply to the number of ranks, in the usual order from the innermost.
+    pub const ORDER: [Self; 4] = [Self::Tp, Self::Cp, Self::Dp, Self::Pp];
+
+    /// The name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Tp => "tp",
+            Self::Cp => "cp",
+            Self::Ep => "ep",
+            Self::Dp => "dp",
+            Self::Pp => "pp",
+            Self::Own => "own",
+        }
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+/// A model, as far as its messages depend on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// Parameters in all.
+    pub params: u64,
+    /// Of these those of experts that are routed to.
+    pub expert_params: u64,
+    /// Layers.
+    pub layers: u32,
+    /// Width of the residual stream, in elements.
+    pub hidden: u32,
+    /// Width of keys, and of values.
+    pub kv_hidden: u32,
+    /// Tokens of a sequence; 1 where it decodes.
+    pub sequence: u32,
+    /// Sequences of a micro-batch.
+    pub batch: u32,
+    /// The type of parameters and activations.
+    pub dtype: DataType,
+    /// Layers with experts.
+    pub moe_layers: u32,
+    /// How tokens find their experts; absent without experts.
+    pub routing: Option<Routing>,
+}
+
+/// Degrees of parallelism.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parallel {
+    /// Tensor.
+    pub tp: u32,
+    /// Whether TP splits the rest of a layer by tokens: all-gather and reduce-scatter, no all-reduce.
+    pub sequence: bool,
+    /// Context.
+    pub cp: u32,
+    /// Data.
+    pub dp: u32,
+    /// Pipeline.
+    pub pp: u32,
+    /// Expert: ranks out of TP's neighbours in DP and CP.
+    pub ep: u32,
+    /// TP, CP, DP, PP from the innermost out.
+    pub order: Vec<Axis>,
+    /// Ranks on a node; absent: as many as the machine has.
+    pub per_node: Option<u32>,
+    /// Micro-batches a step, one after another.
+    pub microbatches: u32,
+}
+
+impl Parallel {
+    /// Ranks in all.
+    #[must_use]
+    pub fn ranks(&self) -> u64 {
+        [self.tp, self.cp, self.dp, self.pp].into_iter().map(u64::from).product()
+    }
+}
+
+/// How replicas agree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sync {
+    /// What they keep a part of.
+    pub shard: Shard,
+    /// Replicas that share one set of parts; fewer than all is HSDP.
+    pub shard_size: u32,
+    /// Whether parameters are dropped after the forward pass, and gathered again.
+    pub reshard: bool,
+    /// The type in which gradients travel.
+    pub dtype: DataType,
+    /// Steps from one sum of gradients, or of parameters, to the next.
+    pub every: u32,
+    /// DDP's cap; absent: its default, 1 MiB first and 25 MiB then.
+    pub cap: Option<Limit>,
+}
+
+/// How long a step computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Compute {
+    /// The forward pass of a micro-batch on one rank.
+    pub forward: Seconds,
+    /// Its backward pass.
+    pub backward: Seconds,
+    /// Whether both follow from a rate of arithmetic.
+    pub derived: bool,
+}
+
+/// A collective that the file names itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnCall {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub collective: Collective,
+    /// The ranks that take part.
+    pub group: OwnGroup,
+    /// M.
+    pub size: Bytes,
+    /// How many a step.
+    pub count: u32,
+    /// Only this algorithm.
+    pub algorithm: Option<String>,
+    /// Whether computation hides it.
+    pub hides: Hides,
+}
+
+/// Who takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnGroup {
+    /// The ranks of an axis.
+    Axis(Axis),
+    /// The first so many ranks.
+    Ranks(u32),
+    /// All ranks.
+    All,
+}
+
+/// Behind what a call can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hides {
+    /// Nothing: computation waits for it.
+    #[default]
+    Nothing,
+    /// The forward pass of the layers around it.
+    Forward,
+    /// The backward pass of the layers around it.
+    Backward,
+    /// The last backward pass, in buckets.
+    Buckets,
+}
+
+/// A step as it was written.
+#[derive(Clone)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub mode: Mode,
+    /// Where it runs.
+    pub machine: MachineEntry,
+    /// The model.
+    pub model: Model,
+    /// The layout.
+    pub parallel: Parallel,
+    /// How replicas agree.
+    pub sync: Sync,
+    /// How long it computes; absent: nothing is known to hide anything.
+    pub compute: Option<Compute>,
+    /// Collectives that the file names itself.
+    pub own: Vec<OwnCall>,
+}
+
+/// A collective of a step, before it has a price.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// What it is for.
+    pub name: String,
+    /// Whose it is.
+    pub axis: Axis,
+    /// What it is.
+    pub collective: Collective,
+    /// The ranks that take part.
+    pub group: Group,
+    /// M of one.
+    pub size: Volume,
+    /// How many a step; below 1 where it is not in every step.
+    pub count: Ratio,
+    /// Only this algorithm.
+    pub algorithm: Option<String>,
+    /// Behind what it can run.
+    pub hides: Hides,
+    /// How experts' tokens travel, where that is no plain all-to-all.
+    pub routed: Option<Routing>,
+}
+
+#[cfg(test)]
+mod tests;

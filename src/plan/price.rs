@@ -1,0 +1,349 @@
+//! What the collectives of a step take, and what computation hides of them.
+//!
+//! A rank computes m·(forward + backward); a pipeline of S stages idles (S − 1)·(forward + backward)
+//! beside. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
+//! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
+
+use std::collections::HashMap;
+
+use super::{Call, Group, Hides, Lies, Mode, Step, Traffic, calls};
+use crate::algorithm::Registry;
+use crate::bucket::{Gradients, Rule, pack, timeline};
+use crate::collective::Collective;
+use crate::error::{Error, Result};
+use crate::formula::Shape;
+use crate::price::uses;
+use crate::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::query::Query;
+use crate::take::Take;
+use crate::what_if::Figure;
+
+/// Changes of a machine's figures.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tweak {
+    /// Figures by name with the value that they get, such as `inter.bw` and `800Gb/s`.
+    pub set: Vec<(String, String)>,
+    /// One figure by name that is multiplied.
+    pub scale: Option<(String, Ratio)>,
+}
+
+/// A collective with its price.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallPrice {
+    /// What it is.
+    pub call: Call,
+    /// Where its group lies.
+    pub lies: Lies,
+    /// The algorithm's id.
+    pub algorithm: &'static str,
+    /// Calls a step: a bucket each where gradients go in buckets.
+    pub calls: Ratio,
+    /// One call; of buckets the mean.
+    pub time: Seconds,
+    /// All of a step.
+    pub total: Seconds,
+    /// What computation does not hide of that.
+    pub exposed: Seconds,
+    /// The part of `total` that is no data.
+    pub latency: Seconds,
+    /// Groups that share a NIC.
+    pub sharing: Ratio,
+    /// Bytes through a rank's port inside its node, a step; absent where nothing says.
+    pub inside: Option<Volume>,
+    /// The same between nodes, through a NIC.
+    pub between: Option<Volume>,
+    /// Where tokens go, for calls between experts.
+    pub traffic: Option<Traffic>,
+}
+
+/// A step with its price.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Priced {
+    /// Its collectives.
+    pub calls: Vec<CallPrice>,
+    /// What a rank computes; absent where nothing says.
+    pub compute: Option<Seconds>,
+    /// What it waits for other stages of a pipeline.
+    pub bubble: Option<Seconds>,
+    /// All collectives, one after another.
+    pub messages: Seconds,
+    /// What computation does not hide of them.
+    pub exposed: Seconds,
+}
+
+impl Priced {
+    /// The whole step: computing, waiting, and what is exposed.
+    #[must_use]
+    pub fn time(&self) -> Seconds {
+        self.compute.unwrap_or_default() + self.bubble.unwrap_or_default() + self.exposed
+    }
+}
+
+/// Prices `step` on its machine, with `tweak` put in.
+///
+/// # Errors
+/// Ranks that the machine does not join, an algorithm that does not apply, an unknown figure.
+pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> {
+    let mut known: HashMap<(Collective, Group, Option<String>), Asked> = HashMap::new();
+    let mut priced = Vec::new();
+    for call in calls(step) {
+        let key = (call.collective, call.group, call.algorithm.clone());
+        let asked = match known.get(&key) {
+            Some(asked) => asked,
+            None => {
+                let asked = Asked::new(registry, step, &call, tweak)
+                    .map_err(|e| e.at(format!("{}: {} of {}", step.name, call.name, call.axis)))?;
+                known.entry(key).or_insert(asked)
+            }
+        };
+        priced.push(one(registry, step, call, asked)?);
+    }
+    behind_layers(step, &mut priced);
+    let sum = |f: fn(&CallPrice) -> Seconds| priced.iter().map(f).sum::<Seconds>();
+    let (messages, exposed) = (sum(|c| c.total), sum(|c| c.exposed));
+    let passes = step.compute.map(|c| match step.mode {
+        Mode::Training => c.forward + c.backward,
+        Mode::Decoding => c.forward,
+    });
+    let times =
+        if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
+    let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
+    let compute = passes.map(|p| p * Ratio(times));
+    let bubble = passes.map(|p| p * Ratio(idle));
+    Ok(Priced { calls: priced, compute, bubble, messages, exposed })
+}
+
+/// A call's question, ready for any size.
+struct Asked {
+    query: Query,
+    take: Take,
+    lies: Lies,
+    sharing: Ratio,
+}
+
+impl Asked {
+    fn new(registry: &Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
+        let machine = step.machine.machine(call.collective)?;
+        let world = step.parallel.ranks();
+        let span = machine.node.and_then(|i| machine.fabric.tiers[i].span);
+        let world_32 = u32::try_from(world).unwrap_or(u32::MAX);
+        let has_nodes = machine.node.is_some();
+        let node = step.parallel.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
+        let lies = call.group.lies(world, if has_nodes { node } else { world_32 });
+        let layout = lies.layout(call.group.ranks, has_nodes);
+        let nics = machine.fabric.tiers.last().and_then(|t| t.nics);
+        let mut query = step.machine.query(call.collective, Bytes(0), layout)?;
+        put_in(&mut query, tweak)?;
+        let mut sharing = Ratio(1.0);
+        if let (true, Some(outer)) = (lies.nodes > 1, query.machine.fabric.tiers.last_mut())
+            && let (Some(all), Some(own)) = (nics, outer.nics)
+        {
+            let asked = f64::from(own.get()) * f64::from(lies.beside);
+            sharing = Ratio((asked / f64::from(all.get())).max(1.0));
+            outer.oversubscription = Ratio(outer.oversubscription.0 * sharing.0);
+        }
+        let take = Take::new(registry, &query, call.algorithm.as_deref())?;
+        Ok(Self { query, take, lies, sharing })
+    }
+}
+
+fn put_in(query: &mut Query, tweak: &Tweak) -> Result<()> {
+    let machine = &mut query.machine;
+    for (name, text) in &tweak.set {
+        let figure = Figure::named(name, &machine.fabric)?;
+        let value = figure.parse(text).map_err(|e| e.at(format!("--set {name}={text}")))?;
+        figure.set(&mut machine.fabric, value);
+    }
+    if let Some((name, factor)) = &tweak.scale {
+        let figure = Figure::named(name, &machine.fabric)?;
+        if let Some(value) = figure.get(&machine.fabric) {
+            figure.set(&mut machine.fabric, value.scaled(*factor));
+        }
+    }
+    Ok(())
+}
+
+fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked) -> Result<CallPrice> {
+    if let Some(routing) = call.routed {
+        if routing.node_limit.is_some() {
+            return routed(step, call, asked);
+        }
+        let skewed = Volume(call.size.0 * routing.skew.0);
+        let traffic = Some(traffic(step, &call, asked.lies.nodes));
+        let mut priced = plain(registry, call, asked, skewed)?;
+        priced.traffic = traffic;
+        return Ok(priced);
+    }
+    if call.hides == Hides::Buckets {
+        return Ok(bucketed(step, call, asked));
+    }
+    let size = call.size;
+    plain(registry, call, asked, size)
+}
+
+/// A call by the price of what is taken.
+fn plain(registry: &Registry, call: Call, asked: &Asked, size: Volume) -> Result<CallPrice> {
+    let taken = asked.take.at(size);
+    let total = taken.time() * call.count;
+    let (inside, between) = bytes(registry, asked, &taken, size)?;
+    let a_step = |v: Option<Volume>| v.map(|v| Volume(v.0 * call.count.0));
+    Ok(CallPrice {
+        lies: asked.lies,
+        algorithm: taken.id,
+        calls: call.count,
+        time: taken.time(),
+        total,
+        exposed: total,
+        latency: (taken.price.launch + taken.price.latency) * call.count,
+        sharing: asked.sharing,
+        inside: a_step(inside),
+        between: a_step(between),
+        traffic: None,
+        call,
+    })
+}
+
+/// Bytes through the busiest port of the innermost and of the outermost tier.
+fn bytes(
+    registry: &Registry,
+    asked: &Asked,
+    taken: &crate::take::Taken,
+    size: Volume,
+) -> Result<(Option<Volume>, Option<Volume>)> {
+    let shape = asked.query.shape;
+    if shape.ranks < 2 {
+        return Ok((None, None));
+    }
+    let algorithm = registry.find(shape.collective, taken.id)?.algorithm;
+    let shape = if algorithm.is_pipelined() && shape.params.segments.is_none() {
+        shape.with_segments(taken.price.segments)
+    } else {
+        Shape { ..shape }
+    };
+    let used = uses(algorithm, &shape, &asked.query.machine.fabric)?;
+    let share = |tier: usize| used.get(tier).map(|u| Volume(u.share.0 * size.0));
+    let has_nodes = asked.query.machine.node.is_some();
+    match (has_nodes, asked.lies.nodes > 1) {
+        (true, false) => Ok((share(0), None)),
+        (true, true) => Ok((share(0), share(used.len() - 1))),
+        (false, _) => Ok((None, share(0))),
+    }
+}
+
+/// Gradients in DDP's buckets behind a backward pass.
+fn bucketed(step: &Step, call: Call, asked: &Asked) -> CallPrice {
+    let rule = match Rule::named("ddp") {
+        Ok(rule) => match step.sync.cap {
+            Some(cap) => rule.with_cap(cap, None),
+            None => rule,
+        },
+        // The name is in the table.
+        Err(_) => crate::bucket::RULES[0].clone(),
+    };
+    let bytes = Bytes(call.size.0.round() as u64);
+    let gradients = Gradients::Smooth { bytes, dtype: step.sync.dtype };
+    let buckets = pack(&gradients, &rule);
+    // Seconds a backward pass of nothing takes: everything is exposed.
+    let backward = step.compute.map_or(Seconds(0.0), |c| c.backward);
+    let time = |b: &crate::bucket::Bucket| asked.take.time(Volume::from(b.bytes));
+    let played = timeline(&buckets, backward, time);
+    let latency: f64 = buckets
+        .iter()
+        .map(|b| asked.take.at(Volume::from(b.bytes)).price)
+        .map(|p| p.launch.0 + p.latency.0)
+        .sum();
+    let largest = buckets.iter().map(|b| b.bytes).max().unwrap_or_default();
+    let count = buckets.len().max(1) as f64;
+    CallPrice {
+        lies: asked.lies,
+        algorithm: asked.take.at(Volume::from(largest)).id,
+        calls: Ratio(call.count.0 * count),
+        time: played.calls * Ratio(1.0 / count),
+        total: played.calls * call.count,
+        exposed: played.exposed * call.count,
+        latency: Seconds(latency) * call.count,
+        sharing: asked.sharing,
+        inside: None,
+        between: None,
+        traffic: None,
+        call,
+    }
+}
+
+fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
+    let routing = call.routed.unwrap_or(super::Routing {
+        experts: 1,
+        top_k: 1,
+        node_limit: None,
+        skew: Ratio(1.0),
+        dispatch: step.model.dtype,
+    });
+    // One token's bytes: the call's size is all of its copies.
+    let tokens =
+        step.tokens() / if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
+    let copies = tokens * f64::from(routing.top_k);
+    let width = if copies > 0.0 { (call.size.0 / copies).round() } else { 0.0 };
+    routing.traffic(tokens, Bytes(width as u64), call.group.ranks, nodes)
+}
+
+/// A dispatch that sends a token once to each node: the network and the links inside at once.
+fn routed(step: &Step, call: Call, asked: &Asked) -> Result<CallPrice> {
+    let fabric = &asked.query.machine.fabric;
+    let routing_skew = call.routed.map_or(Ratio(1.0), |r| r.skew);
+    let traffic = traffic(step, &call, asked.lies.nodes);
+    let (inner, outer) = (&fabric.tiers[0], fabric.tiers.last().unwrap_or(&fabric.tiers[0]));
+    let unknown = || Error::unknown("a figure is unknown, and tokens need it");
+    let rate = |tier: &crate::fabric::Tier| tier.bandwidth.ok_or_else(unknown);
+    let alpha = |tier: &crate::fabric::Tier| tier.alpha.ok_or_else(unknown);
+    let several = asked.lies.nodes > 1;
+    let mut latency = fabric.launch + alpha(inner)?;
+    let mut data = traffic.inside / rate(inner)?;
+    if several {
+        latency = latency + alpha(outer)?;
+        // A rank drives the NIC beside it, or its part of those that there are.
+        let own = outer.nics.map_or(1.0, |n| f64::from(n.get()) / f64::from(asked.lies.per_node));
+        let through = traffic.between / rate(outer)? * Ratio(asked.sharing.0 / own.min(1.0));
+        data = Seconds(data.0.max(through.0));
+    }
+    let time = latency + data * routing_skew;
+    let total = time * call.count;
+    let a_step = |v: Volume| Volume(v.0 * call.count.0);
+    Ok(CallPrice {
+        lies: asked.lies,
+        algorithm: "node-limited",
+        calls: call.count,
+        time,
+        total,
+        exposed: total,
+        latency: latency * call.count,
+        sharing: asked.sharing,
+        inside: Some(a_step(traffic.inside)),
+        between: several.then(|| a_step(traffic.between)),
+        traffic: Some(traffic),
+        call,
+    })
+}
+
+/// What runs behind the layers of a pass: the first one's calls, and what is longer than a layer
+/// computes, are exposed; each call bears its part.
+fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
+    let Some(compute) = step.compute else { return };
+    for (window, pass) in [(Hides::Forward, compute.forward), (Hides::Backward, compute.backward)] {
+        let inside = |c: &&CallPrice| c.call.hides == window;
+        let unit: f64 = priced.iter().filter(inside).map(|c| c.time.0).sum();
+        // Of the backward pass the last to come is the gradients', of the forward the first the parameters'.
+        let edge = priced.iter().filter(inside).last().map_or(0.0, |c| c.time.0);
+        let count = priced.iter().filter(inside).map(|c| c.call.count.0).fold(0.0, f64::max);
+        if unit <= 0.0 || count <= 0.0 {
+            continue;
+        }
+        let times = f64::from(step.parallel.microbatches);
+        let layers = (count / times).max(1.0);
+        let longer = (unit - pass.0 / layers).max(0.0);
+        let exposed = (edge + (layers - 1.0) * longer).min(unit * layers) * times;
+        let all = unit * count;
+        for call in priced.iter_mut().filter(|c| c.call.hides == window) {
+            call.exposed = Seconds(exposed * call.total.0 / all);
+        }
+    }
+}

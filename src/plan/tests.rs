@@ -1,0 +1,160 @@
+use super::*;
+use crate::algorithm::Registry;
+use crate::entry::{BuiltIn, Faults, Layer, Machines};
+use crate::place::Document;
+
+/// The step of a text, or its faults.
+fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {
+    let document = Document::parse(text).unwrap();
+    let faults = Faults::default();
+    let machines = Machines::new(&BuiltIn);
+    let file = Layer { file: "plan.toml", document: &document, table: document.root(), start: 0 };
+    let found = steps(file, &faults);
+    let step =
+        found.first().and_then(|(name, layer)| read(name, vec![*layer], &[], &machines, &faults));
+    let said: Vec<String> = faults.borrow().iter().map(ToString::to_string).collect();
+    step.ok_or(said)
+}
+
+fn step(keys: &str) -> Step {
+    let machine = if keys.contains("profile") { "" } else { "alpha = \"5us\"\nbw = \"100GB/s\"\n" };
+    let text = format!("[step.x]\nparams = \"8B\"\nlayers = 32\nhidden = 4096\n{machine}{keys}");
+    read_step(&text).unwrap_or_else(|faults| panic!("{faults:#?}"))
+}
+
+fn priced(step: &Step) -> Priced {
+    price(&Registry::builtin(), step, &Tweak::default()).unwrap()
+}
+
+/// Names, counts and sizes of a step's calls.
+fn list(keys: &str) -> Vec<(String, Collective, u32, f64, f64)> {
+    let of = |c: Call| (c.name, c.collective, c.group.ranks, c.count.0, c.size.0);
+    calls(&step(keys)).into_iter().map(of).collect()
+}
+
+#[test]
+fn every_preset_is_read_and_priced() {
+    let document = Document::parse(PRESETS).unwrap();
+    let faults = Faults::default();
+    let machines = Machines::new(&BuiltIn);
+    let file = Layer { file: "presets", document: &document, table: document.root(), start: 0 };
+    let found = steps(file, &faults);
+    assert_eq!(found.len(), preset_names().count());
+    for (name, layer) in found {
+        let step = read(name, vec![layer], &[], &machines, &faults);
+        let step = step.unwrap_or_else(|| panic!("{name}: {:?}", faults.borrow()));
+        let priced = priced(&step);
+        assert!(!priced.calls.is_empty() && priced.messages.0 > 0.0, "{name}");
+        for call in &priced.calls {
+            assert!(call.exposed.0 <= call.total.0 * (1.0 + 1e-9), "{name} {call:?}");
+        }
+    }
+}
+
+#[test]
+fn tensor_parallelism_adds_twice_a_layer_each_way() {
+    let act = 4096.0 * 4096.0 * 2.0;
+    let ar = Collective::AllReduce;
+    let seen = list("tp = 8\nmicrobatches = 4\n");
+    let want = [("activations", 256.0), ("their gradients", 256.0)]
+        .map(|(name, count)| (name.to_owned(), ar, 8, count, act));
+    assert_eq!(seen, want);
+    // Sequence parallelism moves as much in halves.
+    let halves = list("tp = 8\nsp = true\n");
+    assert_eq!(halves.iter().map(|c| c.3).sum::<f64>(), 4.0 * 64.0);
+    assert!(halves.iter().all(|c| c.4 == act));
+    let decoding = list("mode = \"decoding\"\nbatch = 4\ntp = 8\n");
+    assert_eq!(decoding, [("activations".to_owned(), ar, 8, 64.0, 4.0 * 4096.0 * 2.0)]);
+}
+
+/// ZeRO-1 and 2 move what an all-reduce moves, FSDP half as much again; each over gradients of 2 bytes.
+#[test]
+fn stages_of_zero_move_what_their_paper_says() {
+    let moved = |keys: &str| -> f64 {
+        let calls = calls(&step(&format!("dp = 64\n{keys}")));
+        let share = |c: &Call| match c.collective {
+            Collective::AllReduce => 2.0,
+            _ => 1.0,
+        };
+        calls.iter().map(|c| c.size.0 * c.count.0 * share(c)).sum::<f64>() / 16e9
+    };
+    let near = |x: f64, y: f64| assert!((x - y).abs() < 1e-9, "{x} {y}");
+    near(moved(""), 2.0);
+    near(moved("shard = \"zero1\""), 2.0);
+    near(moved("shard = \"zero2\""), 2.0);
+    near(moved("shard = \"fsdp\""), 3.0);
+    near(moved("shard = \"fsdp\"\nreshard = false"), 2.0);
+    // HSDP over parts of 8: the same inside, an eighth of the gradients summed between.
+    near(moved("shard = \"hsdp\"\nshard_size = 8"), 3.0 + 2.0 / 8.0);
+    // Half the bytes, and a 500th of the sums.
+    near(moved("compress = \"fp8\""), 1.0);
+    near(moved("every = 500"), 2.0 / 500.0);
+}
+
+#[test]
+fn what_is_seldom_costs_its_part() {
+    let often = priced(&step("dp = 64\n"));
+    let seldom = priced(&step("dp = 64\nevery = 1\n"));
+    assert_eq!(often.messages, seldom.messages);
+    let five = priced(&step("dp = 64\nevery = 5\n"));
+    let ten = priced(&step("dp = 64\nevery = 10\n"));
+    assert!((five.messages.0 / ten.messages.0 - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn groups_lie_as_their_order_says() {
+    let step = step("profile = \"dgx-h100\"\ntp = 4\ndp = 8\npp = 2\n");
+    let lies = |axis| {
+        let lies = step.group(axis).lies(64, 8);
+        (lies.nodes, lies.per_node, lies.beside, lies.uneven)
+    };
+    assert_eq!(lies(Axis::Tp), (1, 4, 2, false));
+    assert_eq!(lies(Axis::Dp), (4, 2, 4, false));
+    assert_eq!(lies(Axis::Pp), (2, 1, 8, false));
+    // Off the grid: groups of 3 on nodes of 8 straddle.
+    let odd = Group { ranks: 3, stride: 1 }.lies(24, 8);
+    assert_eq!((odd.nodes, odd.uneven), (2, true));
+}
+
+/// Eight groups with one rank on a node and four NICs: two share one.
+#[test]
+fn groups_beside_each_other_share_nics() {
+    let four = step("profile = \"dgx-h100\"\ntp = 8\ndp = 8\nnics = 4\n");
+    let eight = step("profile = \"dgx-h100\"\ntp = 8\ndp = 8\n");
+    let gradients = |s: &Step| priced(s).calls.last().unwrap().clone();
+    let (shared, own) = (gradients(&four), gradients(&eight));
+    assert_eq!((shared.sharing, own.sharing), (Ratio(8.0), Ratio(1.0)));
+    assert!(shared.total > own.total);
+}
+
+#[test]
+fn computation_hides_what_it_is_longer_than() {
+    let keys = "dp = 64\nshard = \"fsdp\"\nprofile = \"dgx-h100\"\n";
+    let bare = priced(&step(keys));
+    assert_eq!(bare.exposed, bare.messages);
+    let slow = priced(&step(&format!("{keys}forward = \"10s\"\nbackward = \"20s\"\n")));
+    // Only the first layer's parameters and the last one's gradients stick out.
+    assert!(slow.exposed.0 < bare.messages.0 / 16.0 && slow.exposed.0 > 0.0);
+    let quick = priced(&step(&format!("{keys}forward = \"1us\"\nbackward = \"2us\"\n")));
+    assert!(quick.exposed.0 > 0.99 * bare.messages.0);
+}
+
+#[test]
+fn faults_are_named_together_with_their_places() {
+    let text = "[step.x]\nparams = \"8Q\"\nlayers = 0\nhiden = 4096\ntp = 8\nep = 3\n";
+    let faults = read_step(text).err().unwrap();
+    let places: Vec<&str> = faults.iter().map(|f| f.split(": ").next().unwrap()).collect();
+    assert_eq!(
+        places,
+        [
+            "plan.toml:4:1",
+            "plan.toml:1:7",
+            "plan.toml:2:10",
+            "plan.toml:3:10",
+            "plan.toml:6:6",
+            "plan.toml:6:6"
+        ],
+        "{faults:#?}"
+    );
+    assert!(faults[0].contains("did you mean `hidden`?"), "{faults:#?}");
+}

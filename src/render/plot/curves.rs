@@ -1,0 +1,128 @@
+//! Cost curves: time over sizes, ranks or a figure, with a ring where the best changes.
+
+use super::{Axis, Mark, Picture, Series, Unit};
+use crate::render::table::{asked, name};
+use crate::report::{Interval, Pick, Point, PricedCurves, Sweep};
+
+/// Algorithms over sizes or ranks, and where the best of them changes.
+#[must_use]
+pub fn algorithms(report: &PricedCurves) -> Picture {
+    let q = &report.question;
+    let sizes = report.over == "size";
+    let points = || report.curves.iter().flat_map(|c| c.points.iter().copied());
+    let (x, subtitle) = match sizes {
+        true => {
+            let x = Axis::log("size", Unit::Bytes, points().map(|p| p.0));
+            (x, format!("{} ranks, machine {}", q.ranks, report.machine.name))
+        }
+        false => {
+            let x = Axis::log("ranks", Unit::Count, points().map(|p| p.0));
+            (
+                x,
+                format!(
+                    "{}, machine {}",
+                    crate::quantity::Bytes(q.size_bytes),
+                    report.machine.name
+                ),
+            )
+        }
+    };
+    let mut series = Vec::new();
+    let mut marks = Vec::new();
+    if report.bound.iter().all(|b| b.1 > 0.0) {
+        series.push(Series::quiet("lower bound", '-'));
+        marks.push(Mark::Line { series: 0, points: report.bound.clone() });
+    }
+    for (i, curve) in report.curves.iter().enumerate() {
+        marks.push(Mark::Line { series: series.len(), points: curve.points.clone() });
+        series.push(Series::lettered(i, curve.title));
+    }
+    marks.extend(report.winners.iter().skip(1).map(|w| change(w, sizes)));
+    let heights = marks.iter().flat_map(|m| match m {
+        Mark::Line { points, .. } => points.iter().map(|p| p.1).collect(),
+        _ => Vec::new(),
+    });
+    Picture {
+        title: format!("{}: what each algorithm costs", name(q)),
+        subtitle,
+        y: Axis::log("time", Unit::Seconds, heights).wider(0.03, 0.08),
+        x,
+        series,
+        marks,
+        notes: Vec::new(),
+    }
+}
+
+fn change(winner: &Interval, sizes: bool) -> Mark {
+    let unit = if sizes { Unit::Bytes } else { Unit::Count };
+    Mark::Crossing {
+        x: winner.from,
+        y: winner.time_s,
+        label: format!("{} from {}", winner.title, unit.show(winner.from)),
+    }
+}
+
+/// The take, the fastest of all and the bound along a sweep.
+#[must_use]
+pub fn sweep(report: &Sweep) -> Picture {
+    let x_of = |p: &Point| match report.over.as_str() {
+        "size" => p.size_bytes as f64,
+        "ranks" => f64::from(p.ranks),
+        _ => p.value.unwrap_or_default(),
+    };
+    let unit = match report.over.as_str() {
+        "size" => Unit::Bytes,
+        "ranks" => Unit::Count,
+        figure if figure.ends_with(".bw") => Unit::Rate,
+        figure if figure.ends_with("alpha") || figure == "launch" => Unit::Seconds,
+        _ => Unit::Number,
+    };
+    let line = |time: &dyn Fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
+        let above_zero = |(x, y): &(f64, f64)| *x > 0.0 && *y > 0.0;
+        let point = |p| time(p).map(|t| (x_of(p), t));
+        report.points.iter().filter_map(point).filter(above_zero).collect()
+    };
+    let time = |pick: &Option<Pick>| pick.as_ref().map(|p| p.time_s);
+    let lines = [
+        (Series::quiet("lower bound", '-'), line(&|p| Some(p.bound_s))),
+        (Series::lettered(1, "fastest of all"), line(&|p| time(&p.paper))),
+        (Series { sign: 'a', ..Series::lettered(0, "take") }, line(&|p| time(&p.take))),
+    ];
+    let mut series = Vec::new();
+    let mut marks = Vec::new();
+    for (one, points) in lines {
+        if !points.is_empty() {
+            marks.push(Mark::Line { series: series.len(), points });
+            series.push(one);
+        }
+    }
+    let takes: Vec<(f64, &Pick)> =
+        report.points.iter().filter_map(|p| Some((x_of(p), p.take.as_ref()?))).collect();
+    for pair in takes.windows(2) {
+        let [(_, before), (x, after)] = pair else { continue };
+        if before.id != after.id && *x > 0.0 {
+            let label = format!("{} at {}", after.title, unit.show(*x));
+            marks.push(Mark::Crossing { x: *x, y: after.time_s, label });
+        }
+    }
+    let points = || {
+        marks.iter().flat_map(|m| match m {
+            Mark::Line { points, .. } => points.clone(),
+            _ => Vec::new(),
+        })
+    };
+    let first = takes.first().map(|(_, pick)| format!("take begins with {}", pick.title));
+    Picture {
+        title: format!("{} over {}", name(&report.question), report.over),
+        subtitle: format!(
+            "{}, machine {}",
+            asked(&report.question, &report.over),
+            report.machine.name
+        ),
+        x: Axis::log(&report.over, unit, points().map(|p| p.0)),
+        y: Axis::log("time", Unit::Seconds, points().map(|p| p.1)).wider(0.03, 0.08),
+        series,
+        notes: first.into_iter().collect(),
+        marks,
+    }
+}

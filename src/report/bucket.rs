@@ -1,0 +1,264 @@
+//! Buckets of gradients: their sizes, their calls, and the best cap.
+
+use serde::Serialize;
+
+use crate::bucket::{Bucket, Caps, Gradients, Order, Rule, caps, pack, timeline};
+use crate::error::Result;
+use crate::quantity::{Bytes, Seconds, Volume};
+use crate::query::Query;
+use crate::sample::DataType;
+use crate::take::Take;
+
+/// How a framework fuses the gradients of a model, and what that costs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Buckets {
+    /// `collcost/bucket/1`.
+    pub schema: &'static str,
+    /// The rule, such as `ddp`.
+    pub rule: &'static str,
+    /// Whose it is.
+    pub rule_title: &'static str,
+    /// Who says so.
+    pub rule_source: String,
+    /// The limit of the first bucket, where it is another.
+    pub first_bytes: Option<u64>,
+    /// The limit of the others.
+    pub cap_bytes: u64,
+    /// Gradients in all.
+    pub gradients_bytes: u64,
+    /// Tensors; absent where only their bytes are known.
+    pub tensors: Option<usize>,
+    /// The buckets, in the order in which they are sent.
+    pub buckets: Vec<BucketView>,
+    /// What calls of these buckets cost; absent where no ranks were asked.
+    pub cost: Option<BucketCost>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+}
+
+/// One bucket.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BucketView {
+    /// Its bytes.
+    pub bytes: u64,
+    /// The type of its elements.
+    pub dtype: Option<&'static str>,
+    /// The limit that closed it; absent where the tensors ended, and for sparse gradients.
+    pub limit_bytes: Option<u64>,
+    /// Its tensors in the order in which they were added, by name.
+    pub tensors: Vec<String>,
+    /// What its call takes.
+    pub time_s: Option<f64>,
+    /// The algorithm.
+    pub algorithm: Option<&'static str>,
+    /// When its last gradient is there, from the start of the backward pass.
+    pub ready_s: Option<f64>,
+    /// When its call starts.
+    pub start_s: Option<f64>,
+    /// When its call ends.
+    pub end_s: Option<f64>,
+}
+
+/// What the calls cost.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BucketCost {
+    /// The machine.
+    pub machine: String,
+    /// N.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// All calls, one after another.
+    pub calls_s: f64,
+    /// Of that what is no data: messages' latency and launches.
+    pub latency_s: f64,
+    /// One call for each tensor instead; absent where tensors are not known.
+    pub unfused_s: Option<f64>,
+    /// All gradients in one call.
+    pub single_s: f64,
+    /// The bytes of one call at which latency and data take equally long.
+    pub even_bytes: Option<f64>,
+    /// The backward pass that hides calls.
+    pub backward_s: Option<f64>,
+    /// What it does not hide.
+    pub exposed_s: Option<f64>,
+    /// Other caps; absent without a backward pass, where one bucket is always best.
+    pub search: Option<Search>,
+}
+
+/// Caps that were tried.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Search {
+    /// The smallest cap of those with which the step ends first.
+    pub best_bytes: u64,
+    /// Buckets with it.
+    pub best_buckets: usize,
+    /// What the backward pass does not hide with it.
+    pub best_exposed_s: f64,
+    /// From here ...
+    pub flat_from_bytes: u64,
+    /// ... to here the step ends at most 1 % later.
+    pub flat_to_bytes: u64,
+    /// The line to paste.
+    pub setting: String,
+    /// Every cap.
+    pub tried: Vec<CapView>,
+}
+
+/// One cap.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CapView {
+    /// The cap.
+    pub cap_bytes: u64,
+    /// Buckets that it makes.
+    pub buckets: usize,
+    /// What their calls take.
+    pub calls_s: f64,
+    /// What the backward pass does not hide.
+    pub exposed_s: f64,
+}
+
+/// Fuses the gradients by `rule`; `priced` is a question over all replicas with its algorithms.
+///
+/// # Errors
+/// None of its own; those of `priced` were said when it was made.
+pub fn bucket(
+    gradients: &Gradients,
+    rule: &Rule,
+    priced: Option<(&Query, &Take)>,
+    backward: Option<Seconds>,
+) -> Result<Buckets> {
+    let packed = pack(gradients, rule);
+    let dtype = gradients.dtype();
+    let name = |index: &usize| match gradients {
+        Gradients::Tensors(tensors) => tensors[*index].name.clone(),
+        Gradients::Smooth { .. } => String::new(),
+    };
+    let mut buckets: Vec<BucketView> = packed
+        .iter()
+        .map(|bucket| BucketView {
+            bytes: bucket.bytes.0,
+            dtype: bucket.dtype.map(DataType::id),
+            limit_bytes: bucket.limit.map(|l| l.0),
+            tensors: bucket.tensors.iter().map(name).collect(),
+            time_s: None,
+            algorithm: None,
+            ready_s: None,
+            start_s: None,
+            end_s: None,
+        })
+        .collect();
+    let mut notes = Vec::new();
+    let cost = priced.map(|(query, take)| {
+        times(&mut buckets, &packed, take, backward);
+        cost(gradients, rule, (query, take), (&packed, backward))
+    });
+    if matches!(gradients, Gradients::Smooth { .. }) {
+        notes.push(
+            "only the bytes are known: buckets are cut at their limits; --params gives the exact list"
+                .to_owned(),
+        );
+    }
+    if rule.id == "ddp" && rule.order == Order::Backward {
+        notes.push(
+            "DDP has these buckets from its second iteration on; with static_graph, or without \
+             find_unused_parameters, the first has one bucket of each type"
+                .to_owned(),
+        );
+    }
+    if rule.id == "megatron" {
+        notes.push(
+            "Megatron has one bucket without overlap-grad-reduce, and on later pipeline stages"
+                .to_owned(),
+        );
+    }
+    Ok(Buckets {
+        schema: "collcost/bucket/1",
+        rule: rule.id,
+        rule_title: rule.title,
+        rule_source: rule.source.clone().into_owned(),
+        first_bytes: rule.first.map(|f| f.bytes(dtype).0),
+        cap_bytes: rule.cap.bytes(dtype).0,
+        gradients_bytes: gradients.bytes().0,
+        tensors: match gradients {
+            Gradients::Tensors(tensors) => Some(tensors.len()),
+            Gradients::Smooth { .. } => None,
+        },
+        buckets,
+        cost,
+        notes,
+    })
+}
+
+/// Puts the calls into the views.
+fn times(views: &mut [BucketView], packed: &[Bucket], take: &Take, backward: Option<Seconds>) {
+    let time = |b: &Bucket| take.time(Volume::from(b.bytes));
+    let played = backward.map(|backward| timeline(packed, backward, time));
+    for (i, (view, bucket)) in views.iter_mut().zip(packed).enumerate() {
+        let taken = take.at(Volume::from(bucket.bytes));
+        (view.time_s, view.algorithm) = (Some(taken.time().0), Some(taken.id));
+        if let Some(event) = played.as_ref().map(|p| p.events[i]) {
+            view.ready_s = Some(event.ready.0);
+            view.start_s = Some(event.start.0);
+            view.end_s = Some(event.end.0);
+        }
+    }
+}
+
+fn cost(
+    gradients: &Gradients,
+    rule: &Rule,
+    (query, take): (&Query, &Take),
+    (packed, backward): (&[Bucket], Option<Seconds>),
+) -> BucketCost {
+    let time = |b: &Bucket| take.time(Volume::from(b.bytes));
+    let prices: Vec<_> = packed.iter().map(|b| take.at(Volume::from(b.bytes)).price).collect();
+    let played = backward.map(|backward| timeline(packed, backward, time));
+    let found = backward.and_then(|backward| caps(gradients, rule, backward, time));
+    let unfused = match gradients {
+        Gradients::Tensors(tensors) => {
+            Some(tensors.iter().map(|t| take.time(Volume::from(t.bytes)).0).sum())
+        }
+        Gradients::Smooth { .. } => None,
+    };
+    let cap = Volume::from(rule.cap.bytes(gradients.dtype()));
+    let at_cap = take.at(cap).price;
+    let fixed = at_cap.launch.0 + at_cap.latency.0;
+    let data = at_cap.bandwidth.0 + at_cap.compute.map_or(0.0, |c| c.0);
+    BucketCost {
+        machine: query.machine.name.clone(),
+        ranks: query.shape.ranks,
+        nodes: query.nodes(),
+        calls_s: prices.iter().map(|p| p.total().0).sum(),
+        latency_s: prices.iter().map(|p| p.launch.0 + p.latency.0).sum(),
+        unfused_s: unfused,
+        single_s: take.time(Volume::from(gradients.bytes())).0,
+        even_bytes: (data > 0.0).then(|| fixed / data * cap.0),
+        backward_s: backward.map(|b| b.0),
+        exposed_s: played.map(|p| p.exposed.0),
+        search: found.map(|found| search(&found, rule, gradients.dtype())),
+    }
+}
+
+fn search(found: &Caps, rule: &Rule, dtype: DataType) -> Search {
+    let view = |c: &crate::bucket::Cap| CapView {
+        cap_bytes: c.cap.0,
+        buckets: c.buckets,
+        calls_s: c.calls.0,
+        exposed_s: c.exposed.0,
+    };
+    Search {
+        best_bytes: found.best.cap.0,
+        best_buckets: found.best.buckets,
+        best_exposed_s: found.best.exposed.0,
+        flat_from_bytes: found.flat.0.0,
+        flat_to_bytes: found.flat.1.0,
+        setting: rule.line(Bytes(found.best.cap.0), dtype),
+        tried: found.tried.iter().map(view).collect(),
+    }
+}

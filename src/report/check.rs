@@ -1,0 +1,236 @@
+//! Budgets and how they stand.
+
+use serde::Serialize;
+
+use crate::check::{Budget, Checked, Fault, Limit, Number, Outcome, Subject};
+
+/// The budgets of a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Check {
+    /// `collcost/check/1`.
+    pub schema: &'static str,
+    /// The file that was asked.
+    pub file: String,
+    /// The budgets, in the order of their files; none where the files have faults.
+    pub budgets: Vec<BudgetView>,
+    /// How many hold.
+    pub held: usize,
+    /// How many fail.
+    pub failed: usize,
+    /// What is wrong with the files.
+    pub faults: Vec<FaultView>,
+}
+
+/// One budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BudgetView {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// The line of its limit.
+    pub line: usize,
+    /// The column there.
+    pub column: usize,
+    /// Whether it holds.
+    pub holds: bool,
+    /// The kind of limit, such as `max_time`; absent where an update is to write it.
+    pub kind: Option<&'static str>,
+    /// The limit, in its base unit.
+    pub limit: Option<f64>,
+    /// What there is now, in the same unit.
+    pub value: f64,
+    /// `seconds`, `bytes_per_second` or `ratio`.
+    pub unit: &'static str,
+    /// The part of the limit that is used: above 1 it is passed.
+    pub used: f64,
+    /// What the model said when the limit was written, as it stands in the file.
+    pub expected: Option<String>,
+    /// The collective's id, or none for a step.
+    pub collective: Option<&'static str>,
+    /// The step, where it is of one.
+    pub step: Option<String>,
+    /// The machine.
+    pub machine: String,
+    /// N.
+    pub ranks: u64,
+    /// M.
+    pub size_bytes: Option<u64>,
+    /// What is taken: an algorithm, a policy's choice, logs.
+    pub by: String,
+    /// The time.
+    pub time_s: Option<f64>,
+    /// busbw.
+    #[serde(rename = "busbw_Bps")]
+    pub busbw: Option<f64>,
+    /// The time over the lower bound.
+    pub bound_ratio: Option<f64>,
+    /// The verdict in a sentence.
+    pub message: String,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FaultView {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be accepted.
+    pub mend: Option<String>,
+}
+
+impl Check {
+    /// The budgets that fail.
+    pub fn failing(&self) -> impl Iterator<Item = &BudgetView> {
+        self.budgets.iter().filter(|b| !b.holds)
+    }
+}
+
+/// The report of what was found in `file`.
+#[must_use]
+pub fn check(file: &str, checked: &Checked) -> Check {
+    let pairs = checked.budgets.iter().zip(&checked.outcomes);
+    let budgets: Vec<BudgetView> = pairs.map(|(b, o)| view(b, o)).collect();
+    let held = budgets.iter().filter(|b| b.holds).count();
+    Check {
+        schema: "collcost/check/1",
+        file: file.to_owned(),
+        held,
+        failed: budgets.len() - held,
+        budgets,
+        faults: checked.faults.iter().map(fault).collect(),
+    }
+}
+
+fn fault(fault: &Fault) -> FaultView {
+    FaultView {
+        file: fault.file.clone(),
+        line: fault.line,
+        column: fault.column,
+        what: fault.what.clone(),
+        mend: fault.mend.clone(),
+    }
+}
+
+fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
+    let (collective, step) = match &budget.subject {
+        Subject::Call(call) => (Some(call.collective.id()), None),
+        Subject::Step(step) => (None, Some(step.name.clone())),
+    };
+    BudgetView {
+        name: budget.name.clone(),
+        file: budget.file.clone(),
+        line: budget.place.line,
+        column: budget.place.column,
+        holds: outcome.holds,
+        kind: budget.limit.as_ref().map(Limit::key),
+        limit: outcome.limit.map(|l| l.base().0),
+        value: outcome.value.base().0,
+        unit: outcome.value.unit(),
+        used: outcome.used.0,
+        expected: budget.expected.clone(),
+        collective,
+        step,
+        machine: outcome.machine.clone(),
+        ranks: outcome.ranks,
+        size_bytes: outcome.size.map(|s| s.0),
+        by: outcome.by.clone(),
+        time_s: outcome.time.map(|t| t.0),
+        busbw: outcome.busbw.map(|b| b.0),
+        bound_ratio: outcome.bound_ratio.map(|r| r.0),
+        message: message(budget, outcome),
+    }
+}
+
+/// `all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring: 9.1 ms, limit 5 ms (max_time), was 4.6 ms`.
+fn message(budget: &Budget, outcome: &Outcome) -> String {
+    let what = match &budget.subject {
+        Subject::Call(call) => {
+            let size = outcome.size.map_or(String::new(), |s| format!(" of {s}"));
+            let (name, ranks) = (call.collective.name(), outcome.ranks);
+            format!("{name}{size} on {ranks} ranks of {} by {}", outcome.machine, outcome.by)
+        }
+        Subject::Step(_) => {
+            format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine)
+        }
+    };
+    let of = |n: Number| match (&budget.limit, n) {
+        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("{:.1} % above the best", 100.0 * r.0)
+        }
+        (_, n) => n.to_string(),
+    };
+    let limit = match (&budget.limit, outcome.limit) {
+        (Some(limit), Some(number)) => format!(", limit {} ({})", of(number), limit.key()),
+        _ => ", no limit".to_owned(),
+    };
+    let was = budget.expected.as_ref().map_or(String::new(), |was| format!(", was {was}"));
+    let note = if outcome.note.is_empty() { String::new() } else { format!("; {}", outcome.note) };
+    format!("{what}: {}{limit}{was}{note}", of(outcome.value))
+}
+
+/// What a gate wants for each budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Thresholds {
+    /// `collcost/thresholds/1`.
+    pub schema: &'static str,
+    /// The gate.
+    pub gate: &'static str,
+    /// What to know about it.
+    pub note: &'static str,
+    /// Who says so.
+    pub source: &'static str,
+    /// One for each budget of a collective.
+    pub thresholds: Vec<ThresholdView>,
+}
+
+/// What a gate wants for one budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThresholdView {
+    /// The budget.
+    pub budget: String,
+    /// M.
+    pub size_bytes: u64,
+    /// The rate; absent where the size is latency alone.
+    #[serde(rename = "rate_Bps")]
+    pub rate: Option<f64>,
+    /// The line to set, in the gate's own unit.
+    pub setting: Option<String>,
+    /// What it rests on.
+    pub basis: &'static str,
+}
+
+/// The thresholds of `gate` as they are shown.
+#[must_use]
+pub fn thresholds(
+    gate: &'static crate::check::Gate,
+    found: &[crate::check::Threshold],
+) -> Thresholds {
+    // All of these gates count in 10^9 bytes a second.
+    let setting = |rate: f64| gate.setting.replacen("{}", &format!("{:.2}", rate / 1e9), 1);
+    let view = |t: &crate::check::Threshold| ThresholdView {
+        budget: t.budget.clone(),
+        size_bytes: t.size.0,
+        rate: t.rate.map(|r| r.0),
+        setting: t.rate.map(|r| setting(r.0)),
+        basis: t.basis,
+    };
+    Thresholds {
+        schema: "collcost/thresholds/1",
+        gate: gate.id,
+        note: gate.note,
+        source: gate.source,
+        thresholds: found.iter().map(view).collect(),
+    }
+}

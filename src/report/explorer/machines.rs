@@ -1,0 +1,154 @@
+//! Prices on built-in machines as numbers, from which every size follows, and what NCCL picks there.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::Serialize;
+
+use super::AlgorithmView;
+use crate::algorithm::{Library, Registry};
+use crate::collective::Collective;
+use crate::crossover::envelope;
+use crate::error::Result;
+use crate::formula::Params;
+use crate::profile::Profile;
+use crate::quantity::{Bytes, Volume};
+use crate::query::{Given, Layout, Machine as Asked, Query};
+use crate::rank::{Candidate, candidates};
+use crate::report::site;
+use crate::select::{Call, intervals, policy};
+
+/// The machines that the page has: one or two of each generation and cloud.
+const NAMES: &[&str] =
+    &["dgx-h100", "dgx-a100", "dgx-b200", "gb200-nvl72", "p5.48xlarge", "nd-h100-v5", "mi300x"];
+
+/// The collectives that it prices there.
+const COLLECTIVES: &[Collective] = &[
+    Collective::AllReduce,
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::AllToAll,
+    Collective::Broadcast,
+    Collective::Reduce,
+];
+
+/// Nodes that it can be asked about.
+const NODES: &[u32] = &[1, 2, 4, 8, 16, 64];
+
+/// A built-in machine.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// What a person calls it.
+    pub title: String,
+    /// Its links.
+    pub tiers: Vec<TierView>,
+    /// Its prices, by collective and ranks.
+    pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
+    /// NCCL's choices, by collective and ranks: from this size on, by this name.
+    pub nccl: BTreeMap<&'static str, BTreeMap<u32, Vec<(u64, String)>>>,
+}
+
+/// The links of one tier.
+#[derive(Debug, Serialize)]
+pub struct TierView {
+    /// Its name.
+    pub name: String,
+    /// α.
+    pub alpha_s: Option<f64>,
+    /// The rate of a port.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Option<f64>,
+}
+
+/// An algorithm's price: its place, whether the machine's library ships it, the launch, P or 0 where
+/// it is free, and latency, transfer and compute a byte: of that P, or of P = 1, of what every P
+/// has, and of what grows or shrinks with it.
+#[derive(Debug, Serialize)]
+pub struct Price(usize, u8, f64, u32, Vec<f64>);
+
+pub(super) fn machines(registry: &Registry, known: &[AlgorithmView]) -> Result<Vec<Machine>> {
+    NAMES.iter().map(|name| machine(registry, known, name)).collect()
+}
+
+fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<Machine> {
+    let profile = Profile::builtin(name)?;
+    let mut found = Machine {
+        name: profile.name.clone(),
+        title: profile.title.clone(),
+        tiers: Vec::new(),
+        prices: BTreeMap::new(),
+        nccl: BTreeMap::new(),
+    };
+    for &collective in COLLECTIVES {
+        for &nodes in NODES {
+            let machine =
+                Asked::new(Some((profile.clone(), "--profile")), &Given::default(), collective)?;
+            let layout = Layout { nodes: NonZeroU32::new(nodes), ..Layout::default() };
+            // A machine may join no more nodes.
+            let Ok(query) = Query::new(machine, collective, Bytes(0), layout, Params::default())
+            else {
+                continue;
+            };
+            let Ok((ready, _)) = candidates(registry, &query.shape, &query.machine.fabric) else {
+                continue;
+            };
+            if found.tiers.is_empty() {
+                found.tiers = tiers(&query);
+            }
+            let n = query.shape.ranks;
+            let prices = prices(known, &query, &ready);
+            found.prices.entry(collective.id()).or_default().insert(n, prices);
+            if let Some(choices) = nccl(&query) {
+                found.nccl.entry(collective.id()).or_default().insert(n, choices);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn tiers(query: &Query) -> Vec<TierView> {
+    let view = |tier: &crate::fabric::Tier| TierView {
+        name: tier.name.clone(),
+        alpha_s: tier.alpha.map(|a| a.0),
+        bandwidth: tier.bandwidth.map(|b| b.0),
+    };
+    query.machine.fabric.tiers.iter().map(view).collect()
+}
+
+/// Those that win at some size or that the machine's library ships, and ring and tree beside them.
+fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Price> {
+    let id = |c: &Candidate| c.algorithm.meta().id;
+    let winners = envelope(ready, Volume(1.0), Volume(1_099_511_627_776.0));
+    let ships = |c: &Candidate| c.algorithm.is_shipped(query.library(), &query.shape);
+    let shown = |c: &&Candidate| {
+        winners.iter().any(|(_, w)| id(w) == id(c)) || ships(c) || matches!(id(c), "ring" | "tree")
+    };
+    let price = |c: &Candidate| {
+        let (launch, segments, loads) = c.prepared.loads();
+        let numbers = loads.iter().flat_map(|l| [l.latency, l.transfer, l.compute]).collect();
+        let place = known.iter().position(|a| a.id == id(c)).unwrap_or_default();
+        Price(place, ships(c).into(), launch.0, segments.unwrap_or(0), numbers)
+    };
+    ready.iter().filter(shown).map(price).collect()
+}
+
+/// What the newest NCCL picks by size; none where it does not run, or its graphs are unknown.
+fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
+    if query.library() != Some(Library::Nccl) {
+        return None;
+    }
+    let nodes = query.nodes();
+    let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, Bytes(4)) };
+    let policy = policy("nccl", &site(query, nodes)).ok()?;
+    let found = intervals(&*policy, &call, Bytes(4), Bytes(1 << 40)).ok()?;
+    let mut choices: Vec<(u64, String)> = Vec::new();
+    for one in found {
+        let name = one.choice.name.to_string();
+        if choices.last().is_none_or(|(_, last)| *last != name) {
+            choices.push((one.from.0, name));
+        }
+    }
+    Some(choices)
+}

@@ -1,0 +1,239 @@
+/* A stand-in for NCCL, for tests where there is no GPU: it adds and copies on the host, moves the
+ * clocks of its streams on by a cost that is known, and writes NCCL's log.
+ *
+ * T = o + n_a a + n_b M/BW: LL 5 us, 1 us, 20 GB/s; LL128 9 us, 1.6 us, 60 GB/s; Simple 15 us, 2 us,
+ * 100 GB/s; n_a and n_b of rings and of trees that are chains. NVLS 12 us and 150 GB/s.
+ *
+ * A way such as Ring/LL128 in one of these has it happen to that way alone: STANDIN_FALLBACK (it
+ * runs Simple), STANDIN_HANG, STANDIN_ABORT, STANDIN_REFUSE. STANDIN_WRONG: results are off by one.
+ * STANDIN_VERSION: another version and its log. STANDIN_NVLS: its table has NVLS. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void standin_spend(void *stream, double seconds);
+int standin_current(void);
+
+enum { TREE, RING, NVLS = 4, ALGOS = 7 };
+enum { BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE };
+static const char *FUNCTIONS[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
+static const char *ALGO[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
+static const char *UPPER[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
+static const char *PROTO[] = {"LL", "LL128", "Simple"};
+static const char *LOUD[] = {"LL", "LL128", "SIMPLE"};
+static const double START[] = {5e-6, 9e-6, 15e-6}, STEP[] = {1e-6, 1.6e-6, 2e-6},
+                    RATE[] = {20e9, 60e9, 100e9};
+
+typedef struct { char text[128]; } Id;
+typedef struct {
+    int rank, ranks, gpu, ready, function, root;
+    const float *send;
+    float *receive;
+    size_t count;
+    void *stream;
+} Comm;
+
+static Comm *all[64];
+static int members, depth;
+static FILE *out;
+
+static int version(void) {
+    const char *text = getenv("STANDIN_VERSION");
+    return text ? atoi(text) : 22703;
+}
+
+static int is(const char *variable, const char *algo, const char *proto) {
+    char way[64];
+    const char *text = getenv(variable);
+    snprintf(way, sizeof way, "%s/%s", algo, proto);
+    return text && !strcmp(text, way);
+}
+
+static int told(const char *variable) {
+    const char *algo = getenv("NCCL_ALGO"), *proto = getenv("NCCL_PROTO");
+    return algo && proto && is(variable, algo, proto);
+}
+
+static void say(const char *line) {
+    if (out) fprintf(out, "node0:%d:%d [0] NCCL INFO %s\n", getpid(), getpid(), line);
+}
+
+/* The table, in blocks of three algorithms: 10 us and 100 GB/s where there is a way. */
+static void table(void) {
+    for (int first = 0; first < ALGOS; first += 3) {
+        int last = first + 3 < ALGOS ? first + 3 : ALGOS;
+        char line[1024];
+        strcpy(line, "  Algorithm   |");
+        for (int a = first; a < last; a++)
+            sprintf(line + strlen(line), " %14s   %14s   %14s |", "", ALGO[a], "");
+        say(line);
+        strcpy(line, "  Protocol    |");
+        for (int p = 0; p < 9; p++) sprintf(line + strlen(line), " %14s |", PROTO[p % 3]);
+        say(line);
+        strcpy(line, " Max NThreads |");
+        for (int c = 3 * first; c < 3 * last; c++) sprintf(line + strlen(line), " %14d |", 512);
+        say(line);
+        for (int f = 0; f < 5; f++) {
+            sprintf(line, "%13s |", FUNCTIONS[f]);
+            for (int a = first; a < last; a++)
+                for (int p = 0; p < 3; p++) {
+                    int has = a == RING || (a == TREE && f == ALL_REDUCE) ||
+                              (a == NVLS && p == 2 && f >= ALL_GATHER && getenv("STANDIN_NVLS"));
+                    sprintf(line + strlen(line), "%8.1f/%6.1f |", 10.0, has ? 100.0 : 0.0);
+                }
+            say(line);
+        }
+    }
+}
+
+int ncclGetVersion(int *v) { *v = version(); return 0; }
+int ncclGetUniqueId(Id *id) { strcpy(id->text, "stand-in"); return 0; }
+const char *ncclGetErrorString(int code) { return code == 5 ? "invalid usage" : "no error"; }
+int ncclCommAbort(Comm *comm) { (void)comm; return 0; }
+int ncclGroupStart(void) { depth++; return 0; }
+
+int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
+    const char *shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (strcmp(id.text, "stand-in") || told("STANDIN_REFUSE")) return 5;
+    for (int i = 0; i < members; i++)
+        if (all[i]->gpu == standin_current() && !(shared && !strcmp(shared, "1"))) return 5;
+    if (!members && getenv("NCCL_DEBUG_FILE")) {
+        char line[256];
+        out = fopen(getenv("NCCL_DEBUG_FILE"), "w");
+        setlinebuf(out);
+        sprintf(line, "NCCL version %d.%d.%d+cuda12.4", version() / 10000, version() % 10000 / 100,
+                version() % 100);
+        say(line);
+        if (getenv("NCCL_ALGO")) {
+            sprintf(line, "NCCL_ALGO set by environment to %s", getenv("NCCL_ALGO"));
+            say(line);
+        }
+        sprintf(line, "comm 0x1 rank 0 nRanks %d nNodes 1 localRanks %d localRank 0 MNNVL 0", ranks, ranks);
+        say(line);
+        table();
+    }
+    *comm = calloc(1, sizeof **comm);
+    (*comm)->rank = rank;
+    (*comm)->ranks = ranks;
+    (*comm)->gpu = standin_current();
+    all[members++] = *comm;
+    return 0;
+}
+
+static double cost(int f, int a, int p, double bytes, int n) {
+    double others = n - 1, share = others / n;
+    if (a == NVLS) return 12e-6 + (f == ALL_REDUCE ? 1 : share) * bytes / 150e9;
+    double steps = f == ALL_REDUCE ? 2 * others : others;
+    double moved = f == ALL_REDUCE ? (a == TREE ? (n == 2 ? 1 : 2) : 2 * share)
+                                   : f >= ALL_GATHER ? share : 1;
+    return START[p] + steps * STEP[p] + moved * bytes / RATE[p];
+}
+
+/* What it is told, if there is such a thing; else the cheapest ring. */
+static void choose(int f, double bytes, int n, int *algo, int *proto) {
+    const char *a = getenv("NCCL_ALGO"), *p = getenv("NCCL_PROTO");
+    *algo = RING;
+    *proto = 0;
+    if (!a || !p) {
+        for (int q = 1; q < 3; q++)
+            if (cost(f, RING, q, bytes, n) < cost(f, RING, *proto, bytes, n)) *proto = q;
+        return;
+    }
+    for (int q = 0; q < 3; q++)
+        if (!strcmp(p, PROTO[q])) *proto = q;
+    if (!strcmp(a, "Tree") && f == ALL_REDUCE) *algo = TREE;
+    if (!strcmp(a, "NVLS") && *proto == 2) *algo = NVLS;
+    if (told("STANDIN_FALLBACK")) *proto = 2;
+}
+
+static float brought(int f, size_t i, size_t count) {
+    float sum = 0;
+    (void)f, (void)count;
+    for (int r = 0; r < members; r++) sum += all[r]->send[i];
+    return sum;
+}
+
+static void carry_out(void) {
+    Comm *first = all[0];
+    int f = first->function, n = first->ranks, algo, proto;
+    size_t count = first->count;
+    double bytes = 4.0 * count * (f == ALL_GATHER || f == REDUCE_SCATTER ? n : 1);
+    char line[256];
+    if (told("STANDIN_HANG")) for (;;) pause();
+    if (told("STANDIN_ABORT")) {
+        fprintf(stderr, "stand-in: no such way here\n");
+        abort();
+    }
+    choose(f, bytes, n, &algo, &proto);
+    /* Contents are made once: nobody looks at them again. */
+    static int last = -1;
+    static size_t last_count;
+    int again = f == last && count == last_count;
+    last = f;
+    last_count = count;
+    for (int r = 0; r < n; r++) {
+        Comm *c = all[r];
+        size_t whole = f == ALL_GATHER ? count * n : count;
+        for (size_t i = 0; i < whole && !again; i++) switch (f) {
+            case ALL_REDUCE: c->receive[i] = brought(f, i, count); break;
+            case REDUCE: if (r == c->root) c->receive[i] = brought(f, i, count); break;
+            case BROADCAST: c->receive[i] = all[c->root]->send[i]; break;
+            case ALL_GATHER: c->receive[i] = all[i / count]->send[i % count]; break;
+            case REDUCE_SCATTER: c->receive[i] = brought(f, r * count + i, count); break;
+        }
+        if (getenv("STANDIN_WRONG") && !again) c->receive[0] += 1;
+        standin_spend(c->stream, cost(f, algo, proto, bytes, n));
+    }
+    if (version() < 22000) return;
+    if (version() < 22300)
+        sprintf(line, "%.0f Bytes -> Algo %d proto %d time %f", bytes, algo, proto, 10.0);
+    else if (version() < 22400)
+        sprintf(line, "%s: %.0f Bytes -> Algo %d proto %d time %f", FUNCTIONS[f], bytes, algo, proto, 10.0);
+    else
+        sprintf(line, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..3}", FUNCTIONS[f],
+                4 * count, UPPER[algo], LOUD[proto]);
+    say(line);
+}
+
+int ncclGroupEnd(void) {
+    if (--depth) return 0;
+    for (int i = 0; i < members; i++)
+        if (!all[i]->ready) return 0;
+    if (members) carry_out();
+    for (int i = 0; i < members; i++) all[i]->ready = 0;
+    return 0;
+}
+
+static int start(int f, const void *send, void *receive, size_t count, int root, Comm *c, void *stream) {
+    c->ready = 1;
+    c->function = f;
+    c->send = send;
+    c->receive = receive;
+    c->count = count;
+    c->root = root;
+    c->stream = stream;
+    return 0;
+}
+
+int ncclAllReduce(const void *s, void *r, size_t n, int type, int op, Comm *c, void *stream) {
+    (void)op;
+    return type == 7 ? start(ALL_REDUCE, s, r, n, 0, c, stream) : 4;
+}
+#ifndef OLD_NCCL
+int ncclReduceScatter(const void *s, void *r, size_t n, int type, int op, Comm *c, void *stream) {
+    (void)op;
+    return type == 7 ? start(REDUCE_SCATTER, s, r, n, 0, c, stream) : 4;
+}
+#endif
+int ncclBroadcast(const void *s, void *r, size_t n, int type, int root, Comm *c, void *stream) {
+    return type == 7 ? start(BROADCAST, s, r, n, root, c, stream) : 4;
+}
+int ncclReduce(const void *s, void *r, size_t n, int type, int op, int root, Comm *c, void *stream) {
+    (void)op;
+    return type == 7 ? start(REDUCE, s, r, n, root, c, stream) : 4;
+}
+int ncclAllGather(const void *s, void *r, size_t n, int type, Comm *c, void *stream) {
+    return type == 7 ? start(ALL_GATHER, s, r, n, 0, c, stream) : 4;
+}
