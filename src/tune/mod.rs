@@ -206,7 +206,10 @@ impl Compared<'_> {
         let call = self.call(size);
         let own = self.own(&call)?;
         let mut offers = Vec::new();
-        for offer in (self.offers)(&call)? {
+        let is_short = |pick: &Pick| {
+            self.rendezvous.as_ref().is_some_and(|rendezvous| rendezvous.is_short(pick.segment))
+        };
+        for offer in (self.offers)(&call)?.into_iter().filter(|offer| !is_short(&offer.pick)) {
             if let Some(time) = self.time(&offer.choice, size)? {
                 offers.push((offer.pick, time));
             }

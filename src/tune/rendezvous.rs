@@ -34,6 +34,10 @@ use crate::select::Part;
 /// `btl_tcp_eager_limit`, unless set.
 const EAGER: Bytes = Bytes(64 << 10);
 
+/// Shorter segments spend more than a fiftieth of the wire on headers: 66 bytes of Ethernet, IP and
+/// TCP and some 30 of the library's a message.
+const SHORTEST: Bytes = Bytes(4 << 10);
+
 /// So many ranks stand for all where not all do the same.
 const LOOKED_AT: u32 = 64;
 
@@ -43,8 +47,11 @@ pub struct Rendezvous {
     /// Seconds a byte of the links.
     inverse: f64,
     /// Algorithms that were asked for before.
-    seen: RefCell<HashMap<(Collective, &'static str, u32), Vec<Rounds>>>,
+    seen: RefCell<HashMap<Asked, Vec<Rounds>>>,
 }
+
+/// An algorithm over so many ranks.
+type Asked = (Collective, &'static str, u32);
 
 /// Rounds in which the same is sent.
 #[derive(Debug, PartialEq)]
@@ -93,6 +100,12 @@ impl Rendezvous {
             return Ok(None);
         }
         Ok(Some(Self { eager: EAGER, inverse: links.inverse()?, seen: RefCell::default() }))
+    }
+
+    /// Whether segments of this length are none to ask for.
+    #[must_use]
+    pub fn is_short(&self, segment: Bytes) -> bool {
+        segment.0 > 0 && segment < SHORTEST
     }
 
     /// What the waits of one part add for `size` bytes, M of the call.
