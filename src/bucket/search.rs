@@ -23,7 +23,7 @@ pub struct Caps {
     pub tried: Vec<Cap>,
     /// The one after which the step ends first; of equal ones the smallest.
     pub best: Cap,
-    /// The smallest and largest cap round the best one that end the step at most [`FLAT`] later.
+    /// The smallest and largest cap round the best one that end the step at most a hundredth later.
     pub flat: (Bytes, Bytes),
 }
 

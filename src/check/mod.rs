@@ -77,7 +77,7 @@ impl Limit {
 #[derive(Clone)]
 pub enum Subject {
     /// One collective.
-    Call(CallSubject),
+    Call(Box<CallSubject>),
     /// A step of a plan.
     Step(Box<Step>),
 }

@@ -166,23 +166,30 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
             fields.fault("limit", "the budget has no limit", mend);
         }
         [_] => {}
-        [_, second, ..] => {
+        _ => {
+            let start = |key: &&str| fields.find(key).map(|(_, value)| value.span().start);
+            let last = given.iter().copied().max_by_key(start).unwrap_or_default();
             let what = format!("a budget has one limit: {}", given.join(" and "));
-            fields.fault(second, what, "write a budget for each");
+            fields.fault(last, what, "write a budget for each");
         }
     }
     let ratio = |key: &str| fields.read::<Plain>(key).map(|p| Ratio(p.0));
-    Some(match *given.first()? {
-        "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
-        "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
-        "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
-        "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
-        _ => {
-            let (file, _) = fields.place("measured");
-            let pattern = fields.text("measured")?;
-            Limit::Measured(pattern.split(',').map(|p| joined(&file, p.trim())).collect())
-        }
-    })
+    // All that are written are read, so that their faults are named too.
+    let read = |key: &str| {
+        Some(match key {
+            "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
+            "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
+            "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
+            "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
+            _ => {
+                let (file, _) = fields.place("measured");
+                let pattern = fields.text("measured")?;
+                Limit::Measured(pattern.split(',').map(|p| joined(&file, p.trim())).collect())
+            }
+        })
+    };
+    let limits: Vec<_> = given.iter().map(|key| read(key)).collect();
+    limits.into_iter().next().flatten()
 }
 
 fn of_step<'a>(
@@ -259,5 +266,5 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
         None => size,
     };
     let algorithm = fields.text("algorithm");
-    Some(Subject::Call(CallSubject { collective, layout, size, algorithm, machine }))
+    Some(Subject::Call(Box::new(CallSubject { collective, layout, size, algorithm, machine })))
 }

@@ -84,7 +84,7 @@ fn every_fault_of_a_file_is_named_in_one_run() {
             "b.toml:9:12: `5` is a time without unit",
             "b.toml:16:12: `1h` is no time: unit `h` is unknown",
             "b.toml:23:12: the budget can never fail: one rank sends nothing",
-            "b.toml:30:12: the budget can never fail: 3000 s is over 100 times off 4.777 ms",
+            "b.toml:30:12: the budget can never fail: 3000 s is over 100 times off 4.228 ms",
             "b.toml:37:13: `3` is a bandwidth without unit: bits or bytes a second?",
             "b.toml:38:12: a budget has one limit: max_time and min_busbw",
             "b.toml:42:8: there is no step `nope`",

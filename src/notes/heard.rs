@@ -27,5 +27,5 @@ pub fn heard(sentence: &str) -> Option<Collective> {
     let lower = sentence.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
     let said = |stems: &&[&str]| stems.iter().any(|s| words.iter().any(|w| w.starts_with(s)));
-    PHRASES.iter().find(|(_, groups)| groups.iter().all(|g| said(&g))).map(|&(c, _)| c)
+    PHRASES.iter().find(|(_, groups)| groups.iter().all(&said)).map(|&(c, _)| c)
 }

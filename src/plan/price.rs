@@ -332,7 +332,7 @@ fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
         let inside = |c: &&CallPrice| c.call.hides == window;
         let unit: f64 = priced.iter().filter(inside).map(|c| c.time.0).sum();
         // Of the backward pass the last to come is the gradients', of the forward the first the parameters'.
-        let edge = priced.iter().filter(inside).last().map_or(0.0, |c| c.time.0);
+        let edge = priced.iter().rfind(inside).map_or(0.0, |c| c.time.0);
         let count = priced.iter().filter(inside).map(|c| c.call.count.0).fold(0.0, f64::max);
         if unit <= 0.0 || count <= 0.0 {
             continue;
@@ -340,7 +340,9 @@ fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
         let times = f64::from(step.parallel.microbatches);
         let layers = (count / times).max(1.0);
         let longer = (unit - pass.0 / layers).max(0.0);
-        let exposed = (edge + (layers - 1.0) * longer).min(unit * layers) * times;
+        // The rest of the edge's layer has one more layer's computation to hide behind.
+        let rest = (unit - edge - pass.0 / layers).max(0.0);
+        let exposed = (edge + (layers - 1.0) * longer + rest) * times;
         let all = unit * count;
         for call in priced.iter_mut().filter(|c| c.call.hides == window) {
             call.exposed = Seconds(exposed * call.total.0 / all);

@@ -80,8 +80,8 @@ impl Axis {
         };
         let tries: [(&[f64], i32); 5] =
             [(&[1.0, 2.0, 5.0], 1), (&[1.0, 3.0], 1), (&[1.0], 1), (&[1.0], 2), (&[1.0], 3)];
-        let found = tries.iter().map(|(parts, every)| with(parts, *every));
-        let found = found.filter(|ticks| ticks.len() <= most).next().unwrap_or_default();
+        let mut found = tries.iter().map(|(parts, every)| with(parts, *every));
+        let found = found.find(|ticks| ticks.len() <= most).unwrap_or_default();
         if found.len() < 2 {
             self.even(most).into_iter().filter(|v| *v > 0.0).collect()
         } else {

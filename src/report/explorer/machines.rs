@@ -47,8 +47,11 @@ pub struct Machine {
     /// Its prices, by collective and ranks.
     pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
     /// NCCL's choices, by collective and ranks: from this size on, by this name.
-    pub nccl: BTreeMap<&'static str, BTreeMap<u32, Vec<(u64, String)>>>,
+    pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
 }
+
+/// What NCCL chooses: from this size on, by this name.
+pub type Choices = Vec<(u64, String)>;
 
 /// The links of one tier.
 #[derive(Debug, Serialize)]

@@ -1,7 +1,7 @@
 //! What the explorer knows: formulas, prices, NCCL's choices, schedules, a race.
 //!
 //! The page computes prices of own figures itself, by formulas that are printed from the engine's
-//! ([`forms`]); everything else stands here as the engine found it.
+//! (`forms`); everything else stands here as the engine found it.
 
 mod forms;
 mod machines;

@@ -72,7 +72,7 @@ fn played(
     }
     // A hierarchy runs over nodes of half the ranks.
     let mut group = None;
-    if algorithm.applies(&shape).is_err() && ranks % 2 == 0 {
+    if algorithm.applies(&shape).is_err() && ranks.is_multiple_of(2) {
         group = Some(ranks / 2);
         shape.group = (ranks / 2).try_into().ok();
     }
