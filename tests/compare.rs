@@ -5,6 +5,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+#[path = "support/cores.rs"]
+mod cores;
+
 fn collcost(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
 }
@@ -31,7 +34,7 @@ struct Run {
 impl Run {
     fn mock(&self, fault: Option<&str>, noise: &str, seed: u32) -> String {
         let seed = seed.to_string();
-        let mut words = vec!["mock", self.program, "-b", "8", "-e", "8G", "-f", "4"];
+        let mut words = vec!["mock", self.program, "-b", "8", "-e", "512M", "-f", "4"];
         words.extend([
             "--profile",
             self.machine,
@@ -93,31 +96,29 @@ const CASES: &[(&Run, &str, &[&str])] = &[
 
 #[test]
 fn the_right_cause_comes_first() {
-    let mut missed = Vec::new();
-    for (i, (run, fault, right)) in CASES.iter().enumerate() {
-        let log = run.mock(Some(fault), "2%", 7 + i as u32);
-        let (code, verdict) = run.verdict(&log, &format!("case-{i}.log"));
+    let cases: Vec<_> = CASES.iter().zip(7..).collect();
+    let missed = cores::spread(&cases, |&(&(run, fault, right), seed)| {
+        let log = run.mock(Some(fault), "2%", seed);
+        let (code, verdict) = run.verdict(&log, &format!("case-{seed}.log"));
         let first = verdict["causes"][0]["id"].as_str().unwrap_or("none");
-        if code != 1 || !right.contains(&first) {
-            missed.push(format!("{fault} on {}: {first}", run.machine));
-        }
-    }
+        (code != 1 || !right.contains(&first))
+            .then(|| format!("{fault} on {}: {first}", run.machine))
+    });
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
     assert!(10 * missed.len() <= CASES.len(), "{} missed: {missed:?}", missed.len());
 }
 
 #[test]
 fn noise_is_no_fault() {
-    let mut ill = Vec::new();
-    for (i, run) in [&H100_TWO_NODES, &H100, &A100, &V100].into_iter().enumerate() {
-        for seed in 0..5 {
-            let noise = if seed % 2 == 0 { "2%" } else { "5%" };
-            let log = run.mock(None, noise, seed);
-            let (code, verdict) = run.verdict(&log, &format!("healthy-{i}-{seed}.log"));
-            if code != 0 || verdict["health"] != "healthy" {
-                ill.push((run.machine, seed));
-            }
-        }
-    }
+    let runs = [&H100_TWO_NODES, &H100, &A100, &V100];
+    let cases: Vec<_> = runs.into_iter().flat_map(|run| (0..5).map(move |i| (run, i))).collect();
+    let ill = cores::spread(&cases, |&(run, seed)| {
+        let log = run.mock(None, if seed % 2 == 0 { "2%" } else { "5%" }, seed);
+        let (code, verdict) =
+            run.verdict(&log, &format!("healthy-{}-{}-{seed}.log", run.machine, run.ranks));
+        (code != 0 || verdict["health"] != "healthy").then_some((run.machine, seed))
+    });
+    let ill: Vec<_> = ill.into_iter().flatten().collect();
     assert!(ill.len() <= 1, "{ill:?}");
 }
 

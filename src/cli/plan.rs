@@ -76,24 +76,27 @@ impl Args {
                 }
             }
             let report = plan_vary(key, found);
-            return Ok(match json {
+            match json {
                 true => render::json(out, &report)?,
                 false => render::plan::vary(out, &report, look())?,
-            });
+            }
+            return Ok(());
         }
         let report = self.plan(&registry, self.file.as_deref(), &self.set)?;
         if let Some(old) = &self.diff {
             let old = self.plan(&registry, Some(old), &self.set)?;
             let report = plan_diff(&old, &report);
-            return Ok(match json {
+            match json {
                 true => render::json(out, &report)?,
                 false => render::plan::diff(out, &report, look())?,
-            });
+            }
+            return Ok(());
         }
-        Ok(match json {
+        match json {
             true => render::json(out, &report)?,
             false => render::plan::plan(out, &report, look())?,
-        })
+        }
+        Ok(())
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {

@@ -119,6 +119,10 @@ impl Channel {
                     self.frames.feed(&room[..bytes]);
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+                // So says a host that still had something unread when it ended.
+                Err(rustix::io::Errno::CONNRESET) => {
+                    self.over = Some("closed the connection".to_owned());
+                }
                 Err(e) => self.over = Some(format!("broke the connection: {e}")),
             }
         }

@@ -24,8 +24,20 @@ struct Flow {
     job: u32,
     phase: Phase,
     moving: f64,
-    /// The limits that it shares; `NONE` where there are fewer.
-    limits: [u32; 6],
+    limits: Limits,
+}
+
+/// The limits that a message shares: the first so many.
+#[derive(Debug, Clone, Copy, Default)]
+struct Limits {
+    all: [u32; 6],
+    count: usize,
+}
+
+impl Limits {
+    fn get(&self) -> &[u32] {
+        &self.all[..self.count]
+    }
 }
 
 /// All messages under way.
@@ -41,6 +53,7 @@ pub(super) struct Fluid<'a> {
     /// For sharing: what is left of each limit, and the messages that still grow.
     left: Vec<f64>,
     growing: Vec<u32>,
+    open: Vec<usize>,
 }
 
 impl<'a> Fluid<'a> {
@@ -68,14 +81,16 @@ impl<'a> Fluid<'a> {
             ended: Vec::new(),
             left: vec![0.0; limits],
             growing: vec![0; limits],
+            open: Vec::new(),
         }
     }
 
     /// The limits of a message: the ports of both ends, each way and both ways, and the NICs.
-    fn limits(&self, from: u32, to: u32) -> [u32; 6] {
+    fn limits(&self, from: u32, to: u32) -> Limits {
         let ranks = self.costs.frame.ranks;
+        let mut limits = Limits::default();
         if from >= ranks || to >= ranks {
-            return [NONE; 6];
+            return limits;
         }
         let tier = self.costs.tier(from, to);
         let first = 5 * ranks * tier as u32;
@@ -85,53 +100,64 @@ impl<'a> Fluid<'a> {
         };
         let ports = [first + from, first + ranks + to];
         let both = [first + 2 * ranks + from, first + 2 * ranks + to];
-        [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)]
+        for limit in [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)] {
+            // What has no bound holds nobody up.
+            if limit != NONE && self.capacity[limit as usize] < f64::INFINITY {
+                limits.all[limits.count] = limit;
+                limits.count += 1;
+            }
+        }
+        limits
     }
 
     /// Gives every moving message its fair rate.
     fn share(&mut self) {
+        let Self { flows, left, growing, open, .. } = self;
         self.stale = false;
-        self.left.copy_from_slice(&self.capacity);
-        self.growing.fill(0);
-        let mut open: Vec<usize> = Vec::new();
-        for (i, flow) in self.flows.iter().enumerate() {
+        left.copy_from_slice(&self.capacity);
+        growing.fill(0);
+        open.clear();
+        for (i, flow) in flows.iter().enumerate() {
             if let Phase::Moves { .. } = flow.phase {
                 open.push(i);
-                for limit in used(&flow.limits) {
-                    self.growing[limit] += 1;
+                for &limit in flow.limits.get() {
+                    growing[limit as usize] += 1;
                 }
             }
         }
         let mut level = 0.0;
         while !open.is_empty() {
             // How far all can grow before a limit, or their own full rate, is reached.
-            let room = |&i: &usize| {
-                let shares = used(&self.flows[i].limits)
-                    .map(|limit| self.left[limit] / f64::from(self.growing[limit]));
-                shares.fold(1.0 - level, f64::min)
-            };
-            let step = open.iter().map(room).fold(f64::INFINITY, f64::min).max(0.0);
+            let mut step = 1.0 - level;
+            for &i in &*open {
+                for &limit in flows[i].limits.get() {
+                    let room = left[limit as usize] / f64::from(growing[limit as usize]);
+                    step = f64::min(step, room);
+                }
+            }
+            step = f64::max(step, 0.0);
             level += step;
-            for &i in &open {
-                for limit in used(&self.flows[i].limits) {
-                    self.left[limit] -= step;
+            for &i in &*open {
+                for &limit in flows[i].limits.get() {
+                    left[limit as usize] -= step;
                 }
             }
             let before = open.len();
-            let full = |i: usize, left: &[f64]| {
-                level >= 1.0 - SAME || used(&self.flows[i].limits).any(|limit| left[limit] <= SAME)
-            };
-            let (stopped, rest): (Vec<usize>, Vec<usize>) =
-                open.iter().copied().partition(|&i| full(i, &self.left));
-            for &i in &stopped {
-                for limit in used(&self.flows[i].limits) {
-                    self.growing[limit] -= 1;
+            open.retain(|&i| {
+                let flow = &mut flows[i];
+                let limits = flow.limits.get();
+                let is_full =
+                    level >= 1.0 - SAME || limits.iter().any(|&limit| left[limit as usize] <= SAME);
+                if is_full {
+                    for &limit in limits {
+                        growing[limit as usize] -= 1;
+                    }
+                    if let Phase::Moves { rate, .. } = &mut flow.phase {
+                        *rate = level;
+                    }
                 }
-                if let Phase::Moves { rate, .. } = &mut self.flows[i].phase {
-                    *rate = level;
-                }
-            }
-            open = rest;
+                !is_full
+            });
             debug_assert!(open.len() < before, "sharing makes progress");
         }
     }
@@ -175,10 +201,6 @@ impl<'a> Fluid<'a> {
     }
 }
 
-fn used(limits: &[u32; 6]) -> impl Iterator<Item = usize> + '_ {
-    limits.iter().filter(|&&limit| limit != NONE).map(|&limit| limit as usize)
-}
-
 impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
         let Terms { latency, moving } = jobs.terms[job as usize];
@@ -199,7 +221,14 @@ impl Clock for Fluid<'_> {
         if self.stale {
             self.share();
         }
-        self.flows.iter().map(|flow| self.due(flow)).min_by(f64::total_cmp)
+        let mut first: Option<f64> = None;
+        for flow in &self.flows {
+            let due = self.due(flow);
+            if first.is_none_or(|first| due < first) {
+                first = Some(due);
+            }
+        }
+        first
     }
 
     fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
