@@ -34,7 +34,7 @@ const RATES: [Rates; 5] = [
 ];
 
 fn ranks() -> impl Iterator<Item = u32> {
-    (1..=33).chain([48, 61, 64, 72, 100, 128])
+    (1..=33).chain([48, 61, 64, 72, 100])
 }
 
 fn whole(n: i64) -> Rational {

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,21 +22,25 @@ use process::{Running, children, collcost, signal, soon};
 /// How long a run may go on after something happened to one of its hosts.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A folder with a token, and a port where nobody listens; gone with the value.
+/// A folder with a token, and a port where nobody listens; gone with the value. One at a time: ranks
+/// of several would share the cores.
 struct Meeting {
     folder: PathBuf,
     at: SocketAddr,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Meeting {
     fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("collcost-hosts-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).expect("a folder");
         let at = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
-        let meeting = Self { folder, at };
+        let meeting = Self { folder, at, _turn: turn };
         meeting.token("token", [7; 32], 0o600);
         meeting
     }
@@ -73,10 +78,10 @@ impl Drop for Meeting {
 
 /// Short, of few operations.
 const SHORT: &str = "--ops one-way,shift,allreduce/ring,broadcast/binomial,local-reduce,copy \
-                     --sizes 8..1M --launches 2 --time-budget 3s";
+                     --sizes 8..256K --launches 2 --time-budget 5s";
 /// The least that a profile needs, with time for a machine that has more to do.
 const LEAST: &str = "--ops one-way,shift,local-reduce,copy --sizes 8..64K --launches 2 \
-                     --time-budget 8s";
+                     --time-budget 5s";
 /// It would go on for minutes.
 const LONG: &str = "--ops shift,allreduce/ring --sizes 1M..8M --time-budget 300s --precision 0.1%";
 
@@ -277,7 +282,7 @@ fn an_interruption_ends_all() {
 #[test]
 fn what_was_measured_is_gone_on_with() {
     let meeting = Meeting::new();
-    let long = SHORT.replace("--time-budget 3s", "--time-budget 300s --precision 0.1%");
+    let long = SHORT.replace("--time-budget 5s", "--time-budget 300s --precision 0.1%");
     let (all, processes) = with(&meeting, &long);
     signal("KILL", all[1].id());
     ends(&meeting, all, &processes, Some(1));

@@ -250,6 +250,8 @@ try {
   await page.setViewportSize({ width: 1000, height: 900 });
   await page.goto("about:blank");
   await page.goto(address);
+  // The first paint may come after the page is loaded.
+  await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length);
   const paint = await page.evaluate(() => performance.getEntriesByType("paint").map((p) => `${p.name} ${p.startTime.toFixed(0)} ms`).join(", "));
   const slider = await page.evaluate(() => {
     const input = document.getElementById("size-slider"), times = [];
