@@ -81,8 +81,7 @@ fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
 
 /// What collective operations cost.
 #[pymodule]
-#[pyo3(name = "collcost")]
-fn module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn collcost(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_function(wrap_pyfunction!(price, module)?)?;

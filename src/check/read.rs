@@ -88,19 +88,18 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
                 continue;
             };
             let own = Layer { table, start: item.span().start, ..*file };
-            let Some(budget) = budget(own, from) else { continue };
-            let here = format!("{}:{}", budget.file, budget.place.line);
-            match names.get(&budget.name) {
-                Some(first) => {
-                    let fields = Fields::new(vec![own], "[[budget]]", from.faults);
-                    let what = format!("`{}` is the name of another budget: {first}", budget.name);
-                    fields.fault("name", what, "give it a name of its own");
-                }
-                None => {
-                    names.insert(budget.name.clone(), here);
-                    found.push(budget);
-                }
+            found.extend(budget(own, from));
+            // A name is taken also by a budget with other faults.
+            let Some(name) = table.get("name") else { continue };
+            let Some(text) = name.get_ref().as_str() else { continue };
+            if let Some(first) = names.get(text) {
+                let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+                let what = format!("`{text}` is the name of another budget: {first}");
+                fields.fault("name", what, "give it a name of its own");
+                continue;
             }
+            let line = file.document.place(&name.span()).line;
+            names.insert(text.to_owned(), format!("{}:{line}", file.file));
         }
     }
     if found.is_empty() && from.faults.borrow().is_empty() {

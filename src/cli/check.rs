@@ -71,7 +71,10 @@ impl Args {
             let changed = self.update(&checked)?;
             let after = check(&Here, &self.file, &Options::default());
             report = report::check::check(&self.file, &after);
-            eprintln!("note: {changed} limits were written");
+            match changed {
+                1 => eprintln!("note: 1 limit was written"),
+                _ => eprintln!("note: {changed} limits were written"),
+            }
         }
         format.write(out, &report, look())?;
         for (format, file) in writes {
