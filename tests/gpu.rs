@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -15,6 +17,10 @@ use collcost::nccl::Function;
 use collcost::quantity::Bytes;
 use collcost::sample::{self, Record};
 use serde_json::Value;
+
+#[path = "support/process.rs"]
+mod process;
+use process::{Running, children, signal, soon};
 
 /// A folder with both libraries, the older ones in folders of their own.
 fn stand_ins() -> &'static Path {
@@ -320,11 +326,165 @@ fn one_gpu_by_itself_is_marked() {
     );
 }
 
-/// Keeps nothing; counts the ids that it is given.
+/// Ranks of a launcher with GPUs, which meet on this host.
+struct Ranks {
+    folder: Folder,
+    at: SocketAddr,
+    count: usize,
+}
+
+impl Ranks {
+    fn new(name: &str, count: usize) -> Self {
+        let folder = Folder::new(name);
+        let at = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+        fs::write(folder.file("token"), [7; 32]).expect("a token");
+        fs::set_permissions(folder.file("token"), fs::Permissions::from_mode(0o600)).expect("mode");
+        Self { folder, at, count }
+    }
+
+    /// Starts one, as Open MPI would, with what the stand-ins are told.
+    fn start(&self, rank: usize, line: &str, told: &[(&str, &str)]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        command.args(["calibrate", "--rendezvous", &self.at.to_string(), "--progress", "none"]);
+        command.args(["--token-file", &self.folder.file("token")]).args(line.split_whitespace());
+        command.args(["--out", &self.folder.file("fleet.toml"), "--format", "json"]);
+        command.env("OMPI_COMM_WORLD_RANK", rank.to_string());
+        command.env("OMPI_COMM_WORLD_SIZE", self.count.to_string());
+        command.env("LD_LIBRARY_PATH", stand_ins().join("new")).env_remove("COLLCOST_NCCL");
+        command.env("TMPDIR", &self.folder.0).envs(told.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(command.spawn().expect("it starts"))
+    }
+
+    /// Runs all; `told` may differ at the last of them.
+    fn all(&self, line: &str, told: &[(&str, &str)], last: &[(&str, &str)]) -> Vec<Output> {
+        let told = |rank| if rank + 1 == self.count { last } else { told };
+        let line = format!("--transport nccl --launches 1 {line}");
+        let all = (0..self.count).map(|rank| self.start(rank, &line, told(rank)));
+        all.collect::<Vec<_>>().into_iter().map(Running::output).collect()
+    }
+}
+
+#[test]
+fn ranks_under_a_launcher_are_ranks_of_nccl_together() {
+    let ranks = Ranks::new("together", 2);
+    let told = [("STANDIN_NVLS", "1")];
+    let all = ranks.all(SIZES, &told, &told);
+    assert!(all[0].status.success(), "{}", said(&all[0]));
+    assert!(said(&all[0]).contains("rank 0 of 2 by openmpi: waiting for 1 more"));
+    assert!(all[1].status.success() && all[1].stdout.is_empty(), "{}", said(&all[1]));
+    assert_eq!(said(&all[1]), "");
+    // Four GPUs, shared out; the figures are those of one process with all of them.
+    let report: Value = serde_json::from_slice(&all[0].stdout).expect("JSON");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    for (name, launch, alpha, bandwidth) in KNOWN {
+        let found = protocols.iter().find(|p| p["protocol"] == name).expect(name);
+        assert!(near(&found["launch_s"], launch, 0.02), "{found}");
+        assert!(near(&found["alpha_s"], alpha, 0.02), "{found}");
+        assert!(near(&found["bandwidth_Bps"], bandwidth, 0.02), "{found}");
+    }
+    assert!(protocols.iter().any(|p| p["algorithms"][0] == "NVLS"), "{report}");
+    let text = fs::read_to_string(ranks.folder.file("fleet.samples.jsonl")).expect("samples");
+    let (header, samples) = sample::read(&text, "fleet").expect("samples");
+    assert_eq!(header.ranks, 4);
+    assert!(header.machine.contains("2 ranks on ") && header.machine.contains("4 x Stand-in GPU"));
+    assert!(samples.blocks.iter().all(|block| block.ranks == 4 && block.nodes == Some(1)));
+    // What is left of its work: the token, the profile, the samples.
+    assert_eq!(fs::read_dir(&ranks.folder.0).expect("the folder").count(), 3);
+}
+
+#[test]
+fn a_way_that_fails_at_one_rank_is_a_note_that_names_it() {
+    let ranks = Ranks::new("one-fails", 2);
+    let last = [("STANDIN_ABORT", "Tree/LL"), ("STANDIN_REFUSE", "Tree/Simple")];
+    let all = ranks.all(&format!("{SIZES} --ops allreduce"), &[], &last);
+    assert!(all[0].status.success(), "{}", said(&all[0]));
+    let report: Value = serde_json::from_slice(&all[0].stdout).expect("JSON");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("tree/ll: rank 1 ("), "{notes}");
+    assert!(notes.contains("it was killed by signal 6: stand-in: no such way"), "{notes}");
+    assert!(notes.contains("tree/simple: rank 1 ("), "{notes}");
+    assert!(notes.contains("NCCL says: invalid usage"), "{notes}");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    let simple = protocols.iter().find(|p| p["protocol"] == "Simple").expect("Simple");
+    assert!(near(&simple["bandwidth_Bps"], 100e9, 0.02), "{simple}");
+}
+
+#[test]
+fn ranks_that_do_not_fit_together_are_refused() {
+    let one = [("STANDIN_GPUS", "1")];
+    type Told<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, Told<'_>, Told<'_>, i32, &str); 4] = [
+        ("more", &one, &one, 3, "2 ranks share the 1 GPUs of a host"),
+        ("some", &one, &[], 3, "ranks 0 and 1 of a host see some of the same GPUs"),
+        (
+            "old",
+            &[],
+            &[("STANDIN_VERSION", "22105")],
+            3,
+            "rank 0 has NCCL 2.27.3, rank 1 has NCCL 2.21.5",
+        ),
+        ("none", &[], &[("STANDIN_GPUS", "0")], 3, "): the driver finds no GPU"),
+    ];
+    for (name, told, last, code, what) in cases {
+        let all = Ranks::new(name, 2).all(SIZES, told, last);
+        assert_eq!(all[0].status.code(), Some(code), "{name}: {}", said(&all[0]));
+        assert!(said(&all[0]).contains(what), "{name}: {}", said(&all[0]));
+        assert_eq!(said(&all[0]).matches("error:").count(), 1);
+    }
+    // Each sees its own: nothing is to be shared out.
+    let ranks = Ranks::new("mixed", 2);
+    let first = ranks.start(0, "--transport nccl --check", &[]);
+    let other = ranks.start(1, "--transport tcp", &[]).output();
+    assert_eq!(other.status.code(), Some(3), "{}", said(&other));
+    let what = "rank 1 was started with --transport tcp, rank 0 with --transport nccl";
+    assert!(said(&other).contains(what), "{}", said(&other));
+    // Who was turned away may come again, as it should.
+    let again = ranks.start(1, "--transport nccl", &[]).output();
+    assert!(again.status.success(), "{}", said(&again));
+    let first = first.output();
+    assert!(first.status.success(), "{}", said(&first));
+    let report: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(texts(&report["gpus"]).len(), 4);
+    let alone = ranks.start(0, "--transport cuda", &[]).output();
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(said(&alone).contains("is measured by one process"), "{}", said(&alone));
+}
+
+#[test]
+fn a_rank_with_gpus_that_is_lost_ends_all_soon() {
+    for (name, stop) in [("killed", "KILL"), ("stopped", "STOP")] {
+        let ranks = Ranks::new(name, 3);
+        let line = "--transport nccl --ops allreduce --sizes 8,4K,256K,1M --launches 100";
+        let mut all: Vec<Running> = (0..3).map(|rank| ranks.start(rank, line, &[])).collect();
+        let samples = ranks.folder.file("fleet.samples.jsonl");
+        soon("a block", || {
+            let text = fs::read_to_string(&samples).unwrap_or_default();
+            text.contains(r#""t":"blk""#).then_some(())
+        });
+        signal(stop, all[2].id());
+        let (lost, began) = (all.remove(2), Instant::now());
+        let others: Vec<Output> = all.into_iter().map(Running::output).collect();
+        assert!(began.elapsed() < Duration::from_secs(5), "{name}: {:?}", began.elapsed());
+        for output in &others {
+            assert_eq!(output.status.code(), Some(5), "{name}: {}", said(output));
+            assert!(said(output).contains("rank 2 ("), "{name}: {}", said(output));
+        }
+        assert!(said(&others[0]).contains("--resume goes on"), "{}", said(&others[0]));
+        let text = fs::read_to_string(&samples).expect("samples");
+        assert!(!sample::read(&text, "fleet").expect("they are whole").1.blocks.is_empty());
+        let left = children(lost.id());
+        drop(lost);
+        let is_there =
+            |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|text| !text.is_empty());
+        soon("the end of its process", || (!left.iter().any(is_there)).then_some(()));
+    }
+}
+
+/// Keeps nothing.
 #[derive(Default)]
 struct Counter {
     blocks: usize,
-    ids: usize,
 }
 
 impl Desk for Counter {
@@ -337,13 +497,6 @@ impl Desk for Counter {
 
     fn time(&self) -> String {
         String::new()
-    }
-
-    fn share(&mut self, id: Option<Vec<u8>>) -> Result<Vec<u8>> {
-        let id = id.expect("the process of rank 0 makes it");
-        assert_eq!(id.len(), 128);
-        self.ids += 1;
-        Ok(id)
     }
 }
 
@@ -364,9 +517,7 @@ fn a_way_that_hangs_is_killed_and_the_others_go_on() {
     };
     let sets = Set::ALL[..3].to_vec();
     let plan = Plan {
-        gpus: vec![0, 1],
-        ranks: 2,
-        first: 0,
+        gpus: vec![vec![0, 1]],
         nodes: 1,
         sets,
         functions: vec![Function::AllReduce],
@@ -376,10 +527,11 @@ fn a_way_that_hangs_is_killed_and_the_others_go_on() {
         budget: Duration::from_secs(120),
     };
     let (mut desk, began) = (Counter::default(), Instant::now());
-    let ran = gpu::nccl(&setup, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
+    let ran =
+        gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
     assert_eq!(ran.notes, ["ring/ll: no answer for 5.0 s: killed"]);
     // NCCL's own choice and Ring/LL128, two sizes, two clocks each.
-    assert_eq!((desk.blocks, desk.ids), (8, 3));
+    assert_eq!(desk.blocks, 8);
     assert!(began.elapsed() >= Duration::from_secs(5));
     let hanging = gpu::survey_ops(2, 1);
     let setup = Setup {

@@ -27,6 +27,7 @@ const NEEDED: &[&str] = &[
     "cuDeviceGetCount",
     "cuDeviceGet",
     "cuDeviceGetName",
+    "cuDeviceGetUuid",
     "cuDeviceCanAccessPeer",
     "cuDevicePrimaryCtxRetain",
     "cuDevicePrimaryCtxRelease_v2",
@@ -215,6 +216,16 @@ impl Gpu {
     /// What the driver says.
     pub fn name(&self) -> Result<String> {
         result::device::get_name(self.context.device).map_err(|e| said("cuDeviceGetName", e))
+    }
+
+    /// Which it is, in all the world: another host's or another part of this one has another.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn id(&self) -> Result<String> {
+        let id = result::device::get_uuid(self.context.device)
+            .map_err(|e| said("cuDeviceGetUuid", e))?;
+        Ok(id.bytes.iter().map(|byte| format!("{:02x}", byte.to_ne_bytes()[0])).collect())
     }
 
     /// Makes it the GPU on which this thread's calls work.

@@ -1,8 +1,9 @@
 //! GPUs measured: what NCCL's algorithms and protocols take, and what the GPUs do by themselves.
 //!
 //! ```text
-//!   nccl, survey ── Worker ── socketpair ──► run-gpu: driver, NCCL, one process a set
-//!        │             └ deadline, death, interruption: killed
+//!   nccl, survey ── Crew ── Worker ── socketpair ──► run-gpu: driver, NCCL, one process a set
+//!        │           │  └ deadline, death, interruption: killed
+//!        │           └ Fleet ── another host's rank ── Worker ──► run-gpu
 //!        └ blocks, each with what NCCL's own log says of it
 //! ```
 //!
@@ -13,7 +14,10 @@
 //! No library is linked: the driver and NCCL are loaded in those processes alone.
 
 mod confirm;
+mod crew;
 mod driver;
+mod far;
+mod fleet;
 mod nccl;
 mod run;
 mod serve;
@@ -22,6 +26,8 @@ mod survey;
 mod talk;
 mod worker;
 
+pub use far::attend;
+pub use fleet::Fleet;
 pub use nccl::{NAMES, Release};
 pub use run::{Desk, Plan, Ran, look, nccl, survey, survey_ops};
 pub use serve::serve;

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::confirm::{Tail, chosen, table};
+use super::crew::Crew;
+use super::fleet::Fleet;
 use super::nccl::Release;
 use super::set::Set;
-use super::talk::{Answer, Facts, Order, Task, Timing};
-use super::worker::{Gone, Setup, Worker};
+use super::talk::{Answer, Facts, Job, Timing};
+use super::worker::{Gone, Setup};
 use crate::error::{Error, Result};
 use crate::nccl::Function;
 use crate::quantity::{Bytes, Seconds};
@@ -19,12 +21,9 @@ use crate::sample::{
 /// What is to be measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The GPU of each rank of this process; one that is named twice has two ranks.
-    pub gpus: Vec<u32>,
-    /// N, over all processes.
-    pub ranks: u32,
-    /// The first rank of this process.
-    pub first: u32,
+    /// The GPU of each rank, process by process, of which the first is this host's; one that is named
+    /// twice has two ranks.
+    pub gpus: Vec<Vec<u32>>,
     /// The nodes that they lie on.
     pub nodes: u32,
     /// What NCCL is told, one after another.
@@ -42,14 +41,31 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// N.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.gpus.iter().map(Vec::len).sum::<usize>() as u32
+    }
+
+    /// What the how many-th process is for.
+    fn job(&self, process: usize) -> Job {
+        let before: usize = self.gpus[..process].iter().map(Vec::len).sum();
+        Job::Nccl {
+            gpus: self.gpus[process].clone(),
+            ranks: self.ranks(),
+            first: before as u32,
+            largest: self.largest(),
+        }
+    }
+
     /// Equal for two plans of the same blocks.
     #[must_use]
     pub fn hash(&self, how: &str) -> String {
         let words = |all: Vec<String>| all.join(",");
         let text = format!(
             "{how};{};{};{};{};{};{}",
-            words(self.gpus.iter().map(ToString::to_string).collect()),
-            self.ranks,
+            words(self.gpus.iter().map(|gpus| format!("{gpus:?}")).collect()),
+            self.nodes,
             words(self.sets.iter().map(ToString::to_string).collect()),
             words(self.functions.iter().map(ToString::to_string).collect()),
             words(self.sizes.iter().map(|size| size.0.to_string()).collect()),
@@ -60,7 +76,7 @@ impl Plan {
 
     /// The largest buffer that is needed.
     fn largest(&self) -> u64 {
-        let each = 4 * u64::from(self.ranks);
+        let each = 4 * u64::from(self.ranks());
         self.sizes.last().map_or(each, |size| size.0.max(each))
     }
 
@@ -71,7 +87,7 @@ impl Plan {
         let mut points = Vec::new();
         for (f, function) in all {
             // The blocks of a gathering collective are whole numbers, as nccl-tests rounds them.
-            let unit = if function.gathers() { 4 * u64::from(self.ranks) } else { 4 };
+            let unit = if function.gathers() { 4 * u64::from(self.ranks()) } else { 4 };
             let mut before = None;
             for (s, size) in self.sizes.iter().enumerate() {
                 let size = Bytes((size.0 / unit * unit).max(unit));
@@ -98,14 +114,6 @@ pub trait Desk {
 
     /// The time of day, as 2026-11-20T06:00:00Z.
     fn time(&self) -> String;
-
-    /// Gives all processes the id that the process of rank 0 made. The others have none.
-    ///
-    /// # Errors
-    /// Nobody made one; the way to the others is lost.
-    fn share(&mut self, id: Option<Vec<u8>>) -> Result<Vec<u8>> {
-        id.ok_or_else(|| Error::lost("the process of rank 0 made no id"))
-    }
 }
 
 /// How it went.
@@ -117,17 +125,19 @@ pub struct Ran {
     pub notes: Vec<String>,
 }
 
-/// The GPUs of this machine, and NCCL's version where `setup` names files of it.
+/// The GPUs of this host, and of those of `fleet`, a rank at a time; and NCCL's version where `setup`
+/// names files of it.
 ///
 /// # Errors
 /// No driver, no GPU, no NCCL.
-pub fn look(setup: &Setup) -> Result<Facts> {
-    let task = Task::Look { library: setup.library.clone() };
-    let mut worker = Worker::start(setup, task, Vec::new())?;
-    match worker.answer().map_err(|gone| at_once(gone, "looking at the GPUs"))? {
+pub fn look(setup: &Setup, fleet: Option<&Fleet>) -> Result<Vec<Facts>> {
+    let mut crew = Crew::start(setup, fleet, None, |_| Job::Look)?;
+    let answers = crew.answers().map_err(|gone| at_once(gone, "looking at the GPUs"))?;
+    let facts = answers.into_iter().map(|answer| match answer {
         Answer::Ready(facts) => Ok(facts),
         _ => Err(Error::lost("the process with the GPUs answered what was not asked")),
-    }
+    });
+    facts.collect()
 }
 
 /// What it means where nothing can go on without it.
@@ -160,14 +170,21 @@ fn runs(size: Bytes) -> (u32, u32, u32) {
     }
 }
 
-/// Measures what `done` does not have of `plan` with NCCL.
+/// Measures what `done` does not have of `plan` with NCCL, on this host and those of `fleet`.
 ///
 /// # Errors
 /// NCCL's own choice cannot be measured: the machine refuses it, or a process was lost; a wrong
 /// result; an interruption; what `desk` says.
-pub fn nccl(setup: &Setup, plan: &Plan, done: &BTreeSet<u32>, desk: &mut dyn Desk) -> Result<Ran> {
+pub fn nccl(
+    setup: &Setup,
+    fleet: Option<&Fleet>,
+    plan: &Plan,
+    done: &BTreeSet<u32>,
+    desk: &mut dyn Desk,
+) -> Result<Ran> {
     let mut work = Work {
         setup,
+        fleet,
         plan,
         done,
         desk,
@@ -220,6 +237,7 @@ pub fn nccl(setup: &Setup, plan: &Plan, done: &BTreeSet<u32>, desk: &mut dyn Des
 
 struct Work<'a> {
     setup: &'a Setup,
+    fleet: Option<&'a Fleet>,
     plan: &'a Plan,
     done: &'a BTreeSet<u32>,
     desk: &'a mut dyn Desk,
@@ -239,17 +257,15 @@ impl Work<'_> {
     }
 
     fn is_possible(&self, set: Set) -> bool {
-        let Plan { ranks, nodes, .. } = *self.plan;
         let version = self.ran.nccl.unwrap_or(Release::of(20_000));
-        set.is_possible(version, ranks, nodes, &self.table)
+        set.is_possible(version, self.plan.ranks(), self.plan.nodes, &self.table)
     }
 
     /// The number of the first of a point's two blocks.
     fn number(&self, launch: u32, set: Set, point: usize) -> u32 {
         let sets = Set::ALL.len();
-        let index = Set::ALL.iter().position(|known| *known == set).unwrap_or(0);
         let points = Function::ALL.len() * self.plan.sizes.len();
-        2 * ((launch as usize * sets + index) * points + point) as u32
+        2 * ((launch as usize * sets + set.number()) * points + point) as u32
     }
 
     fn set(&mut self, launch: u32, set: Set) -> std::result::Result<(), Gone> {
@@ -265,21 +281,17 @@ impl Work<'_> {
         }
         let log =
             self.setup.scratch.join(format!("nccl-{launch}-{}", set.to_string().replace('/', "-")));
-        let variables = set.variables(&log.to_string_lossy());
-        let task = Task::Nccl {
-            library: self.setup.library.clone(),
-            gpus: self.plan.gpus.clone(),
-            ranks: self.plan.ranks,
-            first: self.plan.first,
-            largest: self.plan.largest(),
-        };
-        let mut worker = Worker::start(self.setup, task, variables).map_err(Gone::All)?;
+        let told = Some((set, &*log.to_string_lossy()));
+        let mut crew = Crew::start(self.setup, self.fleet, told, |process| self.plan.job(process))
+            .map_err(Gone::All)?;
         let answered = |what: &str| Gone::Lost(format!("it answered {what} where it should not"));
-        let Answer::Id(id) = worker.answer()? else { return Err(answered("something")) };
-        let id = self.desk.share(id).map_err(Gone::All)?;
-        let Answer::Ready(facts) = worker.ask(&Order::Id(id))? else {
-            return Err(answered("something"));
-        };
+        let mut ids = crew.answers()?.into_iter().filter_map(|answer| match answer {
+            Answer::Id(id) => id,
+            _ => None,
+        });
+        let id = ids.next().ok_or_else(|| answered("no id"))?;
+        let ready = crew.share(id)?.into_iter().next();
+        let Some(Answer::Ready(facts)) = ready else { return Err(answered("something")) };
         self.ran.nccl = facts.nccl;
         for name in &facts.lacks {
             self.note(format!("this NCCL has no nccl{name}"));
@@ -291,7 +303,7 @@ impl Work<'_> {
         let record = LaunchRecord {
             launch,
             time: self.desk.time(),
-            pids: vec![worker.id()],
+            pids: vec![crew.id()],
             ..LaunchRecord::default()
         };
         self.desk.keep(&Record::Launch(record)).map_err(Gone::All)?;
@@ -302,7 +314,7 @@ impl Work<'_> {
             }
             let number = self.number(launch, set, *point);
             let confirmed =
-                self.point(&mut worker, &mut tail, (launch, number), set, *function, *size)?;
+                self.point(&mut crew, &mut tail, (launch, number), set, *function, *size)?;
             unconfirmed += usize::from(!confirmed);
         }
         if unconfirmed > 0 {
@@ -317,7 +329,7 @@ impl Work<'_> {
     /// Times one collective of one size; says whether the log confirms how it was done.
     fn point(
         &mut self,
-        worker: &mut Worker<'_>,
+        crew: &mut Crew<'_>,
         tail: &mut Tail,
         (launch, number): (u32, u32),
         set: Set,
@@ -332,18 +344,25 @@ impl Work<'_> {
         let (warm, reps, inner) = runs(size);
         let timing =
             Timing { op: op.to_string(), size: size.0, warm, reps, inner, check: launch == 0 };
-        let (host, event) = match worker.ask(&Order::Time(timing))? {
-            Answer::Timed { host, event } => (host, event),
-            Answer::Wrong(what) => {
-                let error = Error::lost(format!("{op} of {size} has a wrong result: {what}"));
-                return Err(Gone::All(error.mend("nothing that is timed here can be trusted")));
+        // A collective lasts until its last process knows that it has ended.
+        let (mut host, mut event) = (Vec::new(), Vec::new());
+        for answer in crew.time(timing)? {
+            match answer {
+                Answer::Timed { host: own, event: gpu } => {
+                    longest(&mut host, &own);
+                    longest(&mut event, &gpu);
+                }
+                Answer::Wrong(what) => {
+                    let error = Error::lost(format!("{op} of {size} has a wrong result: {what}"));
+                    return Err(Gone::All(error.mend("nothing that is timed here can be trusted")));
+                }
+                _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
             }
-            _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
-        };
-        let chose = chosen(&tail.new_lines(), function, self.plan.ranks, size);
+        }
+        let chose = chosen(&tail.new_lines(), function, self.plan.ranks(), size);
         let block = |block, mode, inner, clock, times: &[f64]| Block {
             op: op.clone(),
-            ranks: self.plan.ranks,
+            ranks: self.plan.ranks(),
             nodes: Some(self.plan.nodes),
             size,
             launch,
@@ -367,6 +386,12 @@ impl Work<'_> {
         self.desk.show(self.finished, self.all, &format!("{op} {size}"));
         Ok(confirmed)
     }
+}
+
+/// Of each run the longest time.
+fn longest(times: &mut Vec<f64>, others: &[f64]) {
+    times.resize(times.len().max(others.len()), 0.0);
+    times.iter_mut().zip(others).for_each(|(time, other)| *time = time.max(*other));
 }
 
 fn samples(times: &[f64]) -> Vec<Sample> {
@@ -428,12 +453,9 @@ pub fn survey(
             continue;
         }
         let largest = sizes.last().map_or(16, |size| size.0.max(16));
-        let mut worker = Worker::start(setup, Task::Survey { largest }, Vec::new())?;
-        let lost = |gone| at_once(gone, "measuring the GPUs");
-        let Answer::Ready(_) = worker.answer().map_err(lost)? else {
-            return Err(Error::lost("the process with the GPUs answered what was not asked"));
-        };
-        let (time, pids) = (desk.time(), vec![worker.id()]);
+        let mut crew = Crew::start(setup, None, None, |_| Job::Survey { largest })?;
+        crew.answers().map_err(|gone| at_once(gone, "measuring the GPUs"))?;
+        let (time, pids) = (desk.time(), vec![crew.id()]);
         desk.keep(&Record::Launch(LaunchRecord { launch, time, pids, ..LaunchRecord::default() }))?;
         for (i, (point, op, size)) in order.iter().enumerate() {
             if launch > 0 && began.elapsed() >= budget {
@@ -442,10 +464,10 @@ pub fn survey(
             let (warm, reps, _) = runs(*size);
             let check = launch == 0;
             let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner: 1, check };
-            let asked = worker.ask(&Order::Time(timing));
+            let asked = crew.time(timing).map(|answers| answers.into_iter().next());
             let host = match asked {
-                Ok(Answer::Timed { host, .. }) => host,
-                Ok(Answer::Wrong(what)) => {
+                Ok(Some(Answer::Timed { host, .. })) => host,
+                Ok(Some(Answer::Wrong(what))) => {
                     return Err(Error::lost(format!("{op} of {size} has a wrong result: {what}")));
                 }
                 Ok(_) => return Err(Error::lost("the GPUs' process answered another question")),

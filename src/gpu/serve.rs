@@ -11,11 +11,14 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use super::driver::{Buffer, Driver, Gpu};
 use super::nccl::{Communicator, Nccl, UniqueId};
 use super::survey::Survey;
-use super::talk::{Answer, Facts, Order, Task, Timing};
+use super::talk::{Answer, Facts, Job, Order, Task, Timing};
 use crate::error::{Error, Result};
 use crate::launch::{read, write};
 use crate::nccl::Function;
 use crate::sample::{Forced, Library, Op};
+
+/// The most repetitions of one block, and the most runs between two readings of the clock.
+const MOST: u32 = 10_000;
 
 /// Serves until the other end of `control` hangs up.
 ///
@@ -44,25 +47,24 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     Ok(())
 }
 
-fn work(stream: &mut UnixStream, task: Task) -> Result<()> {
-    match task {
-        Task::Look { library } => {
-            let driver = Driver::load()?;
+fn work(stream: &mut UnixStream, Task { library, job }: Task) -> Result<()> {
+    let driver = Driver::load()?;
+    match job {
+        Job::Look => {
             let nccl = match library.is_empty() {
                 true => None,
                 false => Some(load(library)?.version()),
             };
             let facts = Facts { nccl, ..facts(driver)? };
-            tell(stream, &Answer::Ready(facts))
+            tell(stream, &Answer::Ready(facts))?;
+            blocks(stream, 0, |_, op| Err(Error::input(format!("{op} is nothing to look at"))))
         }
-        Task::Survey { largest } => {
-            let driver = Driver::load()?;
+        Job::Survey { largest } => {
             let mut survey = Survey::open(driver, largest)?;
             tell(stream, &Answer::Ready(facts(driver)?))?;
-            blocks(stream, |timing, op| survey.time(timing, op))
+            blocks(stream, largest, |timing, op| survey.time(timing, op))
         }
-        Task::Nccl { library, gpus, ranks, first, largest } => {
-            let driver = Driver::load()?;
+        Job::Nccl { gpus, ranks, first, largest } => {
             let nccl = load(library)?;
             let own = (first == 0).then(|| nccl.unique_id()).transpose()?;
             tell(stream, &Answer::Id(own.map(|id| id.bytes().to_vec())))?;
@@ -75,7 +77,7 @@ fn work(stream: &mut UnixStream, task: Task) -> Result<()> {
             let lacks = lacks.map(|f| f.name().to_owned()).collect();
             let facts = Facts { nccl: Some(nccl.version()), lacks, ..Facts::default() };
             tell(stream, &Answer::Ready(facts))?;
-            blocks(stream, |timing, op| world.time(timing, op))
+            blocks(stream, largest, |timing, op| world.time(timing, op))
         }
     }
 }
@@ -91,19 +93,26 @@ fn tell(stream: &mut UnixStream, answer: &Answer) -> Result<()> {
 
 fn facts(driver: Driver) -> Result<Facts> {
     let count = driver.count();
-    let gpus = (0..count).map(|i| Gpu::open(driver, i)?.name()).collect::<Result<_>>()?;
+    let gpus = (0..count).map(|i| Gpu::open(driver, i)).collect::<Result<Vec<_>>>()?;
+    let ids = gpus.iter().map(Gpu::id).collect::<Result<_>>()?;
+    let gpus = gpus.iter().map(Gpu::name).collect::<Result<_>>()?;
     let row = |from| (0..count).map(|to| Ok(from == to || driver.reaches(from, to)?)).collect();
     let reach = (0..count).map(row).collect::<Result<_>>()?;
-    Ok(Facts { gpus, driver: driver.version(), reach, ..Facts::default() })
+    Ok(Facts { gpus, ids, driver: driver.version(), reach, ..Facts::default() })
 }
 
-/// Times one block after another.
+/// Times one block after another, of at most `largest` bytes.
 fn blocks(
     stream: &mut UnixStream,
+    largest: u64,
     mut time: impl FnMut(&Timing, &Op) -> Result<Answer>,
 ) -> Result<()> {
     // The other end's hanging up is the end.
     while let Ok(Order::Time(timing)) = read(stream) {
+        let runs = [timing.warm, timing.reps, timing.inner];
+        if timing.size > largest || runs.into_iter().any(|count| count > MOST) {
+            return Err(Error::environment("GPUs do not run so much at once"));
+        }
         let op: Op = timing.op.parse()?;
         let answer = time(&timing, &op)?;
         tell(stream, &answer)?;
@@ -179,6 +188,7 @@ impl World {
         self.wait()?;
         let (mut host, mut event) = (Vec::new(), Vec::new());
         for _ in 0..timing.reps {
+            self.gather(function)?;
             self.gpus.iter().try_for_each(Gpu::mark_start)?;
             for _ in 0..timing.inner.max(1) {
                 self.start(function, count)?;
@@ -192,12 +202,24 @@ impl World {
             event.push(longest * 1e9 / f64::from(timing.inner.max(1)));
         }
         for _ in 0..timing.reps {
+            self.gather(function)?;
             let begin = Instant::now();
             self.start(function, count)?;
             self.wait()?;
             host.push(begin.elapsed().as_nanos() as f64);
         }
         Ok(Answer::Timed { host, event })
+    }
+
+    /// Has ranks of several processes begin together: those that come first wait for the last in the
+    /// least collective that needs them all and that goes the way of `function`.
+    fn gather(&self, function: Function) -> Result<()> {
+        if self.gpus.len() == self.ranks as usize {
+            return Ok(());
+        }
+        let rooted = matches!(function, Function::Broadcast | Function::Reduce);
+        self.start(if rooted { Function::AllReduce } else { function }, 1)?;
+        self.wait()
     }
 
     fn start(&self, function: Function, count: usize) -> Result<()> {

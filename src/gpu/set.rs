@@ -35,6 +35,11 @@ impl Set {
         told(Algo::Pat, Proto::Simple),
     ];
 
+    /// Its place among all.
+    pub(super) fn number(self) -> usize {
+        Self::ALL.iter().position(|known| *known == self).unwrap_or(0)
+    }
+
     /// What it is told for.
     #[must_use]
     pub fn functions(self) -> &'static [Function] {

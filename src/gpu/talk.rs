@@ -8,13 +8,21 @@ use super::nccl::Release;
 
 /// What a process is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) enum Task {
+pub(super) struct Task {
+    /// The files that may be NCCL; none where it is not needed.
+    pub(super) library: Vec<PathBuf>,
+    pub(super) job: Job,
+}
+
+/// What it does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) enum Job {
     /// Look at the GPUs, and at NCCL where files are named.
-    Look { library: Vec<PathBuf> },
+    Look,
     /// Time what GPUs do by themselves.
     Survey { largest: u64 },
     /// Be ranks of NCCL: `first` and on of `ranks`, one on each of `gpus`.
-    Nccl { library: Vec<PathBuf>, gpus: Vec<u32>, ranks: u32, first: u32, largest: u64 },
+    Nccl { gpus: Vec<u32>, ranks: u32, first: u32, largest: u64 },
 }
 
 /// A block to be timed.
@@ -44,6 +52,28 @@ pub(super) enum Order {
     Time(Timing),
 }
 
+/// To a process on another host, through the rank there.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FarOrder {
+    /// Starts it, the how many-th, with what the set of a number tells NCCL.
+    Start { run: u32, set: Option<usize>, job: Job },
+    /// The communicator's id.
+    Id(Vec<u8>),
+    /// A block.
+    Time(Timing),
+    /// It is to end.
+    Stop,
+}
+
+/// From a process on another host, of its how many-th start.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FarNews {
+    /// What it answered.
+    Said(u32, Answer),
+    /// It has ended, and how.
+    Ended(u32, String),
+}
+
 /// From the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
@@ -64,6 +94,8 @@ pub(super) enum Answer {
 pub struct Facts {
     /// The GPUs by their makers' names.
     pub gpus: Vec<String>,
+    /// Which they are, in all the world.
+    pub ids: Vec<String>,
     /// The version of CUDA that the driver has.
     pub driver: String,
     /// NCCL's version, where it was loaded.

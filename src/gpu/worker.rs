@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -33,8 +33,7 @@ pub struct Setup {
 }
 
 /// A process with GPUs; it is killed when this is dropped.
-pub(super) struct Worker<'a> {
-    setup: &'a Setup,
+pub(super) struct Worker {
     child: Child,
     death: OwnedFd,
     stream: UnixStream,
@@ -52,7 +51,7 @@ pub(super) enum Gone {
     All(Error),
 }
 
-impl Drop for Worker<'_> {
+impl Drop for Worker {
     fn drop(&mut self) {
         // It may be gone; then there is nothing to kill.
         let _ = self.child.kill();
@@ -60,9 +59,9 @@ impl Drop for Worker<'_> {
     }
 }
 
-impl<'a> Worker<'a> {
+impl Worker {
     /// Starts a process for `task`, with `variables` beside the setup's environment.
-    pub(super) fn start(setup: &'a Setup, task: Task, variables: Variables) -> Result<Self> {
+    pub(super) fn start(setup: &Setup, task: Task, variables: Variables) -> Result<Self> {
         let (program, arguments) = &setup.program;
         let failed = |what: &str, e: std::io::Error| {
             Error::environment(format!("no process for the GPUs can be started: {what}: {e}"))
@@ -98,7 +97,7 @@ impl<'a> Worker<'a> {
                 return Err(failed("it cannot be watched", e));
             }
         };
-        let mut worker = Self { setup, child, death, stream, inbox: Vec::new(), errors };
+        let mut worker = Self { child, death, stream, inbox: Vec::new(), errors };
         let parent = std::process::id().cast_signed();
         worker.tell(&Order::Hello { parent, task }).map_err(|e| failed("it does not hear", e))?;
         Ok(worker)
@@ -109,70 +108,52 @@ impl<'a> Worker<'a> {
         self.child.id()
     }
 
-    fn tell(&mut self, order: &Order) -> std::io::Result<()> {
+    /// Gives an order; one that does not take it has ended, which is seen when it is to answer.
+    pub(super) fn tell(&mut self, order: &Order) -> std::io::Result<()> {
         // Orders are short: they fit into the socket's queue.
         self.stream.write_all(&frame(order)?)
     }
 
-    /// Gives an order and waits for its answer.
-    pub(super) fn ask(&mut self, order: &Order) -> std::result::Result<Answer, Gone> {
-        if self.tell(order).is_err() {
-            return Err(self.lost());
-        }
-        self.answer()
+    /// Adds what becomes readable when it says something or ends.
+    pub(super) fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
+        files.push(PollFd::new(&self.stream, PollFlags::IN));
+        files.push(PollFd::new(&self.death, PollFlags::IN));
     }
 
-    /// Waits for the next answer, as long as there is patience.
-    pub(super) fn answer(&mut self) -> std::result::Result<Answer, Gone> {
-        let until = Instant::now() + self.setup.patience;
-        loop {
-            match take::<Answer>(&mut self.inbox) {
-                Ok(Some(Answer::Refused(text))) => return Err(Gone::Refused(text)),
-                Ok(Some(answer)) => return Ok(answer),
-                Ok(None) => {}
-                Err(e) => return Err(Gone::Lost(format!("it said what cannot be read: {e}"))),
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let patience = self.setup.patience.as_secs_f64();
-                return Err(Gone::Lost(format!("no answer for {patience:.1} s: killed")));
-            }
-            if self.wait(left)? {
-                return Err(self.lost());
-            }
+    /// The next answer, if it has come.
+    pub(super) fn answer(&mut self) -> std::result::Result<Option<Answer>, Gone> {
+        // What it said last counts, though it has ended since.
+        let is_dead = self.is_dead();
+        self.hear();
+        match take::<Answer>(&mut self.inbox) {
+            Ok(Some(Answer::Refused(text))) => Err(Gone::Refused(text)),
+            Ok(None) if is_dead => Err(self.lost()),
+            Ok(answer) => Ok(answer),
+            Err(e) => Err(Gone::Lost(format!("it said what cannot be read: {e}"))),
         }
     }
 
-    /// Waits for words, death or an interruption; true where nothing more is to be expected.
-    fn wait(&mut self, longest: Duration) -> std::result::Result<bool, Gone> {
-        let mut ready =
-            vec![PollFd::new(&self.stream, PollFlags::IN), PollFd::new(&self.death, PollFlags::IN)];
-        ready.extend(self.setup.interrupt.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        let nanoseconds = i64::from(longest.subsec_nanos()).max(1_000_000);
-        let time = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: nanoseconds };
-        match poll(&mut ready, Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Gone::Lost(format!("it cannot be watched: {e}"))),
-        }
-        let said: Vec<bool> = ready.iter().map(|fd| !fd.revents().is_empty()).collect();
-        drop(ready);
-        if said.get(2) == Some(&true) {
-            return Err(Gone::All(Error::interrupted("interrupted; all processes have ended")));
-        }
+    /// Says so where it has ended since it answered.
+    pub(super) fn lives(&mut self) -> std::result::Result<(), Gone> {
+        if self.is_dead() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    fn is_dead(&self) -> bool {
+        let mut death = [PollFd::new(&self.death, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut death, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    }
+
+    fn hear(&mut self) {
         let mut room = [0; 1 << 16];
-        let mut heard = false;
         loop {
             match self.stream.read(&mut room) {
-                Ok(0) => break,
-                Ok(bytes) => {
-                    self.inbox.extend_from_slice(&room[..bytes]);
-                    heard = true;
-                }
+                Ok(0) => return,
+                Ok(bytes) => self.inbox.extend_from_slice(&room[..bytes]),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(_) => return,
             }
         }
-        Ok(said[1] && !heard)
     }
 
     /// How it ended, with the last that it wrote to standard error.

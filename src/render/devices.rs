@@ -26,7 +26,8 @@ pub fn devices(out: &mut impl Write, report: &Devices, look: Look) -> io::Result
             others.map(|(j, _)| j.to_string()).collect()
         });
         let reaches = match (report.gpus.len(), reached.is_empty()) {
-            (1, _) => String::new(),
+            // One alone, or those of several hosts.
+            _ if report.gpus.len() == 1 || report.reach.is_empty() => String::new(),
             (_, true) => ", reaches no other by itself".to_owned(),
             _ => format!(", reaches {}", reached.join(", ")),
         };

@@ -34,7 +34,7 @@ enum Alive {
 }
 
 /// One end. As long as it is there, it says so twice a second.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     stream: TcpStream,
     frames: Frames,
     writer: Arc<Mutex<Writer>>,
@@ -92,16 +92,16 @@ impl Channel {
     }
 
     /// The connection once more, to be watched.
-    pub(super) fn file(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn file(&self) -> io::Result<OwnedFd> {
         self.stream.try_clone().map(OwnedFd::from)
     }
 
-    pub(super) fn send(&self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn send(&self, message: &impl Serialize) -> io::Result<()> {
         lock(&self.writer).send(message)
     }
 
     /// Adds what becomes readable when there is something to hear.
-    pub(super) fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
+    pub(crate) fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
         // One that was closed would be ready for ever.
         if self.over.is_none() {
             files.push(PollFd::new(&self.stream, PollFlags::IN));
@@ -109,7 +109,7 @@ impl Channel {
     }
 
     /// Takes in what has come.
-    pub(super) fn hear(&mut self) {
+    pub(crate) fn hear(&mut self) {
         let mut room = vec![0; 64 << 10];
         while self.over.is_none() && !self.frames.is_full() {
             match recv(&self.stream, &mut room[..], RecvFlags::DONTWAIT) {
@@ -129,7 +129,7 @@ impl Channel {
     }
 
     /// The next message of those that have come, but for beats.
-    pub(super) fn take<T: DeserializeOwned>(&mut self) -> Option<T> {
+    pub(crate) fn take<T: DeserializeOwned>(&mut self) -> Option<T> {
         match self.frames.take() {
             Ok(message) => message,
             Err(e) => {
@@ -140,14 +140,14 @@ impl Channel {
     }
 
     /// What became of the other end, if it is gone.
-    pub(super) fn over(&self) -> Option<String> {
+    pub(crate) fn over(&self) -> Option<String> {
         let silence = self.heard.elapsed();
         let silent = || format!("was silent for {:.1} s", silence.as_secs_f64());
         self.over.clone().or_else(|| (silence >= LOST).then(silent))
     }
 
     /// When something was last heard.
-    pub(super) fn heard(&self) -> Instant {
+    pub(crate) fn heard(&self) -> Instant {
         self.heard
     }
 }

@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::de::IgnoredAny;
 
 use super::PATIENCE;
 use super::channel::{Channel, End};
 use super::handshake::{GREETING, Greeting, Pair, Stranger};
 use super::hosts::Hosts;
-use super::message::{FromWorker, ToWorker};
+use super::message::{FromWorker, Purpose, ToWorker};
 use super::part::Part;
 use super::token::Token;
 use crate::calibrate::Host;
@@ -30,8 +31,10 @@ const MEMORY: Duration = Duration::from_secs(60);
 /// mistake does not come again.
 const AFTER_A_MISTAKE: Duration = Duration::from_secs(2);
 
-/// What the gathering needs from outside.
+/// What the gathering is for, and what it needs from outside.
 pub struct Meeting<'a> {
+    /// What all ranks must be there for.
+    pub purpose: Purpose,
     /// Becomes readable when somebody wants to stop.
     pub interrupt: Option<&'a OwnedFd>,
     /// Hears who was turned away, and why.
@@ -50,6 +53,7 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
     listener.set_nonblocking(true).map_err(failed)?;
     let mut door = Door {
         ranks: part.ranks,
+        purpose: meeting.purpose,
         token: &token,
         say: meeting.say,
         callers: Vec::new(),
@@ -123,12 +127,13 @@ enum Stage {
 enum Turn {
     Wait,
     Go(Option<Stranger>),
-    Come { rank: u32, ranks: u32, host: Box<Host>, address: IpAddr },
+    Come { rank: u32, ranks: u32, purpose: Purpose, host: Box<Host>, address: IpAddr },
 }
 
 /// Where callers are let in.
 struct Door<'a> {
     ranks: u32,
+    purpose: Purpose,
     token: &'a Token,
     say: &'a mut dyn FnMut(&str),
     callers: Vec<Caller>,
@@ -197,8 +202,8 @@ impl Door<'_> {
                 Turn::Wait if Instant::now() < caller.until => waiting.push(caller),
                 Turn::Wait => {}
                 Turn::Go(stranger) => self.turn_away(caller.from, stranger),
-                Turn::Come { rank, ranks, host, address } => {
-                    self.welcome(caller, (rank, ranks), *host, address);
+                Turn::Come { rank, ranks, purpose, host, address } => {
+                    self.welcome(caller, (rank, ranks, purpose), *host, address);
                 }
             }
         }
@@ -231,9 +236,18 @@ impl Door<'_> {
         }
     }
 
-    fn welcome(&mut self, caller: Caller, (rank, ranks): (u32, u32), host: Host, address: IpAddr) {
+    fn welcome(
+        &mut self,
+        caller: Caller,
+        (rank, ranks, purpose): (u32, u32, Purpose),
+        host: Host,
+        address: IpAddr,
+    ) {
         let Stage::Trusted(channel) = caller.stage else { return };
         let why = match self.here.get(&rank) {
+            _ if purpose != self.purpose => {
+                format!("rank {rank} was started with {purpose}, rank 0 with {}", self.purpose)
+            }
             _ if ranks != self.ranks => format!("this run has {} ranks, not {ranks}", self.ranks),
             _ if rank == 0 || rank >= self.ranks => {
                 format!("there is no such rank as {rank} to come")
@@ -246,7 +260,7 @@ impl Door<'_> {
             }
         };
         // It knows the token: whatever it is, it is told.
-        let _ = channel.send(&ToWorker::Refused(why.clone()));
+        let _ = channel.send(&ToWorker::<()>::Refused(why.clone()));
         (self.say)(&format!("a caller from {} was turned away: {why}", caller.from));
     }
 
@@ -275,9 +289,9 @@ impl Caller {
     fn hear(&mut self, own: &Greeting, token: &Token) -> io::Result<Turn> {
         if let Stage::Trusted(channel) = &mut self.stage {
             channel.hear();
-            return Ok(match channel.take::<FromWorker>() {
-                Some(FromWorker::Here { rank, ranks, host, address }) => {
-                    Turn::Come { rank, ranks, host, address }
+            return Ok(match channel.take::<FromWorker<IgnoredAny>>() {
+                Some(FromWorker::Here { rank, ranks, purpose, host, address }) => {
+                    Turn::Come { rank, ranks, purpose, host, address }
                 }
                 Some(_) => Turn::Go(Some(Stranger::Foreign)),
                 None if channel.over().is_some() => Turn::Go(None),

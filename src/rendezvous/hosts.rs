@@ -153,17 +153,25 @@ impl Hosts {
         Group::of(Seated { seats, wait, apart: self.apart(), run, interrupt })
     }
 
-    /// Lets all workers go: the run is over.
-    pub fn end(mut self) {
-        self.tell(&ToWorker::Goodbye);
+    /// Which start each rank's machine has had: equal where they are on one.
+    pub(crate) fn boots(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().map(|host| host.boot.as_str())
     }
 
-    /// Tells all workers why the run was given up.
-    pub fn abort(mut self, why: &str) {
-        self.tell(&ToWorker::Abort(why.to_owned()));
+    /// The other ranks by name, and the ways to them.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = (&str, &Rc<RefCell<Channel>>)> {
+        self.workers.iter().map(|worker| (worker.name.as_str(), &worker.channel))
     }
 
-    fn tell(&mut self, message: &ToWorker) {
+    /// Lets all workers go: the run is over, or was given up for an error that they hear of.
+    pub fn end(mut self, error: Option<&Error>) {
+        self.tell(&match error.filter(|e| e.is_lost() || e.is_interrupted()) {
+            Some(error) => ToWorker::Abort(error.what().to_owned()),
+            None => ToWorker::Goodbye,
+        });
+    }
+
+    fn tell(&mut self, message: &ToWorker<()>) {
         self.over = true;
         for worker in &self.workers {
             // One that does not hear it misses this one within seconds.
@@ -175,7 +183,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         if !self.over {
-            self.tell(&ToWorker::Abort("the coordinator has ended".to_owned()));
+            self.tell(&ToWorker::<()>::Abort("the coordinator has ended".to_owned()));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the coordinator and its workers say to each other.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -11,11 +12,42 @@ use crate::launch::Answer;
 use crate::transport::Wait;
 use crate::transport::tcp::RunId;
 
-/// To a worker.
+/// What ranks meet for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// Processes that run schedules.
+    Processes,
+    /// Processes with GPUs.
+    Gpus,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Processes => "--transport tcp",
+            Self::Gpus => "--transport nccl",
+        })
+    }
+}
+
+/// To a worker, which is told to do a `T`.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum ToWorker {
+pub enum ToWorker<T = Order> {
     /// It is not wanted, with the reason.
     Refused(String),
+    /// What to do.
+    Do(T),
+    /// The run was given up, with the reason.
+    Abort(String),
+    /// The run is over.
+    Goodbye,
+    /// It is still there.
+    Beat,
+}
+
+/// What a worker with a process is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
     /// Starts its process.
     Start(Starting),
     /// Says where the processes of all ranks listen.
@@ -26,12 +58,6 @@ pub enum ToWorker {
     Finish,
     /// Its process is to end at once.
     Kill,
-    /// The run was given up, with the reason.
-    Abort(String),
-    /// The run is over.
-    Goodbye,
-    /// It is still there.
-    Beat,
 }
 
 /// How a worker's process is started.
@@ -68,20 +94,31 @@ pub struct Task {
     pub apart: Vec<u32>,
 }
 
-/// From a worker.
+/// From a worker, which says a `T`.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum FromWorker {
+pub enum FromWorker<T = News> {
     /// The first: who it is.
     Here {
         /// Its rank.
         rank: u32,
         /// How many ranks it was told of.
         ranks: u32,
+        /// What it is there for.
+        purpose: Purpose,
         /// Its host.
         host: Box<Host>,
         /// The address by which it calls.
         address: IpAddr,
     },
+    /// What it has to say.
+    Did(T),
+    /// It is still there.
+    Beat,
+}
+
+/// What a worker with a process says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum News {
     /// Its process is there.
     Started {
         /// The how many-th start.
@@ -97,6 +134,4 @@ pub enum FromWorker {
     Ended(u32, String),
     /// Its process is stopped, or goes on again.
     Stopped(u32, bool),
-    /// It is still there.
-    Beat,
 }

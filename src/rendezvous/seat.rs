@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFd;
 
 use super::channel::Channel;
-use super::message::{FromWorker, Starting, Task, ToWorker};
+use super::message::{FromWorker, News, Order, Starting, Task, ToWorker};
 use crate::execute::Work;
 use crate::launch::{Answer, Seat};
 use crate::quantity::Bytes;
@@ -43,7 +43,7 @@ impl Far {
     ) -> io::Result<Self> {
         let launch = starting.launch;
         let file = channel.borrow().file()?;
-        channel.borrow().send(&ToWorker::Start(starting))?;
+        channel.borrow().send(&ToWorker::Do(Order::Start(starting)))?;
         Ok(Self {
             channel: Rc::clone(channel),
             name,
@@ -57,21 +57,21 @@ impl Far {
         })
     }
 
-    fn send(&self, message: &ToWorker) -> io::Result<()> {
-        self.channel.borrow().send(message)
+    fn send(&self, order: Order) -> io::Result<()> {
+        self.channel.borrow().send(&ToWorker::Do(order))
     }
 
     /// What a worker said; what it said of an earlier process is of no interest.
-    fn note(&mut self, message: FromWorker) {
-        match message {
-            FromWorker::Started { launch, process, cpu } if launch == self.launch => {
+    fn note(&mut self, news: News) {
+        match news {
+            News::Started { launch, process, cpu } if launch == self.launch => {
                 (self.process, self.cpu) = (process, cpu);
             }
-            FromWorker::Answer(launch, answer) if launch == self.launch => {
+            News::Answer(launch, answer) if launch == self.launch => {
                 self.answers.push_back(*answer);
             }
-            FromWorker::Ended(launch, how) if launch == self.launch => self.ended = Some(how),
-            FromWorker::Stopped(launch, stopped) if launch == self.launch => {
+            News::Ended(launch, how) if launch == self.launch => self.ended = Some(how),
+            News::Stopped(launch, stopped) if launch == self.launch => {
                 self.stopped = stopped.then(Instant::now);
             }
             _ => {}
@@ -94,7 +94,7 @@ impl Seat for Far {
 
     fn connect(&mut self, addresses: &[SocketAddr], run: &tcp::Run) -> io::Result<()> {
         // The worker makes the key itself: it does not go over the network.
-        self.send(&ToWorker::Connect(addresses.to_vec(), run.id))
+        self.send(Order::Connect(addresses.to_vec(), run.id))
     }
 
     fn work(&mut self, work: Work, what: Option<(&Op, Bytes)>) -> io::Result<()> {
@@ -102,21 +102,11 @@ impl Seat for Far {
             .ok_or_else(|| io::Error::other("only operations with a name run on several hosts"))?;
         let Work { warm, reps, inner, start, check, patience, apart, .. } = work;
         let (op, size) = (op.to_string(), size.0);
-        self.send(&ToWorker::Work(Task {
-            op,
-            size,
-            warm,
-            reps,
-            inner,
-            start,
-            check,
-            patience,
-            apart,
-        }))
+        self.send(Order::Work(Task { op, size, warm, reps, inner, start, check, patience, apart }))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.send(&ToWorker::Finish)
+        self.send(Order::Finish)
     }
 
     fn watch<'a>(&'a self, _: bool, files: &mut Vec<PollFd<'a>>) {
@@ -131,7 +121,8 @@ impl Seat for Far {
         loop {
             let message = self.channel.borrow_mut().take();
             match message {
-                Some(message) => self.note(message),
+                Some(FromWorker::Did(news)) => self.note(news),
+                Some(_) => {}
                 None => return,
             }
         }
@@ -160,7 +151,7 @@ impl Seat for Far {
 
     fn kill(&mut self) {
         // A host that does not hear it kills its process when it misses this one.
-        let _ = self.send(&ToWorker::Kill);
+        let _ = self.send(Order::Kill);
     }
 
     fn reap(&mut self) {}

@@ -1,20 +1,17 @@
-//! The side of ranks above 0: does what the coordinator says, and ends with it.
+//! A rank above 0 with a process that runs schedules.
 
-use std::net::TcpStream;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFd;
 
-use super::PATIENCE;
-use super::channel::{Channel, End};
-use super::handshake::{Greeting, Stranger, introduce};
-use super::message::{FromWorker, Starting, Task, ToWorker};
+use super::line::{Line, Service};
+use super::message::{News, Order, Purpose, Starting, Task};
 use super::part::Part;
 use super::token::Token;
 use crate::algorithm::Registry;
-use crate::calibrate::Host;
 use crate::error::{Error, Result};
 use crate::execute::{Work, programs};
 use crate::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, usable};
@@ -23,12 +20,6 @@ use crate::sample::Op;
 use crate::transport::Kind;
 use crate::transport::tcp;
 
-/// How long the other side may take over its part of a greeting.
-const GREETING: Duration = Duration::from_secs(3);
-/// Between two calls of somebody who is not there yet.
-const PAUSE: Duration = Duration::from_millis(50);
-/// How often time is looked at while nothing happens.
-const TICK: Duration = Duration::from_millis(100);
 /// How long a process may take to end by itself.
 const ENDING: Duration = Duration::from_secs(1);
 /// The most repetitions of one block, and the most runs between two readings of the clock.
@@ -48,93 +39,17 @@ pub fn serve(
     program: &(PathBuf, Vec<String>),
     interrupt: Option<&OwnedFd>,
 ) -> Result<()> {
-    let usable = usable()?;
-    let host = Host::look(usable.cpus.clone(), usable.at_once);
-    let channel = call(part, token, interrupt)?;
-    let failed = |e: std::io::Error| lost(part, &format!("cannot be spoken to: {e}"));
-    let address = channel.own_address().map_err(failed)?;
-    let Part { rank, ranks, .. } = *part;
-    let here = FromWorker::Here { rank, ranks, host: Box::new(host), address };
-    channel.send(&here).map_err(failed)?;
-    let mut worker = Worker { part, token, program, interrupt, address, channel, process: None };
-    worker.serve()
-}
-
-/// Calls until somebody answers, then shows that both know the token.
-fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Channel> {
-    let Part { rank, at, .. } = part;
-    let place = format!("rank {rank}, --rendezvous {at}");
-    let until = Instant::now() + PATIENCE;
-    let (stream, key) = loop {
-        let tried = TcpStream::connect_timeout(at, CONNECT).and_then(|mut stream| {
-            stream.set_nodelay(true)?;
-            let key = introduce(&mut stream, token, GREETING)?;
-            Ok((stream, key))
-        });
-        match tried {
-            Ok((stream, Ok(key))) => break (stream, key),
-            Ok((_, Err(stranger))) => return Err(refused(&stranger).at(place)),
-            Err(e) if Instant::now() >= until => {
-                let waited = PATIENCE.as_secs();
-                return Err(Error::lost(format!("nobody answered for {waited} s: {e}"))
-                    .at(place)
-                    .mend("start rank 0 first, and let its port pass the firewall"));
-            }
-            // Rank 0 may not be there yet, or be busy with others.
-            Err(_) => {
-                let mut files: Vec<_> = interrupt.iter().map(|file| watched(file)).collect();
-                if rest(&mut files, PAUSE) && interrupt.is_some() {
-                    return Err(interrupted(part));
-                }
-            }
-        }
-    };
-    Channel::new(stream, key, End::Worker)
-        .map_err(|e| lost(part, &format!("cannot be spoken to: {e}")))
-}
-
-fn refused(stranger: &Stranger) -> Error {
-    match stranger {
-        Stranger::Foreign => Error::environment("what listens there is no collcost")
-            .mend("name the port of rank 0 with --rendezvous"),
-        Stranger::Version(theirs) => {
-            let own = Greeting::new().map_or_else(|_| "this one".to_owned(), |own| own.version());
-            Error::environment(format!("the coordinator is collcost {theirs}; this is {own}"))
-                .mend("install one version on all hosts")
-        }
-        Stranger::Token => Error::environment("the coordinator has another token")
-            .mend("give all hosts a copy of one --token-file"),
-    }
-}
-
-fn lost(part: &Part, how: &str) -> Error {
-    Error::lost(format!("rank {} lost the coordinator: it {how}", part.rank))
-        .at(format!("--rendezvous {}", part.at))
-}
-
-fn interrupted(part: &Part) -> Error {
-    Error::interrupted(format!("interrupted; rank {} has ended", part.rank))
-}
-
-fn watched(file: &OwnedFd) -> PollFd<'_> {
-    PollFd::new(file, PollFlags::IN)
-}
-
-/// Waits until something happens; says whether it did to the first of `files`.
-fn rest(files: &mut [PollFd<'_>], time: Duration) -> bool {
-    let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    // Too short a wait is only another turn.
-    poll(files, Some(&time)).is_ok() && files.first().is_some_and(|fd| !fd.revents().is_empty())
+    let line = Line::open(part, token, Purpose::Processes, interrupt)?;
+    let address = line.address()?;
+    line.serve(&mut Worker { part, token, program, address, process: None })
 }
 
 struct Worker<'a> {
     part: &'a Part,
     token: &'a Token,
     program: &'a (PathBuf, Vec<String>),
-    interrupt: Option<&'a OwnedFd>,
     /// Where its process listens: the address by which the coordinator sees this host.
-    address: std::net::IpAddr,
-    channel: Channel,
+    address: IpAddr,
     process: Option<Running>,
 }
 
@@ -148,65 +63,7 @@ struct Running {
 }
 
 impl Worker<'_> {
-    fn serve(&mut self) -> Result<()> {
-        loop {
-            let mut files: Vec<_> = self.interrupt.iter().map(|file| watched(file)).collect();
-            self.channel.watch(&mut files);
-            if let Some(running) = &self.process {
-                running.process.watch(false, &mut files);
-            }
-            if rest(&mut files, TICK) && self.interrupt.is_some() {
-                return Err(interrupted(self.part));
-            }
-            drop(files);
-            self.channel.hear();
-            while let Some(message) = self.channel.take::<ToWorker>() {
-                match message {
-                    ToWorker::Refused(why) => {
-                        return Err(Error::environment(format!("the coordinator refuses: {why}"))
-                            .at(format!("rank {}", self.part.rank)));
-                    }
-                    ToWorker::Abort(why) => {
-                        return Err(Error::lost(format!("the run was given up: {why}"))
-                            .at(format!("rank {}", self.part.rank)));
-                    }
-                    ToWorker::Goodbye => return Ok(()),
-                    other => self.obey(other)?,
-                }
-            }
-            if let Some(how) = self.channel.over() {
-                return Err(lost(self.part, &how));
-            }
-            self.look()?;
-        }
-    }
-
-    fn obey(&mut self, message: ToWorker) -> Result<()> {
-        match message {
-            ToWorker::Start(starting) => self.start(&starting),
-            ToWorker::Connect(addresses, id) => {
-                let key = self.token.derive("data", &[&id]);
-                self.tell(|process| process.connect(&addresses, &tcp::Run { id, key }))
-            }
-            ToWorker::Work(task) => match self.work(&task) {
-                Ok(work) => self.tell(|process| process.work(work, None)),
-                Err(error) => self.answer(Answer::Refused(error.to_string())),
-            },
-            ToWorker::Finish => {
-                if let Some(running) = &mut self.process {
-                    running.until = Some(Instant::now() + ENDING);
-                }
-                self.tell(Process::finish)
-            }
-            ToWorker::Kill => {
-                self.process = None;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn start(&mut self, starting: &Starting) -> Result<()> {
+    fn start(&mut self, starting: &Starting, line: &Line<'_>) -> Result<()> {
         self.process = None;
         let launch = starting.launch;
         let usable = usable()?;
@@ -226,11 +83,11 @@ impl Worker<'_> {
             Ok(process) => {
                 let (number, cpu) = (process.process(), process.cpu());
                 self.process = Some(Running { launch, process, was_stopped: false, until: None });
-                self.say(&FromWorker::Started { launch, process: number, cpu })
+                line.say(News::Started { launch, process: number, cpu })
             }
             Err(error) => {
                 let refused = Box::new(Answer::Refused(error.to_string()));
-                self.say(&FromWorker::Answer(launch, refused))
+                line.say(News::Answer(launch, refused))
             }
         }
     }
@@ -255,55 +112,76 @@ impl Worker<'_> {
     }
 
     /// Passes an order on; a process that does not take it is seen to have ended.
-    fn tell(&mut self, order: impl FnOnce(&mut Process) -> std::io::Result<()>) -> Result<()> {
+    fn tell(&mut self, order: impl FnOnce(&mut Process) -> std::io::Result<()>) {
         if let Some(running) = &mut self.process {
             let _ = order(&mut running.process);
+        }
+    }
+}
+
+impl Service for Worker<'_> {
+    type Order = Order;
+
+    fn obey(&mut self, order: Order, line: &Line<'_>) -> Result<()> {
+        match order {
+            Order::Start(starting) => return self.start(&starting, line),
+            Order::Connect(addresses, id) => {
+                let key = self.token.derive("data", &[&id]);
+                self.tell(|process| process.connect(&addresses, &tcp::Run { id, key }));
+            }
+            Order::Work(task) => match (self.work(&task), &self.process) {
+                (Ok(work), _) => self.tell(|process| process.work(work, None)),
+                (Err(error), Some(running)) => {
+                    let refused = Box::new(Answer::Refused(error.to_string()));
+                    return line.say(News::Answer(running.launch, refused));
+                }
+                (Err(_), None) => {}
+            },
+            Order::Finish => {
+                if let Some(running) = &mut self.process {
+                    running.until = Some(Instant::now() + ENDING);
+                }
+                self.tell(Process::finish);
+            }
+            Order::Kill => self.process = None,
         }
         Ok(())
     }
 
-    fn answer(&mut self, answer: Answer) -> Result<()> {
-        match &self.process {
-            Some(running) => self.say(&FromWorker::Answer(running.launch, Box::new(answer))),
-            None => Ok(()),
+    fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
+        if let Some(running) = &self.process {
+            running.process.watch(false, files);
         }
     }
 
-    fn say(&self, message: &FromWorker) -> Result<()> {
-        self.channel.send(message).map_err(|e| lost(self.part, &format!("does not hear: {e}")))
-    }
-
     /// Passes on what the process says, and how it is.
-    fn look(&mut self) -> Result<()> {
+    fn look(&mut self, line: &Line<'_>) -> Result<()> {
         let Some(running) = &mut self.process else { return Ok(()) };
         let (launch, process) = (running.launch, &mut running.process);
         process.hear();
         let mut news = Vec::new();
         loop {
             match process.answer() {
-                Ok(Some(answer)) => news.push(FromWorker::Answer(launch, Box::new(answer))),
+                Ok(Some(answer)) => news.push(News::Answer(launch, Box::new(answer))),
                 Ok(None) => break,
                 Err(e) => {
                     process.kill();
-                    news.push(FromWorker::Ended(
-                        launch,
-                        format!("it said what cannot be read: {e}"),
-                    ));
+                    news.push(News::Ended(launch, format!("it said what cannot be read: {e}")));
                     break;
                 }
             }
         }
         let is_stopped = process.stopped().is_some();
         if is_stopped != std::mem::replace(&mut running.was_stopped, is_stopped) {
-            news.push(FromWorker::Stopped(launch, is_stopped));
+            news.push(News::Stopped(launch, is_stopped));
         }
         if running.until.is_some_and(|until| Instant::now() >= until) {
             process.kill();
         }
         if let Some(how) = process.dead() {
-            news.push(FromWorker::Ended(launch, how));
+            news.push(News::Ended(launch, how));
             self.process = None;
         }
-        news.iter().try_for_each(|message| self.say(message))
+        news.into_iter().try_for_each(|news| line.say(news))
     }
 }

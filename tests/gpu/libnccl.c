@@ -6,11 +6,17 @@
  *
  * A way such as Ring/LL128 in one of these has it happen to that way alone: STANDIN_FALLBACK (it
  * runs Simple), STANDIN_HANG, STANDIN_ABORT, STANDIN_REFUSE. STANDIN_WRONG: results are off by one.
- * STANDIN_VERSION: another version and its log. STANDIN_NVLS: its table has NVLS. */
+ * STANDIN_VERSION: another version and its log. STANDIN_NVLS: its table has NVLS.
+ *
+ * Ranks of several processes meet in a file of memory beside the log, whose name is the id. */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 void standin_spend(void *stream, double seconds);
@@ -35,9 +41,30 @@ typedef struct {
     void *stream;
 } Comm;
 
+/* What ranks of several processes share: how many have come to how many meetings, and what each
+ * sends. */
+enum { SLOT = 1 << 20 };
+typedef struct {
+    atomic_int ranks, meetings;
+    float sent[64][SLOT / 4];
+} Room;
+
 static Comm *all[64];
 static int members, depth;
 static FILE *out;
+static Room *room;
+static const float *sent[64];
+
+/* Waits for all ranks, in whatever process. */
+static void meet(void) {
+    if (!room) return;
+    int now = atomic_load(&room->meetings);
+    if (atomic_fetch_add(&room->ranks, members) + members == all[0]->ranks) {
+        atomic_store(&room->ranks, 0);
+        atomic_store(&room->meetings, now + 1);
+    }
+    while (atomic_load(&room->meetings) == now) sched_yield();
+}
 
 static int version(void) {
     const char *text = getenv("STANDIN_VERSION");
@@ -54,6 +81,22 @@ static int is(const char *variable, const char *algo, const char *proto) {
 static int told(const char *variable) {
     const char *algo = getenv("NCCL_ALGO"), *proto = getenv("NCCL_PROTO");
     return algo && proto && is(variable, algo, proto);
+}
+
+static char place[128];
+
+/* Where some ranks are of other processes, their memory is shared. */
+static int enter(void) {
+    if (!members || members == all[0]->ranks || room) return 0;
+    int file = open(place, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, sizeof *room)) return 2;
+    void *at = mmap(0, sizeof *room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (at == MAP_FAILED) return 2;
+    room = at;
+    meet();
+    if (!all[0]->rank) unlink(place);
+    return 0;
 }
 
 static void say(const char *line) {
@@ -89,17 +132,23 @@ static void table(void) {
 }
 
 int ncclGetVersion(int *v) { *v = version(); return 0; }
-int ncclGetUniqueId(Id *id) { strcpy(id->text, "stand-in"); return 0; }
+int ncclGetUniqueId(Id *id) {
+    const char *log = getenv("NCCL_DEBUG_FILE");
+    snprintf(id->text, sizeof id->text, "stand-in %s.room", log ? log : "");
+    return 0;
+}
 const char *ncclGetErrorString(int code) { return code == 5 ? "invalid usage" : "no error"; }
 int ncclCommAbort(Comm *comm) { (void)comm; return 0; }
 int ncclGroupStart(void) { depth++; return 0; }
 
 int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
     const char *shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-    if (strcmp(id.text, "stand-in") || told("STANDIN_REFUSE")) return 5;
+    if (strncmp(id.text, "stand-in ", 9) || told("STANDIN_REFUSE")) return 5;
+    strcpy(place, id.text + 9);
     for (int i = 0; i < members; i++)
         if (all[i]->gpu == standin_current() && !(shared && !strcmp(shared, "1"))) return 5;
-    if (!members && getenv("NCCL_DEBUG_FILE")) {
+    /* As NCCL does, only rank 0 says what it does. */
+    if (!rank && getenv("NCCL_DEBUG_FILE")) {
         char line[256];
         out = fopen(getenv("NCCL_DEBUG_FILE"), "w");
         setlinebuf(out);
@@ -151,7 +200,7 @@ static void choose(int f, double bytes, int n, int *algo, int *proto) {
 static float brought(int f, size_t i, size_t count) {
     float sum = 0;
     (void)f, (void)count;
-    for (int r = 0; r < members; r++) sum += all[r]->send[i];
+    for (int r = 0; r < all[0]->ranks; r++) sum += sent[r][i];
     return sum;
 }
 
@@ -173,19 +222,27 @@ static void carry_out(void) {
     int again = f == last && count == last_count;
     last = f;
     last_count = count;
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < members; r++) {
+        Comm *c = all[r];
+        size_t own = 4 * count * (f == REDUCE_SCATTER ? n : 1);
+        if (room && !again) memcpy(room->sent[c->rank], c->send, own);
+    }
+    meet();
+    for (int r = 0; r < n; r++) sent[r] = room ? room->sent[r] : all[r]->send;
+    for (int r = 0; r < members; r++) {
         Comm *c = all[r];
         size_t whole = f == ALL_GATHER ? count * n : count;
         for (size_t i = 0; i < whole && !again; i++) switch (f) {
             case ALL_REDUCE: c->receive[i] = brought(f, i, count); break;
-            case REDUCE: if (r == c->root) c->receive[i] = brought(f, i, count); break;
-            case BROADCAST: c->receive[i] = all[c->root]->send[i]; break;
-            case ALL_GATHER: c->receive[i] = all[i / count]->send[i % count]; break;
-            case REDUCE_SCATTER: c->receive[i] = brought(f, r * count + i, count); break;
+            case REDUCE: if (c->rank == c->root) c->receive[i] = brought(f, i, count); break;
+            case BROADCAST: c->receive[i] = sent[c->root][i]; break;
+            case ALL_GATHER: c->receive[i] = sent[i / count][i % count]; break;
+            case REDUCE_SCATTER: c->receive[i] = brought(f, c->rank * count + i, count); break;
         }
         if (getenv("STANDIN_WRONG") && !again) c->receive[0] += 1;
         standin_spend(c->stream, cost(f, algo, proto, bytes, n));
     }
+    meet();
     if (version() < 22000) return;
     if (version() < 22300)
         sprintf(line, "%.0f Bytes -> Algo %d proto %d time %f", bytes, algo, proto, 10.0);
@@ -199,6 +256,7 @@ static void carry_out(void) {
 
 int ncclGroupEnd(void) {
     if (--depth) return 0;
+    if (enter()) return 2;
     for (int i = 0; i < members; i++)
         if (!all[i]->ready) return 0;
     if (members) carry_out();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,11 +23,12 @@ use collcost::calibrate::{Host, Progress, ladder};
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
 use collcost::fit::Logs;
-use collcost::gpu::{self, Desk, Facts, Plan, Set, Setup};
+use collcost::gpu::{self, Desk, Facts, Fleet, Plan, Set, Setup};
 use collcost::launch::usable;
 use collcost::nccl::Function;
 use collcost::quantity::{Bytes, Ratio, Seconds};
 use collcost::render;
+use collcost::rendezvous::{Part, Purpose};
 use collcost::report::devices::Devices;
 use collcost::sample::{Header, Record, Samples};
 use collcost::transport::tcp;
@@ -86,14 +88,14 @@ impl Drop for Scratch {
 
 impl Args {
     /// Whether GPUs are measured: where they are asked for, and where nothing is and there are two.
-    /// Ranks that a launcher `started` have no GPUs: each would start all ranks of NCCL.
+    /// Ranks that a launcher `started` have them together, by NCCL alone.
     pub(super) fn way(&self, started: bool) -> Result<Option<Way>> {
         match self.processes.transport() {
-            id @ ("nccl" | "cuda") if started => Err(Error::environment(
-                "GPUs are measured by one process, and a launcher started several",
+            "cuda" if started => Err(Error::environment(
+                "what GPUs do by themselves is measured by one process, and a launcher started several",
             )
-            .at(format!("--transport {id}"))
-            .mend("start it once, without the launcher, or add --launcher none")),
+            .at("--transport cuda")
+            .mend("start it once on each host, or add --launcher none")),
             "nccl" => Ok(Some(Way::Nccl)),
             "cuda" => Ok(Some(Way::Cuda)),
             AUTO if !started
@@ -103,7 +105,7 @@ impl Args {
             {
                 let scratch = Scratch::new()?;
                 let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
-                if gpu::look(&setup).is_ok_and(|facts| facts.gpus.len() > 1) {
+                if gpu::look(&setup, None).is_ok_and(|seen| seen[0].gpus.len() > 1) {
                     return Ok(Some(Way::Nccl));
                 }
                 Ok(None)
@@ -138,7 +140,13 @@ impl Args {
         })
     }
 
-    pub(super) fn gpu(self, way: Way, out: &mut impl Write) -> std::result::Result<(), Stop> {
+    /// Measures GPUs, or serves as one of the ranks above 0 who have some.
+    pub(super) fn gpu(
+        &self,
+        way: Way,
+        part: Option<&Part>,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
         if let Some(word) = self.processes.words().into_iter().find(|w| !w.contains("transport")) {
             return Err(Error::input("GPUs have no such ranks")
                 .at(word)
@@ -146,13 +154,42 @@ impl Args {
                 .into());
         }
         let scratch = Scratch::new()?;
-        let mut setup = self.gpu_setup(&scratch, way)?;
-        let facts = gpu::look(&setup)?;
+        let setup = self.gpu_setup(&scratch, way)?;
         let usable = usable()?;
         let host = Host::look(usable.cpus, usable.at_once);
-        let machine = describe(&host, &facts);
-        let (plan, mut notes) = self.gpu_plan(way, &facts)?;
-        if plan.gpus.len() > facts.gpus.len() {
+        match part {
+            None => self.lead_gpus((way, self.gpu_plan(way)?), (setup, None), &host, out),
+            Some(part) if part.rank > 0 => Ok(gpu::attend(part, &self.hosts.token(part)?, &setup)?),
+            Some(part) => {
+                // Flags that are wrong are known before anybody is waited for.
+                let plan = self.gpu_plan(way)?;
+                let (purpose, interrupt) = (Purpose::Gpus, setup.interrupt.as_ref());
+                let hosts = self.hosts.gather(part, purpose, host.clone(), interrupt)?;
+                let fleet = Fleet::new(hosts)?;
+                let done = self.lead_gpus((way, plan), (setup, Some(&fleet)), &host, out);
+                fleet.end(match &done {
+                    Err(Stop::Refused(error)) => Some(error),
+                    _ => None,
+                });
+                done
+            }
+        }
+    }
+
+    fn lead_gpus(
+        &self,
+        (way, mut plan): (Way, Plan),
+        (mut setup, fleet): (Setup, Option<&Fleet>),
+        host: &Host,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let seen = gpu::look(&setup, fleet)?;
+        let facts;
+        (plan.gpus, facts) = self.taken(way, seen, fleet)?;
+        plan.nodes = fleet.map_or(1, |fleet| fleet.hosts().machines().len() as u32);
+        let machine = describe(fleet.map_or(host.describe(), |f| f.hosts().describe()), &facts);
+        let mut notes = Vec::new();
+        if plan.ranks() as usize > facts.gpus.len() {
             notes.push(loopback(&facts, &mut setup)?);
         }
         if way == Way::Nccl {
@@ -178,9 +215,9 @@ impl Args {
             plan_hash: plan.hash(&how),
             options,
             wait: None,
-            ranks: plan.ranks,
+            ranks: plan.ranks(),
             library: facts.nccl.map(|version| format!("nccl {version}")),
-            fingerprint: host.fingerprint(),
+            fingerprint: fleet.map_or(host.fingerprint(), |f| f.hosts().fingerprint()),
             machine: machine.clone(),
         };
         let what = match (self.force_resume, self.resume, &self.samples) {
@@ -192,9 +229,9 @@ impl Args {
         let profile = self.out()?.to_string_lossy().into_owned();
         let (file, before) = Kept::open(self.samples_file()?, what, header)?;
         let name = file.name.clone();
-        let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks));
+        let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks()));
         let mut table = Table { file, bar, began: Instant::now() };
-        let done = self.gpu_blocks(way, &setup, &plan, &facts, &before, &mut table);
+        let done = self.gpu_blocks(way, (&setup, fleet), (&plan, &facts), &before, &mut table);
         table.bar.end();
         let more = format!("what was measured is in {name}; --resume goes on");
         let measured = done.map_err(|e| match e.is_lost() || e.is_interrupted() {
@@ -223,15 +260,14 @@ impl Args {
     fn gpu_blocks(
         &self,
         way: Way,
-        setup: &Setup,
-        plan: &Plan,
-        facts: &Facts,
+        (setup, fleet): (&Setup, Option<&Fleet>),
+        (plan, facts): (&Plan, &Facts),
         before: &Samples,
         table: &mut Table,
     ) -> Result<Vec<String>> {
         let done: BTreeSet<u32> = before.blocks.iter().map(|block| block.block).collect();
         match way {
-            Way::Nccl => Ok(gpu::nccl(setup, plan, &done, table)?.notes),
+            Way::Nccl => Ok(gpu::nccl(setup, fleet, plan, &done, table)?.notes),
             Way::Cuda => {
                 let ops = gpu::survey_ops(facts.gpus.len() as u32, plan.seed);
                 let how = (plan.launches, plan.seed, plan.budget);
@@ -241,9 +277,25 @@ impl Args {
         }
     }
 
-    fn gpu_plan(&self, way: Way, facts: &Facts) -> Result<(Plan, Vec<String>)> {
+    /// Of the GPUs that were `seen`, rank by rank of a launcher where there is one, those that are
+    /// taken: by number, and what they are.
+    fn taken(
+        &self,
+        way: Way,
+        mut seen: Vec<Facts>,
+        fleet: Option<&Fleet>,
+    ) -> Result<(Vec<Vec<u32>>, Facts)> {
+        if let Some(fleet) = fleet {
+            let gpus = fleet.share(&seen)?;
+            let each = gpus.iter().zip(&seen);
+            let names = each
+                .flat_map(|(gpus, facts)| gpus.iter().map(|&gpu| facts.gpus[gpu as usize].clone()));
+            let names = names.collect();
+            return Ok((gpus, Facts { gpus: names, reach: Vec::new(), ..seen.swap_remove(0) }));
+        }
+        let facts = seen.swap_remove(0);
         let there = facts.gpus.len() as u32;
-        let asked = count("--ranks", "ranks", self.n.as_ref())?.map(|n| n.get());
+        let asked = count("--ranks", "ranks", self.n.as_ref())?.map(NonZeroU32::get);
         let ranks = match way {
             Way::Nccl => asked.unwrap_or(there),
             Way::Cuda => 1,
@@ -256,6 +308,12 @@ impl Args {
         if ranks > 64 {
             return Err(Error::input("more than 64 ranks of one process").at("--ranks"));
         }
+        // Ranks that share a GPU twice have it by turns.
+        Ok((vec![(0..ranks).map(|rank| rank % there.max(1)).collect()], facts))
+    }
+
+    /// What is to be measured, on GPUs that are not known yet.
+    fn gpu_plan(&self, way: Way) -> Result<Plan> {
         let budget = match value::<Seconds>("--time-budget", self.time_budget.as_ref())? {
             Some(time) if (0.0..=86_400.0).contains(&time.0) => time.0,
             Some(_) => {
@@ -270,12 +328,8 @@ impl Args {
             AUTO => ladder(Bytes(64 << 20)),
             _ => self.sizes()?,
         };
-        // Ranks that share a GPU twice have it by turns.
-        let gpus = (0..ranks).map(|rank| rank % there.max(1)).collect();
-        let plan = Plan {
-            gpus,
-            ranks,
-            first: 0,
+        Ok(Plan {
+            gpus: Vec::new(),
             nodes: 1,
             sets: Set::ALL.to_vec(),
             functions: self.functions(way)?,
@@ -283,8 +337,7 @@ impl Args {
             launches: launches.map_or(3, |n| n.get()).min(100),
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             budget: Duration::from_secs_f64(budget),
-        };
-        Ok((plan, Vec::new()))
+        })
     }
 
     fn functions(&self, way: Way) -> Result<Vec<Function>> {
@@ -325,7 +378,7 @@ impl Args {
                     format!(
                         "{} collectives of {sizes} sizes over {} ranks, {} times each: {}",
                         plan.functions.len(),
-                        plan.ranks,
+                        plan.ranks(),
                         plan.launches,
                         sets.join(", ")
                     )
@@ -390,8 +443,8 @@ fn configured() -> Vec<String> {
 }
 
 /// `node, 8 x NVIDIA H100, CUDA 12.4`.
-fn describe(host: &Host, facts: &Facts) -> String {
-    let mut all = vec![host.describe()];
+fn describe(host: String, facts: &Facts) -> String {
+    let mut all = vec![host];
     for of in facts.gpus.chunk_by(|a, b| a == b) {
         all.push(format!("{} x {}", of.len(), of[0]));
     }

@@ -120,7 +120,7 @@ impl Args {
         let part = self.hosts.part(ranks)?;
         #[cfg(feature = "cuda")]
         if let Some(way) = self.way(part.is_some())? {
-            return self.gpu(way, out);
+            return self.gpu(way, part.as_ref(), out);
         }
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
         match &part {

@@ -8,7 +8,7 @@ use collcost::calibrate::{Host, Intent};
 use collcost::error::{Error, Result};
 use collcost::fit::Gate;
 use collcost::launch::{Group, Setup, Usable};
-use collcost::rendezvous::{Hosts, Launcher, Meeting, Part, Token, Typed, meet, serve};
+use collcost::rendezvous::{Hosts, Launcher, Meeting, Part, Purpose, Token, Typed, meet, serve};
 use collcost::transport::{Kind, Wait};
 
 // How ranks that were started elsewhere find each other.
@@ -41,7 +41,23 @@ impl HostFlags {
         Part::of(&typed, &|name| std::env::var(name).ok())
     }
 
-    fn token(&self, part: &Part) -> Result<Token> {
+    /// Waits as rank 0 for all others.
+    pub(super) fn gather(
+        &self,
+        part: &Part,
+        purpose: Purpose,
+        own: Host,
+        interrupt: Option<&OwnedFd>,
+    ) -> Result<Hosts> {
+        let token = self.token(part)?;
+        let (others, by) = (part.ranks - 1, part.launcher);
+        let how = if by == Launcher::None { String::new() } else { format!(" by {by}") };
+        eprintln!("rank 0 of {}{how}: waiting for {others} more at {}", part.ranks, part.at);
+        let mut say = |text: &str| eprintln!("{text}");
+        meet(part, token, own, Meeting { purpose, interrupt, say: &mut say })
+    }
+
+    pub(super) fn token(&self, part: &Part) -> Result<Token> {
         let file = self.token_file.as_ref().ok_or_else(|| {
             Error::input("the ranks need a token, by which they know each other")
                 .at(format!("{} ranks, --rendezvous {}", part.ranks, part.at))
@@ -89,14 +105,9 @@ impl Site {
         flags: &HostFlags,
         part: &Part,
     ) -> Result<Self> {
-        let token = flags.token(part)?;
         let own = Host::look(usable.cpus, usable.at_once);
-        let (others, by) = (part.ranks - 1, part.launcher);
-        let how = if by == Launcher::None { String::new() } else { format!(" by {by}") };
-        eprintln!("rank 0 of {}{how}: waiting for {others} more at {}", part.ranks, part.at);
-        let mut say = |text: &str| eprintln!("{text}");
-        let meeting = Meeting { interrupt: setup.interrupt.as_ref(), say: &mut say };
-        let hosts = meet(part, token, own, meeting)?;
+        let interrupt = setup.interrupt.as_ref();
+        let hosts = flags.gather(part, Purpose::Processes, own, interrupt)?;
         setup.ranks = part.ranks;
         setup.wait = setup.wait.or(Some(hosts.wait()));
         let machines = hosts.machines();
@@ -150,10 +161,8 @@ impl Site {
 
     /// Lets the ranks go; they hear of an error that ended it.
     pub(super) fn end(&mut self, error: Option<&Error>) {
-        match (self.hosts.take(), error.filter(|e| e.is_lost() || e.is_interrupted())) {
-            (Some(hosts), Some(error)) => hosts.abort(error.what()),
-            (Some(hosts), None) => hosts.end(),
-            (None, _) => {}
+        if let Some(hosts) = self.hosts.take() {
+            hosts.end(error);
         }
     }
 }
