@@ -132,7 +132,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("random", &[]),
     ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
-    ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "sample"]),
+    ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "rendezvous", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
     (
         "rendezvous",

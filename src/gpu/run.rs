@@ -522,9 +522,7 @@ mod tests {
     #[test]
     fn sizes_of_gathering_collectives_are_whole_blocks() {
         let plan = Plan {
-            gpus: vec![0, 1, 2],
-            ranks: 3,
-            first: 0,
+            gpus: vec![vec![0, 1], vec![0]],
             nodes: 1,
             sets: vec![Set::AUTO],
             functions: vec![Function::AllGather, Function::AllReduce],
@@ -541,5 +539,7 @@ mod tests {
         assert_eq!(of(Function::AllReduce), [8, 16, 64]);
         let numbers: BTreeSet<usize> = points.iter().map(|p| p.0).collect();
         assert_eq!(numbers.len(), points.len());
+        let second = Job::Nccl { gpus: vec![0], ranks: 3, first: 2, largest: 64 };
+        assert_eq!((plan.ranks(), plan.job(1)), (3, second));
     }
 }

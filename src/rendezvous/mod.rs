@@ -31,7 +31,7 @@ pub use door::{Meeting, meet};
 pub use frame::{Frames, LONGEST, seal};
 pub use hosts::Hosts;
 pub(crate) use line::{Line, Service};
-pub use message::{FromWorker, Purpose, ToWorker};
+pub use message::{FromWorker, News, Order, Purpose, ToWorker};
 pub use part::{Launcher, Part, Typed};
 pub use token::Token;
 pub use worker::serve;

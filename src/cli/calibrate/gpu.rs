@@ -370,6 +370,10 @@ impl Args {
         (way, mut notes): (Way, Vec<String>),
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        for (rank, gpus) in plan.gpus.iter().enumerate().filter(|_| plan.gpus.len() > 1) {
+            let gpus: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+            notes.push(format!("rank {rank} takes GPU {} of its host", gpus.join(", ")));
+        }
         if self.dry_run {
             let sizes = plan.sizes.len();
             notes.push(match way {

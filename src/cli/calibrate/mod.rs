@@ -47,6 +47,7 @@ Examples:
   collcost calibrate --check               what this machine says, nothing measured
   collcost calibrate --transport tcp -n 4 --out rack.toml
   collcost calibrate --transport nccl --out node.toml
+  srun -N 2 collcost calibrate --transport nccl --token-file token --out two.toml
   collcost calibrate --out rack.toml --resume
   mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
   collcost allreduce 1M -n 2 --on local    then ask it")]
