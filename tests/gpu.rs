@@ -50,6 +50,9 @@ fn stand_ins() -> &'static Path {
                 fs::rename(part, place.join(out)).expect("the library");
             };
             cc("libcuda.c", "libcuda.so.1", &["-Wl,-soname,libcuda.so.1", driver]);
+            if place.ends_with("new") {
+                cc("libnvidia-ml.c", "libnvidia-ml.so.1", &["-Wl,-soname,libnvidia-ml.so.1"]);
+            }
             cc("libnccl.c", "libnccl.so.2", &["-L.", "-l:libcuda.so.1", library]);
         }
         fs::create_dir_all(folder.join("none")).expect("a folder");
@@ -122,6 +125,8 @@ const KNOWN: [(&str, f64, f64, f64); 3] =
 fn the_figures_behind_nccl_are_found_again() {
     let (output, report, folder) = nccl("figures", "", &[("STANDIN_NVLS", "1")]);
     assert!(output.status.success(), "{}", said(&output));
+    let ran = "the GPUs' multiprocessors ran at 1980 MHz".to_owned();
+    assert!(texts(&report["notes"]).contains(&ran), "{report}");
     let protocols = report["protocols"].as_array().expect("protocols");
     for (name, launch, alpha, bandwidth) in KNOWN {
         let found = protocols.iter().find(|p| p["protocol"] == name).expect(name);
@@ -252,7 +257,9 @@ fn what_is_missing_is_named() {
     let old = collcost("old-nccl", &line, &[]);
     assert!(old.status.success(), "{}", said(&old));
     let report: Value = serde_json::from_slice(&old.stdout).expect("JSON");
-    assert!(texts(&report["notes"]).contains(&"this NCCL has no ncclReduceScatter".to_owned()));
+    let notes = texts(&report["notes"]);
+    assert!(notes.contains(&"this NCCL has no ncclReduceScatter".to_owned()), "{notes:?}");
+    assert!(notes.iter().any(|note| note.ends_with("blocks: no NVML")), "{notes:?}");
 }
 
 #[test]
@@ -279,7 +286,7 @@ fn what_gpus_do_by_themselves_is_found_again() {
         "calibrate --transport cuda --launches 1 --sizes 64,4K,64K,256K,1M --out {} --format json",
         folder.file("gpus.toml")
     );
-    let output = collcost("new", &line, &[("STANDIN_GPUS", "2")]);
+    let output = collcost("new", &line, &[("STANDIN_GPUS", "2"), ("STANDIN_HELD", "0x24")]);
     assert!(output.status.success(), "{}", said(&output));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let figures = report["figures"].as_array().expect("figures");
@@ -300,6 +307,9 @@ fn what_gpus_do_by_themselves_is_found_again() {
     }
     let text = fs::read_to_string(folder.file("gpus.toml")).expect("the profile");
     assert!(text.contains("operation = \"copy/0/1\""), "{text}");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("ran at 1755 MHz") && text.contains("ran at 1755 MHz"), "{notes}");
+    assert!(notes.contains("by heat (") && notes.contains("its power limit ("), "{notes}");
     let asked =
         collcost("none", &format!("allreduce 1M -n 2 --on {}", folder.file("gpus.toml")), &[]);
     assert!(asked.status.success(), "{}", said(&asked));
@@ -415,7 +425,7 @@ fn ranks_that_do_not_fit_together_are_refused() {
     let one = [("STANDIN_GPUS", "1")];
     type Told<'a> = &'a [(&'a str, &'a str)];
     let cases: [(&str, Told<'_>, Told<'_>, i32, &str); 4] = [
-        ("more", &one, &one, 3, "2 ranks share the 1 GPUs of a host"),
+        ("more", &one, &one, 3, "2 ranks of a host see one GPU"),
         ("some", &one, &[], 3, "ranks 0 and 1 of a host see some of the same GPUs"),
         (
             "old",
@@ -529,7 +539,7 @@ fn a_way_that_hangs_is_killed_and_the_others_go_on() {
     let (mut desk, began) = (Counter::default(), Instant::now());
     let ran =
         gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
-    assert_eq!(ran.notes, ["ring/ll: no answer for 5.0 s: killed"]);
+    assert_eq!(ran.notes[0], "ring/ll: no answer for 5.0 s: killed");
     // NCCL's own choice and Ring/LL128, two sizes, two clocks each.
     assert_eq!(desk.blocks, 8);
     assert!(began.elapsed() >= Duration::from_secs(5));

@@ -307,8 +307,8 @@ pub(super) fn measured_devices(
     let found = devices(samples, DRAWS, asked.seed)?;
     let machine = samples.origin.machine.clone();
     let mut shown = report::devices::devices(&found, machine, asked.out.clone());
-    shown.notes.extend(asked.notes.iter().cloned());
-    let profile = found.profile(samples, &asked.about(asked.out.as_deref().unwrap_or("gpu")));
+    let mut profile = found.profile(samples, &asked.about(asked.out.as_deref().unwrap_or("gpu")));
+    profile.notes.extend(asked.notes.iter().cloned());
     shown.notes.extend(profile.notes.iter().cloned());
     if let Some(file) = &asked.out {
         write(file, &profile.to_toml())?;

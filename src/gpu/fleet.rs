@@ -95,8 +95,9 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
         let place = (0..rank).filter(is_alike).count();
         let gpus = facts.ids.len();
         if of > gpus {
+            let there = if gpus == 1 { "one GPU".to_owned() } else { format!("{gpus} GPUs") };
             return Err(Error::environment(format!(
-                "{of} ranks share the {gpus} GPUs of a host: rank {rank} and others"
+                "{of} ranks of a host see {there} there, rank {rank} is one of them"
             ))
             .mend("start at most a rank a GPU"));
         }
@@ -179,7 +180,11 @@ mod tests {
         let own = share(&["h"; 2], &seen(&[&["a"], &["b"]])).unwrap();
         assert_eq!(own, [[0], [0]], "where each sees its own, there is nothing to share");
         let refused = |hosts: &[&str], ids: &[&[&str]]| share(hosts, &seen(ids)).unwrap_err();
-        assert!(refused(&["h"; 2], &[&["a"], &["a"]]).to_string().contains("2 ranks share"));
+        assert!(
+            refused(&["h"; 2], &[&["a"], &["a"]])
+                .to_string()
+                .contains("2 ranks of a host see one GPU")
+        );
         let some = refused(&["h"; 2], &[&["a", "b"], &["b"]]).to_string();
         assert!(some.contains("ranks 0 and 1"), "{some}");
     }

@@ -7,6 +7,7 @@ use super::confirm::{Tail, chosen, table};
 use super::crew::Crew;
 use super::fleet::Fleet;
 use super::nccl::Release;
+use super::pace::Paces;
 use super::set::Set;
 use super::talk::{Answer, Facts, Job, Timing};
 use super::worker::{Gone, Setup};
@@ -190,6 +191,7 @@ pub fn nccl(
         desk,
         ran: Ran { nccl: None, notes: Vec::new() },
         table: Vec::new(),
+        paces: Paces::default(),
         began: Instant::now(),
         finished: 0,
         all: 0,
@@ -232,6 +234,7 @@ pub fn nccl(
         }
         work.desk.keep(&Record::End { launch })?;
     }
+    work.ran.notes.extend(work.paces.notes());
     Ok(work.ran)
 }
 
@@ -244,6 +247,7 @@ struct Work<'a> {
     ran: Ran,
     /// The ways for which NCCL's table has a bandwidth.
     table: Vec<Chosen>,
+    paces: Paces,
     began: Instant,
     finished: usize,
     all: usize,
@@ -345,10 +349,11 @@ impl Work<'_> {
         let timing =
             Timing { op: op.to_string(), size: size.0, warm, reps, inner, check: launch == 0 };
         // A collective lasts until its last process knows that it has ended.
-        let (mut host, mut event) = (Vec::new(), Vec::new());
+        let (mut host, mut event, mut paces) = (Vec::new(), Vec::new(), Vec::new());
         for answer in crew.time(timing)? {
             match answer {
-                Answer::Timed { host: own, event: gpu } => {
+                Answer::Timed { host: own, event: gpu, pace } => {
+                    paces.push(pace);
                     longest(&mut host, &own);
                     longest(&mut event, &gpu);
                 }
@@ -359,6 +364,7 @@ impl Work<'_> {
                 _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
             }
         }
+        self.paces.note(&paces);
         let chose = chosen(&tail.new_lines(), function, self.plan.ranks(), size);
         let block = |block, mode, inner, clock, times: &[f64]| Block {
             op: op.clone(),
@@ -428,7 +434,8 @@ pub fn survey_ops(gpus: u32, seed: u64) -> Vec<Op> {
     ops
 }
 
-/// Measures what `done` does not have of `ops` with each of `sizes`, in `launches` processes.
+/// Measures what `done` does not have of `ops` with each of `sizes`, in `launches` processes; says what
+/// is to be known of them.
 ///
 /// # Errors
 /// As [`nccl`].
@@ -438,8 +445,8 @@ pub fn survey(
     (launches, seed, budget): (u32, u64, Duration),
     done: &BTreeSet<u32>,
     desk: &mut dyn Desk,
-) -> Result<()> {
-    let began = Instant::now();
+) -> Result<Vec<String>> {
+    let (began, mut paces) = (Instant::now(), Paces::default());
     let mut points: Vec<(u32, &Op, Bytes)> = Vec::new();
     for (op, size) in ops.iter().flat_map(|op| sizes.iter().map(move |size| (op, *size))) {
         points.push((points.len() as u32, op, size));
@@ -466,7 +473,10 @@ pub fn survey(
             let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner: 1, check };
             let asked = crew.time(timing).map(|answers| answers.into_iter().next());
             let host = match asked {
-                Ok(Some(Answer::Timed { host, .. })) => host,
+                Ok(Some(Answer::Timed { host, pace, .. })) => {
+                    paces.note(&[pace]);
+                    host
+                }
                 Ok(Some(Answer::Wrong(what))) => {
                     return Err(Error::lost(format!("{op} of {size} has a wrong result: {what}")));
                 }
@@ -503,7 +513,7 @@ pub fn survey(
         }
         desk.keep(&Record::End { launch })?;
     }
-    Ok(())
+    Ok(paces.notes())
 }
 
 #[cfg(test)]

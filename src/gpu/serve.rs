@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use super::driver::{Buffer, Driver, Gpu};
 use super::nccl::{Communicator, Nccl, UniqueId};
+use super::pace::{Clocks, ramp};
 use super::survey::Survey;
 use super::talk::{Answer, Facts, Job, Order, Task, Timing};
 use crate::error::{Error, Result};
@@ -128,6 +129,7 @@ struct World {
     buffers: Vec<(Buffer, Buffer)>,
     communicators: Vec<Communicator>,
     nccl: Nccl,
+    clocks: Clocks,
 }
 
 impl Drop for World {
@@ -163,7 +165,9 @@ impl World {
             gpu.write(&pair.0, 0, &numbers.collect::<Vec<u8>>())?;
             buffers.push(pair);
         }
-        Ok(Self { gpus, ranks, first, buffers, communicators, nccl: nccl.clone() })
+        ramp(&gpus, &buffers, bytes)?;
+        let clocks = Clocks::of(&gpus)?;
+        Ok(Self { gpus, ranks, first, buffers, communicators, nccl: nccl.clone(), clocks })
     }
 
     fn time(&mut self, timing: &Timing, op: &Op) -> Result<Answer> {
@@ -201,6 +205,7 @@ impl World {
             }
             event.push(longest * 1e9 / f64::from(timing.inner.max(1)));
         }
+        let pace = self.clocks.pace();
         for _ in 0..timing.reps {
             self.gather(function)?;
             let begin = Instant::now();
@@ -208,7 +213,7 @@ impl World {
             self.wait()?;
             host.push(begin.elapsed().as_nanos() as f64);
         }
-        Ok(Answer::Timed { host, event })
+        Ok(Answer::Timed { host, event, pace })
     }
 
     /// Has ranks of several processes begin together: those that come first wait for the last in the

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use super::driver::{Buffer, Driver, Gpu, Graph, Pinned};
+use super::pace::{Clocks, ramp};
 use super::talk::{Answer, Timing};
 use crate::error::{Error, Result};
 use crate::sample::{Device, Op};
@@ -17,6 +18,7 @@ pub(super) struct Survey {
     pinned: Pinned,
     pageable: Vec<u8>,
     gpus: Vec<Gpu>,
+    clocks: Clocks,
 }
 
 /// Bytes that are compared at either end.
@@ -32,10 +34,12 @@ impl Survey {
             }
         }
         let pair = |gpu: &Gpu| Ok((gpu.allocate(bytes)?, gpu.allocate(bytes)?));
-        let buffers = gpus.iter().map(pair).collect::<Result<_>>()?;
+        let buffers = gpus.iter().map(pair).collect::<Result<Vec<_>>>()?;
         let first = gpus.first().ok_or_else(|| Error::environment("there is no GPU"))?;
         let pinned = Pinned::new(first, bytes)?;
-        Ok(Self { buffers, pinned, pageable: vec![0; bytes], gpus })
+        ramp(&gpus, &buffers, bytes)?;
+        let clocks = Clocks::of(&gpus)?;
+        Ok(Self { buffers, pinned, pageable: vec![0; bytes], gpus, clocks })
     }
 
     pub(super) fn time(&mut self, timing: &Timing, op: &Op) -> Result<Answer> {
@@ -62,7 +66,7 @@ impl Survey {
                 host.push(begin.elapsed().as_nanos() as f64);
             }
         }
-        Ok(Answer::Timed { host, event: Vec::new() })
+        Ok(Answer::Timed { host, event: Vec::new(), pace: self.clocks.pace() })
     }
 
     fn gpu(&self, number: u32) -> Result<&Gpu> {

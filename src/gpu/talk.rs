@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::nccl::Release;
+use super::pace::Pace;
 
 /// What a process is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,8 +82,8 @@ pub(super) enum Answer {
     Id(Option<Vec<u8>>),
     /// It is ready.
     Ready(Facts),
-    /// The times of the host and of the GPU, in ns; of one run each.
-    Timed { host: Vec<f64>, event: Vec<f64> },
+    /// The times of the host and of the GPU, in ns, of one run each; and how fast the GPUs were.
+    Timed { host: Vec<f64>, event: Vec<f64>, pace: Option<Pace> },
     /// The result is wrong.
     Wrong(String),
     /// This machine does not let it.
