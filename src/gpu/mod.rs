@@ -19,6 +19,7 @@ mod driver;
 mod far;
 mod fleet;
 mod nccl;
+mod nvml;
 mod pace;
 mod run;
 mod serve;

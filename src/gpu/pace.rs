@@ -2,27 +2,25 @@
 //! first, and NVML says afterwards at which clocks they ran and what held them back.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-use nvml_wrapper::Nvml;
-use nvml_wrapper::bitmasks::device::ThrottleReasons as Reasons;
-use nvml_wrapper::enum_wrappers::device::Clock;
 use serde::{Deserialize, Serialize};
 
 use super::driver::{Buffer, Gpu};
+use super::nvml::Nvml;
 use crate::error::Result;
 
 /// How long they are kept busy.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// What holds a GPU back that has work to do, in words.
-const HELD: &[(Reasons, &str)] = &[
-    (Reasons::SW_POWER_CAP, "its power limit"),
-    (Reasons::SW_THERMAL_SLOWDOWN, "heat"),
-    (Reasons::HW_THERMAL_SLOWDOWN, "heat, the hardware says"),
-    (Reasons::HW_POWER_BRAKE_SLOWDOWN, "the power supply"),
-    (Reasons::HW_SLOWDOWN, "the hardware"),
+/// What holds a GPU back that has work to do, by NVML's bits (`nvmlClocksThrottleReason…` in nvml.h).
+/// That it idles, or was told its clocks, is none of it.
+const HELD: &[(u64, &str)] = &[
+    (0x04, "its power limit"),
+    (0x08, "the hardware"),
+    (0x20, "heat"),
+    (0x40, "heat, the hardware says"),
+    (0x80, "the power supply"),
 ];
 
 /// Copies within each GPU's memory until its clocks have risen.
@@ -55,9 +53,8 @@ pub(super) struct Clocks {
 
 impl Clocks {
     pub(super) fn of(gpus: &[Gpu]) -> Result<Self> {
-        let nvml = Nvml::builder().lib_path(OsStr::new("libnvidia-ml.so.1")).init().ok();
         let names = gpus.iter().map(|gpu| gpu.id().map(|id| name(&id))).collect::<Result<_>>()?;
-        Ok(Self { nvml, names })
+        Ok(Self { nvml: Nvml::load(), names })
     }
 
     /// How fast they were last.
@@ -65,9 +62,9 @@ impl Clocks {
         let nvml = self.nvml.as_ref()?;
         let (mut clock, mut held) = (u32::MAX, 0);
         for name in &self.names {
-            let gpu = nvml.device_by_uuid(name.as_str()).ok()?;
-            clock = clock.min(gpu.clock_info(Clock::SM).ok()?);
-            held |= gpu.current_throttle_reasons().ok()?.bits();
+            let (own, by) = nvml.pace(name)?;
+            clock = clock.min(own);
+            held |= by;
         }
         Some(Pace { clock, held })
     }
@@ -94,19 +91,16 @@ impl Paces {
     pub(super) fn note(&mut self, paces: &[Option<Pace>]) {
         self.blocks += 1;
         self.unknown += u32::from(paces.iter().any(Option::is_none));
-        let mut held = Reasons::empty();
+        let mut held = 0;
         for pace in paces.iter().flatten() {
             let (low, high) = self.clocks.unwrap_or((pace.clock, pace.clock));
             self.clocks = Some((low.min(pace.clock), high.max(pace.clock)));
-            held |= Reasons::from_bits_truncate(pace.held);
+            held |= pace.held;
         }
-        let found = HELD.iter().filter(|(reason, _)| held.contains(*reason));
-        let mut is_held = false;
-        for (_, words) in found {
+        for (_, words) in HELD.iter().filter(|(bit, _)| held & bit != 0) {
             *self.reasons.entry(words).or_default() += 1;
-            is_held = true;
         }
-        self.held += u32::from(is_held);
+        self.held += u32::from(HELD.iter().any(|(bit, _)| held & bit != 0));
     }
 
     /// What is to be known of them.
@@ -139,12 +133,11 @@ mod tests {
 
     #[test]
     fn what_is_known_of_all_blocks_is_said_once() {
-        let pace = |clock, held: Reasons| Some(Pace { clock, held: held.bits() });
+        let pace = |clock, held| Some(Pace { clock, held });
         let mut paces = Paces::default();
-        paces.note(&[pace(1980, Reasons::GPU_IDLE), pace(1965, Reasons::NONE)]);
+        paces.note(&[pace(1980, 0x01), pace(1965, 0)]);
         assert_eq!(paces.notes(), ["the GPUs' multiprocessors ran at 1965 to 1980 MHz"]);
-        let both = Reasons::SW_POWER_CAP | Reasons::SW_THERMAL_SLOWDOWN;
-        paces.note(&[pace(1700, both), None]);
+        paces.note(&[pace(1700, 0x24), None]);
         let notes = paces.notes();
         assert_eq!(notes[0], "the GPUs' multiprocessors ran at 1700 to 1980 MHz");
         assert_eq!(notes[1], "held back in 1 of 2 blocks by heat (1), its power limit (1)");
