@@ -24,6 +24,8 @@ mod latency;
 mod measure;
 #[path = "support/netns.rs"]
 mod network;
+#[path = "netns/quiet.rs"]
+mod quiet;
 #[path = "netns/table.rs"]
 mod table;
 
