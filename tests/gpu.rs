@@ -121,13 +121,7 @@ fn near(found: &Value, wanted: f64, part: f64) -> bool {
 const KNOWN: [(&str, f64, f64, f64); 3] =
     [("LL", 5e-6, 1e-6, 20e9), ("LL128", 9e-6, 1.6e-6, 60e9), ("Simple", 15e-6, 2e-6, 100e9)];
 
-#[test]
-fn the_figures_behind_nccl_are_found_again() {
-    let (output, report, folder) = nccl("figures", "", &[("STANDIN_NVLS", "1")]);
-    assert!(output.status.success(), "{}", said(&output));
-    let ran = "the GPUs' multiprocessors ran at 1980 MHz".to_owned();
-    assert!(texts(&report["notes"]).contains(&ran), "{report}");
-    let protocols = report["protocols"].as_array().expect("protocols");
+fn are_found(protocols: &[Value]) {
     for (name, launch, alpha, bandwidth) in KNOWN {
         let found = protocols.iter().find(|p| p["protocol"] == name).expect(name);
         assert!(near(&found["launch_s"], launch, 0.02), "{found}");
@@ -135,6 +129,16 @@ fn the_figures_behind_nccl_are_found_again() {
         assert!(near(&found["bandwidth_Bps"], bandwidth, 0.02), "{found}");
         assert_eq!(texts(&found["algorithms"]), ["Tree", "Ring"]);
     }
+}
+
+#[test]
+fn the_figures_behind_nccl_are_found_again() {
+    let (output, report, folder) = nccl("figures", "", &[("STANDIN_NVLS", "1")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let ran = "the GPUs' multiprocessors ran at 1980 MHz".to_owned();
+    assert!(texts(&report["notes"]).contains(&ran), "{report}");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    are_found(protocols);
     let nvls = protocols.iter().find(|p| p["algorithms"][0] == "NVLS").expect("NVLS");
     assert!(near(&nvls["launch_s"], 12e-6, 0.02) && nvls["alpha_s"].is_null(), "{nvls}");
     // Every algorithm that is held out is foretold within the error that the fit states.
@@ -387,12 +391,7 @@ fn ranks_under_a_launcher_are_ranks_of_nccl_together() {
     // Four GPUs, shared out; the figures are those of one process with all of them.
     let report: Value = serde_json::from_slice(&all[0].stdout).expect("JSON");
     let protocols = report["protocols"].as_array().expect("protocols");
-    for (name, launch, alpha, bandwidth) in KNOWN {
-        let found = protocols.iter().find(|p| p["protocol"] == name).expect(name);
-        assert!(near(&found["launch_s"], launch, 0.02), "{found}");
-        assert!(near(&found["alpha_s"], alpha, 0.02), "{found}");
-        assert!(near(&found["bandwidth_Bps"], bandwidth, 0.02), "{found}");
-    }
+    are_found(protocols);
     assert!(protocols.iter().any(|p| p["algorithms"][0] == "NVLS"), "{report}");
     let text = fs::read_to_string(ranks.folder.file("fleet.samples.jsonl")).expect("samples");
     let (header, samples) = sample::read(&text, "fleet").expect("samples");
