@@ -154,11 +154,13 @@ impl Hosts {
     }
 
     /// Which start each rank's machine has had: equal where they are on one.
+    #[cfg(feature = "cuda")]
     pub(crate) fn boots(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().map(|host| host.boot.as_str())
     }
 
     /// The other ranks by name, and the ways to them.
+    #[cfg(feature = "cuda")]
     pub(crate) fn workers(&self) -> impl Iterator<Item = (&str, &Rc<RefCell<Channel>>)> {
         self.workers.iter().map(|worker| (worker.name.as_str(), &worker.channel))
     }

@@ -26,15 +26,20 @@ mod seat;
 mod token;
 mod worker;
 
-pub(crate) use channel::Channel;
 pub use door::{Meeting, meet};
 pub use frame::{Frames, LONGEST, seal};
 pub use hosts::Hosts;
-pub(crate) use line::{Line, Service};
 pub use message::{FromWorker, News, Order, Purpose, ToWorker};
 pub use part::{Launcher, Part, Typed};
 pub use token::Token;
 pub use worker::serve;
+
+// What else than processes can be led over the same connections.
+#[cfg(feature = "cuda")]
+pub(crate) use {
+    channel::Channel,
+    line::{Line, Service},
+};
 
 use std::time::Duration;
 
