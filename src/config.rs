@@ -22,7 +22,7 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use crate::error::{Error, Result, nearest};
-use crate::fabric::Placement;
+use crate::fabric::Order;
 use crate::formula::Ports;
 use crate::place::{Document, Place, advice};
 use crate::quantity::{Bandwidth, Seconds, SecondsPerByte};
@@ -51,7 +51,7 @@ const KEYS: &[Key] = &[
     key(DEFAULTS, "nodes", count),
     key(DEFAULTS, "gpus_per_node", count),
     key(DEFAULTS, "ports", parses::<Ports>),
-    key(DEFAULTS, "placement", parses::<Placement>),
+    key(DEFAULTS, "placement", parses::<Order>),
     key(DEFAULTS, "format", format),
     key(MACHINE, "alpha", parses::<Seconds>),
     key(MACHINE, "bw", parses::<Bandwidth>),

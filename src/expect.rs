@@ -59,7 +59,7 @@ impl<'a> Expecting<'a> {
     /// # Errors
     /// A tier that was not measured and over which nothing has a price; no algorithm at all.
     pub fn at(&self, size: Bytes) -> Result<Expected<'a>> {
-        let placed = self.query.placed();
+        let placed = self.query.placement.placed();
         if let Some(curve) = self.curve {
             let unseen = self.unseen.then(|| curve.expect_unseen(placed, size));
             match unseen.map_or_else(|| curve.expect(placed, size), Ok) {

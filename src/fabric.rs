@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::algorithm::{Route, Step};
+use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::formula::{Level, Ports};
+use crate::formula::{Level, Params, Ports, Shape};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 
 /// Links of one kind: those inside a node, or those between nodes.
@@ -14,6 +15,8 @@ use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 pub struct Tier {
     /// The name in reports.
     pub name: String,
+    /// What joins the ranks of a domain.
+    pub kind: TierKind,
     /// Ranks in one domain of such links; absent: no limit.
     pub span: Option<NonZeroU32>,
     /// α: the time of an empty message.
@@ -32,6 +35,20 @@ pub struct Tier {
     pub duplex: Ratio,
     /// A switch that computes or multicasts.
     pub switch: Option<Switch>,
+}
+
+/// What joins ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TierKind {
+    /// Memory that they share.
+    Memory,
+    /// Links inside a node: NVLink, PCIe, xGMI, ICI.
+    #[default]
+    Node,
+    /// A network between nodes.
+    Network,
 }
 
 /// What a switch can do beside forwarding.
@@ -65,9 +82,9 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// How ranks are laid over domains.
+/// In which order ranks are laid over domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Placement {
+pub enum Order {
     /// Ranks 0 … G − 1 in the first domain, the next G in the second.
     #[default]
     Block,
@@ -75,7 +92,7 @@ pub enum Placement {
     Cyclic,
 }
 
-impl FromStr for Placement {
+impl FromStr for Order {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -89,7 +106,7 @@ impl FromStr for Placement {
     }
 }
 
-impl fmt::Display for Placement {
+impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Block { "block" } else { "cyclic" })
     }
@@ -100,8 +117,12 @@ impl fmt::Display for Placement {
 pub struct Fabric {
     /// The tiers; at least one, and only the last may be without limit.
     pub tiers: Vec<Tier>,
-    /// How ranks are laid over domains.
-    pub placement: Placement,
+    /// In which order ranks are laid over domains.
+    pub order: Order,
+    /// n_β of the double binary tree as it was measured.
+    pub c_real: Option<Ratio>,
+    /// The tier whose domains are nodes; none on a network alone, and where all ranks share one node.
+    pub node: Option<usize>,
     /// γ: the time to reduce one byte; absent: unknown, and not priced.
     pub gamma: Option<SecondsPerByte>,
     /// What one call costs before its first message.
@@ -114,6 +135,7 @@ impl Tier {
     pub fn new(name: impl Into<String>, alpha: Seconds, bandwidth: Bandwidth) -> Self {
         Self {
             name: name.into(),
+            kind: TierKind::default(),
             span: None,
             alpha: Some(alpha),
             bandwidth: Some(bandwidth),
@@ -182,7 +204,14 @@ impl Fabric {
     /// Tiers from the innermost out, ranks in blocks, γ unknown, no launch overhead.
     #[must_use]
     pub fn new(tiers: Vec<Tier>) -> Self {
-        Self { tiers, placement: Placement::Block, gamma: None, launch: Seconds(0.0) }
+        Self {
+            tiers,
+            order: Order::Block,
+            node: None,
+            c_real: None,
+            gamma: None,
+            launch: Seconds(0.0),
+        }
     }
 
     /// How many tiers `ranks` ranks span.
@@ -212,6 +241,33 @@ impl Fabric {
         let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
         // Of as many sends at once half duplex is the less.
         Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
+    }
+
+    /// The shape of a question on this machine: ports, rails and domains as the machine has them.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins.
+    pub fn shape(&self, collective: Collective, ranks: u32) -> Result<Shape> {
+        let shape = Shape { ports: self.ports(ranks)?, ..Shape::new(collective, ranks) };
+        Ok(self.fill(&shape))
+    }
+
+    /// The shape with what only the machine knows, where it does not say it itself.
+    pub(crate) fn fill(&self, shape: &Shape) -> Shape {
+        let group = self.group().filter(|g| g.get() < shape.ranks);
+        let params = Params {
+            rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
+            c_real: shape.params.c_real.or(self.c_real),
+            ..shape.params
+        };
+        Shape { group: shape.group.or(group), params, ..*shape }
+    }
+
+    /// NICs over which a pattern can be laid at once; none inside one node.
+    fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
+        let outer = self.tiers.last()?;
+        let node = self.tiers[self.node?].span?;
+        if node.get() >= ranks { None } else { outer.nics.or(self.group()) }
     }
 
     /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
@@ -285,9 +341,9 @@ impl Fabric {
         if n <= span {
             return 0;
         }
-        match self.placement {
-            Placement::Block => block_flows(route, n, span),
-            Placement::Cyclic => cyclic_flows(route, n, span),
+        match self.order {
+            Order::Block => block_flows(route, n, span),
+            Order::Cyclic => cyclic_flows(route, n, span),
         }
     }
 }

@@ -70,6 +70,7 @@ pub mod nccl;
 pub mod notes;
 pub mod peers;
 pub mod place;
+pub mod placement;
 pub mod plan;
 pub mod presets;
 pub mod price;

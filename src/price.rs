@@ -95,7 +95,7 @@ impl Prepared {
     /// # Errors
     /// The algorithm does not apply, or needs a figure that is unknown.
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
-        let shape = on(shape, fabric);
+        let shape = fabric.fill(shape);
         algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
         Self::applicable(algorithm, &shape, fabric)
     }
@@ -251,12 +251,6 @@ fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
     Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
 }
 
-/// The shape with what only the machine knows: ranks in a domain, rails.
-pub(crate) fn on(shape: &Shape, fabric: &Fabric) -> Shape {
-    let group = fabric.group().filter(|g| g.get() < shape.ranks);
-    Shape { group: shape.group.or(group), ..*shape }
-}
-
 /// The load of a shape whose P is set.
 fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Load> {
     let n = shape.ranks;
@@ -296,7 +290,7 @@ pub struct Use {
 /// # Errors
 /// More ranks than the machine joins.
 pub fn uses(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Use>> {
-    let shape = on(shape, fabric);
+    let shape = fabric.fill(shape);
     let depth = fabric.depth(shape.ranks)?;
     let none = |tier| Use { tier, messages: Ratio(0.0), share: Ratio(0.0) };
     let mut uses: Vec<Use> = (0..depth).map(none).collect();
@@ -414,7 +408,7 @@ pub fn price_elements(
 ) -> Result<Price> {
     let size = Volume(elements as f64 * each.0 as f64);
     let smooth = Prepared::new(algorithm, shape, fabric)?.price(size);
-    let shape = on(shape, fabric).with_segments(smooth.segments);
+    let shape = fabric.fill(shape).with_segments(smooth.segments);
     let gamma = fabric.gamma.map_or(0.0, |g| g.0);
     let mut bandwidth = 0.0;
     let mut compute = 0.0;

@@ -4,11 +4,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::collective::Collective;
-use crate::curve::{Curve, Placed};
+use crate::curve::Curve;
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, Placement, Switch, Tier};
+use crate::fabric::{Fabric, Order, Switch, Tier, TierKind};
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::nccl::topology::Description;
+use crate::placement::Placement;
 use crate::profile::{Calibration, How, Measured, Profile};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::sample::DataType;
@@ -36,7 +37,7 @@ pub struct Given {
     /// NICs a node.
     pub nics: Option<NonZeroU32>,
     /// How ranks are laid over nodes.
-    pub placement: Placement,
+    pub order: Order,
     /// η_α: messages take this much longer under contention.
     pub eta_alpha: Option<Ratio>,
     /// η_β: the part of the rate that contention leaves.
@@ -73,8 +74,6 @@ pub struct Machine {
     pub topology: Option<Arc<Description>>,
     /// The rates.
     pub fabric: Fabric,
-    /// The tier whose domains are nodes; none on a network alone.
-    pub node: Option<usize>,
     /// Whether a person said how many NICs are in use.
     pub nics_given: bool,
     /// For each tier, how α and the rate were obtained, and the efficiency put in.
@@ -85,8 +84,6 @@ pub struct Machine {
     pub spreads: Vec<Spread>,
     /// How its figures were fitted, and how far to trust them.
     pub fit: Option<Calibration>,
-    /// n_β of the double binary tree as it was measured.
-    pub c_real: Option<Ratio>,
     /// What the collective takes in its library, as it was measured; none where figures were changed.
     pub curves: Vec<Curve>,
 }
@@ -120,8 +117,8 @@ pub struct Query {
     pub machine: Machine,
     /// The operation, N, ports and parameters.
     pub shape: Shape,
-    /// Ranks on a node, where there are several nodes.
-    pub per_node: u32,
+    /// On which nodes the ranks lie.
+    pub placement: Placement,
     /// M.
     pub size: Bytes,
     /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
@@ -191,10 +188,8 @@ impl Machine {
             launch: profile.launch_of(collective).map(|launch| launch.how),
             spreads: spreads(profile, collective),
             fabric: profile.fabric(collective),
-            node: profile.node(),
             nics_given: false,
             fit: profile.fit.clone(),
-            c_real: profile.c_real.as_ref().map(|c| c.value),
             curves: curves.cloned().collect(),
         }
     }
@@ -214,6 +209,7 @@ impl Machine {
             tiers[0].switch =
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
+        let node = (tiers.len() > 1).then_some(0);
         Self {
             name: "of the given figures".to_owned(),
             title: String::new(),
@@ -223,13 +219,11 @@ impl Machine {
             topology: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
-            node: (tiers.len() > 1).then_some(0),
             spreads: Vec::new(),
             nics_given: false,
             fit: None,
-            c_real: None,
             curves: Vec::new(),
-            fabric: Fabric::new(tiers),
+            fabric: Fabric { node, ..Fabric::new(tiers) },
         }
     }
 
@@ -279,7 +273,7 @@ impl Machine {
         if exact.iter().any(Option::is_some) || nics || contended || other {
             self.curves.clear();
         }
-        fabric.placement = given.placement;
+        fabric.order = given.order;
         let (alpha, beta) = given.protocol.factors();
         let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
         let eta_beta = given.eta_beta.unwrap_or(Ratio(1.0));
@@ -406,14 +400,14 @@ impl Query {
         layout: Layout,
         params: Params,
     ) -> Result<Self> {
-        let node = machine.node.and_then(|i| machine.fabric.tiers[i].span);
-        let open = machine.node.is_some() && node.is_none();
+        let node = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
+        let open = machine.fabric.node.is_some() && node.is_none();
         if open && layout.per_node.is_none() && layout.nodes.is_none() {
             return Err(Error::input("there are links between nodes: how many ranks has a node?")
                 .at(format!("machine {}", machine.name))
                 .mend("give --gpus-per-node or --nodes"));
         }
-        let (ranks, per_node) = layout.solve(node)?;
+        let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
         if let Some(span) = node.filter(|s| s.get() < per_node) {
             return Err(Error::input(format!(
                 "{} ranks do not fit on a node of {}: it has {span}",
@@ -423,56 +417,43 @@ impl Query {
             .mend(format!("ask for at most {span}")));
         }
         machine.leave_nics_idle(node, per_node);
-        if let (Some(node), Some(ranks)) = (machine.node, NonZeroU32::new(per_node)) {
+        if let (Some(node), Some(ranks)) = (machine.fabric.node, NonZeroU32::new(per_node)) {
             for tier in &mut machine.fabric.tiers[..=node] {
                 tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
             }
         }
-        machine.fabric.depth(ranks)?;
-        let rails = machine.rails(ranks);
-        let ports = machine.fabric.ports(ranks)?;
-        let c_real = params.c_real.or(machine.c_real);
-        let params = Params { rails: params.rails.or(rails), c_real, ..params };
-        let group = machine.fabric.group().filter(|g| g.get() < ranks);
-        let shape = Shape { ports, params, group, ..Shape::new(collective, ranks) };
-        Ok(Self { machine, shape, per_node, size, element: None })
-    }
-
-    /// The ranks on the nodes in use.
-    #[must_use]
-    pub fn placed(&self) -> Placed {
-        Placed { ranks: self.shape.ranks, nodes: self.nodes() }
-    }
-
-    /// Nodes in use.
-    #[must_use]
-    pub fn nodes(&self) -> u32 {
-        self.shape.ranks.div_ceil(self.per_node.max(1))
+        let mut shape = machine.fabric.shape(collective, ranks)?;
+        shape.params = Params {
+            rails: params.rails.or(shape.params.rails),
+            c_real: params.c_real.or(shape.params.c_real),
+            ..params
+        };
+        let placement = Placement { ranks, per_node, order: machine.fabric.order };
+        Ok(Self { machine, shape, placement, size, element: None })
     }
 }
 
 impl Machine {
+    /// Whether each rank is a node of its own unless somebody says otherwise: on a network alone.
+    fn alone_on_nodes(&self) -> bool {
+        self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
+    }
+
     /// A rank drives the NICs beside it: fewer ranks a node than it has leave the others' idle.
     fn leave_nics_idle(&mut self, span: Option<NonZeroU32>, per_node: u32) {
-        let (Some(span), Some(node), false) = (span, self.node, self.nics_given) else { return };
+        let (Some(span), Some(node), false) = (span, self.fabric.node, self.nics_given) else {
+            return;
+        };
         if let Some(outer) = self.fabric.tiers.get_mut(node + 1) {
             let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
             outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
         }
     }
-
-    /// NICs over which a pattern can be laid at once; none inside one node.
-    fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
-        let outer = self.fabric.tiers.last()?;
-        let node = self.node.and_then(|i| self.fabric.tiers[i].span);
-        let inside = node.is_none_or(|g| g.get() >= ranks);
-        if inside { None } else { outer.nics.or(self.fabric.group()) }
-    }
 }
 
 impl Layout {
-    /// N and the ranks on a node, which is `node` unless given.
-    fn solve(self, node: Option<NonZeroU32>) -> Result<(u32, u32)> {
+    /// N and the ranks on a node, which is `node` unless given, or one where ranks are `alone`.
+    fn solve(self, node: Option<NonZeroU32>, alone: bool) -> Result<(u32, u32)> {
         let number = |v: Option<NonZeroU32>| v.map(NonZeroU32::get);
         let (n, nodes, each) = (number(self.ranks), number(self.nodes), number(self.per_node));
         let node = number(node);
@@ -489,7 +470,9 @@ impl Layout {
                     .mend(format!("ask for a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
-            (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
+            (Some(n), None, each) => {
+                Ok((n, each.or(node).unwrap_or(if alone { 1 } else { n }).min(n)))
+            }
             (None, nodes, each) => {
                 let Some(each) = each.or(node) else {
                     return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));

@@ -4,7 +4,7 @@ use crate::algorithm::{Algorithm, Named, Reason, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Form, Shape};
-use crate::price::{Prepared, Price, on, price_elements};
+use crate::price::{Prepared, Price, price_elements};
 use crate::quantity::{Bytes, Volume};
 
 /// An algorithm with everything but M put in.
@@ -50,7 +50,7 @@ pub fn candidates(
     fabric.depth(shape.ranks)?;
     let mut ready = Vec::with_capacity(32);
     let mut refused = Vec::new();
-    let shape = on(shape, fabric);
+    let shape = fabric.fill(shape);
     for algorithm in registry.of(shape.collective) {
         if let Err(why) = algorithm.applies(&shape) {
             refused.push(Refused { algorithm, why });

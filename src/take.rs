@@ -131,7 +131,7 @@ pub fn site(query: &Query, nodes: u32) -> Site {
 #[must_use]
 pub fn by_rules(registry: &Registry, query: &Query) -> Option<Ruled> {
     let library = query.machine.library.as_deref().and_then(Library::named)?;
-    let nodes = query.nodes();
+    let nodes = query.placement.nodes();
     let call = Call {
         flavour: Flavour::Plain,
         nodes,

@@ -9,7 +9,7 @@ use collcost::Collective;
 use collcost::algorithm::{Algorithm, Registry};
 use collcost::batch::{Batch, KINDS};
 use collcost::bound::bound;
-use collcost::fabric::{Fabric, Placement, Switch, Tier};
+use collcost::fabric::{Fabric, Order, Switch, Tier};
 use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Protocol, Relay, Shape, Tie};
 use collcost::price::{Prepared, Price};
 use collcost::profile::Profile;
@@ -70,7 +70,7 @@ proptest! {
         is_read_or_refused::<Collective>(&text);
         is_read_or_refused::<Ports>(&text);
         is_read_or_refused::<Dims>(&text);
-        is_read_or_refused::<Placement>(&text);
+        is_read_or_refused::<Order>(&text);
         is_read_or_refused::<Protocol>(&text);
         let _ = collcost::quantity::dtype_bytes(&text);
         for &collective in Collective::ALL {
@@ -271,7 +271,7 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
         let (gamma, launch, cyclic) = rest;
         fabric.gamma = gamma.map(SecondsPerByte);
         fabric.launch = Seconds(launch.unwrap_or(0.0));
-        fabric.placement = if cyclic { Placement::Cyclic } else { Placement::Block };
+        fabric.order = if cyclic { Order::Cyclic } else { Order::Block };
         fabric
     })
 }
@@ -422,7 +422,7 @@ fn machines(n: u32) -> impl Iterator<Item = Fabric> {
             ..Tier::new("outer", Seconds(alpha_2), Bandwidth(rate_2))
         };
         let block = Fabric::new(vec![inner, outer]);
-        let cyclic = Fabric { placement: Placement::Cyclic, ..block.clone() };
+        let cyclic = Fabric { order: Order::Cyclic, ..block.clone() };
         vec![block, cyclic]
     })
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use collcost::Collective;
 use collcost::algorithm::{Algorithm, Registry};
 use collcost::bound::bound;
-use collcost::fabric::{Discipline, Fabric, Placement, Switch, Tier};
+use collcost::fabric::{Discipline, Fabric, Order, Switch, Tier};
 use collcost::formula::{Ports, Shape};
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use collcost::schedule::combine::Relabel;
@@ -288,7 +288,7 @@ fn cyclic_ranks_sit_with_those_a_stride_away() {
     };
     let (near, far) = ((2.0, Some(0)), (11.0, Some(1)));
     assert_eq!(tiers(&fabric, 4), [near, far, far]);
-    fabric.placement = Placement::Cyclic;
+    fabric.order = Order::Cyclic;
     assert_eq!(tiers(&fabric, 4), [far, near, far]);
     assert_eq!(tiers(&fabric, 5), [far, far, near, far]);
 }

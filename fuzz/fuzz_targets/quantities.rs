@@ -5,7 +5,7 @@
 
 use collcost::Collective;
 use collcost::algorithm::Registry;
-use collcost::fabric::Placement;
+use collcost::fabric::Order;
 use collcost::formula::{Dims, Ports, Protocol};
 use collcost::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, dtype_bytes};
 use libfuzzer_sys::fuzz_target;
@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
     let _ = text.parse::<Collective>();
     let _ = text.parse::<Ports>();
     let _ = text.parse::<Dims>();
-    let _ = text.parse::<Placement>();
+    let _ = text.parse::<Order>();
     let _ = text.parse::<Protocol>();
     let _ = dtype_bytes(text);
     let registry = Registry::builtin();

@@ -319,7 +319,7 @@ impl MachineFlags {
             launch: value("--launch", self.launch.as_ref())?,
             ports: value("--ports", self.ports.as_ref())?,
             nics: count("--nics-per-node", "NICs", ranks.nics_per_node.as_ref())?,
-            placement: value("--placement", ranks.placement.as_ref())?.unwrap_or_default(),
+            order: value("--placement", ranks.placement.as_ref())?.unwrap_or_default(),
             eta_alpha: contention.map(|c| c.alpha).or(eta_alpha),
             eta_beta: contention.map(|c| c.beta).or(eta_beta),
             protocol: value("--protocol", self.protocol.as_ref())?.unwrap_or_default(),

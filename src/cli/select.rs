@@ -124,7 +124,7 @@ impl Args {
         query.size = range.0;
         let call = Call {
             flavour: asked.operation.flavour,
-            nodes: self.nodes(&query),
+            nodes: query.placement.nodes(),
             element,
             commutative: !self.non_commutative,
             builtin_op: !self.user_op && !self.non_commutative,
@@ -187,13 +187,6 @@ impl Args {
             )
         })?;
         Ok(Asked { operation, policy, sizes })
-    }
-
-    /// On a network alone every rank is a node of its own; memory that is shared is one node.
-    fn nodes(&self, query: &Query) -> u32 {
-        let shared = query.machine.fabric.tiers[0].name == "shared memory";
-        let network = query.machine.node.is_none() && !shared;
-        if network && !self.ranks.names_nodes() { query.shape.ranks } else { query.nodes() }
     }
 
     /// One size, or `8..1GiB`.

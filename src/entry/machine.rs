@@ -97,7 +97,7 @@ impl<'f> Machines<'f> {
             launch: fields.read("launch"),
             ports: fields.read("ports"),
             nics: count("nics"),
-            placement: fields.read("placement").unwrap_or_default(),
+            order: fields.read("placement").unwrap_or_default(),
             protocol: fields.read("protocol").unwrap_or_default(),
             ..Given::default()
         };

@@ -27,6 +27,6 @@ pub fn expected(query: &Query, case: &Case) -> Seconds {
         return query.machine.fabric.launch;
     }
     let curve = query.machine.curve(query.shape.collective, Some(case.dtype));
-    let measured = curve.and_then(|c| c.expect(query.placed(), case.size).ok());
+    let measured = curve.and_then(|c| c.expect(query.placement.placed(), case.size).ok());
     measured.map_or_else(|| case.take.total(), |e| e.time)
 }

@@ -17,7 +17,6 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use super::place::{crosses_nodes, local, node_of};
 use crate::error::{Error, Result, nearest};
 use crate::fabric::{Discipline, Tier};
 use crate::nccl::Proto;
@@ -319,14 +318,14 @@ impl Broken {
         }
         let named = if let Link::Of(rank) = link { Some(rank) } else { None };
         let rank = self.drawn(named, random)?;
-        if !crosses_nodes(&self.query) {
+        if !self.query.placement.is_spread() {
             // Inside one node a rank has one link, to the switch or to all its neighbours.
             self.slow(rank, factor);
             return Ok(format!("messages over the link of rank {rank} take {times} times as long"));
         }
-        let home = node_of(&self.query, rank);
+        let home = self.query.placement.node_of(rank);
         let others: Vec<u32> = (0..self.query.shape.ranks)
-            .filter(|&other| node_of(&self.query, other) != home)
+            .filter(|&other| self.query.placement.node_of(other) != home)
             .collect();
         for other in others {
             self.trouble.slow_links.push((rank, other, factor));
@@ -338,7 +337,7 @@ impl Broken {
     }
 
     fn lose(&mut self, count: u32) -> Result<String> {
-        if !crosses_nodes(&self.query) {
+        if !self.query.placement.is_spread() {
             return Err(Error::input("all ranks are on one node: no NIC takes part")
                 .mend("ask for ranks on several nodes, such as --nodes 2"));
         }
@@ -392,7 +391,7 @@ impl Broken {
     }
 
     fn share_devices(&mut self) -> Result<String> {
-        let each = self.query.per_node;
+        let each = self.query.placement.per_node;
         if each < 2 {
             return Err(Error::input("a node has one rank alone, which shares with nobody")
                 .mend("ask for more ranks a node"));
@@ -400,7 +399,7 @@ impl Broken {
         self.per_device = 2;
         for rank in 0..self.query.shape.ranks {
             // The last of an odd number has a device of its own.
-            if local(&self.query, rank) / 2 * 2 + 1 < each {
+            if self.query.placement.local(rank) / 2 * 2 + 1 < each {
                 self.slow(rank, Ratio(2.0));
             }
         }

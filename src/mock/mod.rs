@@ -20,7 +20,6 @@ mod expected;
 mod fault;
 mod json;
 mod layout;
-mod place;
 mod play;
 mod program;
 mod rails;
@@ -36,7 +35,6 @@ use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::query::Query;
 use crate::sample::DataType;
 use fault::Broken;
-use place::{crosses_nodes, local, node_of};
 use play::{Bench, Lab, Take, Way};
 
 /// The most rows of a table.
@@ -250,8 +248,8 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
         ask: asked,
         machine: query.machine.name.clone(),
         ranks,
-        nodes: if crosses_nodes(query) { query.nodes() } else { 1 },
-        per_node: query.per_node,
+        nodes: query.placement.nodes(),
+        per_node: query.placement.per_node,
         notes,
         takes: told.takes,
         faults: broken.told.clone(),
@@ -373,8 +371,8 @@ fn figures(query: &Query, size: Bytes, time: Seconds, looked: bool) -> Place {
 }
 
 fn devices(query: &Query, per_device: u32) -> Vec<Device> {
-    let node = |rank| if crosses_nodes(query) { node_of(query, rank) + 1 } else { 1 };
-    let here = |rank| if crosses_nodes(query) { local(query, rank) } else { rank };
+    let node = |rank| query.placement.node_of(rank) + 1;
+    let here = |rank| query.placement.local(rank);
     (0..query.shape.ranks)
         .map(|rank| Device { rank, node: node(rank), device: here(rank) / per_device.max(1) })
         .collect()

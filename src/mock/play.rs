@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 use super::fault::Broken;
-use super::place::{crosses_nodes, node_of};
 use super::rails::{Rails, Shift};
 use crate::algorithm::{Algorithm, Library, Registry};
 use crate::collective::Collective;
@@ -90,8 +89,8 @@ impl Bench {
             return Some((Box::new(Shift { ranks }), 1));
         }
         if take.algorithm.meta().id == "ring-rails" {
-            if crosses_nodes(query) {
-                let node = query.per_node;
+            if query.placement.is_spread() {
+                let node = query.placement.per_node;
                 let rings = Rails::new(query.shape.collective, ranks, node, rails)?;
                 return Some((Box::new(rings), rails));
             }
@@ -114,7 +113,7 @@ impl Bench {
     /// would where a rank serves several rings at once, whose latencies pass beside each other.
     fn stage(&self, rings: u32, fair: bool) -> Fabric {
         let mut fabric = self.query.machine.fabric.clone();
-        let leaving = rings.div_ceil(self.query.per_node.max(1));
+        let leaving = rings.div_ceil(self.query.placement.per_node.max(1));
         if let [inner, .., outer] = &mut fabric.tiers[..] {
             if fair {
                 outer.discipline = Discipline::Fair;
@@ -363,7 +362,7 @@ fn priced(
     for (i, tier) in fabric.tiers[..depth].iter_mut().enumerate() {
         let outer = i > 0 && i + 1 == depth;
         let link = |(from, to, slow): &(u32, u32, Ratio)| {
-            let leaves = node_of(query, *from) != node_of(query, *to);
+            let leaves = query.placement.node_of(*from) != query.placement.node_of(*to);
             if leaves == outer || depth == 1 { slow.0 } else { 1.0 }
         };
         slow_down(tier, rank * trouble.slow_links.iter().map(link).fold(1.0, f64::max));

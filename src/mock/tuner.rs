@@ -1,6 +1,5 @@
 //! NCCL's own table without a protocol: how much longer its tuner then expects a call to take.
 
-use super::place::crosses_nodes;
 use crate::error::{Error, Result};
 use crate::nccl::{Call, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version};
 use crate::quantity::{Bytes, Ratio};
@@ -30,7 +29,7 @@ impl Tuner {
                 .at(place())
                 .mend("name a profile with `nccl_graphs`, such as dgx-h100, as it is")
         })?;
-        let nodes = if crosses_nodes(query) { query.nodes() } else { 1 };
+        let nodes = query.placement.nodes();
         let per_node = query.shape.ranks / nodes;
         let comm = Place { machine, per_node, nodes, search: Version::NEWEST }
             .communicator()

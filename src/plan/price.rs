@@ -125,9 +125,9 @@ impl Asked {
     fn new(registry: &Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
         let machine = step.machine.machine(call.collective)?;
         let world = step.parallel.ranks();
-        let span = machine.node.and_then(|i| machine.fabric.tiers[i].span);
+        let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
         let world_32 = u32::try_from(world).unwrap_or(u32::MAX);
-        let has_nodes = machine.node.is_some();
+        let has_nodes = machine.fabric.node.is_some();
         let node = step.parallel.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
         let lies = call.group.lies(world, if has_nodes { node } else { world_32 });
         let layout = lies.layout(call.group.ranks, has_nodes);
@@ -222,7 +222,7 @@ fn bytes(
     };
     let used = uses(algorithm, &shape, &asked.query.machine.fabric)?;
     let share = |tier: usize| used.get(tier).map(|u| Volume(u.share.0 * size.0));
-    let has_nodes = asked.query.machine.node.is_some();
+    let has_nodes = asked.query.machine.fabric.node.is_some();
     match (has_nodes, asked.lies.nodes > 1) {
         (true, false) => Ok((share(0), None)),
         (true, true) => Ok((share(0), share(used.len() - 1))),

@@ -31,7 +31,7 @@ use crate::collective::Collective;
 use crate::curve::Curve;
 use crate::error::{Error, Result, nearest};
 pub use crate::fabric::Discipline;
-use crate::fabric::{Fabric, Switch, Tier};
+use crate::fabric::{Fabric, Switch, Tier, TierKind};
 use crate::formula::Ports;
 use crate::nccl::topology::Description;
 use crate::place::{Document, Refused};
@@ -290,10 +290,26 @@ impl Profile {
         }
     }
 
+    /// What joins the ranks of a tier: outside of nodes, and where nothing has an end, a network.
+    fn kind(&self, tier: usize) -> TierKind {
+        let links = &self.tiers[tier];
+        let outside = self.node().is_some_and(|node| tier > node);
+        match links.name.as_str() {
+            "shared memory" => TierKind::Memory,
+            _ if outside || (tier == 0 && links.span.is_none()) => TierKind::Network,
+            _ => TierKind::Node,
+        }
+    }
+
     /// The machine as the engine sees it for one collective.
     #[must_use]
     pub fn fabric(&self, collective: Collective) -> Fabric {
         let mut fabric = Fabric::new(self.tiers.iter().map(Links::tier).collect());
+        for (i, tier) in fabric.tiers.iter_mut().enumerate() {
+            tier.kind = self.kind(i);
+        }
+        fabric.node = self.node();
+        fabric.c_real = self.c_real.as_ref().map(|c| c.value);
         fabric.gamma = self.gamma.as_ref().map(|g| g.value);
         fabric.launch = self.launch_of(collective).map_or(Seconds(0.0), |o| o.value);
         fabric
@@ -307,6 +323,7 @@ impl Links {
             discipline: self.discipline,
             duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
             name: self.name.clone(),
+            kind: TierKind::Node,
             span: self.span,
             alpha: self.alpha.as_ref().map(|a| a.value),
             bandwidth: self.bandwidth.as_ref().map(|b| b.value * efficiency),

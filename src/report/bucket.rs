@@ -233,7 +233,7 @@ fn cost(
     BucketCost {
         machine: query.machine.name.clone(),
         ranks: query.shape.ranks,
-        nodes: query.nodes(),
+        nodes: query.placement.nodes(),
         calls_s: prices.iter().map(|p| p.total().0).sum(),
         latency_s: prices.iter().map(|p| p.launch.0 + p.latency.0).sum(),
         unfused_s: unfused,

@@ -141,7 +141,7 @@ pub fn run(
         file,
         collective: shape.collective.id(),
         ranks: shape.ranks,
-        nodes: query.nodes(),
+        nodes: query.placement.nodes(),
         dtype,
         health: verdict.health,
         side: verdict.side,

@@ -181,7 +181,7 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if query.library() != Some(Library::Nccl) {
         return notes;
     }
-    let (shape, nodes) = (&query.shape, query.nodes());
+    let (shape, nodes) = (&query.shape, query.placement.nodes());
     let first = rows.iter().find(|r| r.applies && r.is_shipped(query.library()));
     let bound_by_data =
         |r: &&Row| r.bandwidth_s > r.latency_s.map(|l| l + query.machine.fabric.launch.0);
@@ -200,7 +200,7 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
         ));
     }
     if shape.collective == AllToAll && nodes > 1 {
-        let (n, g) = (shape.ranks, query.per_node);
+        let (n, g) = (shape.ranks, query.placement.per_node);
         notes.push(format!(
             "NCCL sends to all peers at once: {} of {n} blocks cross the NICs, near ones beside them",
             n - g
@@ -420,11 +420,11 @@ pub(super) fn question(query: &Query) -> QuestionView {
     QuestionView {
         collective: query.shape.collective.id(),
         ranks: query.shape.ranks,
-        nodes: query.nodes(),
-        ranks_per_node: query.per_node,
+        nodes: query.placement.nodes(),
+        ranks_per_node: query.placement.per_node,
         size_bytes: query.size.0,
         ports: query.shape.ports.to_string(),
-        placement: query.machine.fabric.placement.to_string(),
+        placement: query.machine.fabric.order.to_string(),
     }
 }
 

@@ -74,7 +74,7 @@ pub fn map(
         };
         rows.push(MapRow {
             ranks: query.shape.ranks,
-            nodes: query.nodes(),
+            nodes: query.placement.nodes(),
             take: over(&own),
             paper: over(&ready),
         });

@@ -33,7 +33,7 @@ pub struct Measured {
 pub(super) fn measured(query: &Query) -> Option<Measured> {
     let shape = &query.shape;
     let curve = query.machine.curve(shape.collective, None)?;
-    let expected = curve.expect(query.placed(), query.size).ok()?;
+    let expected = curve.expect(query.placement.placed(), query.size).ok()?;
     let factor = shape.collective.busbw_factor(shape.ranks);
     let algbw = Volume::from(query.size).0 / expected.time.0;
     Some(Measured {

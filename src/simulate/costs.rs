@@ -7,7 +7,7 @@ use super::Setup;
 use super::jobs::Message;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::fabric::{Discipline, Fabric, Placement};
+use crate::fabric::{Discipline, Fabric, Order};
 use crate::formula::Ports;
 use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
 
@@ -32,7 +32,7 @@ pub(super) struct TierCost {
 pub(super) struct Costs {
     pub frame: Frame,
     pub tiers: Vec<TierCost>,
-    placement: Placement,
+    order: Order,
     /// Seconds to add a byte.
     gamma: f64,
     /// α_sw and seconds a byte through a switch.
@@ -76,7 +76,7 @@ impl Costs {
         let mut costs = Self {
             frame,
             tiers,
-            placement: fabric.placement,
+            order: fabric.order,
             gamma: fabric.gamma.map_or(0.0, |gamma| gamma.0),
             switch,
             sizes: sizes(&frame, setup, empty)?,
@@ -232,9 +232,9 @@ impl Costs {
     #[inline]
     pub fn domain(&self, tier: usize, rank: u32) -> u32 {
         let span = self.tiers[tier].span;
-        match self.placement {
-            Placement::Block => rank / span,
-            Placement::Cyclic => rank % self.frame.ranks.div_ceil(span),
+        match self.order {
+            Order::Block => rank / span,
+            Order::Cyclic => rank % self.frame.ranks.div_ceil(span),
         }
     }
 

@@ -169,7 +169,7 @@ impl Point {
 impl Compared<'_> {
     fn call(&self, size: Bytes) -> Call {
         let Operation { collective, flavour } = self.operation;
-        let nodes = nodes(self.query);
+        let nodes = self.query.placement.nodes();
         Call { flavour, nodes, ..Call::new(collective, self.query.shape.ranks, size) }
     }
 
@@ -279,13 +279,6 @@ impl Question<'_> {
             worse(near, to, from)? && !worse(measured, from, to)? && !worse(up, from, to)?;
         Ok(if goes_up { up } else { near })
     }
-}
-
-/// Nodes on which the ranks lie: on a machine that is a network alone, each on its own.
-pub(crate) fn nodes(query: &Query) -> u32 {
-    let is_shared = query.machine.fabric.tiers[0].name == "shared memory";
-    let is_network = query.machine.node.is_none() && !is_shared;
-    if is_network && query.nodes() == 1 { query.shape.ranks } else { query.nodes() }
 }
 
 /// Spans of sizes, from no bytes on, each with what is best there.

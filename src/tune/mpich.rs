@@ -1,6 +1,6 @@
 //! What a selection tree can ask MPICH for, and plans put into its own tree.
 
-use super::{Offer, Pick, Plan, Span, WIDEST, nodes};
+use super::{Offer, Pick, Plan, Span, WIDEST};
 use crate::collective::Collective as C;
 use crate::error::{Error, Result};
 use crate::quantity::Bytes;
@@ -84,7 +84,7 @@ pub fn offers(call: &Call) -> Result<Vec<Offer>> {
 /// # Errors
 /// Several ranks on each of several nodes: MPICH splits such calls, and rules each part.
 pub fn check(query: &Query) -> Result<()> {
-    let (nodes, each) = (query.nodes(), query.per_node);
+    let (nodes, each) = (query.placement.nodes(), query.placement.per_node);
     if nodes > 1 && each > 1 {
         return Err(Error::unsupported(format!(
             "MPICH splits a call over {nodes} nodes x {each} ranks, and rules each part by its own ranks"
@@ -101,7 +101,7 @@ pub fn check(query: &Query) -> Result<()> {
 #[must_use]
 pub fn reaches(operation: Operation, query: &Query) -> bool {
     let in_memory = matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
-    nodes(query) > 1 || !in_memory
+    query.placement.is_spread() || !in_memory
 }
 
 /// MPICH's name of an operation.

@@ -29,7 +29,7 @@ impl<'a> Compared<'a> {
     pub fn new(registry: &Registry, chooser: &'a Chooser, query: &Query) -> Result<Option<Self>> {
         let shape = &query.shape;
         let Some(function) = Function::of(shape.collective) else { return Ok(None) };
-        let nodes = query.nodes();
+        let nodes = query.placement.nodes();
         // Behind NCCL's tree over nodes stand chains inside them, which no closed form has.
         let unpriced = |algo| algo == Algo::Tree && nodes > 1 && nodes < shape.ranks;
         let mut cells = Vec::new();

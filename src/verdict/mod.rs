@@ -241,7 +241,7 @@ fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
 /// What to know where busbw is above the rate of the links.
 fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
     use crate::collective::Collective::AllReduce;
-    let (shape, nodes) = (&query.shape, query.nodes());
+    let (shape, nodes) = (&query.shape, query.placement.nodes());
     let factor = shape.collective.busbw_factor(shape.ranks);
     let busbw = |p: &Point| Volume::from(p.size).0 * factor.0 / p.measured.0;
     let most = points.iter().map(busbw).fold(0.0, f64::max);

@@ -274,7 +274,7 @@ impl Lab<'_> {
     fn nics(&self) -> Vec<Suspect> {
         let tiers = &self.query.machine.fabric.tiers;
         let nics = tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
-        if self.query.nodes() < 2 {
+        if self.query.placement.nodes() < 2 {
             return Vec::new();
         }
         let lost = |k: u32| {
@@ -430,7 +430,7 @@ impl Lab<'_> {
         };
         let times = factor.0;
         // Inside one node a rank has one link, so a slow one is a slow rank.
-        if self.query.nodes() < 2 {
+        if self.query.placement.nodes() < 2 {
             let suspect = |foretold| {
                 Suspect {
                 id: "slow-link",

@@ -90,7 +90,7 @@ impl Args {
         let ranks = if silent { self.ranks.clone().with_nodes(2) } else { self.ranks.clone() };
         let asked = query(Collective::AllReduce, Bytes(0), &ranks, &self.machine, &self.params);
         let query = asked.map_err(|e| e.at(format!("export {XLA}")))?;
-        xla_sol_options(&query.machine.fabric, query.per_node)
+        xla_sol_options(&query.machine.fabric, query.placement.per_node)
     }
 
     fn unknown(&self) -> Error {

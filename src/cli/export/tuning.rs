@@ -206,7 +206,9 @@ impl Args {
             return Err(which("a file is for one number of ranks"));
         };
         match &query.machine.nccl_graphs {
-            Some(graphs) => Ok(format!("{graphs}.p{}.n{}", query.per_node, query.nodes())),
+            Some(graphs) => {
+                Ok(format!("{graphs}.p{}.n{}", query.placement.per_node, query.placement.nodes()))
+            }
             None => Err(which("no graphs of this machine are known")),
         }
     }

@@ -11,7 +11,7 @@ use crate::fabric::Fabric;
 use crate::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 use crate::notes;
 use crate::presets::PORT_BUDGETS;
-use crate::price::{Prepared, Price, on, step_load};
+use crate::price::{Prepared, Price, step_load};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::query::Query;
 use crate::report::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
@@ -256,7 +256,7 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
     let size = Volume::from(query.size);
     let prepared = Prepared::stated(algorithm, form, &query.shape, fabric)?;
     let price = prepared.price(size);
-    let free = on(&query.shape, fabric);
+    let free = fabric.fill(&query.shape);
     let shape = if algorithm.is_pipelined() { free.with_segments(price.segments) } else { free };
     let meta = algorithm.meta();
     let sum = Sum::new(algorithm, &shape, fabric, size)?;

@@ -9,7 +9,7 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::formula::{At, Cost, Expr, Field, Level, Links, Notation, Shape, Symbol};
 use crate::notes;
-use crate::price::{Prepared, on, uses};
+use crate::price::{Prepared, uses};
 use crate::quantity::Volume;
 use crate::query::Query;
 use crate::report::cost::{MachineView, QuestionView, machine, question, ships};
@@ -144,7 +144,7 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
 
 fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
     let fabric = &query.machine.fabric;
-    let shape = on(&query.shape, fabric);
+    let shape = fabric.fill(&query.shape);
     let (meta, collective) = (algorithm.meta(), shape.collective);
     let named = AlgorithmRow {
         id: meta.id,
@@ -383,7 +383,7 @@ pub(in crate::report) fn busbw_formula(collective: Collective) -> &'static str {
 /// What the layout of the question calls for.
 fn remarks(query: &Query) -> Vec<String> {
     let mut remarks = Vec::new();
-    let nodes = query.nodes();
+    let nodes = query.placement.nodes();
     let collective = query.shape.collective;
     if collective == Collective::AllReduce && (2..=3).contains(&nodes) {
         let (sends, factor) = if nodes == 2 { ("M", "2") } else { ("1.5 M", "4/3") };
@@ -405,7 +405,7 @@ fn remarks(query: &Query) -> Vec<String> {
             "A rank's own block does not travel: M/BW is 1/N too much, {:.1} % at {n} ranks. {}",
             100.0 / (n - 1.0).max(1.0),
             if nodes > 1 {
-                let away = (n - f64::from(query.per_node)) / n;
+                let away = (n - f64::from(query.placement.per_node)) / n;
                 format!("Of M, {:.1} % leave the node.", 100.0 * away)
             } else {
                 String::new()

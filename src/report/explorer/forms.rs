@@ -14,7 +14,7 @@ use crate::algorithm::{Algorithm, Registry};
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::formula::{At, Cost, Expr, Level, Notation, Params, Ports, Shape, Symbol};
-use crate::price::{Prepared, on};
+use crate::price::Prepared;
 use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::query::{Given, Layout, Machine, Query};
 use crate::rank::candidates;
@@ -273,7 +273,7 @@ impl Probe {
 
 /// The shape of these questions where the formula is the price in those asked.
 fn holds(algorithm: &dyn Algorithm, probes: &[Query], asked: Range<usize>) -> Option<Shape> {
-    let shape = probes.first().map(|q| on(&q.shape, &q.machine.fabric))?;
+    let shape = probes.first().map(|q| q.machine.fabric.fill(&q.shape))?;
     algorithm.applies(&shape).ok()?;
     let segments: &[u32] = if algorithm.is_pipelined() { &[1, 2, 3, 7] } else { &[1] };
     for (query, probe) in probes[asked.clone()].iter().zip(&PROBES[asked]) {

@@ -142,7 +142,7 @@ fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
     if query.library() != Some(Library::Nccl) {
         return None;
     }
-    let nodes = query.nodes();
+    let nodes = query.placement.nodes();
     let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, Bytes(4)) };
     let policy = policy("nccl", &site(query, nodes)).ok()?;
     let found = intervals(&*policy, &call, Bytes(4), Bytes(1 << 40)).ok()?;

@@ -7,7 +7,6 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::fabric::{Fabric, Tier};
 use crate::formula::Shape;
-use crate::price::on;
 use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::simulate::listen::Trace;
 use crate::simulate::{Setup, simulate_with};
@@ -80,7 +79,7 @@ fn race(
     let inner = Tier { span: group.try_into().ok(), ..tier("inside", 0) };
     let outer = Tier { nics: group.try_into().ok(), ..tier("between", 1) };
     let fabric = Fabric::new(vec![inner, outer]);
-    let shape = on(&Shape::new(Collective::AllReduce, ranks), &fabric);
+    let shape = fabric.fill(&Shape::new(Collective::AllReduce, ranks));
     let mut runners = Vec::new();
     for (id, name) in RUNNERS {
         let algorithm = registry.find(Collective::AllReduce, id)?.algorithm;

@@ -162,7 +162,7 @@ impl Run {
                 .and_then(|tier| switch.and_then(|s| s.bandwidth).or(tier.bandwidth))
                 .map(|rate| rate.0),
             tiers: if depth > 1 { tiers } else { Vec::new() },
-            placement: fabric.placement.to_string(),
+            placement: fabric.order.to_string(),
             holds: chunks(holds),
             wants: chunks(wants),
         }

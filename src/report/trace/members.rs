@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{End, Step, Transfer};
-use crate::fabric::Placement;
 use crate::query::Query;
 use crate::schedule::{Endpoint, Op, Schedule};
 use crate::simulate::Timed;
@@ -176,15 +175,13 @@ impl Edges {
 
 /// The ranks of each node.
 fn nodes(query: &Query) -> Vec<Vec<u32>> {
-    let (n, nodes) = (query.shape.ranks, query.nodes());
+    let (n, nodes) = (query.shape.ranks, query.placement.nodes());
     if nodes < 2 {
         return Vec::new();
     }
-    let node = |rank: u32| match query.machine.fabric.placement {
-        Placement::Block => rank / query.per_node.max(1),
-        Placement::Cyclic => rank % nodes,
-    };
-    (0..nodes).map(|here| (0..n).filter(|&rank| node(rank) == here).collect()).collect()
+    (0..nodes)
+        .map(|here| (0..n).filter(|&rank| query.placement.node_of(rank) == here).collect())
+        .collect()
 }
 
 /// The pairs as rings and chains, if each rank has at most one on each side.
