@@ -94,7 +94,6 @@ pub mod select;
 pub mod simulate;
 pub mod size_is;
 pub mod spell_out;
-pub mod take;
 pub mod topology;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod transport;

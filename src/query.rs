@@ -80,23 +80,13 @@ pub struct Machine {
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
     pub launch: Option<How>,
-    /// Between what single figures lie; those that a person gave are taken as exact.
-    pub spreads: Vec<Spread>,
+    /// The rates as the profile has them, where it is one: expectations are of those, and move with
+    /// what somebody changes.
+    pub stock: Option<Fabric>,
     /// How its figures were fitted, and how far to trust them.
     pub fit: Option<Calibration>,
-    /// What the collective takes in its library, as it was measured; none where figures were changed.
+    /// What the collective takes in its library, as it was measured on the machine as it is.
     pub curves: Vec<Curve>,
-}
-
-/// Between what a figure lies, as factors of its value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// The figure.
-    pub figure: Figure,
-    /// The least that is likely, over the value.
-    pub low: Ratio,
-    /// The most that is likely, over the value.
-    pub high: Ratio,
 }
 
 /// How the figures of one tier were obtained; absent where a person gave them.
@@ -186,7 +176,7 @@ impl Machine {
             topology: profile.topology.clone(),
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
-            spreads: spreads(profile, collective),
+            stock: Some(profile.fabric(collective)),
             fabric: profile.fabric(collective),
             nics_given: false,
             fit: profile.fit.clone(),
@@ -219,7 +209,7 @@ impl Machine {
             topology: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
-            spreads: Vec::new(),
+            stock: None,
             nics_given: false,
             fit: None,
             curves: Vec::new(),
@@ -258,21 +248,6 @@ impl Machine {
             (fabric.launch, self.launch) = (launch, None);
         }
         fabric.gamma = given.gamma.or(fabric.gamma);
-        let exact = [
-            given.alpha.map(|_| Figure::Alpha(0)),
-            given.bandwidth.map(|_| Figure::Bandwidth(0)),
-            given.alpha_inter.map(|_| Figure::Alpha(last)),
-            given.bandwidth_inter.map(|_| Figure::Bandwidth(last)),
-            given.alpha_switch.map(|_| Figure::SwitchAlpha),
-            given.launch.map(|_| Figure::Launch),
-            given.gamma.map(|_| Figure::Gamma),
-        ];
-        self.spreads.retain(|s| !exact.contains(&Some(s.figure)));
-        let contended = given.eta_alpha.is_some() || given.eta_beta.is_some();
-        let other = given.protocol != Protocol::default() || given.ports.is_some();
-        if exact.iter().any(Option::is_some) || nics || contended || other {
-            self.curves.clear();
-        }
         fabric.order = given.order;
         let (alpha, beta) = given.protocol.factors();
         let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
@@ -297,8 +272,6 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
 impl Machine {
     /// Marks a figure as given: where it came from no longer says anything.
     pub fn forget(&mut self, figure: Figure) {
-        self.spreads.retain(|s| s.figure != figure);
-        self.curves.clear();
         match figure {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
@@ -317,75 +290,6 @@ impl Machine {
     pub fn curve(&self, collective: Collective, dtype: Option<DataType>) -> Option<&Curve> {
         crate::curve::nearest(&self.curves, collective, dtype)
     }
-
-    /// The machine with every figure at the end of its range that makes calls fast, and slow.
-    ///
-    /// Absent where no figure has a range.
-    #[must_use]
-    pub fn extremes(&self) -> Option<(Fabric, Fabric)> {
-        if self.spreads.is_empty() {
-            return None;
-        }
-        let (mut fast, mut slow) = (self.fabric.clone(), self.fabric.clone());
-        for Spread { figure, low, high } in &self.spreads {
-            // A rate is good when it is high, everything else when it is low.
-            let rate = matches!(figure, Figure::Bandwidth(_) | Figure::SwitchBandwidth);
-            let (good, bad) = if rate { (high, low) } else { (low, high) };
-            for (fabric, factor) in [(&mut fast, good), (&mut slow, bad)] {
-                // Of the machine's own figure: a switch has followed its links by now.
-                if let Some(value) = figure.get(&self.fabric) {
-                    figure.set(fabric, value.scaled(*factor));
-                }
-            }
-        }
-        Some((fast, slow))
-    }
-}
-
-/// The ranges of a profile's figures; a rate's range holds that of its efficiency.
-fn spreads(profile: &Profile, collective: Collective) -> Vec<Spread> {
-    let mut spreads = Vec::new();
-    let mut add = |figure: Figure, low: f64, high: f64| {
-        // A switch's is said even where it is a point: the range of the links is not the switch's.
-        if (low, high) != (1.0, 1.0) || figure == Figure::SwitchBandwidth {
-            spreads.push(Spread { figure, low: Ratio(low), high: Ratio(high) });
-        }
-    };
-    for (i, tier) in profile.tiers.iter().enumerate() {
-        if let Some(alpha) = &tier.alpha {
-            let (low, high) = range(alpha, |a| a.0);
-            add(Figure::Alpha(i), low, high);
-        }
-        let rate = tier.bandwidth.as_ref().map_or((1.0, 1.0), |b| range(b, |b| b.0));
-        let part = tier.efficiency.as_ref().map_or((1.0, 1.0), |e| range(e, |e| e.0));
-        add(Figure::Bandwidth(i), rate.0 * part.0, rate.1 * part.1);
-    }
-    if let Some(switch) = &profile.tiers[0].switch {
-        if let Some(hop) = &switch.alpha {
-            let (low, high) = range(hop, |a| a.0);
-            add(Figure::SwitchAlpha, low, high);
-        }
-        if let Some(part) = &switch.efficiency {
-            let (low, high) = range(part, |e| e.0);
-            add(Figure::SwitchBandwidth, low, high);
-        }
-    }
-    if let Some(launch) = profile.launch_of(collective) {
-        let (low, high) = range(launch, |o| o.0);
-        add(Figure::Launch, low, high);
-    }
-    if let Some(gamma) = &profile.gamma {
-        let (low, high) = range(gamma, |g| g.0);
-        add(Figure::Gamma, low, high);
-    }
-    spreads
-}
-
-/// Low and high over the value; 1 where they are not known.
-fn range<T>(figure: &Measured<T>, number: impl Fn(&T) -> f64) -> (f64, f64) {
-    let value = number(&figure.value);
-    let over = |end: &Option<T>| end.as_ref().map_or(1.0, |e| number(e) / value);
-    if value > 0.0 { (over(&figure.low), over(&figure.high)) } else { (1.0, 1.0) }
 }
 
 impl Query {
@@ -416,11 +320,9 @@ impl Query {
             .at(format!("{per_node} ranks a node"))
             .mend(format!("ask for at most {span}")));
         }
-        machine.leave_nics_idle(node, per_node);
-        if let (Some(node), Some(ranks)) = (machine.fabric.node, NonZeroU32::new(per_node)) {
-            for tier in &mut machine.fabric.tiers[..=node] {
-                tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
-            }
+        let given = machine.nics_given;
+        for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
+            use_nodes(fabric, node, per_node, given);
         }
         let mut shape = machine.fabric.shape(collective, ranks)?;
         shape.params = Params {
@@ -438,16 +340,19 @@ impl Machine {
     fn alone_on_nodes(&self) -> bool {
         self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
     }
+}
 
-    /// A rank drives the NICs beside it: fewer ranks a node than it has leave the others' idle.
-    fn leave_nics_idle(&mut self, span: Option<NonZeroU32>, per_node: u32) {
-        let (Some(span), Some(node), false) = (span, self.fabric.node, self.nics_given) else {
-            return;
-        };
-        if let Some(outer) = self.fabric.tiers.get_mut(node + 1) {
-            let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
-            outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
-        }
+/// Leaves idle what so many ranks a node do not use: ranks, and NICs beside them, since a rank
+/// drives those beside it, unless somebody said how many are in use.
+fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
+    let Some(node) = fabric.node else { return };
+    if let (Some(span), Some(outer), false) = (span, fabric.tiers.get_mut(node + 1), nics_given) {
+        let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
+        outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
+    }
+    let Some(ranks) = NonZeroU32::new(per_node) else { return };
+    for tier in &mut fabric.tiers[..=node] {
+        tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
     }
 }
 

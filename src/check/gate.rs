@@ -5,7 +5,6 @@ use crate::algorithm::Registry;
 use crate::error::{Error, Result, nearest};
 use crate::expect::Expecting;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Volume};
-use crate::take::Take;
 
 /// A program that fails a run below one number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,8 +119,8 @@ pub fn thresholds(gate: &Gate, budgets: &[Budget]) -> Result<Vec<Threshold>> {
             continue;
         }
         let query = call.machine.query(call.collective, size, call.layout)?;
-        let expected = Expecting::new(&registry, &query, None, false)?.at(size)?.expectation;
-        let price = Take::new(&registry, &query, None)?.at(Volume::from(size)).price;
+        let expecting = Expecting::new(&registry, &query)?;
+        let (expected, price) = (expecting.at(size), expecting.ideal(size).price);
         // Where data is a tenth of the time, a link at half its rate hardly shows.
         let latency = price.bandwidth.0 < 0.1 * price.total().0;
         let factor =

@@ -2,7 +2,7 @@
 //! against measurements.
 //!
 //! ```
-//! use collcost::check::{Files, check, Options};
+//! use collcost::check::{Files, Options, Standing, check};
 //! # struct One;
 //! # impl Files for One {
 //! #     fn profile(&self, name: &str) -> collcost::Result<collcost::profile::Profile> {
@@ -17,7 +17,7 @@
 //! # let files = One;
 //! // `check::Disk` reads files; this one holds a single budget.
 //! let checked = check(&files, "collcost.toml", &Options::default());
-//! assert!(checked.faults.is_empty() && checked.outcomes.iter().all(|o| o.holds));
+//! assert!(checked.faults.is_empty() && checked.outcomes.iter().all(|o| o.standing == Standing::Holds));
 //! ```
 //!
 //! A file is read whole: everything that is wrong in it is a [`Fault`] with file, line and column,
@@ -40,7 +40,7 @@ use crate::query::Layout;
 
 pub use crate::entry::{BuiltIn, Disk, Fault, Files};
 pub use gate::{GATES, Gate, Threshold, thresholds};
-pub use outcome::{Number, Outcome};
+pub use outcome::{At, Number, Outcome, Standing};
 pub use read::KEYS;
 pub use update::{Edited, update};
 
@@ -110,6 +110,8 @@ pub struct Budget {
     pub subject: Subject,
     /// What may not be passed; absent where an update is to write it.
     pub limit: Option<Limit>,
+    /// Where in the band it is judged; absent: by all of it.
+    pub at: Option<At>,
     /// What the model said when the limit was written.
     pub expected: Option<String>,
     /// Which bytes of the file an update replaces.
@@ -132,6 +134,8 @@ pub(crate) struct Spans {
 pub struct Options {
     /// Limits are to be written: a budget without one is no fault, nor is one that never fails.
     pub updating: bool,
+    /// Where in its band every budget is judged, whatever it says itself.
+    pub at: Option<At>,
 }
 
 /// Everything that was found.

@@ -5,11 +5,11 @@ use crate::algorithm::Registry;
 use crate::bound::bound;
 use crate::entry::Faults;
 use crate::error::{Error, Result};
+use crate::expect::{Expectation, Expecting, Rules, Runs};
 use crate::import::logs::{Asked, look};
 use crate::plan::{Tweak, price};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::take::{Take, by_rules};
 use crate::verdict::{Facts, Health, Run, judge, runs};
 
 /// A figure with its unit.
@@ -55,15 +55,80 @@ impl std::fmt::Display for Number {
     }
 }
 
+/// Where a limit lies beside the band of what is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Even the worse end is within the limit.
+    Holds,
+    /// The limit lies inside the band.
+    AtRisk,
+    /// Even the better end passes it.
+    Fails,
+}
+
+impl Standing {
+    /// The words in reports.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::AtRisk => "at risk",
+            Self::Fails => "fails",
+        }
+    }
+
+    /// By the parts of the limit that the better and the worse end use.
+    fn of(better: f64, worse: f64) -> Self {
+        // A time that prints as the limit is within it.
+        const WITHIN: f64 = 1.0 + 1e-9;
+        match (better <= WITHIN, worse <= WITHIN) {
+            (_, true) => Self::Holds,
+            (true, false) => Self::AtRisk,
+            (false, false) => Self::Fails,
+        }
+    }
+}
+
+/// Where in the band a budget is judged, instead of by all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// At the least value of the band.
+    Low,
+    /// At what is expected.
+    Mid,
+    /// At the largest.
+    High,
+}
+
+impl std::str::FromStr for At {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "low" => Ok(Self::Low),
+            "mid" => Ok(Self::Mid),
+            "high" => Ok(Self::High),
+            _ => Err(Error::input(format!("`{text}` is no point of a band"))
+                .mend("write low, mid or high")),
+        }
+    }
+}
+
 /// How one budget stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Whether it holds.
-    pub holds: bool,
+    /// How it stands.
+    pub standing: Standing,
     /// What the limit allows; absent where there is none yet.
     pub limit: Option<Number>,
-    /// What there is now.
+    /// What there is now: what is expected, or the end of its band that was asked for.
     pub value: Number,
+    /// The same at both ends of the band, the smaller first; absent where logs say it.
+    pub band: Option<(Number, Number)>,
+    /// The call as it is expected; absent where logs say it, and for a step.
+    pub expected: Option<(Expectation, Runs)>,
     /// The part of the limit that is used: above 1 it is passed.
     pub used: Ratio,
     /// The time behind it.
@@ -98,12 +163,13 @@ pub(super) fn outcome(
         let fault = Fault::new(&budget.file, budget.place.clone(), what, mend);
         faults.borrow_mut().push(fault);
     };
+    let at = options.at.or(budget.at);
     let found = match (&budget.subject, &budget.limit) {
-        (Subject::Step(step), limit) => of_step(registry, step, limit.as_ref()),
+        (Subject::Step(step), limit) => of_step(registry, step, limit.as_ref(), at),
         (Subject::Call(call), Some(Limit::Measured(patterns))) => {
             measured(registry, files, call, patterns)
         }
-        (Subject::Call(call), limit) => of_call(registry, call, limit.as_ref()),
+        (Subject::Call(call), limit) => of_call(registry, call, limit.as_ref(), at),
     };
     match found.and_then(|o| if options.updating { Ok(o) } else { useful(budget, o) }) {
         Ok(outcome) => Some(outcome),
@@ -146,21 +212,23 @@ fn of_step(
     registry: &Registry,
     step: &crate::plan::Step,
     limit: Option<&Limit>,
+    at: Option<At>,
 ) -> Result<Outcome> {
     let priced = price(registry, step, &Tweak::default())?;
-    let time = priced.time();
     let most = match limit {
         Some(Limit::MaxTime(most)) => Some(*most),
         _ => None,
     };
     let machine = step.machine.machine(crate::collective::Collective::AllReduce)?;
     let what = if priced.compute.is_some() { "computing and " } else { "" };
-    Ok(Outcome {
-        holds: most.is_none_or(|most| time <= most),
+    let outcome = Outcome {
+        standing: Standing::Holds,
         limit: most.map(Number::Time),
-        value: Number::Time(time),
-        used: Ratio(most.map_or(0.0, |most| time.0 / most.0)),
-        time: Some(time),
+        value: Number::Time(priced.time()),
+        band: None,
+        expected: None,
+        used: Ratio(0.0),
+        time: Some(priced.time()),
         busbw: None,
         bound_ratio: None,
         machine: machine.name,
@@ -168,86 +236,123 @@ fn of_step(
         size: None,
         by: format!("step {}", step.name),
         note: format!("{what}exposed collectives"),
-    })
+    };
+    let times = [priced.low, priced.time(), priced.high];
+    Ok(outcome.judged(times.map(Number::Time), at))
 }
 
-fn of_call(registry: &Registry, call: &CallSubject, limit: Option<&Limit>) -> Result<Outcome> {
+fn of_call(
+    registry: &Registry,
+    call: &CallSubject,
+    limit: Option<&Limit>,
+    at: Option<At>,
+) -> Result<Outcome> {
     let size = call.size.unwrap_or_default();
     let query = call.machine.query(call.collective, size, call.layout)?;
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     let volume = Volume::from(size);
-    let taken = Take::new(registry, &query, call.algorithm.as_deref())?.at(volume);
-    let time = taken.time();
+    let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
+    let (expected, runs) = (expecting.at(size), expecting.runs(size));
     let least = bound(shape.collective, shape.ranks, volume, fabric)?.time() + fabric.launch;
-    let over = Ratio(if least.0 > 0.0 { time.0 / least.0 } else { 1.0 });
-    let busbw = taken.price.busbw(volume, shape.collective, shape.ranks);
+    let over = |time: Seconds| Ratio(if least.0 > 0.0 { time.0 / least.0 } else { 1.0 });
+    let factor = shape.collective.busbw_factor(shape.ranks);
+    let busbw = |time: Seconds| volume / time * factor;
+    let times = [expected.low, expected.time, expected.high];
     let mut outcome = Outcome {
-        holds: true,
+        standing: Standing::Holds,
         limit: None,
-        value: Number::Time(time),
+        value: Number::Time(expected.time),
+        band: None,
         used: Ratio(0.0),
-        time: Some(time),
-        busbw: (size.0 > 0 && shape.ranks > 1).then_some(busbw),
-        bound_ratio: Some(over),
+        time: Some(expected.time),
+        busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
+        bound_ratio: Some(over(expected.time)),
         machine: query.machine.name.clone(),
         ranks: shape.ranks.into(),
         size: Some(size),
-        by: taken.id.to_owned(),
+        by: runs.name(),
+        expected: Some((expected, runs)),
         note: String::new(),
     };
-    match limit {
-        None | Some(Limit::Measured(_)) => {}
+    let values = match limit {
+        None | Some(Limit::Measured(_)) => times.map(Number::Time),
         Some(Limit::MaxTime(most)) => {
             outcome.limit = Some(Number::Time(*most));
-            outcome.used = Ratio(time.0 / most.0.max(f64::MIN_POSITIVE));
+            times.map(Number::Time)
         }
         Some(Limit::MinBusbw(least)) => {
             if size.0 == 0 {
                 return Err(Error::input("the budget can never hold: no bytes have no busbw")
                     .mend("write max_time"));
             }
-            outcome.value = Number::Rate(busbw);
             outcome.limit = Some(Number::Rate(*least));
-            outcome.used = Ratio(least.0 / busbw.0);
+            times.map(|time| Number::Rate(busbw(time)))
         }
         Some(Limit::MaxBoundRatio(most)) => {
-            outcome.value = Number::Ratio(over);
             outcome.limit = Some(Number::Ratio(*most));
-            outcome.used = Ratio(over.0 / most.0.max(f64::MIN_POSITIVE));
+            times.map(|time| Number::Ratio(over(time)))
         }
         Some(Limit::MaxRegret(most)) => {
-            let (lost, by) = regret(registry, call, &query, time)?;
-            (outcome.value, outcome.by) = (Number::Ratio(lost), by);
+            let (lost, by) = regret(registry, call, &query)?;
+            outcome.by = by;
             outcome.limit = Some(Number::Ratio(*most));
             // Regret may be none: what is used is of the whole time.
+            outcome.note = "by ideal prices of both".to_owned();
+            outcome.value = Number::Ratio(lost);
             outcome.used = Ratio((1.0 + lost.0) / (1.0 + most.0));
+            outcome.standing = Standing::of(outcome.used.0, outcome.used.0);
+            return Ok(outcome);
         }
-    }
-    // A time that prints as the limit is within it.
-    outcome.holds = outcome.used.0 <= 1.0 + 1e-9;
-    Ok(outcome)
+    };
+    Ok(outcome.judged(values, at))
 }
 
-/// What the named algorithm, or the library's own choice, loses against the best that is shipped.
-fn regret(
-    registry: &Registry,
-    call: &CallSubject,
-    query: &Query,
-    time: Seconds,
-) -> Result<(Ratio, String)> {
-    let best = Take::new(registry, query, None)?.time(Volume::from(query.size));
-    if let Some(name) = &call.algorithm {
-        return Ok((Ratio(time.0 / best.0 - 1.0), name.clone()));
+impl Outcome {
+    /// Held to its limit: by all of the band, from the short end to the long one of the time, or at
+    /// one point of it.
+    fn judged(mut self, values: [Number; 3], at: Option<At>) -> Self {
+        let [short, mid, long] = values;
+        let (low, high) =
+            if short.base().0 <= long.base().0 { (short, long) } else { (long, short) };
+        let judged = match at {
+            None => [short, mid, long],
+            Some(At::Low) => [low; 3],
+            Some(At::Mid) => [mid; 3],
+            Some(At::High) => [high; 3],
+        };
+        (self.value, self.band) = (judged[1], Some((low, high)));
+        if let Some(limit) = self.limit {
+            let used = |value: Number| match value {
+                Number::Rate(rate) => limit.base().0 / rate.0,
+                other => other.base().0 / limit.base().0.max(f64::MIN_POSITIVE),
+            };
+            self.used = Ratio(used(judged[1]));
+            self.standing = Standing::of(used(judged[0]), used(judged[2]));
+        }
+        self
     }
-    let ruled = by_rules(registry, query).and_then(|r| Some((r.time?, r)));
-    let Some((own, ruled)) = ruled else {
+}
+
+/// What the named algorithm, or the library's own choice, loses against the best that is shipped, by
+/// ideal prices.
+fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Ratio, String)> {
+    let expecting = Expecting::of(registry, query, call.algorithm.as_deref())?;
+    let runs = expecting.runs(query.size);
+    if runs.rules == Rules::Unknown {
         return Err(Error::input(
             "the budget can never fail: nothing is known of what the library would choose here",
         )
         .mend("name an algorithm, or a machine whose library's rules are known"));
-    };
+    }
+    let own = expecting.ideal(query.size).time;
+    let best = expecting.best(query.size).time;
     let lost = Ratio((own.0 / best.0 - 1.0).max(0.0));
-    Ok((lost, format!("{}: {}", ruled.policy, ruled.choice.name)))
+    let of = match (runs.library, &runs.version) {
+        (Some(library), Some(version)) => format!("{library}@{version}: "),
+        (Some(library), None) => format!("{library}: "),
+        (None, _) => String::new(),
+    };
+    Ok((lost, format!("{of}{}", runs.name())))
 }
 
 /// Times of logs within the band of what is expected; of several logs the best time of a size counts.
@@ -322,7 +427,9 @@ fn measured(
         Health::WrongResults => format!("{wrong} results were wrong"),
     };
     Ok(Outcome {
-        holds: healthy,
+        standing: if healthy { Standing::Holds } else { Standing::Fails },
+        band: None,
+        expected: None,
         limit: Some(Number::Time(worst.expected.high)),
         value: Number::Time(worst.measured),
         used: Ratio(worst.measured.0 / worst.expected.high.0),

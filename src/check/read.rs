@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use toml::de::DeValue;
 
-use super::{Budget, CallSubject, Limit, Options, Spans, Subject};
+use super::{At, Budget, CallSubject, Limit, Options, Spans, Subject};
 use crate::collective::Collective;
 use crate::entry::{Count, Fault, Faults, Fields, Layer, MACHINE_KEYS, Machines, joined};
 use crate::error::{Error, Result};
@@ -31,6 +31,7 @@ pub const KEYS: &[&str] = &[
     "max_bound_ratio",
     "max_regret",
     "measured",
+    "at",
     "expected",
 ];
 
@@ -151,8 +152,12 @@ fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
         end,
     };
     let expected = fields.text("expected");
+    let at = fields.read::<At>("at");
+    if at.is_some() && matches!(limit, Some(Limit::Measured(_) | Limit::MaxRegret(_))) {
+        fields.fault("at", format!("`{key}` has no band"), "leave `at` out");
+    }
     let subject = subject?;
-    let budget = Budget { name, file, place, subject, limit, expected, spans };
+    let budget = Budget { name, file, place, subject, limit, at, expected, spans };
     (from.faults.borrow().len() == before).then_some(budget)
 }
 

@@ -10,9 +10,9 @@ use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::bucket::{Gradients, Limit, Rule};
 use collcost::error::{Error, Result};
+use collcost::expect::Expecting;
 use collcost::quantity::{Bytes, Seconds, dtype_bytes};
 use collcost::sample::DataType;
-use collcost::take::Take;
 use collcost::{render, report};
 
 #[derive(clap::Args)]
@@ -78,7 +78,7 @@ impl Args {
                 let collective = Collective::AllReduce;
                 let query = query(collective, gradients.bytes(), ranks, machine, &self.algorithms)?;
                 let take =
-                    Take::new(&registry, &query, self.algorithm.as_deref()).map_err(|e| {
+                    Expecting::of(&registry, &query, self.algorithm.as_deref()).map_err(|e| {
                         e.at(format!(
                             "--algorithm {}",
                             self.algorithm.as_deref().unwrap_or_default()

@@ -8,7 +8,7 @@ use super::Stop;
 use super::export::write_whole;
 use super::files::Here;
 use super::terminal::look;
-use collcost::check::{Checked, Gate, Options, check, thresholds, update};
+use collcost::check::{At, Checked, Gate, Options, check, thresholds, update};
 use collcost::error::{Error, Result, nearest};
 use collcost::quantity::Ratio;
 use collcost::render::Look;
@@ -34,7 +34,11 @@ A budget stands in the file as
   profile = \"dgx-h100\"
   max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, measured
 
-Exit code 0: all hold, 1: a budget fails, 2: the file is wrong; all its faults are named.")]
+A budget holds when all of the band of what is expected is within its limit, fails when none of it
+is, and is at risk between.
+
+Exit code 0: none fails, 1: a budget fails, or with --strict is at risk, 2: the file is wrong; all its
+faults are named.")]
 pub(super) struct Args {
     /// The file of budgets; without it collcost.toml
     #[arg(value_name = "FILE", default_value = "collcost.toml", hide_default_value = true)]
@@ -42,6 +46,12 @@ pub(super) struct Args {
     /// table, json, junit, github, summary, gitlab or prometheus
     #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
     format: String,
+    /// Judge at one point of the band, low, mid or high, instead of by all of it
+    #[arg(long, value_name = "POINT")]
+    at: Option<String>,
+    /// A limit inside the band fails too
+    #[arg(long)]
+    strict: bool,
     /// Write a format to a file too, such as junit=report.xml; a summary is appended
     #[arg(long, value_name = "FORMAT=FILE")]
     write: Vec<String>,
@@ -61,16 +71,19 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let format = known(&self.format, "--format")?;
         let writes = self.writes()?;
-        let options = Options { updating: self.update || self.threshold_for.is_some() };
+        let at =
+            self.at.as_ref().map(|at| at.parse::<At>().map_err(|e| e.at(format!("--at {at}"))));
+        let at = at.transpose()?;
+        let options = Options { updating: self.update || self.threshold_for.is_some(), at };
         let checked = check(&Here, &self.file, &options);
-        let mut report = report::check::check(&self.file, &checked);
+        let mut report = report::check::check(&self.file, &checked, self.strict);
         if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
             return self.thresholds(gate, &checked, out);
         }
         if self.update && checked.faults.is_empty() {
             let changed = self.update(&checked)?;
-            let after = check(&Here, &self.file, &Options::default());
-            report = report::check::check(&self.file, &after);
+            let after = check(&Here, &self.file, &Options { at, ..Options::default() });
+            report = report::check::check(&self.file, &after, self.strict);
             match changed {
                 1 => eprintln!("note: 1 limit was written"),
                 _ => eprintln!("note: {changed} limits were written"),
@@ -83,9 +96,9 @@ impl Args {
             write(format, file, &text)?;
         }
         out.flush()?;
-        match (report.faults.is_empty(), report.failed) {
-            (true, 0) => Ok(()),
-            (true, _) => Err(Stop::Failed),
+        match (report.faults.is_empty(), report.any_fails()) {
+            (true, false) => Ok(()),
+            (true, true) => Err(Stop::Failed),
             (false, _) => Err(Stop::Faults),
         }
     }

@@ -11,12 +11,12 @@ use super::terminal;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
+use collcost::expect::site;
 use collcost::import::read_rules;
 use collcost::quantity::{Bytes, dtype_bytes};
 use collcost::query::Query;
 use collcost::render::{self, plot};
 use collcost::report::select::{Select, select, select_map};
-use collcost::report::site;
 use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
 
 #[derive(clap::Args)]
@@ -131,7 +131,7 @@ impl Args {
             in_place: self.in_place,
             ..Call::new(collective, query.shape.ranks, range.0)
         };
-        let site = site(&query, call.nodes);
+        let site = site(&query);
         let one = |flag: &str, name: &String| {
             named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
         };

@@ -84,13 +84,13 @@ pub struct Curve {
     pub source: String,
 }
 
-/// How an expectation came about, the surest first.
+/// How far from what was measured a curve is asked, the nearest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Basis {
+pub enum Reach {
     /// These ranks on these nodes were measured, at sizes around this one.
     Measured,
     /// Fewer and more ranks were.
@@ -99,11 +99,9 @@ pub enum Basis {
     Extrapolated,
     /// No ranks were measured that a network lies between, or only such.
     UnseenTier,
-    /// Nothing was measured: the price of an algorithm over the machine's figures.
-    Datasheet,
 }
 
-impl Basis {
+impl Reach {
     /// The words in reports.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -112,7 +110,6 @@ impl Basis {
             Self::Interpolated => "interpolated in N",
             Self::Extrapolated => "extrapolated",
             Self::UnseenTier => "unseen tier",
-            Self::Datasheet => "datasheet",
         }
     }
 }
@@ -126,8 +123,8 @@ pub struct Expectation {
     pub low: Seconds,
     /// A tenth is slower.
     pub high: Seconds,
-    /// How it came about.
-    pub basis: Basis,
+    /// How far from what was measured that is.
+    pub reach: Reach,
 }
 
 impl Curve {
@@ -161,24 +158,24 @@ impl Curve {
 
     /// What was measured around `placed` and `size`.
     #[must_use]
-    pub fn basis(&self, placed: Placed, size: Bytes) -> Basis {
+    pub fn reach(&self, placed: Placed, size: Bytes) -> Reach {
         let tier: Vec<&Placed> =
             self.placed.iter().filter(|p| p.between() == placed.between()).collect();
         if tier.is_empty() {
-            return Basis::UnseenTier;
+            return Reach::UnseenTier;
         }
         // A time below the smallest size is latency; above the largest it is a rate. Neither
         // changes within one doubling.
         let outside = 2 * size.0 < self.from.0 || size.0 > 2 * self.to.0;
         if outside {
-            return Basis::Extrapolated;
+            return Reach::Extrapolated;
         }
         if tier.contains(&&placed) {
-            return Basis::Measured;
+            return Reach::Measured;
         }
         let fewer = tier.iter().any(|p| p.ranks <= placed.ranks);
         let more = tier.iter().any(|p| p.ranks >= placed.ranks);
-        if fewer && more { Basis::Interpolated } else { Basis::Extrapolated }
+        if fewer && more { Reach::Interpolated } else { Reach::Extrapolated }
     }
 
     /// What is to be expected of `placed` ranks and M = `size`, on a tier that was measured.
@@ -188,7 +185,7 @@ impl Curve {
     /// nobody measured. [`Curve::expect_unseen`] tells all the same.
     pub fn expect(&self, placed: Placed, size: Bytes) -> Result<Expectation> {
         let expected = self.expect_unseen(placed, size);
-        if expected.basis != Basis::UnseenTier {
+        if expected.reach != Reach::UnseenTier {
             return Ok(expected);
         }
         let (asked, seen) = match placed.between() {
@@ -205,20 +202,20 @@ impl Curve {
     /// As [`Curve::expect`], but a tier that was not measured is taken to be like the other one.
     #[must_use]
     pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
-        let basis = self.basis(placed, size);
+        let reach = self.reach(placed, size);
         let time = self.time(placed, size);
-        let band = self.bands.at(self.held(placed, size, basis), size);
+        let band = self.bands.at(self.held(placed, size, reach), size);
         let (low, high) = (time * Ratio(band.low.exp()), time * Ratio(band.high.exp()));
-        Expectation { time, low, high, basis }
+        Expectation { time, low, high, reach }
     }
 
     /// Which of the fit's errors an expectation has.
-    fn held(&self, placed: Placed, size: Bytes, basis: Basis) -> Held {
-        match basis {
-            Basis::Measured => Held::Size,
-            Basis::Interpolated => Held::Between,
-            Basis::UnseenTier | Basis::Datasheet => Held::Tier,
-            Basis::Extrapolated => {
+    fn held(&self, placed: Placed, size: Bytes, reach: Reach) -> Held {
+        match reach {
+            Reach::Measured => Held::Size,
+            Reach::Interpolated => Held::Between,
+            Reach::UnseenTier => Held::Tier,
+            Reach::Extrapolated => {
                 let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
                 match (tier().max(), tier().min()) {
                     (Some(only), _) if tier().count() == 1 && placed != *only => Held::Alone,

@@ -25,12 +25,13 @@ mod program;
 mod rails;
 mod tuner;
 
-pub use expected::{Case, expected};
+pub use expected::expected;
 pub use fault::{Fault, Link};
 pub use program::{OPERATIONS, PROGRAMS, Program, type_name};
 
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
+use crate::expect::Expecting;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::query::Query;
 use crate::sample::DataType;
@@ -216,10 +217,14 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
         off => Some(tuner::Tuner::new(query, off)?),
     };
     let sizes = sizes(&ask.sizes)?;
+    let expecting = Expecting::with(registry, query, None, Some(ask.dtype))?;
     let healthy = Bench::new(registry, query, ask.root)?;
     let takes: Vec<Take> = sizes
         .iter()
-        .map(|&size| healthy.take(ask.program.sizes(size, ask.dtype, ranks).0))
+        .map(|&each| {
+            let (size, _) = ask.program.sizes(each, ask.dtype, ranks);
+            healthy.run(expecting.ideal(size).id, size)
+        })
         .collect();
     let drawn = (ask.noise, ask.iterations, ask.seed);
     let mut lab = Lab::new(registry, (healthy, &broken), drawn, sizes.len())?;
@@ -230,9 +235,8 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
         let found = lab.look(i, size, take)?;
         let protocol = tuner.as_ref().filter(|_| size.0 > 0).map_or(1.0, |t| t.factor(size).0);
         let place = |in_place: bool| {
-            let case = Case { size, dtype: ask.dtype, in_place, take: take.price };
             let ratio = found.ratios[usize::from(in_place)].0 * protocol;
-            let time = Seconds(expected(query, &case).0 * ratio);
+            let time = Seconds(expected(query, &expecting, size).0 * ratio);
             let looked = ask.check > 0 && (!in_place || ask.program.checks_in_place);
             figures(query, size, time, looked)
         };
@@ -279,7 +283,9 @@ pub fn slowdown(
         off => Some(tuner::Tuner::new(query, off)?),
     };
     let healthy = Bench::new(registry, query, 0)?;
-    let takes: Vec<Take> = sizes.iter().map(|&size| healthy.take(size)).collect();
+    let expecting = Expecting::new(registry, query)?;
+    let takes: Vec<Take> =
+        sizes.iter().map(|&size| healthy.run(expecting.ideal(size).id, size)).collect();
     let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
     let mut lab = lab.within(SUSPECTED, sizes.len());
     let mut ratios = Vec::with_capacity(sizes.len());

@@ -61,6 +61,16 @@ impl Bench {
         Ok(Self { query: query.clone(), ready, root })
     }
 
+    /// What the library runs, where its schedule is known; else the fastest that is shipped.
+    pub(super) fn run(&self, id: &str, size: Bytes) -> Take {
+        match self.ready.iter().find(|one| one.algorithm.meta().id == id) {
+            Some(Candidate { algorithm, prepared, .. }) => {
+                Take { algorithm: *algorithm, price: prepared.price(Volume::from(size)) }
+            }
+            None => self.take(size),
+        }
+    }
+
     /// The fastest that is shipped; the first one where several are.
     pub(super) fn take(&self, size: Bytes) -> Take {
         let size = Volume::from(size);

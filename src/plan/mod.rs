@@ -34,7 +34,7 @@ pub(crate) use load::layered;
 pub use load::{Asked, load};
 pub use moe::{Routing, Traffic};
 pub use presets::{PRESETS, preset_names};
-pub use price::{CallPrice, Priced, Tweak, price};
+pub use price::{CallPrice, NODE_LIMITED, Priced, Tweak, price};
 pub use read::{KEYS, read, steps};
 
 /// What a step does.

@@ -5,17 +5,18 @@
 //! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::{Call, Group, Hides, Lies, Mode, Step, Traffic, calls};
 use crate::algorithm::Registry;
 use crate::bucket::{Gradients, Rule, pack, timeline};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
+use crate::expect::{Expectation, Expecting, Priced as Ideal, Runs};
 use crate::formula::Shape;
 use crate::price::uses;
 use crate::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::take::Take;
 use crate::what_if::Figure;
 
 /// Changes of a machine's figures.
@@ -34,8 +35,11 @@ pub struct CallPrice {
     pub call: Call,
     /// Where its group lies.
     pub lies: Lies,
-    /// The algorithm's id.
-    pub algorithm: &'static str,
+    /// What runs: the algorithm that was asked for, else the library's choice.
+    pub algorithm: String,
+    /// One call as it is expected; of buckets the largest's; absent where tokens go by routes of
+    /// their own.
+    pub expected: Option<(Expectation, Runs)>,
     /// Calls a step: a bucket each where gradients go in buckets.
     pub calls: Ratio,
     /// One call; of buckets the mean.
@@ -57,7 +61,7 @@ pub struct CallPrice {
 }
 
 /// A step with its price.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Priced {
     /// Its collectives.
     pub calls: Vec<CallPrice>,
@@ -69,6 +73,10 @@ pub struct Priced {
     pub messages: Seconds,
     /// What computation does not hide of them.
     pub exposed: Seconds,
+    /// The whole step where every call is at the short end of its band.
+    pub low: Seconds,
+    /// The same at the long end.
+    pub high: Seconds,
 }
 
 impl Priced {
@@ -79,23 +87,58 @@ impl Priced {
     }
 }
 
-/// Prices `step` on its machine, with `tweak` put in.
+/// What of an expectation is summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Low,
+    Mid,
+    High,
+}
+
+impl End {
+    fn of(self, expected: Expectation) -> Seconds {
+        match self {
+            Self::Low => expected.low,
+            Self::Mid => expected.time,
+            Self::High => expected.high,
+        }
+    }
+}
+
+/// What `step` takes on its machine, with `tweak` put in. Calls of one machine err alike, so the band
+/// of the step is that of all of them at one end.
 ///
 /// # Errors
 /// Ranks that the machine does not join, an algorithm that does not apply, an unknown figure.
 pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> {
-    let mut known: HashMap<(Collective, Group, Option<String>), Asked> = HashMap::new();
+    let mut known = Known::new();
+    let low = price_at(registry, step, tweak, (End::Low, &mut known))?.time();
+    let high = price_at(registry, step, tweak, (End::High, &mut known))?.time();
+    let mid = price_at(registry, step, tweak, (End::Mid, &mut known))?;
+    Ok(Priced { low, high, ..mid })
+}
+
+/// Questions by what they are about.
+type Known<'r> = HashMap<(Collective, Group, Option<String>), Asked<'r>>;
+
+fn price_at<'r>(
+    registry: &'r Registry,
+    step: &Step,
+    tweak: &Tweak,
+    (end, known): (End, &mut Known<'r>),
+) -> Result<Priced> {
     let mut priced = Vec::new();
     for call in calls(step) {
         let key = (call.collective, call.group, call.algorithm.clone());
-        let asked = match known.get(&key) {
-            Some(asked) => asked,
-            None => {
+        let asked = match known.entry(key) {
+            Entry::Occupied(asked) => asked.into_mut(),
+            Entry::Vacant(free) => {
                 let asked = Asked::new(registry, step, &call, tweak)
                     .map_err(|e| e.at(format!("{}: {} of {}", step.name, call.name, call.axis)))?;
-                known.entry(key).or_insert(asked)
+                free.insert(asked)
             }
         };
+        asked.end = end;
         priced.push(one(registry, step, call, asked)?);
     }
     behind_layers(step, &mut priced);
@@ -110,19 +153,26 @@ pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> 
     let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
     let compute = passes.map(|p| p * Ratio(times));
     let bubble = passes.map(|p| p * Ratio(idle));
-    Ok(Priced { calls: priced, compute, bubble, messages, exposed })
+    let priced = Priced { calls: priced, compute, bubble, messages, exposed, ..Priced::default() };
+    Ok(Priced { low: priced.time(), high: priced.time(), ..priced })
 }
 
 /// A call's question, ready for any size.
-struct Asked {
+struct Asked<'r> {
     query: Query,
-    take: Take,
+    expecting: Expecting<'r>,
     lies: Lies,
     sharing: Ratio,
+    end: End,
 }
 
-impl Asked {
-    fn new(registry: &Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
+impl<'r> Asked<'r> {
+    /// The time of a call, at the end of the band that is summed.
+    fn time(&self, size: Bytes) -> Seconds {
+        self.end.of(self.expecting.at(size))
+    }
+
+    fn new(registry: &'r Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
         let machine = step.machine.machine(call.collective)?;
         let world = step.parallel.ranks();
         let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
@@ -142,8 +192,8 @@ impl Asked {
             sharing = Ratio((asked / f64::from(all.get())).max(1.0));
             outer.oversubscription = Ratio(outer.oversubscription.0 * sharing.0);
         }
-        let take = Take::new(registry, &query, call.algorithm.as_deref())?;
-        Ok(Self { query, take, lies, sharing })
+        let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
+        Ok(Self { query, expecting, lies, sharing, end: End::Mid })
     }
 }
 
@@ -163,7 +213,7 @@ fn put_in(query: &mut Query, tweak: &Tweak) -> Result<()> {
     Ok(())
 }
 
-fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked) -> Result<CallPrice> {
+fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     if let Some(routing) = call.routed {
         if routing.node_limit.is_some() {
             return routed(step, call, asked);
@@ -181,20 +231,24 @@ fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked) -> Result<Ca
     plain(registry, call, asked, size)
 }
 
-/// A call by the price of what is taken.
-fn plain(registry: &Registry, call: Call, asked: &Asked, size: Volume) -> Result<CallPrice> {
-    let taken = asked.take.at(size);
-    let total = taken.time() * call.count;
-    let (inside, between) = bytes(registry, asked, &taken, size)?;
+/// A call by what is expected of it.
+fn plain(registry: &Registry, call: Call, asked: &Asked<'_>, size: Volume) -> Result<CallPrice> {
+    let bytes = whole(size);
+    let (expected, runs) = (asked.expecting.at(bytes), asked.expecting.runs(bytes));
+    let ideal = asked.expecting.ideal(bytes);
+    let time = asked.end.of(expected);
+    let total = time * call.count;
+    let (inside, between) = ports(registry, asked, &ideal, size)?;
     let a_step = |v: Option<Volume>| v.map(|v| Volume(v.0 * call.count.0));
     Ok(CallPrice {
         lies: asked.lies,
-        algorithm: taken.id,
+        algorithm: runs.name(),
+        expected: Some((expected, runs)),
         calls: call.count,
-        time: taken.time(),
+        time,
         total,
         exposed: total,
-        latency: (taken.price.launch + taken.price.latency) * call.count,
+        latency: no_data(&asked.expecting, bytes, time) * call.count,
         sharing: asked.sharing,
         inside: a_step(inside),
         between: a_step(between),
@@ -203,11 +257,23 @@ fn plain(registry: &Registry, call: Call, asked: &Asked, size: Volume) -> Result
     })
 }
 
+/// Sizes that are no whole number of bytes are averages.
+fn whole(size: Volume) -> Bytes {
+    Bytes(size.0.round() as u64)
+}
+
+/// The part of a call's time that is no data, as in its ideal price.
+fn no_data(expecting: &Expecting<'_>, size: Bytes, time: Seconds) -> Seconds {
+    let price = expecting.ideal(size).price;
+    let total = price.total().0;
+    if total > 0.0 { time * Ratio((price.launch + price.latency).0 / total) } else { time }
+}
+
 /// Bytes through the busiest port of the innermost and of the outermost tier.
-fn bytes(
+fn ports(
     registry: &Registry,
-    asked: &Asked,
-    taken: &crate::take::Taken,
+    asked: &Asked<'_>,
+    taken: &Ideal,
     size: Volume,
 ) -> Result<(Option<Volume>, Option<Volume>)> {
     let shape = asked.query.shape;
@@ -231,7 +297,7 @@ fn bytes(
 }
 
 /// Gradients in DDP's buckets behind a backward pass.
-fn bucketed(step: &Step, call: Call, asked: &Asked) -> CallPrice {
+fn bucketed(step: &Step, call: Call, asked: &Asked<'_>) -> CallPrice {
     let rule = match Rule::named("ddp") {
         Ok(rule) => match step.sync.cap {
             Some(cap) => rule.with_cap(cap, None),
@@ -245,23 +311,22 @@ fn bucketed(step: &Step, call: Call, asked: &Asked) -> CallPrice {
     let buckets = pack(&gradients, &rule);
     // Seconds a backward pass of nothing takes: everything is exposed.
     let backward = step.compute.map_or(Seconds(0.0), |c| c.backward);
-    let time = |b: &crate::bucket::Bucket| asked.take.time(Volume::from(b.bytes));
+    let time = |b: &crate::bucket::Bucket| asked.time(b.bytes);
     let played = timeline(&buckets, backward, time);
-    let latency: f64 = buckets
-        .iter()
-        .map(|b| asked.take.at(Volume::from(b.bytes)).price)
-        .map(|p| p.launch.0 + p.latency.0)
-        .sum();
+    let latency: Seconds =
+        buckets.iter().map(|b| no_data(&asked.expecting, b.bytes, time(b))).sum();
     let largest = buckets.iter().map(|b| b.bytes).max().unwrap_or_default();
+    let runs = asked.expecting.runs(largest);
     let count = buckets.len().max(1) as f64;
     CallPrice {
         lies: asked.lies,
-        algorithm: asked.take.at(Volume::from(largest)).id,
+        algorithm: runs.name(),
+        expected: Some((asked.expecting.at(largest), runs)),
         calls: Ratio(call.count.0 * count),
         time: played.calls * Ratio(1.0 / count),
         total: played.calls * call.count,
         exposed: played.exposed * call.count,
-        latency: Seconds(latency) * call.count,
+        latency: latency * call.count,
         sharing: asked.sharing,
         inside: None,
         between: None,
@@ -286,8 +351,11 @@ fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
     routing.traffic(tokens, Bytes(width as u64), call.group.ranks, nodes)
 }
 
+/// What a dispatch runs that sends a token once to each node.
+pub const NODE_LIMITED: &str = "node-limited";
+
 /// A dispatch that sends a token once to each node: the network and the links inside at once.
-fn routed(step: &Step, call: Call, asked: &Asked) -> Result<CallPrice> {
+fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     let fabric = &asked.query.machine.fabric;
     let routing_skew = call.routed.map_or(Ratio(1.0), |r| r.skew);
     let traffic = traffic(step, &call, asked.lies.nodes);
@@ -310,7 +378,8 @@ fn routed(step: &Step, call: Call, asked: &Asked) -> Result<CallPrice> {
     let a_step = |v: Volume| Volume(v.0 * call.count.0);
     Ok(CallPrice {
         lies: asked.lies,
-        algorithm: "node-limited",
+        algorithm: NODE_LIMITED.to_owned(),
+        expected: None,
         calls: call.count,
         time,
         total,

@@ -91,7 +91,7 @@ fn sheet(report: &Buckets, shown: usize) -> Sheet {
             cells.extend([b.ready_s, b.start_s, b.end_s].map(time));
         }
         if timed {
-            cells.push(Cell::same(b.algorithm.unwrap_or_default()));
+            cells.push(Cell::same(b.algorithm.clone().unwrap_or_default()));
         }
         cells
     };

@@ -27,8 +27,9 @@ pub mod plot;
 pub mod profiles;
 #[cfg(target_os = "linux")]
 pub mod run;
+mod screen;
 pub mod select;
-pub mod sheet;
+mod sheet;
 pub mod simulate;
 pub mod sweep;
 pub mod table;

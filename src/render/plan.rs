@@ -139,7 +139,7 @@ fn sheet(step: &StepView) -> Sheet {
             time(c.total_s),
             time(c.exposed_s),
             Cell::number(Some(c.share), |s| format!("{:.1}", 100.0 * s)),
-            Cell::same(c.algorithm),
+            Cell::same(c.algorithm.clone()),
         ]
     };
     Sheet { columns, rows: step.calls.iter().map(row).collect() }

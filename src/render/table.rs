@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use super::Look;
 use super::columns;
+use super::screen;
 use super::sheet::{Cell, Sheet};
 use crate::algorithm::Library;
 use crate::collective::Collective;
 use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::report::{Cost, Flip, MachineView, Measured, QuestionView, Row, TierView, Would};
+use crate::report::{Cost, Flip, MachineView, QuestionView, Row, TierView};
 
 /// Rows shown unless all are asked for.
 const SHOWN: usize = 10;
@@ -31,8 +32,10 @@ pub struct View<'a> {
 /// # Errors
 /// The writer's.
 pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<()> {
-    heading(out, &report.question)?;
-    machine(out, &report.machine, report.question.nodes)?;
+    if !view.all && view.columns.is_none() && view.sort.is_none() {
+        return screen::screen(out, report, view.look);
+    }
+    screen::answer(out, report, view.look)?;
     writeln!(out)?;
     let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
     let refused: Vec<&Row> = report.algorithms.iter().filter(|r| !r.applies).collect();
@@ -47,7 +50,8 @@ pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<
     let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
     more(out, applies.len() - shown, &refused, view.all)?;
     writeln!(out)?;
-    verdict(out, report, &applies, view.look)
+    machine(out, &report.machine, report.question.nodes)?;
+    details(out, report, view.look)
 }
 
 /// Columns that a narrow terminal can do without, the first to go first.
@@ -106,7 +110,7 @@ fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
 }
 
 /// Whether the machine's library ships it; any library where none is known.
-fn ships(report: &Cost, row: &Row) -> bool {
+pub(super) fn ships(report: &Cost, row: &Row) -> bool {
     row.is_shipped(report.machine.library.as_deref().and_then(Library::named))
 }
 
@@ -215,32 +219,15 @@ fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::R
     }
 }
 
-/// The lines below the table: take, paper, flips, notes.
-fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io::Result<()> {
-    let by = |id: Option<&str>| id.and_then(|id| rows.iter().find(|r| r.id == id));
+/// The lines below the whole table: estimates, switch points, notes.
+fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
     let library = library(&report.machine);
-    let take = match by(report.take) {
-        Some(take) => {
-            let time = Seconds(take.time_s.unwrap_or(0.0));
-            let share = dominant(take);
-            let range = match (report.take_low_s, report.take_high_s) {
-                // A range that rounding hides says nothing.
-                (Some(low), Some(high)) if high > 1.005 * low => {
-                    format!(" ({} to {} by the figures' ranges)", Seconds(low), Seconds(high))
-                }
-                _ => String::new(),
-            };
-            format!("{}, {time}{range}: the fastest that {library} ships (*){share}", take.title)
-        }
-        None => format!("nothing here is shipped by {library}"),
-    };
-    look.line(out, "take   ", &take)?;
-    if let (Some(paper), Some(take)) = (by(report.paper), by(report.take))
-        && paper.id != take.id
-    {
-        let gain = take.time_s.unwrap_or(0.0) / paper.time_s.unwrap_or(1.0);
-        let text = format!("{} would be {gain:.2} times faster{}", paper.title, dominant(paper));
-        look.line(out, "paper  ", &text)?;
+    if let Some(estimate) = report.estimate_s {
+        look.line(out, &format!("{library}'s own estimate: "), &Seconds(estimate).to_string())?;
+    }
+    if report.switch_points.len() > 1 {
+        let label = format!("switch points of {library}: ");
+        look.line(out, &label, &screen::switch_points(report))?;
     }
     if report.flips.len() > 1 {
         let flip = |(i, f): (usize, &Flip)| match i {
@@ -248,80 +235,12 @@ fn verdict(out: &mut impl Write, report: &Cost, rows: &[&Row], look: Look) -> io
             _ => format!("from {} {}", Volume(f.from_bytes), f.title),
         };
         let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
-        look.line(out, "flips  ", &flips.join("; "))?;
-    }
-    if let Some(measured) = &report.measured {
-        look.line(out, "measured ", &expected(measured))?;
-    }
-    if let Some(would) = &report.would {
-        let label = match would.policy.split('@').next() {
-            Some("nccl") => "NCCL   ",
-            Some("openmpi") => "OMPI   ",
-            Some("mpich") => "MPICH  ",
-            _ => "Gloo   ",
-        };
-        look.line(out, label, &would_run(would))?;
+        look.line(out, "switch points of the least ideal price: ", &flips.join("; "))?;
     }
     for note in &report.notes {
         look.line(out, "note   ", note)?;
     }
-    let q = &report.question;
-    let next = format!(
-        "collcost explain {c} {} -n {n} --size {} | crossover {c} -n {n} | profiles show {}",
-        report.take.or(report.paper).unwrap_or("ring"),
-        Bytes(q.size_bytes).to_string().replace(' ', ""),
-        report.machine.name,
-        c = q.collective,
-        n = q.ranks,
-    );
-    if report.machine.chosen != "flags" {
-        let unbroken = next.replace(' ', "\u{a0}").replace("\u{a0}|\u{a0}", " | ");
-        look.line(out, "next   ", &unbroken)?;
-    }
-    Ok(())
-}
-
-/// `333.7 µs (310.8 µs to 360.9 µs in 8 of 10), busbw 351.9 GB/s; measured, f16, NCCL 2.29.2`.
-fn expected(measured: &Measured) -> String {
-    let time = |s: f64| Seconds(s).to_string();
-    let dtype = measured.dtype.map_or(String::new(), |d| format!(", {d}"));
-    // Whose measurements they are stands in the profile.
-    let library = measured.source.split([';', ':']).next().unwrap_or_default();
-    format!(
-        "{} ({} to {} in 8 of 10), busbw {:.1} GB/s; {}{dtype}, {library}",
-        time(measured.time_s),
-        time(measured.low_s),
-        time(measured.high_s),
-        measured.busbw / 1e9,
-        measured.basis.words(),
-    )
-}
-
-/// `2.30.7 would run NVLSTree/Simple on 16 channels; its own estimate is 241.1 µs`, and the price.
-fn would_run(would: &Would) -> String {
-    let version = would.policy.split_once('@').map_or("", |(_, v)| v);
-    let mut text = format!("{version} would run {}", would.runs).trim_start().to_owned();
-    if let Some(channels) = would.channels {
-        text += &format!(" on {channels} channel{}", if channels == 1 { "" } else { "s" });
-    }
-    if let Some(estimate) = would.estimate_s {
-        text += &format!("; its own estimate is {}", Seconds(estimate));
-    }
-    if let (Some(time), Some(take), Some(paper)) =
-        (would.time_s, would.take_ratio, would.paper_ratio)
-    {
-        text += &match (take, paper) {
-            (_, p) if p < 1.0005 => format!("; priced here {}, the fastest", Seconds(time)),
-            (t, p) if t < 1.0005 => {
-                format!("; priced here it is the take, {p:.2} times the fastest")
-            }
-            (t, p) => format!(
-                "; priced here {}, {t:.2} times the take, {p:.2} times the fastest",
-                Seconds(time)
-            ),
-        };
-    }
-    text
+    screen::next(out, report, look)
 }
 
 /// The name of the machine's library in a sentence.
@@ -329,23 +248,4 @@ pub(super) fn library(machine: &MachineView) -> String {
     machine.library.as_deref().map_or("any library".to_owned(), |id| {
         Library::named(id).map_or(id.to_owned(), |l| l.to_string())
     })
-}
-
-/// Which term decides, and how much of the time it is.
-fn dominant(row: &Row) -> String {
-    let total = row.time_s.unwrap_or(0.0);
-    let of_messages = [row.latency_s, row.bandwidth_s, row.compute_s];
-    let launch = total - of_messages.iter().flatten().sum::<f64>();
-    let [latency, bandwidth, compute] = of_messages;
-    let terms = [
-        ("latency", latency),
-        ("bandwidth", bandwidth),
-        ("compute", compute),
-        ("the launch", Some(launch)),
-    ];
-    let known = terms.iter().filter_map(|(name, t)| t.map(|t| (*name, t)));
-    match known.max_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((name, t)) if total > 0.0 => format!("; {:.0} % of it is {name}", 100.0 * t / total),
-        _ => String::new(),
-    }
 }

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
+use super::expect::Expect;
 use crate::bucket::{Bucket, Caps, Gradients, Order, Rule, caps, pack, timeline};
 use crate::error::Result;
-use crate::quantity::{Bytes, Seconds, Volume};
+use crate::expect::{Expectation, Expecting};
+use crate::quantity::{Bytes, Seconds};
 use crate::query::Query;
 use crate::sample::DataType;
-use crate::take::Take;
 
 /// How a framework fuses the gradients of a model, and what that costs.
 #[derive(Debug, Serialize)]
@@ -51,8 +52,10 @@ pub struct BucketView {
     pub tensors: Vec<String>,
     /// What its call takes.
     pub time_s: Option<f64>,
-    /// The algorithm.
-    pub algorithm: Option<&'static str>,
+    /// What runs.
+    pub algorithm: Option<String>,
+    /// The call as it is expected.
+    pub expect: Option<Expect>,
     /// When its last gradient is there, from the start of the backward pass.
     pub ready_s: Option<f64>,
     /// When its call starts.
@@ -73,6 +76,10 @@ pub struct BucketCost {
     pub nodes: u32,
     /// All calls, one after another.
     pub calls_s: f64,
+    /// The same where each is at the short end of its band.
+    pub calls_low_s: f64,
+    /// The same at the long end.
+    pub calls_high_s: f64,
     /// Of that what is no data: messages' latency and launches.
     pub latency_s: f64,
     /// One call for each tensor instead; absent where tensors are not known.
@@ -130,7 +137,7 @@ pub struct CapView {
 pub fn bucket(
     gradients: &Gradients,
     rule: &Rule,
-    priced: Option<(&Query, &Take)>,
+    priced: Option<(&Query, &Expecting<'_>)>,
     backward: Option<Seconds>,
 ) -> Result<Buckets> {
     let packed = pack(gradients, rule);
@@ -148,15 +155,16 @@ pub fn bucket(
             tensors: bucket.tensors.iter().map(name).collect(),
             time_s: None,
             algorithm: None,
+            expect: None,
             ready_s: None,
             start_s: None,
             end_s: None,
         })
         .collect();
     let mut notes = Vec::new();
-    let cost = priced.map(|(query, take)| {
-        times(&mut buckets, &packed, take, backward);
-        cost(gradients, rule, (query, take), (&packed, backward))
+    let cost = priced.map(|(query, expecting)| {
+        times(&mut buckets, &packed, expecting, backward);
+        cost(gradients, rule, (query, expecting), (&packed, backward))
     });
     if matches!(gradients, Gradients::Smooth { .. }) {
         notes.push(
@@ -196,12 +204,18 @@ pub fn bucket(
 }
 
 /// Puts the calls into the views.
-fn times(views: &mut [BucketView], packed: &[Bucket], take: &Take, backward: Option<Seconds>) {
-    let time = |b: &Bucket| take.time(Volume::from(b.bytes));
+fn times(
+    views: &mut [BucketView],
+    packed: &[Bucket],
+    expecting: &Expecting<'_>,
+    backward: Option<Seconds>,
+) {
+    let time = |b: &Bucket| expecting.time(b.bytes);
     let played = backward.map(|backward| timeline(packed, backward, time));
     for (i, (view, bucket)) in views.iter_mut().zip(packed).enumerate() {
-        let taken = take.at(Volume::from(bucket.bytes));
-        (view.time_s, view.algorithm) = (Some(taken.time().0), Some(taken.id));
+        let expect = Expect::new(expecting, bucket.bytes);
+        (view.time_s, view.algorithm) = (Some(expect.time_s), Some(expect.runs.name()));
+        view.expect = Some(expect);
         if let Some(event) = played.as_ref().map(|p| p.events[i]) {
             view.ready_s = Some(event.ready.0);
             view.start_s = Some(event.start.0);
@@ -213,32 +227,40 @@ fn times(views: &mut [BucketView], packed: &[Bucket], take: &Take, backward: Opt
 fn cost(
     gradients: &Gradients,
     rule: &Rule,
-    (query, take): (&Query, &Take),
+    (query, expecting): (&Query, &Expecting<'_>),
     (packed, backward): (&[Bucket], Option<Seconds>),
 ) -> BucketCost {
-    let time = |b: &Bucket| take.time(Volume::from(b.bytes));
-    let prices: Vec<_> = packed.iter().map(|b| take.at(Volume::from(b.bytes)).price).collect();
+    let time = |b: &Bucket| expecting.time(b.bytes);
+    let all = |at: fn(&Expectation) -> Seconds| {
+        packed.iter().map(|b| at(&expecting.at(b.bytes))).sum::<Seconds>()
+    };
+    // The part that is no data is that of the ideal price.
+    let fixed_part = |size: Bytes| {
+        let price = expecting.ideal(size).price;
+        (price.launch + price.latency).0 / price.total().0.max(f64::MIN_POSITIVE)
+    };
+    let latency = packed.iter().map(|b| time(b).0 * fixed_part(b.bytes)).sum();
     let played = backward.map(|backward| timeline(packed, backward, time));
     let found = backward.and_then(|backward| caps(gradients, rule, backward, time));
     let unfused = match gradients {
         Gradients::Tensors(tensors) => {
-            Some(tensors.iter().map(|t| take.time(Volume::from(t.bytes)).0).sum())
+            Some(tensors.iter().map(|t| expecting.time(t.bytes).0).sum())
         }
         Gradients::Smooth { .. } => None,
     };
-    let cap = Volume::from(rule.cap.bytes(gradients.dtype()));
-    let at_cap = take.at(cap).price;
-    let fixed = at_cap.launch.0 + at_cap.latency.0;
-    let data = at_cap.bandwidth.0 + at_cap.compute.map_or(0.0, |c| c.0);
+    let cap = rule.cap.bytes(gradients.dtype());
+    let fixed = fixed_part(cap);
     BucketCost {
         machine: query.machine.name.clone(),
         ranks: query.shape.ranks,
         nodes: query.placement.nodes(),
-        calls_s: prices.iter().map(|p| p.total().0).sum(),
-        latency_s: prices.iter().map(|p| p.launch.0 + p.latency.0).sum(),
+        calls_s: all(|e| e.time).0,
+        calls_low_s: all(|e| e.low).0,
+        calls_high_s: all(|e| e.high).0,
+        latency_s: latency,
         unfused_s: unfused,
-        single_s: take.time(Volume::from(gradients.bytes())).0,
-        even_bytes: (data > 0.0).then(|| fixed / data * cap.0),
+        single_s: expecting.time(gradients.bytes()).0,
+        even_bytes: (fixed < 1.0).then(|| fixed / (1.0 - fixed) * cap.0 as f64),
         backward_s: backward.map(|b| b.0),
         exposed_s: played.map(|p| p.exposed.0),
         search: found.map(|found| search(&found, rule, gradients.dtype())),

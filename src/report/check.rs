@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::check::{Budget, Checked, Fault, Limit, Number, Outcome, Subject};
+use super::expect::Expect;
+use crate::check::{Budget, Checked, Fault, Limit, Number, Outcome, Standing, Subject};
 
 /// The budgets of a file.
 #[derive(Debug, Serialize)]
@@ -16,6 +17,10 @@ pub struct Check {
     pub budgets: Vec<BudgetView>,
     /// How many hold.
     pub held: usize,
+    /// Of how many the limit lies inside the band.
+    pub at_risk: usize,
+    /// Whether those count as failing.
+    pub strict: bool,
     /// How many fail.
     pub failed: usize,
     /// What is wrong with the files.
@@ -34,14 +39,20 @@ pub struct BudgetView {
     pub line: usize,
     /// The column there.
     pub column: usize,
-    /// Whether it holds.
+    /// Whether it holds, with all of its band or at the point that was asked for.
     pub holds: bool,
+    /// The same, told apart from a limit inside the band.
+    pub standing: Standing,
     /// The kind of limit, such as `max_time`; absent where an update is to write it.
     pub kind: Option<&'static str>,
     /// The limit, in its base unit.
     pub limit: Option<f64>,
     /// What there is now, in the same unit.
     pub value: f64,
+    /// The least of its band; absent where logs say it.
+    pub low: Option<f64>,
+    /// The most.
+    pub high: Option<f64>,
     /// `seconds`, `bytes_per_second` or `ratio`.
     pub unit: &'static str,
     /// The part of the limit that is used: above 1 it is passed.
@@ -67,6 +78,8 @@ pub struct BudgetView {
     pub busbw: Option<f64>,
     /// The time over the lower bound.
     pub bound_ratio: Option<f64>,
+    /// The call as it is expected; absent where logs say it, and for a step.
+    pub expect: Option<Expect>,
     /// The verdict in a sentence.
     pub message: String,
 }
@@ -88,23 +101,41 @@ pub struct FaultView {
 }
 
 impl Check {
-    /// The budgets that fail.
-    pub fn failing(&self) -> impl Iterator<Item = &BudgetView> {
-        self.budgets.iter().filter(|b| !b.holds)
+    /// Those that stand so.
+    pub fn standing(&self, standing: Standing) -> impl Iterator<Item = &BudgetView> {
+        self.budgets.iter().filter(move |b| b.standing == standing)
+    }
+
+    /// Whether a budget counts as failing.
+    #[must_use]
+    pub fn fails(&self, budget: &BudgetView) -> bool {
+        match budget.standing {
+            Standing::Holds => false,
+            Standing::AtRisk => self.strict,
+            Standing::Fails => true,
+        }
+    }
+
+    /// Whether any does.
+    #[must_use]
+    pub fn any_fails(&self) -> bool {
+        self.budgets.iter().any(|b| self.fails(b))
     }
 }
 
-/// The report of what was found in `file`.
+/// The report of what was found in `file`; `strict` where a limit inside the band is passed.
 #[must_use]
-pub fn check(file: &str, checked: &Checked) -> Check {
+pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     let pairs = checked.budgets.iter().zip(&checked.outcomes);
     let budgets: Vec<BudgetView> = pairs.map(|(b, o)| view(b, o)).collect();
-    let held = budgets.iter().filter(|b| b.holds).count();
+    let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
     Check {
         schema: "collcost/check/1",
         file: file.to_owned(),
-        held,
-        failed: budgets.len() - held,
+        strict,
+        held: count(Standing::Holds),
+        at_risk: count(Standing::AtRisk),
+        failed: count(Standing::Fails),
         budgets,
         faults: checked.faults.iter().map(fault).collect(),
     }
@@ -130,10 +161,13 @@ fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
         file: budget.file.clone(),
         line: budget.place.line,
         column: budget.place.column,
-        holds: outcome.holds,
+        holds: outcome.standing == Standing::Holds,
+        standing: outcome.standing,
         kind: budget.limit.as_ref().map(Limit::key),
         limit: outcome.limit.map(|l| l.base().0),
         value: outcome.value.base().0,
+        low: outcome.band.map(|(low, _)| low.base().0),
+        high: outcome.band.map(|(_, high)| high.base().0),
         unit: outcome.value.unit(),
         used: outcome.used.0,
         expected: budget.expected.clone(),
@@ -146,6 +180,10 @@ fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
         time_s: outcome.time.map(|t| t.0),
         busbw: outcome.busbw.map(|b| b.0),
         bound_ratio: outcome.bound_ratio.map(|r| r.0),
+        expect: outcome
+            .expected
+            .as_ref()
+            .map(|(expected, runs)| Expect::stated(*expected, runs.clone(), outcome.busbw)),
         message: message(budget, outcome),
     }
 }
@@ -175,7 +213,14 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     };
     let was = budget.expected.as_ref().map_or(String::new(), |was| format!(", was {was}"));
     let note = if outcome.note.is_empty() { String::new() } else { format!("; {}", outcome.note) };
-    format!("{what}: {}{limit}{was}{note}", of(outcome.value))
+    let band = match outcome.band {
+        // A range that rounding hides says nothing.
+        Some((low, high)) if high.base().0 > 1.005 * low.base().0 => {
+            format!(" (8 of 10: {} to {})", of(low), of(high))
+        }
+        _ => String::new(),
+    };
+    format!("{what}: {}{band}{limit}{was}{note}", of(outcome.value))
 }
 
 /// What a gate wants for each budget.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::six;
-use crate::curve::Basis;
+use crate::expect::Basis;
 use crate::quantity::{Bandwidth, Volume};
 use crate::query::Query;
 use crate::verdict::{Health, Side, Two, Verdict};
@@ -127,9 +127,9 @@ pub fn run(
         PointView {
             size_bytes: p.size.0,
             measured_s: six(p.measured.0),
-            expected_s: six(p.expected.time.0),
-            low_s: six(p.expected.low.0),
-            high_s: six(p.expected.high.0),
+            expected_s: p.expected.time.0,
+            low_s: p.expected.low.0,
+            high_s: p.expected.high.0,
             ratio: six(p.ratio().0),
             busbw: busbw(p.measured.0),
             expected_busbw: busbw(p.expected.time.0),

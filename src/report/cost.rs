@@ -1,23 +1,15 @@
-//! The main report: every algorithm of a collective, priced.
-//!
-//! ```text
-//!   algorithm                  steps  NIC MiB  latency  bandwidth    total  x bound    busbw
-//!   Rabenseifner, near first      12      3.5     24.7      158.0    187.0      2.2    176.7
-//! * ring, all rails              126      3.9    415.8       86.0    506.1      5.9     65.3
-//!
-//!   take   ring, all rails: the fastest that NCCL ships
-//! ```
+//! The main report: what a call will take, and every algorithm with its ideal price.
 
 use serde::Serialize;
 
-use super::measured::{Measured, measured};
-use super::would::{Would, would};
+use super::expect::Expect;
 use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
 use crate::error::Result;
+use crate::expect::Expecting;
 use crate::formula::{At, Form, Notation, Shape};
-use crate::price::{Prepared, Use, uses};
+use crate::price::{Use, uses};
 use crate::profile::How;
 use crate::quantity::{Bandwidth, Seconds, Volume};
 use crate::query::{Machine, Query};
@@ -28,30 +20,32 @@ use crate::simulate::{Setup, simulate};
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// `collcost/cost/1`.
+    /// `collcost/cost/2`.
     pub schema: &'static str,
     /// What was asked.
     pub question: QuestionView,
     /// On which machine.
     pub machine: MachineView,
+    /// What it will take.
+    pub expect: Expect,
+    /// Where that is known from, in words.
+    pub known_from: String,
     /// What any algorithm takes at least, the launch included.
     pub bound_s: f64,
     /// The algorithms that apply, then, with a reason, those that do not.
     pub algorithms: Vec<Row>,
-    /// The fastest algorithm that the machine's own library ships.
-    pub take: Option<&'static str>,
-    /// Its time with every figure of the machine at the good end of its range, where ranges are known.
-    pub take_low_s: Option<f64>,
-    /// The same at the bad end.
-    pub take_high_s: Option<f64>,
-    /// The fastest of all.
-    pub paper: Option<&'static str>,
-    /// The fastest of all as the size grows: each from its size up to the next one's.
+    /// The algorithm that stands for what the library runs; absent where nothing prices that.
+    pub runs: Option<&'static str>,
+    /// The algorithm of the least ideal price that the machine's library ships.
+    pub fastest_shipped: Option<&'static str>,
+    /// The one of the least ideal price of all.
+    pub fastest: Option<&'static str>,
+    /// The least ideal price of all as the size grows: each from its size up to the next one's.
     pub flips: Vec<Flip>,
-    /// What the machine's own library would run by its rules, where they are known.
-    pub would: Option<Would>,
-    /// What its library was measured to take, where anybody did.
-    pub measured: Option<Measured>,
+    /// What the library runs as the size grows, by its rules; none where they are not known.
+    pub switch_points: Vec<SwitchPoint>,
+    /// The library's own estimate of what it runs, where it makes one.
+    pub estimate_s: Option<f64>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
 }
@@ -233,12 +227,22 @@ pub struct Flip {
     pub title: &'static str,
 }
 
+/// Where the library changes what it runs.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SwitchPoint {
+    /// From this size on.
+    pub from_bytes: u64,
+    /// It runs this, in its own words.
+    pub runs: String,
+}
+
 impl Cost {
     /// Leaves out what the machine's library does not ship.
     pub fn keep_shipped(&mut self) {
         let library = self.machine.library.as_deref().and_then(Library::named);
         self.algorithms.retain(|row| row.is_shipped(library));
-        self.paper = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
+        self.fastest = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
         self.flips.clear();
     }
 }
@@ -322,22 +326,26 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     );
     let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
-    let take = ranked.iter().find(ships);
-    let (take_low, take_high) = take.map_or((None, None), |take| ends(take, query, size));
-    let time = |one: Option<&Ranked>| one.map(|r| r.price.total().0);
-    let would = would(registry, query, (time(take), time(ranked.first())));
+    let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
+    let expecting = Expecting::of(registry, query, only)?;
+    let expected = expecting.at(query.size);
+    let runs = (query.shape.ranks > 1).then(|| expecting.ideal(query.size).id);
+    let points = expecting.switch_points().into_iter();
     let report = Cost {
-        schema: "collcost/cost/1",
+        schema: "collcost/cost/2",
         question: question(query),
         machine: machine(&query.machine),
+        expect: Expect::of(expected, &expecting, query.size),
+        known_from: expecting.known_from(&expected),
         bound_s: bound.0,
-        take: take.map(|r| r.algorithm.meta().id),
-        take_low_s: take_low,
-        take_high_s: take_high,
-        paper: ranked.first().map(|r| r.algorithm.meta().id),
+        runs,
+        fastest_shipped: first(ranked.iter().find(ships)),
+        fastest: first(ranked.first()),
         flips: flips.map(|flip| Flip::new(&flip)).collect(),
-        would,
-        measured: measured(query),
+        switch_points: points
+            .map(|(from, runs)| SwitchPoint { from_bytes: from.0, runs })
+            .collect(),
+        estimate_s: expecting.estimate(query.size).map(|t| t.0),
         notes: notes(query, &algorithms),
         algorithms,
     };
@@ -351,16 +359,6 @@ pub(super) const LARGEST: Volume = Volume(1_099_511_627_776.0);
 /// A bound with what a call costs before its first message; one rank may do without the call.
 pub(super) fn with_launch(least: Seconds, query: &Query) -> Seconds {
     if query.shape.ranks > 1 { least + query.machine.fabric.launch } else { least }
-}
-
-/// The time at both ends of the figures' ranges.
-fn ends(one: &Ranked, query: &Query, size: Volume) -> (Option<f64>, Option<f64>) {
-    let Some((fast, slow)) = query.machine.extremes() else { return (None, None) };
-    let time = |fabric| {
-        let prepared = Prepared::stated(one.algorithm, one.form, &query.shape, fabric);
-        prepared.ok().map(|p| p.time(size).0)
-    };
-    (time(&fast), time(&slow))
 }
 
 /// `nccl:Tree`, `mpich:ring`.

@@ -15,13 +15,13 @@ mod crossover;
 pub mod curves;
 pub mod devices;
 mod end;
+mod expect;
 pub mod explain;
 pub mod explorer;
 pub mod fit;
 pub mod import;
 pub mod list;
 mod map;
-mod measured;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
@@ -36,21 +36,19 @@ mod sweep;
 pub mod timeline;
 pub mod trace;
 pub mod verify;
-mod would;
 
 pub use config::{Config, FileView, LeftOut, SettingView, config};
-pub use cost::{Cost, Flip, MachineView, QuestionView, Row, TierUse, TierView, cost};
+pub use cost::{Cost, Flip, MachineView, QuestionView, Row, SwitchPoint, TierUse, TierView, cost};
 pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
 pub use end::End;
+pub use expect::Expect;
 pub use map::{Map, MapRow, map};
-pub use measured::Measured;
 pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};
 pub use profiles::{
     ChangeView, Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck,
     ProfilesDiff, RateView, profile, profiles, profiles_check, profiles_diff,
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
-pub use would::{Would, site};
 
 /// Six digits that count: a fitted figure has no more, and the last ones of a double differ between
 /// machines.

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
+use super::expect::Expect;
 use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::plan::{CallPrice, Mode, Priced, Step, Tweak, price};
+use crate::plan::{CallPrice, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
 use crate::quantity::{Ratio, Volume};
 use crate::what_if::Figure;
 
@@ -45,6 +46,10 @@ pub struct StepView {
     pub bubble_s: Option<f64>,
     /// Computing, waiting, and what is exposed.
     pub step_s: f64,
+    /// The same where every collective is at the short end of its band.
+    pub step_low_s: f64,
+    /// The same at the long end.
+    pub step_high_s: f64,
     /// What each figure of the machine weighs: percent of the collectives for a percent of it.
     pub weights: Vec<WeightView>,
     /// What to know before trusting a figure.
@@ -71,8 +76,10 @@ pub struct CallView {
     pub size_bytes: f64,
     /// Calls a step; below 1 where it is not in every step.
     pub calls: f64,
-    /// The algorithm.
-    pub algorithm: &'static str,
+    /// What runs.
+    pub algorithm: String,
+    /// One call as it is expected; absent where tokens go by routes of their own.
+    pub expect: Option<Expect>,
     /// One call.
     pub time_s: f64,
     /// All calls of a step.
@@ -157,6 +164,8 @@ fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Re
         compute_s: priced.compute.map(|c| c.0),
         bubble_s: priced.bubble.map(|b| b.0),
         step_s: priced.time().0,
+        step_low_s: priced.low.0,
+        step_high_s: priced.high.0,
         weights,
         notes: notes(step, &priced),
     })
@@ -187,7 +196,13 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         nodes: priced.lies.nodes,
         size_bytes: call.size.0,
         calls: priced.calls.0,
-        algorithm: priced.algorithm,
+        algorithm: priced.algorithm.clone(),
+        expect: priced.expected.as_ref().map(|(expected, runs)| {
+            let factor = call.collective.busbw_factor(call.group.ranks);
+            let moves = call.size.0 > 0.0 && expected.time.0 > 0.0;
+            let busbw = moves.then(|| call.size / expected.time * factor);
+            Expect::stated(*expected, runs.clone(), busbw)
+        }),
         time_s: priced.time.0,
         total_s: priced.total.0,
         latency_s: priced.latency.0,
@@ -265,7 +280,7 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
             ));
         }
     }
-    if priced.calls.iter().any(|c| c.algorithm == "node-limited") {
+    if priced.calls.iter().any(|c| c.algorithm == NODE_LIMITED) {
         notes.push(
             "tokens cross once a node, network and links inside at once; experts are drawn \
              uniformly, scales of fp8 are left out"

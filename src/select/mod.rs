@@ -26,6 +26,7 @@ pub use intervals::{Interval, intervals};
 pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
+pub(crate) use priced::prepared;
 pub use priced::{Priced, priced};
 pub use rules_file::of_file;
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::{Choice, Part, Runs, Where};
-use crate::algorithm::Registry;
+use crate::algorithm::{Algorithm, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Params, Shape};
@@ -68,6 +68,21 @@ fn part_time(
     fabric: &Fabric,
     size: Bytes,
 ) -> Result<Seconds> {
+    let (_, prepared, wire) = prepared(registry, part, shape, fabric, size)?;
+    Ok(prepared.time(wire) - fabric.launch)
+}
+
+/// The algorithm of a part with everything but M put in, and the bytes that it moves for `size`.
+///
+/// # Errors
+/// As [`priced`]; a part that has no price.
+pub(crate) fn prepared(
+    registry: &Registry,
+    part: &Part,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+) -> Result<(&'static dyn Algorithm, Prepared, Volume)> {
     let own;
     let fabric = match part.place {
         Where::Leaders => {
@@ -89,8 +104,7 @@ fn part_time(
     let asked =
         Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
     let prepared = Prepared::new(algorithm, &asked, fabric)?;
-    let wire = Volume(Volume::from(size).0 * part.wire.0);
-    Ok(prepared.time(wire) - fabric.launch)
+    Ok((algorithm, prepared, Volume(Volume::from(size).0 * part.wire.0)))
 }
 
 /// One rank of each node: the tiers outside nodes, of which every leader has a NIC to itself.

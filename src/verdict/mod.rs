@@ -17,9 +17,8 @@ pub use two::{Region, Two, two};
 
 use crate::algorithm::Registry;
 use crate::bound::bound;
-use crate::curve::{Basis, Expectation};
 use crate::error::Result;
-use crate::expect::Expecting;
+use crate::expect::{Basis, Expectation, Expecting};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
 use crate::sample::DataType;
@@ -141,13 +140,13 @@ pub fn judge(
     times: &[(Bytes, Seconds)],
     facts: &Facts,
 ) -> Result<Verdict> {
-    let expecting = Expecting::new(registry, query, dtype, unseen)?;
+    let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
     let mut points = Vec::with_capacity(times.len());
     for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
-        points.push(Point { size, measured, expected: expecting.at(size)?.expectation });
+        points.push(Point { size, measured, expected: expecting.at(size) });
     }
     points.sort_by_key(|p| p.size);
-    let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Datasheet);
+    let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
     let impossible = impossible(query, &points);
     let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
     let explained = suspects.iter().find(|s| !s.is_said()).filter(|s| s.explains(&points));
@@ -220,7 +219,7 @@ const LATENCY_ALONE: Bytes = Bytes(4096);
 
 fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
     let mut notes = Vec::new();
-    if basis == Basis::Datasheet {
+    if basis == Basis::Modelled {
         notes.push(
             "nothing was measured of this: the expectation is a price, and the band is wide; fit a \
              healthy log for a narrow one"

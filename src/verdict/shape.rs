@@ -1,7 +1,7 @@
 //! Where a measured curve leaves what is expected.
 
 use super::{Health, Point};
-use crate::curve::Basis;
+use crate::curve::Reach;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Volume};
 use crate::query::Query;
 use crate::sample::median;
@@ -68,7 +68,7 @@ pub(super) fn health(points: &[Point]) -> Health {
     let most = regions.iter().map(|r| off(r)).fold(0.0, f64::max);
     let least = regions.iter().map(|r| off(r)).fold(0.0, f64::min);
     // Faster than expected is only strange where the expectation is sure.
-    let sure = points.iter().all(|p| p.expected.basis == Basis::Measured);
+    let sure = points.iter().all(|p| p.expected.reach == Some(Reach::Measured));
     match () {
         () if most > BANDS || cliff(points).is_some() => Health::Slow,
         () if least < -3.0 && sure => Health::TooFast,

@@ -261,13 +261,13 @@ impl Lab<'_> {
 
     /// What M times `scale` takes, over what M does.
     fn scaled(&self, scale: Ratio) -> Option<Vec<f64>> {
-        let expecting = Expecting::new(self.registry, self.query, self.dtype, true).ok()?;
+        let expecting =
+            Expecting::with(self.registry, self.query, None, self.dtype).ok()?.unseen_tier(true);
         let of = |p: &Point| {
             let size = Bytes((p.size.0 as f64 * scale.0).round().max(1.0) as u64);
-            let other = expecting.at(size).ok()?.expectation.time;
-            Some((other.0 / p.expected.time.0).ln())
+            (expecting.time(size).0 / p.expected.time.0).ln()
         };
-        self.points.iter().map(of).collect()
+        Some(self.points.iter().map(of).collect())
     }
 
     /// Some NICs of several.

@@ -11,29 +11,32 @@
 use std::io::{self, Write};
 
 use super::super::Look;
+use crate::check::Standing;
 use crate::report::check::Check;
 
 pub(super) fn github(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> {
     for fault in &report.faults {
         let mend = fault.mend.as_ref().map_or(String::new(), |m| format!("\n{m}"));
         let place = (fault.file.as_str(), fault.line, fault.column);
-        annotation(out, place, "budgets", &format!("{}{mend}", fault.what))?;
+        annotation(out, "error", place, "budgets", &format!("{}{mend}", fault.what))?;
     }
-    for budget in report.failing() {
+    for budget in report.budgets.iter().filter(|b| b.standing != Standing::Holds) {
         let place = (budget.file.as_str(), budget.line, budget.column);
-        annotation(out, place, &format!("budget {}", budget.name), &budget.message)?;
+        let level = if report.fails(budget) { "error" } else { "warning" };
+        annotation(out, level, place, &format!("budget {}", budget.name), &budget.message)?;
     }
     super::table(out, report, look)
 }
 
 fn annotation(
     out: &mut dyn Write,
+    level: &str,
     (file, line, column): (&str, usize, usize),
     title: &str,
     message: &str,
 ) -> io::Result<()> {
     let (file, title, message) = (property(file), property(title), data(message));
-    writeln!(out, "::error file={file},line={line},col={column},title={title}::{message}")
+    writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{message}")
 }
 
 fn data(text: &str) -> String {

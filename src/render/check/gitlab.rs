@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::super::Look;
+use crate::check::Standing;
 use crate::report::check::Check;
 
 pub(super) fn gitlab(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
@@ -18,10 +19,12 @@ pub(super) fn gitlab(out: &mut dyn Write, report: &Check, _: Look) -> io::Result
     let of_budget = |b: &crate::report::check::BudgetView| {
         let text = format!("budget {}: {}", b.name, b.message);
         let id = format!("budget:{}:{}", b.file, b.name);
-        entry(&text, "collcost-budget", &id, "major", (&b.file, b.line))
+        let severity = if report.fails(b) { "major" } else { "minor" };
+        entry(&text, "collcost-budget", &id, severity, (&b.file, b.line))
     };
     let faults = report.faults.iter().map(of_fault);
-    let all: Vec<Value> = faults.chain(report.failing().map(of_budget)).collect();
+    let off = report.budgets.iter().filter(|b| b.standing != Standing::Holds);
+    let all: Vec<Value> = faults.chain(off.map(of_budget)).collect();
     serde_json::to_writer_pretty(&mut *out, &all)?;
     out.write_all(b"\n")
 }

@@ -9,12 +9,14 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::writer::Writer;
 
 use super::super::Look;
+use crate::check::Standing;
 use crate::report::check::{BudgetView, Check, FaultView};
 
 pub(super) fn junit(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     let tests = (report.budgets.len() + report.faults.len()).to_string();
-    let (failures, errors) = (report.failed.to_string(), report.faults.len().to_string());
+    let failures = report.budgets.iter().filter(|b| report.fails(b)).count();
+    let (failures, errors) = (failures.to_string(), report.faults.len().to_string());
     let counts = [
         ("name", "collcost check"),
         ("tests", tests.as_str()),
@@ -29,7 +31,7 @@ pub(super) fn junit(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<
         of_fault(&mut xml, fault)?;
     }
     for budget in &report.budgets {
-        of_budget(&mut xml, budget)?;
+        of_budget(&mut xml, budget, report.fails(budget))?;
     }
     xml.write_event(Event::End(BytesEnd::new("testsuite")))?;
     xml.write_event(Event::End(BytesEnd::new("testsuites")))?;
@@ -53,12 +55,22 @@ fn of_fault(xml: &mut Xml, fault: &FaultView) -> io::Result<()> {
     xml.write_event(Event::End(BytesEnd::new("testcase")))
 }
 
-fn of_budget(xml: &mut Xml, budget: &BudgetView) -> io::Result<()> {
+fn of_budget(xml: &mut Xml, budget: &BudgetView, fails: bool) -> io::Result<()> {
     let (name, file) = (plain(&budget.name), plain(&budget.file));
     let case = [("name", name.as_str()), ("classname", file.as_str()), ("time", "0")];
     let case = BytesStart::new("testcase").with_attributes(case);
-    if budget.holds {
+    if budget.standing == Standing::Holds {
         return xml.write_event(Event::Empty(case));
+    }
+    if !fails {
+        xml.write_event(Event::Start(case))?;
+        xml.write_event(Event::Start(BytesStart::new("system-out")))?;
+        xml.write_event(Event::Text(BytesText::new(&plain(&format!(
+            "at risk: {}",
+            budget.message
+        )))))?;
+        xml.write_event(Event::End(BytesEnd::new("system-out")))?;
+        return xml.write_event(Event::End(BytesEnd::new("testcase")));
     }
     xml.write_event(Event::Start(case))?;
     let place = format!("{}:{}:{}", budget.file, budget.line, budget.column);

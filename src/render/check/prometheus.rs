@@ -17,7 +17,7 @@ struct Gauge {
 const GAUGES: &[Gauge] = &[
     Gauge {
         name: "collcost_budget_holds",
-        help: "1 where the budget holds, 0 where it fails",
+        help: "1 where the budget holds with all of its band, 0 where it is at risk or fails",
         value: |b| Some(if b.holds { 1.0 } else { 0.0 }),
     },
     Gauge {

@@ -3,10 +3,16 @@
 use std::io::{self, Write};
 
 use super::super::Look;
+use crate::check::Standing;
 use crate::report::check::Check;
 
 pub(super) fn summary(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
-    writeln!(out, "### Collective budgets: {} hold, {} fail\n", report.held, report.failed)?;
+    let risk = match report.at_risk {
+        0 => String::new(),
+        risk => format!(", {risk} at risk"),
+    };
+    let (held, failed) = (report.held, report.failed);
+    writeln!(out, "### Collective budgets: {held} hold{risk}, {failed} fail\n")?;
     if !report.faults.is_empty() {
         writeln!(out, "| place | fault | accepted |\n| --- | --- | --- |")?;
         for fault in &report.faults {
@@ -19,9 +25,13 @@ pub(super) fn summary(out: &mut dyn Write, report: &Check, _: Look) -> io::Resul
     writeln!(out, "| | budget | now | of the limit | place |\n| --- | --- | --- | ---: | --- |")?;
     let mut budgets: Vec<_> = report.budgets.iter().collect();
     // What fails is read first.
-    budgets.sort_by_key(|b| b.holds);
+    budgets.sort_by_key(|b| std::cmp::Reverse(b.standing));
     for budget in budgets {
-        let mark = if budget.holds { "holds" } else { "**fails**" };
+        let mark = match budget.standing {
+            Standing::Holds => "holds",
+            Standing::AtRisk => "*at risk*",
+            Standing::Fails => "**fails**",
+        };
         let place = format!("{}:{}", budget.file, budget.line);
         writeln!(
             out,

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use super::super::Look;
 use super::super::sheet::{Cell, Column, Sheet};
+use crate::check::Standing;
 use crate::quantity::Bytes;
 use crate::report::check::{BudgetView, Check, Thresholds};
 
@@ -34,21 +35,26 @@ pub fn table(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> 
         let faults = if count == 1 { "fault" } else { "faults" };
         return writeln!(out, "{count} {faults} in {}; no budget was judged", report.file);
     }
-    let holding: Vec<&BudgetView> = report.budgets.iter().filter(|b| b.holds).collect();
+    let holding: Vec<&BudgetView> = report.standing(Standing::Holds).collect();
     for budget in holding.iter().take(SHOWN) {
         line(&mut out, "holds  ", budget, look)?;
     }
     if holding.len() > SHOWN {
         writeln!(out, "  … {} more hold", holding.len() - SHOWN)?;
     }
-    for budget in report.failing() {
-        line(&mut out, "fails  ", budget, look)?;
+    for standing in [Standing::AtRisk, Standing::Fails] {
+        for budget in report.standing(standing) {
+            line(&mut out, &format!("{:<7}", standing.words()), budget, look)?;
+        }
     }
     let all = report.budgets.len();
-    let verdict = match report.failed {
-        0 if all == 1 => "the budget holds".to_owned(),
-        0 => format!("all {all} budgets hold"),
-        failed => format!("{failed} of {all} budgets fail"),
+    let verdict = match (report.failed, report.at_risk) {
+        (0, 0) if all == 1 => "the budget holds".to_owned(),
+        (0, 0) => format!("all {all} budgets hold"),
+        (0, 1) if all == 1 => "the budget is at risk: its limit lies inside the band".to_owned(),
+        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit lies inside the band"),
+        (failed, 0) => format!("{failed} of {all} budgets fail"),
+        (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
     };
     writeln!(out, "{}", look.strong(&verdict))
 }

@@ -16,7 +16,7 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let count = applicable.clone().count();
     let most = if all { usize::MAX } else { MOST };
     // What the machine's library ships is never left out.
-    let shipped = |id: &&str| report.take == Some(*id);
+    let shipped = |id: &&str| report.fastest_shipped == Some(*id);
     let rows: Vec<_> = applicable
         .enumerate()
         .filter(|(i, r)| *i < most || shipped(&r.id))
@@ -56,14 +56,15 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let bound = Seconds(report.bound_s);
     marks.push(Mark::Rule { x: bound.0, label: format!("lower bound {bound}") });
     let names = rows.iter().map(|row| {
-        let mark = if library.is_some() && report.take == Some(row.id) { "* " } else { "" };
+        let mark =
+            if library.is_some() && report.fastest_shipped == Some(row.id) { "* " } else { "" };
         let pipelined = row.segments.filter(|p| *p > 1);
         let p = pipelined.map_or(String::new(), |p| format!(", P = {p}"));
         format!("{mark}{}{p}", row.title)
     });
     let longest = rows.iter().filter_map(|r| r.time_s).chain([bound.0]);
     let mut notes: Vec<String> = Vec::new();
-    if report.take.is_some() {
+    if report.fastest_shipped.is_some() {
         notes.push("* is the fastest that the machine's library ships".to_owned());
     }
     if count > rows.len() {

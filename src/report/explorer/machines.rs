@@ -10,12 +10,12 @@ use crate::algorithm::{Library, Registry};
 use crate::collective::Collective;
 use crate::crossover::envelope;
 use crate::error::Result;
+use crate::expect::site;
 use crate::formula::Params;
 use crate::profile::Profile;
 use crate::quantity::{Bytes, Volume};
 use crate::query::{Given, Layout, Machine as Asked, Query};
 use crate::rank::{Candidate, candidates};
-use crate::report::site;
 use crate::select::{Call, intervals, policy};
 
 /// The machines that the page has: one or two of each generation and cloud.
@@ -144,7 +144,7 @@ fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
     }
     let nodes = query.placement.nodes();
     let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, Bytes(4)) };
-    let policy = policy("nccl", &site(query, nodes)).ok()?;
+    let policy = policy("nccl", &site(query)).ok()?;
     let found = intervals(&*policy, &call, Bytes(4), Bytes(1 << 40)).ok()?;
     let mut choices: Vec<(u64, String)> = Vec::new();
     for one in found {

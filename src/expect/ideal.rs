@@ -1,0 +1,149 @@
+//! The ideal price of what a library runs: by its rules, else of the fastest that it ships.
+
+use super::runs::{Ruler, Runs};
+use crate::algorithm::{Library, Registry};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::formula::Shape;
+use crate::price::Price;
+use crate::quantity::{Bytes, Seconds, Volume};
+use crate::query::Query;
+use crate::rank::{Candidate, candidates, rank};
+use crate::select::{self, Choice};
+
+/// The ideal price of one call, and of what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Priced {
+    /// The algorithm's id; `none` for one rank.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Its price; of several parts one after another, that of the slowest.
+    pub price: Price,
+    /// All of it.
+    pub time: Seconds,
+}
+
+const NOTHING: Price = Price {
+    segments: 1,
+    latency: Seconds(0.0),
+    bandwidth: Seconds(0.0),
+    compute: Some(Seconds(0.0)),
+    launch: Seconds(0.0),
+};
+
+/// Ideal prices of one question, whatever the size.
+pub struct Ideal<'r> {
+    registry: &'r Registry,
+    shape: Shape,
+    fabric: Fabric,
+    /// What may be taken where no rules speak; of several the fastest.
+    ready: Vec<Candidate>,
+    ruler: Option<Ruler>,
+}
+
+impl<'r> Ideal<'r> {
+    /// Gets ready for `query` over the links of `fabric`; `only` names an algorithm.
+    ///
+    /// # Errors
+    /// An unknown algorithm or one that does not apply; a figure that the price needs is unknown.
+    pub fn new(
+        registry: &'r Registry,
+        query: &Query,
+        fabric: &Fabric,
+        only: Option<&str>,
+    ) -> Result<Self> {
+        // Ports, rails and domains are those of these links.
+        let given = Shape { group: None, ports: fabric.ports(query.shape.ranks)?, ..query.shape };
+        let shape = fabric.fill(&given);
+        let library = query.machine.library.as_deref().and_then(Library::named);
+        let ready = match only {
+            Some(name) => vec![Candidate::named(registry, name, &shape, fabric)?],
+            None => {
+                let (mut ready, _) = candidates(registry, &shape, fabric)?;
+                let shipped = |c: &Candidate| c.algorithm.is_shipped(library, &shape);
+                // Where nobody ships anything, what could be shipped stands for it.
+                if ready.iter().any(shipped) {
+                    ready.retain(shipped);
+                }
+                ready
+            }
+        };
+        if ready.is_empty() && shape.ranks > 1 {
+            let name = shape.collective.name();
+            return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
+                .mend("ask for other ranks or another machine"));
+        }
+        let ruler = if only.is_none() { Ruler::new(query) } else { None };
+        Ok(Self { registry, shape, fabric: fabric.clone(), ready, ruler })
+    }
+
+    /// Where nothing has a price, since figures are unknown.
+    pub(super) fn none(registry: &'r Registry, query: &Query) -> Self {
+        Self {
+            registry,
+            shape: query.shape,
+            fabric: query.machine.fabric.clone(),
+            ready: Vec::new(),
+            ruler: Ruler::new(query),
+        }
+    }
+
+    /// What runs, and how that is known.
+    #[must_use]
+    pub fn runs(&self, size: Bytes) -> Runs {
+        match self.ruler.as_ref().and_then(|r| r.runs(size)) {
+            Some(runs) => runs,
+            None => Runs::unknown(self.fastest(Volume::from(size))),
+        }
+    }
+
+    /// The ideal price of what runs.
+    #[must_use]
+    pub fn at(&self, size: Bytes) -> Priced {
+        let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
+        let by_rules = choice.and_then(|choice| self.chosen(&choice, size));
+        by_rules.unwrap_or_else(|| self.fastest(Volume::from(size)))
+    }
+
+    /// From which size on which choice runs.
+    pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
+        self.ruler.as_ref().map_or_else(Vec::new, Ruler::switch_points)
+    }
+
+    /// The library's own estimate.
+    pub(super) fn estimate(&self, size: Bytes) -> Option<Seconds> {
+        self.ruler.as_ref().and_then(|r| r.choose(size))?.estimate
+    }
+
+    /// The price of a choice; none where nothing prices it.
+    fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
+        let time = select::priced(self.registry, choice, &self.shape, &self.fabric, size).ok()?;
+        let time = time.time()?;
+        let select::Runs::Parts(parts) = &choice.runs else { return None };
+        let each = parts.iter().filter(|p| p.ranks > 1).filter_map(|part| {
+            let (algorithm, prepared, wire) =
+                select::prepared(self.registry, part, &self.shape, &self.fabric, size).ok()?;
+            Some((algorithm, prepared.price(wire)))
+        });
+        let (algorithm, price) = each.max_by(|a, b| a.1.total().0.total_cmp(&b.1.total().0))?;
+        let meta = algorithm.meta();
+        Some(Priced { id: meta.id, title: meta.title, price, time })
+    }
+
+    /// The fastest of what may be taken.
+    pub(super) fn fastest(&self, size: Volume) -> Priced {
+        let least = match self.ready.as_slice() {
+            _ if self.shape.ranks < 2 => None,
+            [one] => Some((one.algorithm, one.prepared.price(size))),
+            _ => rank(&self.ready, size).first().map(|r| (r.algorithm, r.price)),
+        };
+        match least {
+            Some((algorithm, price)) => {
+                let meta = algorithm.meta();
+                Priced { id: meta.id, title: meta.title, price, time: price.total() }
+            }
+            None => Priced { id: "none", title: "none", price: NOTHING, time: Seconds(0.0) },
+        }
+    }
+}
