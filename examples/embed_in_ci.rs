@@ -13,9 +13,9 @@ pub fn budgets(file: &str) -> Result<Checked, String> {
         let faults: Vec<String> = checked.faults.iter().map(ToString::to_string).collect();
         return Err(faults.join("\n"));
     }
-    let report = report::check::check(file, &checked);
+    let report = report::check::check(file, &checked, false);
     let failing: Vec<String> = report
-        .failing()
+        .standing(Standing::Fails)
         .map(|b| format!("{}:{}: {}: {}", b.file, b.line, b.name, b.message))
         .collect();
     if failing.is_empty() { Ok(checked) } else { Err(failing.join("\n")) }

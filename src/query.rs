@@ -113,6 +113,8 @@ pub struct Query {
     pub size: Bytes,
     /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
     pub element: Option<Bytes>,
+    /// What this very call took at some sizes: expectations of the others move with it.
+    pub seen: Vec<(Bytes, Seconds)>,
 }
 
 impl Machine {
@@ -331,7 +333,7 @@ impl Query {
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
-        Ok(Self { machine, shape, placement, size, element: None })
+        Ok(Self { machine, shape, placement, size, element: None, seen: Vec::new() })
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod answer;
 mod calibrate;
+mod expect;
 mod hierarchy;
 pub mod nccl;
 mod plan;
@@ -23,26 +24,38 @@ mod simulate;
 mod trace;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::algorithm::{Named, Registry};
 use crate::collective::Collective;
 use crate::error::Result;
+use crate::profile::Profile;
 use question::Question;
 
 pub use question::KINDS;
 
+/// Finds a machine by its name.
+pub type FindProfile = fn(&str) -> Result<Profile>;
+
 /// Answers questions; keeps what it has looked up.
-#[derive(Default)]
 pub struct Batch {
     registry: Registry,
     names: HashMap<Collective, HashMap<Box<str>, Named>>,
+    find_profile: FindProfile,
+    profiles: HashMap<Box<str>, Rc<Profile>>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new(Registry::builtin(), Profile::builtin)
+    }
 }
 
 impl Batch {
-    /// Answers with these algorithms instead of the built-in ones.
+    /// Answers with these algorithms, and machines as `find_profile` finds them.
     #[must_use]
-    pub fn new(registry: Registry) -> Self {
-        Self { registry, names: HashMap::new() }
+    pub fn new(registry: Registry, find_profile: FindProfile) -> Self {
+        Self { registry, names: HashMap::new(), find_profile, profiles: HashMap::new() }
     }
 
     /// Appends the answer to one question, a line with its end, to `out`.
@@ -83,6 +96,7 @@ impl Batch {
             "calibrate" => self.calibrate(&q, out),
             "buckets" => self.buckets(&q, out),
             "step" => self.step(&q, out),
+            "expect" => self.expect(&q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

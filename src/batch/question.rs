@@ -30,6 +30,7 @@ pub const KINDS: &[&str] = &[
     "calibrate",
     "buckets",
     "step",
+    "expect",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -46,7 +47,7 @@ pub(super) struct Question<'a> {
     pub id: Option<&'a RawValue>,
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "collective")]
     primitive: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub algorithm: Option<Cow<'a, str>>,
@@ -78,8 +79,32 @@ pub(super) struct Question<'a> {
     pub mode: Option<Cow<'a, str>>,
     #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
+    #[serde(borrow, alias = "machine")]
+    pub profile: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    n: Option<Value<'a>>,
+    pub alpha: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub bw: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub alpha_inter: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub gamma: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub alpha_switch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub launch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub placement: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub protocol: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "bw_inter")]
+    pub bw_inter_text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub nics: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub seen: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub n: Option<Value<'a>>,
     #[serde(borrow)]
     size_bytes: Option<Value<'a>>,
     #[serde(borrow)]
@@ -90,7 +115,7 @@ pub(super) struct Question<'a> {
     #[serde(borrow)]
     alpha_switch_s: Option<Value<'a>>,
     #[serde(borrow)]
-    ports: Option<Value<'a>>,
+    pub ports: Option<Value<'a>>,
     #[serde(borrow)]
     pub segments: Option<Value<'a>>,
     #[serde(borrow)]

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use super::Stop;
+use collcost::algorithm::Registry;
 use collcost::batch::Batch;
 
 #[derive(clap::Args)]
@@ -13,7 +14,7 @@ const LONGEST: usize = 1 << 20;
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        let mut batch = Batch::default();
+        let mut batch = Batch::new(Registry::builtin(), super::profiles::find);
         let mut input = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
         let mut line = Vec::new();
         let mut answers = Vec::with_capacity(1 << 16);

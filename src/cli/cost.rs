@@ -10,10 +10,12 @@ use super::terminal::look;
 use collcost::algorithm::{Library, Registry};
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
-use collcost::quantity::{Bytes, dtype_bytes};
+use collcost::import::logs::{Asked, look};
+use collcost::quantity::{Bytes, Seconds, dtype_bytes};
 use collcost::query::Query;
 use collcost::render::{self, columns, plot, table::View};
 use collcost::report::{self, Map, Sweep};
+use collcost::verdict::runs;
 use collcost::what_if::{Figure, Value};
 
 #[derive(clap::Args)]
@@ -30,6 +32,9 @@ pub(super) struct Args {
     /// Only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
+    /// What this call took at one size on the machine, or a log of it: 1MiB=88us, run.log
+    #[arg(long, value_name = "SIZE=TIME|FILE")]
+    seen: Vec<String>,
     /// Only what this library ships: nccl, openmpi, mpich or gloo
     #[arg(long, value_name = "LIBRARY")]
     ships: Option<String>,
@@ -183,6 +188,9 @@ impl Args {
             (None, at) => value("", at.as_ref())?,
         };
         query.size = counted(query, size.unwrap_or_default(), self.size_is.as_ref())?;
+        for seen in &self.seen {
+            query.seen.extend(self::seen(seen, query).map_err(|e| e.at(format!("--seen {seen}")))?);
+        }
         if let Some(name) = &self.elements {
             let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
             query.element = Some(each);
@@ -390,4 +398,33 @@ impl RangeFlags {
             (figure.parse(first).map_err(place)?, figure.parse(last).map_err(place)?);
         Ok(Some((figure, first.up_to(last, HALVINGS))))
     }
+}
+
+/// `1MiB=88us`, or the times of the query's collective and ranks in a log.
+fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
+    if let Some((size, time)) = text.split_once('=') {
+        let time: Seconds = time.trim().parse()?;
+        if time.0 <= 0.0 {
+            return Err(Error::input("a call takes more than no time"));
+        }
+        return Ok(vec![(size.trim().parse()?, time)]);
+    }
+    let bytes = std::fs::read(text).map_err(|e| {
+        Error::input(format!("the log cannot be read: {e}"))
+            .mend("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
+    })?;
+    let asked = Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
+    let log = look(&bytes, text, &asked)?;
+    let same = |run: &collcost::verdict::Run| {
+        run.collective == query.shape.collective
+            && run.ranks.is_none_or(|n| n == query.shape.ranks)
+    };
+    let runs = runs(text, &log, &mut Vec::new());
+    let times: Vec<_> = runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()).collect();
+    if times.is_empty() {
+        let (name, n) = (query.shape.collective.name(), query.shape.ranks);
+        return Err(Error::input(format!("the log times no {name} of {n} ranks"))
+            .mend("name a log of the same collective and ranks"));
+    }
+    Ok(times)
 }

@@ -13,9 +13,12 @@
 
 mod ideal;
 mod runs;
+mod transfer;
 
 pub use ideal::{Ideal, Priced};
 pub use runs::{Rules, Runs, site};
+
+use transfer::{Features, Transfer};
 
 use crate::algorithm::Registry;
 use crate::bound::bound;
@@ -108,6 +111,8 @@ pub struct Expecting<'r> {
     placement: Placement,
     collective: Collective,
     curve: Option<Curve>,
+    /// What measured machines teach about this one.
+    transfer: Option<Transfer>,
     /// Whether a tier that no curve has seen is taken to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
@@ -115,6 +120,8 @@ pub struct Expecting<'r> {
     stock: Option<Ideal<'r>>,
     /// Only this algorithm: its price beside that of what the library runs.
     named: Option<Ideal<'r>>,
+    /// What was seen of this very call.
+    seen: Vec<(Bytes, Seconds)>,
     /// What the links need at least: seconds, and seconds a byte.
     least: (f64, f64),
 }
@@ -148,11 +155,14 @@ impl<'r> Expecting<'r> {
     ) -> Result<Self> {
         let machine = &query.machine;
         let curve = machine.curve(query.shape.collective, dtype).cloned();
-        let ideal = Ideal::new(registry, query, &machine.fabric, None);
-        let ideal = match (ideal, &curve) {
-            (Ok(ideal), _) => ideal,
-            (Err(_), Some(_)) => Ideal::none(registry, query),
-            (Err(unknown), None) => return Err(unknown),
+        let transfer = machine.hardware.as_ref().and_then(Features::of).and_then(|features| {
+            Transfer::new(&features, query.shape.collective, query.placement)
+        });
+        let known = curve.is_some() || transfer.is_some();
+        let ideal = match Ideal::new(registry, query, &machine.fabric, None) {
+            Ok(ideal) => ideal,
+            Err(_) if known => Ideal::none(registry, query),
+            Err(unknown) => return Err(unknown),
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let stock = match changed {
@@ -167,7 +177,9 @@ impl<'r> Expecting<'r> {
             placement: query.placement,
             collective: query.shape.collective,
             curve,
+            transfer,
             unseen: false,
+            seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
             ideal,
             stock,
@@ -188,16 +200,41 @@ impl<'r> Expecting<'r> {
         if self.placement.ranks < 2 {
             return Expectation::sure(Seconds(0.0));
         }
-        let known = self.known(size);
-        let expected = match known {
-            Some(known) => self.changed(known, size),
-            None => self.modelled(size),
-        };
+        let expected = self.moved(self.unmoved(size), size);
         let expected = self.forced(expected, size);
         // No machine is faster than its links, whatever others taught.
         let least = self.least.0 + self.least.1 * size.0 as f64;
         let at_least = |t: Seconds| Seconds(t.0.max(least));
         Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
+    }
+
+    /// What is expected before anything was seen.
+    fn unmoved(&self, size: Bytes) -> Expectation {
+        match self.known(size) {
+            Some(known) => self.changed(known, size),
+            None => self.modelled(size),
+        }
+    }
+
+    /// Moved by what was seen at the nearest size.
+    fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let octave = |size: Bytes| (size.0.max(1) as f64).log2();
+        let apart = |seen: Bytes| octave(size) - octave(seen);
+        let nearest = |a: &&(Bytes, Seconds), b: &&(Bytes, Seconds)| {
+            apart(a.0).abs().total_cmp(&apart(b.0).abs())
+        };
+        let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
+        let own = (time.0 / self.unmoved(seen).time.0).ln();
+        let (gain, half) = match &self.transfer {
+            Some(transfer) => (transfer.shared(seen, size).0, transfer.seen_half(seen, size)),
+            None => ((-apart(seen).abs() / SEEN_FADES).exp(), f64::INFINITY),
+        };
+        let moved = expected.times(Ratio((gain * own).exp()));
+        let narrow = |end: Seconds| {
+            let by = (end.0 / moved.time.0).ln().clamp(-half, half);
+            Seconds(moved.time.0 * by.exp())
+        };
+        Expectation { low: narrow(moved.low), high: narrow(moved.high), error: None, ..moved }
     }
 
     /// The time alone.
@@ -280,6 +317,11 @@ impl<'r> Expecting<'r> {
         if size.0 == 0 {
             return None;
         }
+        self.measured(size).or_else(|| Some(self.transfer.as_ref()?.at(size)))
+    }
+
+    /// What this machine's own curve says.
+    fn measured(&self, size: Bytes) -> Option<Expectation> {
         let curve = self.curve.as_ref()?;
         let placed = self.placement.placed();
         let told = match self.unseen {
@@ -339,6 +381,9 @@ impl<'r> Expecting<'r> {
 /// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
 const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+
+/// Octaves over which what was seen fades, where nothing says how a call's time is made up.
+const SEEN_FADES: f64 = 3.0;
 
 /// What the links need at least for no bytes, and for each byte.
 fn least(query: &Query, fabric: &Fabric) -> (f64, f64) {

@@ -59,7 +59,13 @@ pub(super) fn heading(q: &QuestionView, machine: &str, chosen: &str) -> String {
     let collective: Option<Collective> = q.collective.parse().ok();
     let size = match collective {
         Some(Collective::Barrier) => String::new(),
-        Some(other) => format!("{} {}, ", Bytes(q.size_bytes), other.size_means()),
+        Some(Collective::AllGather | Collective::Gather | Collective::Scatter) => {
+            format!("{} in all, ", Bytes(q.size_bytes))
+        }
+        Some(Collective::Broadcast | Collective::SendRecv) => {
+            format!("{}, ", Bytes(q.size_bytes))
+        }
+        Some(_) => format!("{} per rank, ", Bytes(q.size_bytes)),
         None => format!("{}, ", Bytes(q.size_bytes)),
     };
     let plural = if q.ranks == 1 { "rank" } else { "ranks" };

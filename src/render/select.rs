@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::Look;
 use super::columns::micro;
+use super::screen::expected;
 use super::sheet::{Cell, Column, Sheet};
 use crate::quantity::{Bytes, Seconds};
 use crate::report::select::{ChoiceView, PartView, Select, Span};
@@ -112,7 +113,8 @@ fn one(
         && let (Some(name), Some(force)) = (best.known_as, &best.force)
     {
         writeln!(out)?;
-        look.line(out, "better  ", &format!("{name}: {force}"))?;
+        let text = format!("{name} has the least ideal price; nothing is certain: {force}");
+        look.line(out, "to try  ", &text)?;
     }
     Ok(())
 }
@@ -125,18 +127,21 @@ fn choice(out: &mut impl Write, look: Look, policy: &str, view: &ChoiceView) -> 
         let parts: Vec<String> = view.runs.iter().map(part).collect();
         look.line(out, "here    ", &parts.join(", then "))?;
     }
+    if let Some(expect) = &view.expect {
+        look.line(out, "expected ", &expected(expect))?;
+    }
     match (view.time_s, view.regret, &view.unpriced) {
         (Some(time), Some(regret), _) => {
             let time = Seconds(time);
             let words = if regret < 1.005 {
-                format!("{time}: nothing here is faster")
+                format!("{time}: nothing here has a lower ideal price")
             } else {
-                format!("{time}, {} times the fastest here", times(regret))
+                format!("{time}, {} times the least ideal price here", times(regret))
             };
-            look.line(out, "time    ", &words)?;
+            look.line(out, "ideal   ", &words)?;
         }
-        (Some(time), None, _) => look.line(out, "time    ", &Seconds(time).to_string())?,
-        (None, _, Some(why)) => look.line(out, "time    ", &format!("not priced: {why}"))?,
+        (Some(time), None, _) => look.line(out, "ideal   ", &Seconds(time).to_string())?,
+        (None, _, Some(why)) => look.line(out, "ideal   ", &format!("not priced: {why}"))?,
         (None, _, None) => {}
     }
     if let Some(estimate) = view.estimate_s {
@@ -209,7 +214,7 @@ pub fn sheet(report: &Select) -> Sheet {
         Column::numbers("from", "", "from_bytes"),
         Column::numbers("below", "", "to_bytes"),
         Column::words(&report.policy.id, "choice"),
-        Column::numbers("time there", "µs", "time_s"),
+        Column::numbers("ideal there", "µs", "time_s"),
     ];
     let estimates = report.intervals.iter().any(|s| s.choice.estimate_s.is_some());
     if estimates {
@@ -218,14 +223,14 @@ pub fn sheet(report: &Select) -> Sheet {
     match &report.versus {
         Some(versus) => columns.extend([
             Column::words(&versus.id, "versus"),
-            Column::numbers("time there", "µs", "versus_time_s"),
+            Column::numbers("ideal there", "µs", "versus_time_s"),
             Column::numbers("ratio", "at worst", "ratio"),
             Column::numbers("at", "", "ratio_at_bytes"),
         ]),
         None => columns.extend([
-            Column::words("fastest there", "best"),
-            Column::numbers("time", "µs", "best_time_s"),
-            Column::numbers("x fastest", "at worst", "regret"),
+            Column::words("least ideal", "best"),
+            Column::numbers("ideal", "µs", "best_time_s"),
+            Column::numbers("x least", "at worst", "regret"),
             Column::numbers("at", "", "regret_at_bytes"),
         ]),
     }

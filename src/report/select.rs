@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use super::expect::Expect;
 use crate::algorithm::Registry;
 use crate::error::Result;
+use crate::expect::{Expecting, Rules};
 use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::Query;
 use crate::rank::{Candidate, candidates};
@@ -103,9 +105,11 @@ pub struct ChoiceView {
     pub runs: Vec<PartView>,
     /// Why nothing here prices it.
     pub unpriced: Option<String>,
-    /// Its time at the first size.
+    /// What the call will take at the first size, where this is what the machine's library runs.
+    pub expect: Option<Expect>,
+    /// Its ideal price at the first size.
     pub time_s: Option<f64>,
-    /// Its time over the fastest algorithm's, the worst among the sizes looked at: both ends and
+    /// Its ideal price over the fastest algorithm's, the worst among the sizes looked at: both ends and
     /// the powers of two between.
     pub regret: Option<f64>,
     /// Where that is.
@@ -203,12 +207,20 @@ struct Model<'a> {
     registry: &'a Registry,
     query: &'a Query,
     ready: Vec<Candidate>,
+    expecting: Expecting<'a>,
 }
 
 impl Model<'_> {
     fn time(&self, choice: &Choice, size: u64) -> Result<Priced> {
         let Query { machine, shape, .. } = self.query;
         priced(self.registry, choice, shape, &machine.fabric, Bytes(size))
+    }
+
+    /// What is expected of the machine, where the choice is what its library runs.
+    fn expect(&self, choice: &Choice, size: Bytes) -> Option<Expect> {
+        let expect = Expect::new(&self.expecting, size);
+        let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease);
+        (own && expect.runs.name() == choice.name).then_some(expect)
     }
 
     fn best(&self, size: u64) -> Option<(&Candidate, Seconds)> {
@@ -247,6 +259,7 @@ impl Model<'_> {
             fell_back: choice.fell_back.iter().map(turn).collect(),
             runs: parts(choice),
             unpriced,
+            expect: self.expect(choice, Bytes(from)),
             time_s: first.time().map(|t| t.0),
             regret: worst.map(|(regret, _)| regret),
             regret_at_bytes: worst.map(|(_, at)| at),
@@ -294,7 +307,8 @@ pub fn select(
     (first, last): (Bytes, Bytes),
 ) -> Result<Select> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
-    let model = Model { registry, query, ready };
+    let expecting = Expecting::new(registry, query)?;
+    let model = Model { registry, query, ready, expecting };
     let own = intervals(policy, call, first, last)?;
     let mut spans = Vec::new();
     match versus {

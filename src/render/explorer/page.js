@@ -51,6 +51,13 @@
     if (state.on === NODES) return DATA.two_tier_ranks;
     return Object.keys(machine().prices[state.c] || {}).map(Number);
   }
+  // What is expected at M: [time, low, high], straight in logarithms between powers of two.
+  function expected(M) {
+    const known = machine() && (machine().expected[state.c] || {})[state.n];
+    if (!known || M < 8) return null;
+    const at = Math.min(Math.log2(M) - 3, known.length - 1), i = Math.min(Math.floor(at), known.length - 2), part = at - i;
+    return known[i].map((t, k) => t * (known[i + 1][k] / t) ** part);
+  }
   function entries() {
     const own = state.on === OWN ? DATA.flat : DATA.two_tier;
     if (machine()) {
@@ -135,7 +142,9 @@
     }));
     const best = rows[0], factor = DATA.collectives.find((c) => c.id === state.c).size_means;
     const share = best.p.time > 0 ? Math.round(100 * Math.max(best.p.latency, best.p.bandwidth) / best.p.time) : 0;
-    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} is the fastest${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.`;
+    const e = expected(state.m);
+    const will = e ? ` Expected of the library: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
+    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} has the least ideal price${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.${will}`;
     const picks = machine() && (machine().nccl[state.c] || {})[state.n];
     const pick = picks && picks.reduce((f, x) => (x[0] <= state.m ? x : f), picks[0]);
     $("nccl").textContent = pick ? `NCCL picks ${pick[1]} here.` : machine() ? "What its library picks is not known here." : "";

@@ -10,7 +10,7 @@ use crate::algorithm::{Library, Registry};
 use crate::collective::Collective;
 use crate::crossover::envelope;
 use crate::error::Result;
-use crate::expect::site;
+use crate::expect::{Expecting, site};
 use crate::formula::Params;
 use crate::profile::Profile;
 use crate::quantity::{Bytes, Volume};
@@ -46,6 +46,8 @@ pub struct Machine {
     pub tiers: Vec<TierView>,
     /// Its prices, by collective and ranks.
     pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
+    /// What is expected, by collective and ranks: time, low and high at 2^3, 2^4, … 2^36 bytes.
+    pub expected: BTreeMap<&'static str, BTreeMap<u32, Vec<[f64; 3]>>>,
     /// NCCL's choices, by collective and ranks: from this size on, by this name.
     pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
 }
@@ -82,6 +84,7 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
         title: profile.title.clone(),
         tiers: Vec::new(),
         prices: BTreeMap::new(),
+        expected: BTreeMap::new(),
         nccl: BTreeMap::new(),
     };
     for &collective in COLLECTIVES {
@@ -103,12 +106,26 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
             let n = query.shape.ranks;
             let prices = prices(known, &query, &ready);
             found.prices.entry(collective.id()).or_default().insert(n, prices);
+            let expected = expected(registry, &query)?;
+            found.expected.entry(collective.id()).or_default().insert(n, expected);
             if let Some(choices) = nccl(&query) {
                 found.nccl.entry(collective.id()).or_default().insert(n, choices);
             }
         }
     }
     Ok(found)
+}
+
+/// The powers of two at which the page knows what is expected.
+const POWERS: std::ops::RangeInclusive<u32> = 3..=36;
+
+fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
+    let expecting = Expecting::new(registry, query)?;
+    let at = |power| {
+        let expected = expecting.at(Bytes(1_u64 << power));
+        [expected.time.0, expected.low.0, expected.high.0]
+    };
+    Ok(POWERS.map(at).collect())
 }
 
 fn tiers(query: &Query) -> Vec<TierView> {

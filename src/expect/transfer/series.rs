@@ -1,0 +1,80 @@
+//! A measured series, and how alike it is to a question.
+
+use super::OCTAVES;
+use super::base::{Asked, What};
+use super::features::{Class, Features, Net};
+use super::learned::{
+    BOARD, CLASS, COMMON, FADES_NODES, FADES_RANKS, GENERATION, NETWORK, OTHER, OTHER_NETWORK, RING, TIER,
+};
+
+/// What one collective over so many ranks and nodes of one measured machine left over the base.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) class: Class,
+    pub(super) generation: i32,
+    pub(super) board: &'static str,
+    pub(super) net: Net,
+    pub(super) nic: f32,
+    pub(super) what: What,
+    pub(super) ranks: u32,
+    pub(super) nodes: u32,
+    /// The octaves that were measured.
+    pub(super) from: u8,
+    pub(super) to: u8,
+    /// By octave, already weighed by how far each measured size is away.
+    pub(super) left: &'static [f32; OCTAVES],
+}
+
+/// κ.
+pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f64 {
+    let what = match (asked.what, series.what) {
+        (a, b) if a == b => 1.0,
+        (What::AllGather, What::ReduceScatter) | (What::ReduceScatter, What::AllGather) => RING,
+        _ => OTHER,
+    };
+    let nodes = f64::from(series.nodes);
+    let apart = |a: f64, b: f64, fades: f64| (-(a / b).log2().abs() / fades).exp();
+    let here = apart(asked.per_node, f64::from(series.ranks) / nodes, FADES_RANKS);
+    let near = apart(asked.nodes, nodes, FADES_NODES);
+    let (several, theirs) = (asked.nodes > 1.0, series.nodes > 1);
+    let tier = if several == theirs { 1.0 } else { TIER };
+    let both = several && theirs;
+    let placed = here * tier * if both { near } else { 1.0 };
+    let same = machine.class == series.class;
+    let mut sum = COMMON * placed * if same { 1.0 } else { CLASS };
+    if same {
+        sum += BOARD * placed * generations(machine, series);
+    }
+    if both {
+        sum += NETWORK * near * if machine.net == series.net { 1.0 } else { OTHER_NETWORK };
+    }
+    what * sum
+}
+
+/// How much one board says of another of its kind.
+fn generations(machine: &Features, series: &Series) -> f64 {
+    match machine.class {
+        // Each box has its own topology.
+        Class::Pcie if machine.board == series.board => 1.0,
+        Class::Pcie => 0.0,
+        _ => GENERATION.powi((machine.generation - series.generation).abs()),
+    }
+}
+
+impl Series {
+    /// 0: the same collective and ranks, 1: the same collective, 2: another, on the same board and,
+    /// over nodes, the same network; none otherwise.
+    pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
+        let several = asked.nodes > 1.0;
+        let board = machine.class == self.class && generations(machine, self) > 0.999;
+        let network = machine.net == self.net && (machine.nic - f64::from(self.nic)).abs() < 0.01;
+        if !board || several != (self.nodes > 1) || (several && !network) {
+            return None;
+        }
+        Some(match (asked.what == self.what, asked.ranks == f64::from(self.ranks)) {
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, _) => 2,
+        })
+    }
+}
