@@ -44,7 +44,7 @@ impl<'a> Expecting<'a> {
         dtype: Option<DataType>,
         unseen: bool,
     ) -> Result<Self> {
-        let curve = query.machine.curve(query.shape.collective, dtype);
+        let curve = query.machine.curve(query.shape.collective, dtype, query.placed());
         let priced = candidates(registry, &query.shape, &query.machine.fabric);
         let candidates = match (curve, priced) {
             (_, Ok((ready, _))) => ready,

@@ -318,10 +318,16 @@ impl Machine {
 }
 
 impl Machine {
-    /// What was measured of a collective over elements of `dtype`, or the nearest to it.
+    /// What was measured of a collective over elements of `dtype` on ranks placed so, or the nearest
+    /// to it.
     #[must_use]
-    pub fn curve(&self, collective: Collective, dtype: Option<DataType>) -> Option<&Curve> {
-        crate::curve::nearest(&self.curves, collective, dtype)
+    pub fn curve(
+        &self,
+        collective: Collective,
+        dtype: Option<DataType>,
+        placed: Placed,
+    ) -> Option<&Curve> {
+        crate::curve::nearest(&self.curves, collective, dtype, placed)
     }
 
     /// The machine with every figure at the end of its range that makes calls fast, and slow.

@@ -26,7 +26,7 @@ pub fn expected(query: &Query, case: &Case) -> Seconds {
     if case.size.0 == 0 {
         return query.machine.fabric.launch;
     }
-    let curve = query.machine.curve(query.shape.collective, Some(case.dtype));
+    let curve = query.machine.curve(query.shape.collective, Some(case.dtype), query.placed());
     let measured = curve.and_then(|c| c.expect(query.placed(), case.size).ok());
     measured.map_or_else(|| case.take.total(), |e| e.time)
 }

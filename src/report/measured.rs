@@ -32,7 +32,7 @@ pub struct Measured {
 /// What was measured; none where nothing was, or nothing on the tier that the ranks need.
 pub(super) fn measured(query: &Query) -> Option<Measured> {
     let shape = &query.shape;
-    let curve = query.machine.curve(shape.collective, None)?;
+    let curve = query.machine.curve(shape.collective, None, query.placed())?;
     let expected = curve.expect(query.placed(), query.size).ok()?;
     let factor = shape.collective.busbw_factor(shape.ranks);
     let algbw = Volume::from(query.size).0 / expected.time.0;
