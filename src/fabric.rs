@@ -51,6 +51,18 @@ pub enum TierKind {
     Network,
 }
 
+impl TierKind {
+    /// The word in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Node => "node",
+            Self::Network => "network",
+        }
+    }
+}
+
 /// What a switch can do beside forwarding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Switch {

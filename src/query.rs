@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::collective::Collective;
-use crate::curve::Curve;
+use crate::curve::{Curve, Placed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Order, Switch, Tier, TierKind};
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::nccl::topology::Description;
 use crate::placement::Placement;
-use crate::profile::{Calibration, How, Measured, Profile};
+use crate::profile::{Calibration, Hardware, How, Measured, Profile};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::sample::DataType;
 use crate::what_if::Figure;
@@ -85,6 +85,8 @@ pub struct Machine {
     pub stock: Option<Fabric>,
     /// How its figures were fitted, and how far to trust them.
     pub fit: Option<Calibration>,
+    /// What it is made of, where that is known.
+    pub hardware: Option<Hardware>,
     /// What the collective takes in its library, as it was measured on the machine as it is.
     pub curves: Vec<Curve>,
 }
@@ -179,6 +181,7 @@ impl Machine {
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
             stock: Some(profile.fabric(collective)),
+            hardware: profile.hardware(),
             fabric: profile.fabric(collective),
             nics_given: false,
             fit: profile.fit.clone(),
@@ -214,6 +217,7 @@ impl Machine {
             stock: None,
             nics_given: false,
             fit: None,
+            hardware: None,
             curves: Vec::new(),
             fabric: Fabric { node, ..Fabric::new(tiers) },
         }
@@ -287,10 +291,16 @@ impl Machine {
 }
 
 impl Machine {
-    /// What was measured of a collective over elements of `dtype`, or the nearest to it.
+    /// What was measured of a collective over elements of `dtype` on ranks placed so, or the nearest
+    /// to it.
     #[must_use]
-    pub fn curve(&self, collective: Collective, dtype: Option<DataType>) -> Option<&Curve> {
-        crate::curve::nearest(&self.curves, collective, dtype)
+    pub fn curve(
+        &self,
+        collective: Collective,
+        dtype: Option<DataType>,
+        placed: Placed,
+    ) -> Option<&Curve> {
+        crate::curve::nearest(&self.curves, collective, dtype, placed)
     }
 }
 

@@ -258,9 +258,23 @@ fn what_was_measured_is_expected_and_else_the_price() {
 fn types_that_libraries_add_alike_share_a_curve() {
     let of = |dtype| Curve { dtype, ..known(Vec::new(), 0.0, 0.0) };
     let curves = [of(Some(DataType::F16)), of(Some(DataType::I8))];
-    let found = |dtype| nearest(&curves, Collective::AllReduce, dtype).and_then(|c| c.dtype);
+    let found =
+        |dtype| nearest(&curves, Collective::AllReduce, dtype, placed(8, 1)).and_then(|c| c.dtype);
     assert_eq!(found(Some(DataType::F32)), Some(DataType::F16));
     assert_eq!(found(Some(DataType::I32)), Some(DataType::I8));
     assert_eq!(found(None), Some(DataType::F16));
-    assert!(nearest(&curves, Collective::Broadcast, None).is_none());
+    assert!(nearest(&curves, Collective::Broadcast, None, placed(8, 1)).is_none());
+}
+
+#[test]
+fn a_curve_that_saw_such_ranks_is_asked_first() {
+    let of =
+        |dtype, seen: Placed| Curve { dtype, placed: vec![seen], ..known(Vec::new(), 0.0, 0.0) };
+    let curves = [of(Some(DataType::F16), placed(8, 1)), of(Some(DataType::F32), placed(16, 2))];
+    let found =
+        |dtype, at| nearest(&curves, Collective::AllReduce, dtype, at).and_then(|c| c.dtype);
+    // A float of another size says more than a float over another tier.
+    assert_eq!(found(Some(DataType::F32), placed(8, 1)), Some(DataType::F16));
+    assert_eq!(found(Some(DataType::F16), placed(32, 4)), Some(DataType::F32));
+    assert_eq!(found(None, placed(16, 2)), Some(DataType::F32));
 }

@@ -10,7 +10,7 @@ use super::terminal::look;
 use collcost::algorithm::{Library, Registry};
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
-use collcost::import::logs::{Asked, look};
+use collcost::import::logs;
 use collcost::quantity::{Bytes, Seconds, dtype_bytes};
 use collcost::query::Query;
 use collcost::render::{self, columns, plot, table::View};
@@ -413,11 +413,11 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         Error::input(format!("the log cannot be read: {e}"))
             .mend("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
     })?;
-    let asked = Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
-    let log = look(&bytes, text, &asked)?;
+    let asked =
+        logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
+    let log = logs::look(bytes.as_slice(), text, &asked)?;
     let same = |run: &collcost::verdict::Run| {
-        run.collective == query.shape.collective
-            && run.ranks.is_none_or(|n| n == query.shape.ranks)
+        run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
     };
     let runs = runs(text, &log, &mut Vec::new());
     let times: Vec<_> = runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()).collect();

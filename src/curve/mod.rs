@@ -230,14 +230,19 @@ impl Curve {
 }
 
 /// The curve of a collective over elements of `dtype`; else over any, over such as are added alike,
-/// over floats, or the first.
+/// over floats, or the first. Those are asked first that saw a network between ranks where one lies
+/// there, or none where none does: a board's curves and those of a machine with it stand together.
 #[must_use]
 pub fn nearest(
     curves: &[Curve],
     collective: Collective,
     dtype: Option<DataType>,
+    placed: Placed,
 ) -> Option<&Curve> {
-    let of = || curves.iter().filter(|c| c.collective == collective);
+    let saw = |c: &Curve| c.placed.iter().any(|p| p.between() == placed.between());
+    let all = || curves.iter().filter(|c| c.collective == collective);
+    let any_saw = all().any(saw);
+    let of = || all().filter(|c| !any_saw || saw(c));
     // Libraries add floats alike, and integers otherwise.
     let alike = |c: &&Curve| dtype.zip(c.dtype).is_some_and(|(a, b)| a.is_float() == b.is_float());
     of().find(|c| c.dtype == dtype)

@@ -154,10 +154,12 @@ impl<'r> Expecting<'r> {
         dtype: Option<DataType>,
     ) -> Result<Self> {
         let machine = &query.machine;
-        let curve = machine.curve(query.shape.collective, dtype).cloned();
-        let transfer = machine.hardware.as_ref().and_then(Features::of).and_then(|features| {
-            Transfer::new(&features, query.shape.collective, query.placement)
-        });
+        let placed = query.placement.placed();
+        let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
+        let transfer =
+            machine.hardware.as_ref().and_then(Features::of).and_then(|features| {
+                Transfer::new(&features, query.shape.collective, query.placement)
+            });
         let known = curve.is_some() || transfer.is_some();
         let ideal = match Ideal::new(registry, query, &machine.fabric, None) {
             Ok(ideal) => ideal,

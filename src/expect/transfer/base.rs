@@ -108,9 +108,7 @@ impl Base {
             bytes: bytes(machine, &asked),
             overlap: match (nodes > 1.0, what) {
                 (false, _) => K.overlap,
-                (true, What::AllReduce) => {
-                    K.overlap_nodes * (nodes / 2.0).powf(K.overlap_growth)
-                }
+                (true, What::AllReduce) => K.overlap_nodes * (nodes / 2.0).powf(K.overlap_growth),
                 (true, _) => K.overlap_nodes,
             },
             least: least(machine, &asked),

@@ -20,7 +20,7 @@ pub(super) use features::Features;
 
 use base::Base;
 use features::Class;
-use series::{Series, likeness};
+use series::likeness;
 
 use super::{Basis, Expectation, HeldOut};
 use crate::collective::Collective;
@@ -108,7 +108,8 @@ impl Transfer {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2().abs();
         let bytes = learned::SEEN_BYTES * learned::SEEN_BYTES;
         let near = learned::SEEN_NEAR * learned::SEEN_NEAR;
-        let of = a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / learned::SEEN_FADES).exp();
+        let of =
+            a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / learned::SEEN_FADES).exp();
         Ratio(of / (a * a + (1.0 - a) * (1.0 - a) * bytes + near))
     }
 

@@ -4,7 +4,8 @@ use super::OCTAVES;
 use super::base::{Asked, What};
 use super::features::{Class, Features, Net};
 use super::learned::{
-    BOARD, CLASS, COMMON, FADES_NODES, FADES_RANKS, GENERATION, NETWORK, OTHER, OTHER_NETWORK, RING, TIER,
+    BOARD, CLASS, COMMON, FADES_NODES, FADES_RANKS, GENERATION, NETWORK, OTHER, OTHER_NETWORK,
+    RING, TIER,
 };
 
 /// What one collective over so many ranks and nodes of one measured machine left over the base.
