@@ -196,6 +196,12 @@ impl<'r> Expecting<'r> {
         self
     }
 
+    /// Whether measurements speak, of this machine or of others.
+    #[must_use]
+    pub fn is_learned(&self) -> bool {
+        self.curve.is_some() || self.transfer.is_some()
+    }
+
     /// What `size` bytes are expected to take.
     #[must_use]
     pub fn at(&self, size: Bytes) -> Expectation {

@@ -50,7 +50,10 @@ pub(super) fn answer(out: &mut impl Write, report: &Cost, look: Look) -> io::Res
     look.line(out, "  runs        ", &runs(expect, report))?;
     look.line(out, "  known from  ", &report.known_from)?;
     look.line(out, "  better?     ", &better(report))?;
-    let bound = format!("{}: no algorithm can be faster on these links", Seconds(report.bound_s));
+    let bound = match report.bound_s {
+        Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
+        None => "not known: a parameter of these links is not".to_owned(),
+    };
     look.line(out, "  bound       ", &bound)
 }
 

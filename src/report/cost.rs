@@ -30,8 +30,8 @@ pub struct Cost {
     pub expect: Expect,
     /// Where that is known from, in words.
     pub known_from: String,
-    /// What any algorithm takes at least, the launch included.
-    pub bound_s: f64,
+    /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
+    pub bound_s: Option<f64>,
     /// The algorithms that apply, then, with a reason, those that do not.
     pub algorithms: Vec<Row>,
     /// The algorithm that stands for what the library runs; absent where nothing prices that.
@@ -305,19 +305,31 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let shape = query.shape;
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);
+    let expecting = Expecting::of(registry, query, only)?;
+    let mut unpriced = None;
     let (ready, refused) = match only {
-        None => candidates(registry, &shape, fabric)?,
+        None => match candidates(registry, &shape, fabric) {
+            // What was measured of like machines answers all the same.
+            Err(unknown) if expecting.is_learned() => {
+                unpriced = Some(format!("no ideal prices: {}", unknown.what()));
+                (Vec::new(), Vec::new())
+            }
+            found => found?,
+        },
         // That the one that was named does not apply is an error.
         Some(name) => (vec![Candidate::named(registry, name, &shape, fabric)?], Vec::new()),
     };
-    let bound = with_launch(bound(shape.collective, shape.ranks, size, fabric)?.time(), query);
+    let bound = match bound(shape.collective, shape.ranks, size, fabric) {
+        Err(_) if unpriced.is_some() => None,
+        found => Some(with_launch(found?.time(), query)),
+    };
     let ranked = match query.element {
         None => rank(&ready, size),
         Some(each) => rank_elements(&ready, &shape, fabric, query.size, each)?,
     };
     let mut algorithms = Vec::with_capacity(ranked.len() + refused.len());
     for one in &ranked {
-        algorithms.push(row(one, query, bound, detail)?);
+        algorithms.push(row(one, query, bound.unwrap_or_default(), detail)?);
     }
     algorithms.extend(
         refused
@@ -327,9 +339,8 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
     let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
-    let expecting = Expecting::of(registry, query, only)?;
     let expected = expecting.at(query.size);
-    let runs = (query.shape.ranks > 1).then(|| expecting.ideal(query.size).id);
+    let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != "none");
     let points = expecting.switch_points().into_iter();
     let report = Cost {
         schema: "collcost/cost/2",
@@ -337,7 +348,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         machine: machine(&query.machine),
         expect: Expect::of(expected, &expecting, query.size),
         known_from: expecting.known_from(&expected),
-        bound_s: bound.0,
+        bound_s: bound.map(|b| b.0),
         runs,
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
@@ -346,7 +357,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .map(|(from, runs)| SwitchPoint { from_bytes: from.0, runs })
             .collect(),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
-        notes: notes(query, &algorithms),
+        notes: unpriced.into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
     };
     Ok(report)

@@ -53,7 +53,7 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
         }
         marks.push(Mark::Text { x: total, y: i as f64 + 0.5, label: Seconds(total).to_string() });
     }
-    let bound = Seconds(report.bound_s);
+    let bound = Seconds(report.bound_s.unwrap_or_default());
     marks.push(Mark::Rule { x: bound.0, label: format!("lower bound {bound}") });
     let names = rows.iter().map(|row| {
         let mark =
