@@ -19,7 +19,7 @@ fn today() -> Option<Date> {
     "2026-11-20".parse().ok()
 }
 
-fn text(name: &str) -> &'static str {
+fn text(name: &str) -> String {
     Profile::builtin_text(name).unwrap_or_else(|| panic!("{name} is not built in"))
 }
 
@@ -28,7 +28,7 @@ fn the_built_in_machines_are_without_fault() {
     let (mut machines, mut figures) = (0, 0);
     for name in Profile::names() {
         let asked = Asked { today: today(), need: &[] };
-        for finding in check(text(name), &asked) {
+        for finding in check(&text(name), &asked) {
             // α that nobody published stays unknown; nothing else may be wrong.
             assert_eq!(finding.severity, Severity::Warning, "{name}: {finding:?}");
             assert!(finding.what.contains("alpha of"), "{name}: {finding:?}");
@@ -195,7 +195,7 @@ fn the_nearest_names_the_machine() {
         "nearest",
         &[
             ("project/collcost.toml", "[defaults]\nprofile = \"machines/a.toml\"\n"),
-            ("project/machines/a.toml", text("dgx-a100")),
+            ("project/machines/a.toml", &text("dgx-a100")),
             (USER, "[defaults]\nprofile = \"mine\"\n"),
             ("home/.config/collcost/profiles/mine.toml", &mine),
         ],
@@ -379,16 +379,31 @@ fn the_list_fits_the_terminal() {
     assert!(place.stdout("home", "profiles --format markdown").starts_with("| name |"));
 }
 
-/// The built-in machines are the files, no more and no fewer.
+/// The built-in machines and their parts are the files, no more and no fewer.
 #[test]
 fn every_file_is_built_in() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
-    let mut files: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|f| f.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    files.sort();
-    assert_eq!(files, Profile::names().collect::<Vec<_>>());
+    let files = |folder: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles").join(folder);
+        let names = fs::read_dir(folder).unwrap().map(|f| f.unwrap().path());
+        let names = names.map(|f| f.file_stem().unwrap().to_str().unwrap().to_owned());
+        names.collect::<std::collections::BTreeSet<String>>()
+    };
+    let all = |names: &mut dyn Iterator<Item = &'static str>| {
+        names.map(str::to_owned).collect::<std::collections::BTreeSet<String>>()
+    };
+    assert_eq!(files("machines"), all(&mut Profile::names()));
+    assert_eq!(files("nodes"), all(&mut collcost::profile::nodes()));
+    assert_eq!(files("networks"), all(&mut collcost::profile::networks()));
+}
+
+/// A file that stands alone says the same as the machine that it was written from.
+#[test]
+fn a_machine_is_written_as_a_file_that_stands_alone() {
+    let place = Place::new("alone", &[]);
+    let alone = place.stdout("home", "profiles show p5 --format toml");
+    assert!(alone.contains("board = \"hgx-h100\"") && !alone.contains("\nnode = "), "{alone}");
+    let profile = Profile::parse(&alone, "p5.toml").unwrap();
+    assert_eq!(profile.curves.len(), Profile::builtin("p5").unwrap().curves.len());
 }
 
 /// The texts between ```` ```toml ```` and its end in the page about machines.
@@ -400,9 +415,16 @@ fn page_examples() -> Vec<&'static str> {
 #[test]
 fn the_page_about_machines_shows_files_that_work() {
     let examples = page_examples();
-    let [rack, measured, settings] = examples[..] else { panic!("{} examples", examples.len()) };
+    let [rack, parts, measured, settings] = examples[..] else {
+        panic!("{} examples", examples.len())
+    };
     let with = format!("{rack}\n{measured}");
-    let files = [("rack.toml", rack), ("measured.toml", &with), ("collcost.toml", settings)];
+    let files = [
+        ("rack.toml", rack),
+        ("parts.toml", parts),
+        ("measured.toml", &with),
+        ("collcost.toml", settings),
+    ];
     let files = files.map(|(name, text)| (format!("project/{name}"), text));
     let place = Place::new("page", &files.each_ref().map(|(name, text)| (name.as_str(), *text)));
     let checked = place.stdout("project", "profiles check measured.toml");
@@ -412,6 +434,9 @@ fn the_page_about_machines_shows_files_that_work() {
     let checked = place.stdout("project", "profiles check rack.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert!(place.stdout("project", "profiles show rack.toml").contains("Our rack"));
+    let checked = place.stdout("project", "profiles check parts.toml");
+    assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
+    assert_eq!(place.machine("project", "allreduce 1G --on parts.toml")["tiers"][1]["nics"], 4);
     let answer = place.machine("project", "allreduce 1G --on rack.toml");
     assert_eq!(answer["tiers"][1]["nics"], 4);
     let answer = place.stdout("project/sub", "allreduce 16MiB");
@@ -426,6 +451,9 @@ fn the_page_about_machines_names_every_key() {
     let page = include_str!("../docs/PROFILES.md");
     for key in collcost::config::Settings::keys() {
         assert!(page.contains(&format!("`{key}`")), "{key}");
+    }
+    for id in collcost::profile::nodes().chain(collcost::profile::networks()) {
+        assert!(page.contains(&format!("`{id}`")), "{id}");
     }
     let how = ["measured", "fitted", "vendor", "datasheet", "paper", "assumed"];
     assert!(how.into_iter().all(|how| page.contains(&format!("| `{how}` |"))));

@@ -66,7 +66,7 @@ struct Show {
     /// A machine, or a profile's file
     #[arg(value_name = "NAME|FILE")]
     name: String,
-    /// table or json
+    /// table, json, or toml: a file that stands alone
     #[arg(
         long,
         value_name = "FORMAT",
@@ -74,7 +74,7 @@ struct Show {
         hide_default_value = true,
         hide_possible_values = true
     )]
-    format: Format,
+    format: ShowFormat,
 }
 
 #[derive(clap::Args)]
@@ -97,6 +97,13 @@ struct Check {
         hide_possible_values = true
     )]
     format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ShowFormat {
+    Table,
+    Json,
+    Toml,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -150,11 +157,13 @@ fn list(format: ListFormat, out: &mut impl Write) -> std::result::Result<(), Sto
 impl Show {
     fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let place = || format!("profiles show {}", self.name);
-        let (origin, text) = text_of(&self.name).map_err(|e| e.at(place()))?;
-        let report = report::profile(&Profile::parse(&text, &origin)?, &shown(&origin));
+        let source = Source::of(&self.name).map_err(|e| e.at(place()))?;
+        let profile = source.profile()?;
+        let report = || report::profile(&profile, &shown(source.origin()));
         match self.format {
-            Format::Table => render::profiles::show(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            ShowFormat::Table => render::profiles::show(out, &report(), look())?,
+            ShowFormat::Json => render::json(out, &report())?,
+            ShowFormat::Toml => out.write_all(profile.to_toml().as_bytes())?,
         }
         Ok(())
     }
@@ -169,9 +178,9 @@ impl Check {
         let mut files = Vec::new();
         for name in self.files.iter().cloned().chain(builtin) {
             let place = || format!("profiles check {name}");
-            let (origin, text) = text_of(&name).map_err(|e| e.at(place()))?;
-            let figures = Profile::parse(&text, &origin).map_or(0, |p| p.figures().count());
-            files.push((origin, figures, check(&text, &asked)));
+            let source = Source::of(&name).map_err(|e| e.at(place()))?;
+            let figures = source.profile().map_or(0, |p| p.figures().count());
+            files.push((source.origin().to_owned(), figures, check(&source.text()?, &asked)));
         }
         let report = report::profiles_check(files);
         match self.format {
@@ -223,11 +232,12 @@ fn shown(origin: &str) -> String {
 /// # Errors
 /// None such, with the nearest name; or a description that is refused, with its line.
 pub(super) fn find(name: &str) -> Result<Profile> {
-    let (origin, text) = text_of(name)?;
-    let mut profile = Profile::parse(&text, &origin)?;
+    let source = Source::of(name)?;
+    let origin = source.origin();
+    let mut profile = source.profile()?;
     if let Some(file) = &profile.nccl_topology {
         // It lies beside the profile.
-        let path = Path::new(&origin).parent().unwrap_or(Path::new("")).join(file);
+        let path = Path::new(origin).parent().unwrap_or(Path::new("")).join(file);
         let path = path.to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).map_err(|e| {
             Error::profile(format!("the topology cannot be read: {e}"))
@@ -239,33 +249,65 @@ pub(super) fn find(name: &str) -> Result<Profile> {
     Ok(profile)
 }
 
-/// The name that errors repeat and the text of a machine: a file, one of the user's own, or built in.
-fn text_of(name: &str) -> Result<(String, Cow<'static, str>)> {
-    if is_file(name) {
-        return read(name);
-    }
-    // Only one file is looked for; the folder is listed when nothing else has the name.
-    if let Some(path) = folder().map(|f| f.join(format!("profiles/{name}.toml")))
-        && path.is_file()
-    {
-        return read(&path.to_string_lossy());
-    }
-    if let Some(text) = Profile::builtin_text(name) {
-        return Ok((name.to_owned(), Cow::Borrowed(text)));
-    }
-    let own = own();
-    if let Some((_, path)) = own.iter().find(|(known, _)| same(known, name)) {
-        return read(&path.to_string_lossy());
-    }
-    Err(profile::unknown(name, own.iter().map(|(known, _)| known.as_str())))
+/// Where a machine is described.
+enum Source {
+    /// A built-in machine of that name.
+    BuiltIn(String),
+    /// A file and its text.
+    File(String, String),
 }
 
-fn read(file: &str) -> Result<(String, Cow<'static, str>)> {
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        Error::profile(format!("the profile cannot be read: {e}"))
-            .mend("name a TOML file, or a machine such as dgx-h100")
-    })?;
-    Ok((file.to_owned(), Cow::Owned(text)))
+impl Source {
+    /// A file, one of the user's own, or a built-in machine.
+    fn of(name: &str) -> Result<Self> {
+        if is_file(name) {
+            return Self::read(name);
+        }
+        // Only one file is looked for; the folder is listed when nothing else has the name.
+        if let Some(path) = folder().map(|f| f.join(format!("profiles/{name}.toml")))
+            && path.is_file()
+        {
+            return Self::read(&path.to_string_lossy());
+        }
+        if Profile::is_builtin(name) {
+            return Ok(Self::BuiltIn(name.to_owned()));
+        }
+        let own = own();
+        if let Some((_, path)) = own.iter().find(|(known, _)| same(known, name)) {
+            return Self::read(&path.to_string_lossy());
+        }
+        Err(profile::unknown(name, own.iter().map(|(known, _)| known.as_str())))
+    }
+
+    fn read(file: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            Error::profile(format!("the profile cannot be read: {e}"))
+                .mend("name a TOML file, or a machine such as dgx-h100")
+        })?;
+        Ok(Self::File(file.to_owned(), text))
+    }
+
+    /// The name that errors repeat.
+    fn origin(&self) -> &str {
+        match self {
+            Self::BuiltIn(origin) | Self::File(origin, _) => origin,
+        }
+    }
+
+    fn profile(&self) -> Result<Profile> {
+        match self {
+            Self::BuiltIn(name) => Profile::builtin(name),
+            Self::File(file, text) => Profile::parse(text, file),
+        }
+    }
+
+    /// The text of the file, or of one that stands for the built-in machine.
+    fn text(&self) -> Result<Cow<'_, str>> {
+        match self {
+            Self::BuiltIn(_) => Ok(Cow::Owned(self.profile()?.to_toml())),
+            Self::File(_, text) => Ok(Cow::Borrowed(text)),
+        }
+    }
 }
 
 /// The user's own machines: names and files, in alphabetical order.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::profile::{self, Profile};
+use crate::profile::Profile;
 
 /// Answers what a file names.
 pub trait Files {
@@ -51,10 +51,7 @@ pub struct Disk;
 impl Files for Disk {
     fn profile(&self, name: &str) -> Result<Profile> {
         if !crate::config::is_file(name) {
-            return match Profile::builtin_text(name) {
-                Some(text) => Profile::parse(text, name),
-                None => Err(profile::unknown(name, std::iter::empty())),
-            };
+            return Profile::builtin(name);
         }
         let text = std::fs::read_to_string(name).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}")).at(name.to_owned())

@@ -1,12 +1,10 @@
 //! What GPUs do by themselves, a line over the sizes for each operation.
 
-use std::collections::BTreeMap;
-
 use super::ladder::{Ladder, ladder};
 use super::profile::{About, Stated};
 use super::{Estimate, Statistic, point};
 use crate::error::{Error, Result};
-use crate::profile::{self, Discipline, Interval, Links, Profile};
+use crate::profile::{self, Interval, Links, Profile, TierKind};
 use crate::quantity::{Bandwidth, Ratio, Seconds};
 use crate::sample::{Device, Op, Samples, median};
 
@@ -92,18 +90,11 @@ impl Devices {
         let each_way = median(both().filter_map(rate).collect());
         let duplex = each_way.zip(one_way).map(|(both, one)| Ratio((both / one).min(1.0)));
         let tier = Links {
-            name: "peer".to_owned(),
-            span: None,
-            nics: None,
-            ports: None,
-            discipline: Discipline::default(),
+            kind: Some(TierKind::Node),
             alpha: alpha.filter(|a| *a > 0.0).map(|a| stated.alone(Seconds(a))),
             bandwidth: one_way.map(|b| stated.alone(Bandwidth(b))),
-            efficiency: None,
             duplex_factor: duplex.map(|d| stated.alone(d)),
-            knots: Vec::new(),
-            sharing: BTreeMap::new(),
-            switch: None,
+            ..Links::bare("peer")
         };
         let gamma = self.of(|op| *op == Op::Reduce).next().and_then(|fit| fit.ladder.last());
         let mut notes = vec![
@@ -114,25 +105,13 @@ impl Devices {
         if copies().next().is_none() {
             notes.push("single-gpu: there was one GPU, and no link was measured".to_owned());
         }
+        let title = "fitted: GPUs by themselves, copies between pairs".to_owned();
         Profile {
-            schema: 1,
-            name: about.name.clone(),
-            title: "fitted: GPUs by themselves, copies between pairs".to_owned(),
-            aliases: Vec::new(),
-            library: None,
-            nccl_graphs: None,
-            nccl_topology: None,
-            topology: None,
-            picture: None,
             notes,
             tiers: vec![tier],
-            launch: BTreeMap::new(),
             gamma: gamma.map(|g| stated.alone(g.value)),
-            c_real: None,
-            fit: None,
-            curves: Vec::new(),
-            nccl: None,
             devices: self.figures.iter().map(stored).collect(),
+            ..Profile::bare(about.name.clone(), title)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::profile::Stated;
 use crate::collective::Collective;
 use crate::curve::{self, Curve, Observation, Placed, observations};
 use crate::error::{Error, Result};
-use crate::profile::{Call, Discipline, Links, Profile};
+use crate::profile::{Call, Links, Profile, TierKind};
 use crate::quantity::Seconds;
 use crate::sample::{Block, Clock, DataType, Library, Op, Samples, median};
 
@@ -164,7 +164,8 @@ impl Curves {
                     span: between.then(|| NonZeroU32::new(per_node)).flatten(),
                     alpha: Some(stated.alone(c.alpha)),
                     bandwidth: c.bandwidth.map(|b| stated.alone(b)),
-                    ..links("node")
+                    kind: Some(TierKind::Node),
+                    ..Links::bare("node")
                 });
             }
             if between {
@@ -172,7 +173,8 @@ impl Curves {
                     nics: (per_node > 1).then_some(NonZeroU32::MIN),
                     alpha: c.alpha_between.map(|a| stated.alone(a)),
                     bandwidth: c.bandwidth_between.map(|b| stated.alone(b)),
-                    ..links("network")
+                    kind: Some(TierKind::Network),
+                    ..Links::bare("network")
                 });
             }
         }
@@ -183,42 +185,12 @@ impl Curves {
             .chain(each)
             .filter_map(|(call, p)| Some((call, stated.alone(p.components.first()?.launch))));
         let library = samples.origin.library.as_deref();
+        let title = format!("fitted to logs: {}", samples.origin.files.join(", "));
         Profile {
-            schema: 1,
-            name: about.name.clone(),
-            title: format!("fitted to logs: {}", samples.origin.files.join(", ")),
-            aliases: Vec::new(),
             library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_owned),
-            nccl_graphs: None,
-            nccl_topology: None,
-            topology: None,
-            picture: None,
-            notes: Vec::new(),
             tiers,
             launch: launch.collect(),
-            gamma: None,
-            c_real: None,
-            fit: None,
-            curves: Vec::new(),
-            nccl: None,
-            devices: Vec::new(),
+            ..Profile::bare(about.name.clone(), title)
         }
-    }
-}
-
-fn links(name: &str) -> Links {
-    Links {
-        name: name.to_owned(),
-        span: None,
-        nics: None,
-        ports: None,
-        discipline: Discipline::default(),
-        alpha: None,
-        bandwidth: None,
-        efficiency: None,
-        duplex_factor: None,
-        knots: Vec::new(),
-        sharing: BTreeMap::new(),
-        switch: None,
     }
 }

@@ -61,15 +61,9 @@ impl Fitted {
             })
             .collect();
         let tier = Links {
-            name: way.clone(),
-            span: None,
-            nics: None,
-            ports: None,
-            discipline: crate::profile::Discipline::default(),
             alpha: Some(measured.of(self.link.alpha)),
             // A refused fit may have no slope at all: then the rate is unknown, not endless.
             bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
-            efficiency: None,
             // Above 1 it says that exchanges are no slower; a profile needs no figure for that.
             duplex_factor: self
                 .duplex
@@ -77,7 +71,7 @@ impl Fitted {
                 .map(|d| measured.of(d.map(|r| Ratio(r.0.min(1.0))))),
             knots: knots.collect(),
             sharing,
-            switch: None,
+            ..Links::bare(&way)
         };
         let gamma = self.gamma.map(|g| measured.of(g));
         let title = format!(
@@ -86,23 +80,10 @@ impl Fitted {
             self.link.statistic.name()
         );
         Profile {
-            schema: 1,
-            name: about.name.clone(),
-            title,
-            aliases: Vec::new(),
-            library: None,
-            nccl_graphs: None,
-            nccl_topology: None,
-            topology: None,
-            picture: None,
             notes: self.notes(samples),
             tiers: vec![tier],
-            launch: BTreeMap::new(),
             gamma,
             c_real: self.c_real.map(|c| measured.of(c)),
-            curves: Vec::new(),
-            nccl: None,
-            devices: Vec::new(),
             fit: Some(Calibration {
                 command: about.command.clone(),
                 tool: about.tool.clone(),
@@ -138,6 +119,7 @@ impl Fitted {
                     bandwidth: self.other.bandwidth().value,
                 }),
             }),
+            ..Profile::bare(about.name.clone(), title)
         }
     }
 

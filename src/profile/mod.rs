@@ -5,10 +5,12 @@
 mod builtin;
 mod calibration;
 mod check;
+mod compose;
 mod curves;
 mod diff;
 mod figure;
 mod gpu;
+mod kind;
 mod measured;
 mod write;
 
@@ -16,9 +18,11 @@ pub use calibration::{
     Calibration, Knot, OtherLink, Quality, StatedBucket, StatedError, StatedErrors,
 };
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
+pub use compose::{networks, nodes};
 pub use diff::{Change, SIGMAS, diff};
 pub use figure::{Amount, Figure};
 pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
+pub use kind::{Generation, LinkKind, NetworkKind, TierKind, Vendor};
 pub use measured::{Date, How, Measured};
 
 use std::collections::BTreeMap;
@@ -37,6 +41,7 @@ use crate::nccl::topology::Description;
 use crate::place::{Document, Refused};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use builtin::{BUILTIN, Builtin};
+use compose::Nics;
 
 /// The machine that is asked when none is named.
 pub const DEFAULT: &str = "dgx-h100";
@@ -54,6 +59,24 @@ pub struct Profile {
     /// Other names of a built-in machine.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// The kind of its nodes: machines with the same board share what was measured inside it.
+    #[serde(default)]
+    pub board: Option<String>,
+    /// The generation of its chips.
+    #[serde(default)]
+    pub generation: Option<Generation>,
+    /// What joins the ranks of a node.
+    #[serde(default)]
+    pub link: Option<LinkKind>,
+    /// What joins its nodes.
+    #[serde(default)]
+    pub network: Option<NetworkKind>,
+    /// The node kind to take over; absent once that is done.
+    #[serde(default, rename = "node")]
+    pub(crate) node_part: Option<String>,
+    /// The network to take over; absent once that is done.
+    #[serde(default)]
+    pub(crate) nics: Option<Nics>,
     /// The communication library that people run on it.
     #[serde(default)]
     pub library: Option<String>,
@@ -73,7 +96,7 @@ pub struct Profile {
     #[serde(default)]
     pub notes: Vec<String>,
     /// Its links, from the innermost out.
-    #[serde(rename = "tier")]
+    #[serde(default, rename = "tier")]
     pub tiers: Vec<Links>,
     /// What a call costs before its first message.
     #[serde(default)]
@@ -155,6 +178,9 @@ impl<'de> Deserialize<'de> for Flows {
 pub struct Links {
     /// The name in reports.
     pub name: String,
+    /// Where they lie; absent: as [`Profile::tier_kind`] tells from the other tiers.
+    #[serde(default)]
+    pub kind: Option<TierKind>,
     /// Ranks in one domain; absent: no limit.
     #[serde(default)]
     pub span: Option<NonZeroU32>,
@@ -218,10 +244,16 @@ impl Profile {
         Self::parse(found.text, found.names[0])
     }
 
-    /// The file of the built-in machine called `name`.
+    /// Whether there is a built-in machine called `name`.
     #[must_use]
-    pub fn builtin_text(name: &str) -> Option<&'static str> {
-        find(name).map(|found| found.text)
+    pub fn is_builtin(name: &str) -> bool {
+        find(name).is_some()
+    }
+
+    /// The built-in machine called `name` as a file that stands alone.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<String> {
+        Self::builtin(name).ok().map(|profile| profile.to_toml())
     }
 
     /// The names of the built-in machines, in alphabetical order.
@@ -244,9 +276,45 @@ impl Profile {
         }
     }
 
-    /// Reads the text alone, without looking at what it says.
+    /// Reads the text and the parts that it names, without looking at what they say.
     fn read(text: &str) -> std::result::Result<Self, Refused> {
-        toml::from_str(text).map_err(|e| Refused::new(&e, text))
+        let mut profile: Self = toml::from_str(text).map_err(|e| Refused::new(&e, text))?;
+        profile.compose().map_err(|compose::NoPart { key, what, mend }| {
+            let place = Document::parse(text).ok().map(|d| d.value(key));
+            Refused { what, place, mend }
+        })?;
+        Ok(profile)
+    }
+
+    /// A machine of which nothing else is known.
+    #[must_use]
+    pub fn bare(name: String, title: String) -> Self {
+        Self {
+            schema: 1,
+            name,
+            title,
+            aliases: Vec::new(),
+            board: None,
+            generation: None,
+            link: None,
+            network: None,
+            node_part: None,
+            nics: None,
+            library: None,
+            nccl_graphs: None,
+            nccl_topology: None,
+            topology: None,
+            picture: None,
+            notes: Vec::new(),
+            tiers: Vec::new(),
+            launch: BTreeMap::new(),
+            gamma: None,
+            c_real: None,
+            fit: None,
+            curves: Vec::new(),
+            nccl: None,
+            devices: Vec::new(),
+        }
     }
 
     /// The first thing, with its path, that no machine can be.
@@ -278,16 +346,45 @@ impl Profile {
         self.launch.get(&Call::Of(collective)).or_else(|| self.launch.get(&Call::Any))
     }
 
-    /// The tier whose domains are nodes: the one below the first that shares NICs where a network
-    /// without end lies outside, else the largest with an end. None on a network alone.
+    /// The tier whose domains are nodes: the outermost one that is no network, where it has an end.
+    /// None on a network alone.
     #[must_use]
     pub fn node(&self) -> Option<usize> {
-        let (outermost, inner) = self.tiers.split_last()?;
-        let shared = || self.tiers.iter().skip(1).position(|t| t.nics.is_some());
-        match outermost.span {
-            Some(_) => Some(inner.len()),
-            None => shared().or(inner.len().checked_sub(1)),
+        let inside = |&i: &usize| self.tier_kind(i) != TierKind::Network;
+        let node = (0..self.tiers.len()).rev().find(inside)?;
+        self.tiers[node].span.map(|_| node)
+    }
+
+    /// Where the links of a tier lie, counted from the innermost: as its file says, else by the form
+    /// of all tiers. A network is what lies outside the first tier whose domains share NICs, where
+    /// the outermost tier has no end; that tier alone, where none shares any. What was fitted to
+    /// shared memory is memory.
+    #[must_use]
+    pub fn tier_kind(&self, tier: usize) -> TierKind {
+        if let Some(kind) = self.tiers.get(tier).and_then(|t| t.kind) {
+            return kind;
         }
+        let shared = self.fit.as_ref().and_then(|fit| fit.transport.as_deref()) == Some("shm");
+        if shared || self.link == Some(LinkKind::Memory) {
+            return TierKind::Memory;
+        }
+        let endless = self.tiers.last().is_some_and(|outermost| outermost.span.is_none());
+        let nics = || self.tiers.iter().skip(1).position(|t| t.nics.is_some()).map(|i| i + 1);
+        let first = endless.then(|| nics().unwrap_or(self.tiers.len() - 1));
+        match first {
+            Some(first) if tier >= first => TierKind::Network,
+            _ => TierKind::Node,
+        }
+    }
+
+    /// Whether the switches inside a node add and multicast, which is what NCCL calls NVLS.
+    #[must_use]
+    pub fn has_nvls(&self) -> bool {
+        let adds = |(i, tier): (usize, &Links)| {
+            self.tier_kind(i) == TierKind::Node
+                && tier.switch.as_ref().is_some_and(|s| s.multicast && s.alu)
+        };
+        self.tiers.iter().enumerate().any(adds)
     }
 
     /// The machine as the engine sees it for one collective.
@@ -301,6 +398,26 @@ impl Profile {
 }
 
 impl Links {
+    /// Links of which nothing is known but their name.
+    #[must_use]
+    pub fn bare(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: None,
+            span: None,
+            nics: None,
+            ports: None,
+            discipline: Discipline::default(),
+            alpha: None,
+            bandwidth: None,
+            efficiency: None,
+            duplex_factor: None,
+            knots: Vec::new(),
+            sharing: BTreeMap::new(),
+            switch: None,
+        }
+    }
+
     fn tier(&self) -> Tier {
         let efficiency = self.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
         Tier {
@@ -415,5 +532,77 @@ mod tests {
         assert_eq!(node("l40s-pcie"), Some(8));
         assert_eq!(node("tpu-v5p"), Some(8960));
         assert_eq!(node("ib-hdr"), None);
+    }
+
+    #[test]
+    fn machines_with_one_board_share_what_was_measured_inside_it() {
+        let of = |name: &str| Profile::builtin(name).unwrap();
+        let (h100, p5, a3) = (of("dgx-h100"), of("p5"), of("a3-megagpu-8g"));
+        assert_eq!(h100.board.as_deref(), Some("hgx-h100"));
+        assert_eq!((&p5.board, &a3.board), (&h100.board, &h100.board));
+        assert_eq!(a3.curves, h100.curves);
+        // What was measured over several nodes stays with the machine.
+        assert_eq!(p5.curves[..h100.curves.len()], h100.curves);
+        assert!(
+            p5.curves[h100.curves.len()..].iter().all(|c| c.placed.iter().all(|p| p.nodes > 1))
+        );
+        assert_eq!((h100.network, a3.network), (Some(NetworkKind::Ib), Some(NetworkKind::Tcpxo)));
+        assert!(h100.has_nvls() && !of("dgx-a100").has_nvls() && !of("ib-ndr").has_nvls());
+        // Open MPI's times are no NCCL's.
+        let abci = of("abci-a100");
+        assert!(abci.curves.is_empty() && abci.launch.len() == 1);
+        assert_eq!(abci.tiers[0].efficiency.as_ref().unwrap().how, How::Assumed);
+    }
+
+    #[test]
+    fn every_part_belongs_to_a_machine() {
+        let used = |key: &str, id: &str| {
+            BUILTIN.iter().any(|b| {
+                b.text.lines().any(|l| l.starts_with(key) && l.ends_with(&format!("{id}\"")))
+            })
+        };
+        assert!(nodes().all(|id| used("node = ", id)) && nodes().is_sorted());
+        assert!(networks().all(|id| used("nics = ", id)) && networks().is_sorted());
+    }
+
+    #[test]
+    fn kinds_are_derived_where_a_file_says_nothing() {
+        let text = |tiers: &str| format!("schema = 1\nname = \"x\"\ntitle = \"x\"\n{tiers}");
+        let kinds = |tiers: &str| {
+            let profile = Profile::parse(&text(tiers), "x.toml").unwrap();
+            (0..profile.tiers.len()).map(|i| profile.tier_kind(i).id()).collect::<Vec<_>>()
+        };
+        let tier = |more: &str| format!("[[tier]]\nname = \"{}\"\n{more}\n", more.len());
+        let (a, b, c) = (tier("span = 2"), tier("span = 4  # far"), tier("nics = 4"));
+        assert_eq!(kinds(&format!("{a}{b}{c}")), ["node", "node", "network"]);
+        assert_eq!(kinds(&format!("{a}{b}")), ["node", "node"]);
+        assert_eq!(kinds(&format!("{a}{}", tier(""))), ["node", "network"]);
+        assert_eq!(kinds(&tier("")), ["network"]);
+        assert_eq!(kinds(&format!("link = \"memory\"\n{}", tier(""))), ["memory"]);
+        assert_eq!(kinds(&tier("kind = \"node\"")), ["node"]);
+    }
+
+    #[test]
+    fn a_file_is_made_of_parts() {
+        let head = "schema = 1\nname = \"rack\"\ntitle = \"x\"\n";
+        let parse = |more: &str| Profile::parse(&format!("{head}{more}"), "rack.toml");
+        let rack = parse(
+            "node = \"hgx-h100\"\nnics = \"4 x ndr-400g\"\n[[tier]]\nname = \"NDR 400G\"\n\
+             [tier.alpha]\nvalue = \"2us\"\nhow = \"measured\"\nsource = \"node 3\"\n",
+        )
+        .unwrap();
+        let network = &rack.tiers[1];
+        assert_eq!(network.nics, NonZeroU32::new(4));
+        assert_eq!(network.alpha.as_ref().unwrap().value, Seconds(2e-6));
+        assert_eq!(network.bandwidth.as_ref().unwrap().value, Bandwidth(48e9));
+        assert_eq!(rack.tier_kind(1), TierKind::Network);
+        assert!(!rack.curves.is_empty());
+        let said = parse("node = \"hgx-h1000\"").unwrap_err().to_string();
+        assert!(said.contains("rack.toml:4:8: node = \"hgx-h1000\""), "{said}");
+        assert!(said.contains("did you mean `hgx-h100`?"), "{said}");
+        let said = parse("nics = \"x x ndr-400g\"").unwrap_err().to_string();
+        assert!(said.contains("write 8 x ndr-400g"), "{said}");
+        let said = parse("").unwrap_err().to_string();
+        assert!(said.contains("no tier"), "{said}");
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::calibration::{Calibration, Quality, StatedError};
-use super::{Links, Measured, Profile, curves, gpu};
+use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
 /// A quantity as it stands in a profile's file, with six digits.
@@ -126,6 +126,10 @@ impl Profile {
         if !self.aliases.is_empty() {
             line(&mut out, "aliases", &list(&self.aliases));
         }
+        text(&mut out, "board", self.board.as_deref());
+        text(&mut out, "generation", self.generation.map(Generation::id));
+        text(&mut out, "link", self.link.map(LinkKind::id));
+        text(&mut out, "network", self.network.map(NetworkKind::id));
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());
@@ -158,6 +162,7 @@ impl Profile {
 fn links(out: &mut String, tier: &Links) {
     out.push_str("\n[[tier]]\n");
     line(out, "name", &quoted(&tier.name));
+    text(out, "kind", tier.kind.map(TierKind::id));
     for (key, count) in [("span", tier.span), ("nics", tier.nics)] {
         if let Some(count) = count {
             line(out, key, &count.to_string());
@@ -272,6 +277,12 @@ mod tests {
                 let off = a.value.number() / b.value.number() - 1.0;
                 assert!(off.abs() < 1e-5, "{name} {}: {} {}", a.key, a.value, b.value);
             }
+            let kinds =
+                |p: &Profile| (0..p.tiers.len()).map(|i| p.tier_kind(i)).collect::<Vec<_>>();
+            assert_eq!(kinds(&again), kinds(&profile), "{name}");
+            assert_eq!(again.curves.len(), profile.curves.len(), "{name}");
+            let facts = |p: &Profile| (p.board.clone(), p.generation, p.link, p.network);
+            assert_eq!(facts(&again), facts(&profile), "{name}");
             assert_eq!((again.notes, again.picture), (profile.notes, profile.picture));
         }
     }

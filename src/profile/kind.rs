@@ -1,0 +1,156 @@
+//! What a machine's parts are, in words that a program can compare.
+
+use std::fmt;
+
+/// An enum whose variants have one word each, in files as in reports.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$meta:meta])* $variant:ident = $word:tt,)* }) => {
+        $(#[$about])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord,
+            serde::Deserialize, serde::Serialize,
+        )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$meta])* #[serde(rename = $word)] $variant,)*
+        }
+
+        impl $name {
+            /// The word in files.
+            #[must_use]
+            pub fn id(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.id())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where the links of a tier lie.
+    TierKind {
+        /// In the memory that processes of one host share.
+        Memory = "memory",
+        /// Inside a node: between its GPUs, or a rack's where that is one NVLink domain.
+        Node = "node",
+        /// Between nodes.
+        Network = "network",
+    }
+}
+
+words! {
+    /// What joins the ranks of a node.
+    LinkKind {
+        /// NVLink, over switches or from GPU to GPU.
+        NvLink = "nvlink",
+        /// PCIe, over switches or the host.
+        Pcie = "pcie",
+        /// AMD's Infinity Fabric between GPUs.
+        Xgmi = "xgmi",
+        /// The torus of a TPU pod.
+        Ici = "ici",
+        /// The torus of Trainium chips.
+        NeuronLink = "neuronlink",
+        /// Memory of one host.
+        Memory = "memory",
+    }
+}
+
+words! {
+    /// What joins nodes. Floors and shares of the line rate differ more between these than between
+    /// two rates of one of them.
+    NetworkKind {
+        /// InfiniBand.
+        Ib = "ib",
+        /// RDMA over Ethernet.
+        Roce = "roce",
+        /// AWS's Elastic Fabric Adapter.
+        Efa = "efa",
+        /// TCP through the kernel.
+        Tcp = "tcp",
+        /// Google's GPUDirect-TCPX.
+        Tcpx = "tcpx",
+        /// Google's GPUDirect-TCPXO, also called FasTrak.
+        Tcpxo = "tcpxo",
+        /// HPE Slingshot.
+        Slingshot = "slingshot",
+        /// NVLink between the trays of a rack, where a profile takes a tray for its node.
+        NvlinkRack = "nvlink-rack",
+        /// Links between TPU chips, where a profile takes a host for its node.
+        Ici = "ici",
+        /// The data centre's own network, between TPU pods.
+        Dcn = "dcn",
+        /// A network that never leaves its host.
+        Loopback = "loopback",
+    }
+}
+
+words! {
+    /// The generation of chips: what is measured on one says something of its like.
+    Generation {
+        /// V100.
+        Volta = "volta",
+        /// A100, A40, A30, RTX 3090.
+        Ampere = "ampere",
+        /// L40S, L20, L4, RTX 4090.
+        Ada = "ada",
+        /// H100, H200, H800, H20.
+        Hopper = "hopper",
+        /// B200, B300, GB200, GB300, GB10, RTX 5090, RTX PRO 6000.
+        Blackwell = "blackwell",
+        /// MI300X, MI325X.
+        Cdna3 = "cdna3",
+        /// MI350X, MI355X.
+        Cdna4 = "cdna4",
+        /// Arc Pro B60.
+        Xe2 = "xe2",
+        /// TPU v4.
+        TpuV4 = "tpu-v4",
+        /// TPU v5e and v5p.
+        TpuV5 = "tpu-v5",
+        /// TPU v6e, Trillium.
+        TpuV6 = "tpu-v6",
+        /// Trainium2.
+        Trainium2 = "trainium2",
+    }
+}
+
+words! {
+    /// Who makes the chips.
+    Vendor {
+        /// NVIDIA.
+        Nvidia = "nvidia",
+        /// AMD.
+        Amd = "amd",
+        /// Intel.
+        Intel = "intel",
+        /// Google.
+        Google = "google",
+        /// Amazon Web Services.
+        Aws = "aws",
+    }
+}
+
+impl Generation {
+    /// Who makes it.
+    #[must_use]
+    pub fn vendor(self) -> Vendor {
+        match self {
+            Self::Volta | Self::Ampere | Self::Ada | Self::Hopper | Self::Blackwell => {
+                Vendor::Nvidia
+            }
+            Self::Cdna3 | Self::Cdna4 => Vendor::Amd,
+            Self::Xe2 => Vendor::Intel,
+            Self::TpuV4 | Self::TpuV5 | Self::TpuV6 => Vendor::Google,
+            Self::Trainium2 => Vendor::Aws,
+        }
+    }
+}
