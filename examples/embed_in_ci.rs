@@ -3,7 +3,7 @@
 //! Run it with `cargo run --example embed_in_ci -- collcost.toml`. The command does the same, in
 //! more formats: `collcost check`.
 
-use collcost::check::{Checked, Disk, Options, check};
+use collcost::check::{Checked, Disk, Options, Standing, check};
 use collcost::report;
 
 /// The budgets of `file`; the error is what a build should print before it fails.

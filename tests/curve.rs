@@ -3,9 +3,9 @@
 use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::curve::{
-    Asked, Bands, Basis, Component, Curve, Observation, Placed, Steps, fit, nearest, observations,
+    Asked, Bands, Component, Curve, Observation, Placed, Reach, Steps, fit, nearest, observations,
 };
-use collcost::expect::Expecting;
+use collcost::expect::{Basis, Expecting};
 use collcost::profile::Profile;
 use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use collcost::query::{Given, Layout, Machine, Query};
@@ -117,7 +117,7 @@ fn where_it_was_measured_the_curve_says_what_was_measured() {
         let told = found.expect(o.placed, o.size).unwrap();
         assert!(near(told.time.0, o.time.0, 1e-9), "{} {}", told.time, o.time);
         assert!(told.low < told.time && told.time < told.high);
-        assert_eq!(told.basis, Basis::Measured);
+        assert_eq!(told.reach, Reach::Measured);
     }
     let alone = fit(&rows, &Asked { residuals: false, ..asked() }).unwrap();
     assert!(alone.residuals.is_none());
@@ -127,20 +127,20 @@ fn where_it_was_measured_the_curve_says_what_was_measured() {
 fn an_expectation_says_what_it_rests_on() {
     let truth = known(vec![component(Steps::Ring, 8e-6, 0.9e-6, 300e9)], 0.3, 0.2);
     let found = fit(&times(&truth, &NODE), &asked()).unwrap();
-    let basis = |ranks, size| found.expect(placed(ranks, 1), Bytes(size)).unwrap().basis;
-    assert_eq!(basis(8, 3000), Basis::Measured);
-    assert_eq!(basis(6, 3000), Basis::Interpolated);
-    assert_eq!(basis(16, 3000), Basis::Extrapolated);
-    assert_eq!(basis(8, 1 << 33), Basis::Extrapolated);
-    assert_eq!(basis(8, 8), Basis::Extrapolated);
+    let basis = |ranks, size| found.expect(placed(ranks, 1), Bytes(size)).unwrap().reach;
+    assert_eq!(basis(8, 3000), Reach::Measured);
+    assert_eq!(basis(6, 3000), Reach::Interpolated);
+    assert_eq!(basis(16, 3000), Reach::Extrapolated);
+    assert_eq!(basis(8, 1 << 33), Reach::Extrapolated);
+    assert_eq!(basis(8, 8), Reach::Extrapolated);
     // An endpoint's neighbourhood is no extrapolation.
-    assert_eq!(basis(8, 1 << 30), Basis::Measured);
+    assert_eq!(basis(8, 1 << 30), Reach::Measured);
 
     let error = found.expect(placed(16, 2), Bytes(1 << 20)).unwrap_err().to_string();
     assert!(error.contains("all-reduce over several nodes was not measured"), "{error}");
     assert!(error.contains("--unseen-tier"), "{error}");
     let unseen = found.expect_unseen(placed(16, 2), Bytes(1 << 20));
-    assert_eq!(unseen.basis, Basis::UnseenTier);
+    assert_eq!(unseen.reach, Reach::UnseenTier);
     assert!(unseen.high.0 / unseen.low.0 > 5.0);
 }
 
@@ -196,7 +196,7 @@ fn a_profile_reads_back_what_it_wrote() {
     for (ranks, size) in [(2, 512), (8, 777_777), (8, 1 << 29), (5, 4096), (16, 1 << 20)] {
         let at = |c: &Curve| c.expect(placed(ranks, 1), Bytes(size)).unwrap();
         let (a, b) = (at(old), at(new));
-        assert_eq!(a.basis, b.basis);
+        assert_eq!(a.reach, b.reach);
         for (x, y) in [(a.time, b.time), (a.low, b.low), (a.high, b.high)] {
             assert!(near(x.0, y.0, 2e-4), "{x} {y}");
         }
@@ -234,24 +234,25 @@ fn query(profile: Profile, given: &Given, ranks: u32) -> Query {
 fn what_was_measured_is_expected_and_else_the_price() {
     let registry = Registry::builtin();
     let ask_of = |query: &Query, unseen| {
-        let expecting = Expecting::new(&registry, query, Some(DataType::F16), unseen)?;
-        expecting.at(Bytes(1 << 20)).map(|e| (e.expectation, e.take))
+        let expecting = Expecting::with(&registry, query, None, Some(DataType::F16)).unwrap();
+        expecting.unseen_tier(unseen).at(Bytes(1 << 20))
     };
     let ask = |query: &Query| ask_of(query, false);
-    let measured = query(profile(), &Given::default(), 8);
-    let (expected, take) = ask(&measured).unwrap();
-    assert_eq!((expected.basis, take), (Basis::Measured, None));
+    let measured = ask(&query(profile(), &Given::default(), 8));
+    assert_eq!(measured.basis, Basis::Measured);
 
-    // With another rate it is another machine, which nobody measured.
+    // With another rate it is another machine: as much faster as its ideal price, and less sure.
     let faster = Given { bandwidth: Some(Bandwidth(900e9)), ..Given::default() };
-    let (expected, take) = ask(&query(profile(), &faster, 8)).unwrap();
-    assert_eq!(expected.basis, Basis::Datasheet);
-    assert!(take.is_some() && expected.low < expected.time && expected.time < expected.high);
+    let expected = ask(&query(profile(), &faster, 8));
+    assert_eq!(expected.basis, Basis::Transferred);
+    assert!(expected.low < expected.time && expected.time < expected.high);
+    assert!(expected.time < measured.time);
+    assert!(expected.high.0 / expected.low.0 > measured.high.0 / measured.low.0);
 
     // Over a tier that was not measured a price is left, or the other tier's curve if one insists.
     let over = query(profile(), &Given::default(), 16);
-    assert_eq!(ask(&over).unwrap().0.basis, Basis::Datasheet);
-    assert_eq!(ask_of(&over, true).unwrap().0.basis, Basis::UnseenTier);
+    assert_eq!(ask(&over).basis, Basis::Modelled);
+    assert_eq!(ask_of(&over, true).reach, Some(Reach::UnseenTier));
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_healthy_row_is_the_price_of_the_take() {
     for row in &mocked.rows {
         let query = Query { size: row.size, ..query.clone() };
         let cost = collcost::report::cost(&Registry::builtin(), &query, None, false).unwrap();
-        let take = cost.algorithms.iter().find(|r| Some(r.id) == cost.take).unwrap();
+        let take = cost.algorithms.iter().find(|r| Some(r.id) == cost.runs).unwrap();
         assert_eq!(row.out_of_place.time.0, take.time_s.unwrap());
         assert_eq!(row.algorithm, take.title);
         assert_eq!(row.in_place, row.out_of_place);

@@ -44,7 +44,7 @@ fn limits_hold_up_to_their_own_value() {
         let text: &'static str = Box::leak(format!("{RING}{limit}\n").into_boxed_str());
         let checked = run(text);
         assert_eq!(checked.faults, [], "{limit}");
-        (checked.outcomes[0].holds, checked.outcomes[0].value.base().0)
+        (checked.outcomes[0].standing == Standing::Holds, checked.outcomes[0].value.base().0)
     };
     let near = |x: f64, y: f64| assert!((x - y).abs() < 1e-9 * y, "{x} {y}");
     for (limit, holds, value) in [
@@ -129,7 +129,7 @@ fn a_step_of_a_plan_has_a_budget() {
                 [step.x]\npreset = \"fsdp-7b\"\n";
     let checked = run(text);
     assert_eq!(checked.faults, []);
-    assert!(checked.outcomes[0].holds && checked.outcomes[0].ranks == 64);
+    assert!(checked.outcomes[0].standing == Standing::Holds && checked.outcomes[0].ranks == 64);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn limits_are_written_where_they_stand() {
         max_time = \"9s\" # too much\n\n[[budget]]\nname = \"b\"\ncollective = \"allreduce\"\n\
         n = 4\nsize = \"1MB\"\nalpha = \"1us\"\nbw = \"1GB/s\"\nalgorithm = \"ring\"\n";
     let files = Memory(BTreeMap::from([("b.toml", text)]));
-    let checked = check(&files, "b.toml", &Options { updating: true });
+    let checked = check(&files, "b.toml", &Options { updating: true, at: None });
     assert_eq!(checked.faults, []);
     let texts = [("b.toml".to_owned(), text.to_owned())];
     let edited = update(&checked, &texts, Ratio(0.1));
@@ -152,7 +152,10 @@ fn limits_are_written_where_they_stand() {
     // What was written holds, and a second update changes nothing.
     let new: &'static str = Box::leak(new.clone().into_boxed_str());
     let again = run(new);
-    assert!(again.faults.is_empty() && again.outcomes.iter().all(|o| o.holds), "{new}");
+    assert!(
+        again.faults.is_empty() && again.outcomes.iter().all(|o| o.standing == Standing::Holds),
+        "{new}"
+    );
     let texts = [("b.toml".to_owned(), new.to_owned())];
     assert_eq!(update(&again, &texts, Ratio(0.1)), []);
 }

@@ -122,8 +122,8 @@ pub struct Expecting<'r> {
     named: Option<Ideal<'r>>,
     /// What was seen of this very call.
     seen: Vec<(Bytes, Seconds)>,
-    /// What the links need at least: seconds, and seconds a byte.
-    least: (f64, f64),
+    /// What the links need at least for a byte, in seconds.
+    least: f64,
 }
 
 impl<'r> Expecting<'r> {
@@ -210,8 +210,11 @@ impl<'r> Expecting<'r> {
         }
         let expected = self.moved(self.unmoved(size), size);
         let expected = self.forced(expected, size);
-        // No machine is faster than its links, whatever others taught.
-        let least = self.least.0 + self.least.1 * size.0 as f64;
+        // A curve that is asked far from where it was measured knows no links; what was learned does.
+        let least = match expected.basis {
+            Basis::Measured => self.least * size.0 as f64,
+            _ => 0.0,
+        };
         let at_least = |t: Seconds| Seconds(t.0.max(least));
         Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
     }
@@ -234,15 +237,20 @@ impl<'r> Expecting<'r> {
         let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
         let own = (time.0 / self.unmoved(seen).time.0).ln();
         let (gain, half) = match &self.transfer {
-            Some(transfer) => (transfer.shared(seen, size).0, transfer.seen_half(seen, size)),
-            None => ((-apart(seen).abs() / SEEN_FADES).exp(), f64::INFINITY),
+            Some(transfer) if self.curve.is_none() => {
+                (transfer.shared(seen, size).0, Some(transfer.seen_half(seen, size)))
+            }
+            _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
         };
-        let moved = expected.times(Ratio((gain * own).exp()));
-        let narrow = |end: Seconds| {
-            let by = (end.0 / moved.time.0).ln().clamp(-half, half);
-            Seconds(moved.time.0 * by.exp())
+        // What is far outside was disturbed, or is of another kind of run.
+        let at = self.unmoved(seen);
+        let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
+        let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
+        let (low, high) = match half {
+            Some(half) => (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp())),
+            None => (moved.low, moved.high),
         };
-        Expectation { low: narrow(moved.low), high: narrow(moved.high), error: None, ..moved }
+        Expectation { low, high, error: None, ..moved }
     }
 
     /// The time alone.
@@ -390,14 +398,17 @@ impl<'r> Expecting<'r> {
 /// (p90) times its price.
 const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
+/// What was seen moves an expectation by so many half widths of its band at most.
+const SEEN_TRUST: f64 = 1.5;
+
 /// Octaves over which what was seen fades, where nothing says how a call's time is made up.
 const SEEN_FADES: f64 = 3.0;
 
-/// What the links need at least for no bytes, and for each byte.
-fn least(query: &Query, fabric: &Fabric) -> (f64, f64) {
+/// What the links need at least for each byte, in seconds.
+fn least(query: &Query, fabric: &Fabric) -> f64 {
     let shape = &query.shape;
     let at = |size| {
         bound(shape.collective, shape.ranks, Volume(size), fabric).map_or(0.0, |b| b.bandwidth.0)
     };
-    (0.0, at(1e9) / 1e9)
+    at(1e9) / 1e9
 }

@@ -73,7 +73,12 @@ impl Features {
             board: hardware.board.clone().unwrap_or_default(),
             rate: hardware.inside.0 / 1e9,
             nvls: hardware.nvls,
-            levels: hardware.levels,
+            levels: match hardware.generation {
+                // One switch joins all eight.
+                Some(Generation::Xe2) => hardware.levels,
+                // Where a profile does not say, there is a host bridge between some of them.
+                _ => hardware.levels.max(2),
+            },
             net,
             nic: hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9),
         })

@@ -38,9 +38,25 @@ pub(super) struct Transfer {
     residual: [f64; OCTAVES],
     /// The sizes, as octaves, that evidence of each nearness covers, the nearest first.
     covered: [(f64, f64); 3],
+    /// Series of the same collective, by the sizes that they cover.
+    speaks: Vec<Speaks>,
     pcie: bool,
     several: bool,
+    /// Ranks of one node, where more were never measured together.
+    domain: bool,
 }
+
+/// A series that says something of how far the ranks asked are from measured ones.
+#[derive(Debug, Clone, Copy)]
+struct Speaks {
+    from: f64,
+    to: f64,
+    ranks: f64,
+    board: bool,
+}
+
+/// One NVLink domain was measured up to so many ranks.
+const MEASURED_DOMAIN: f64 = 8.0;
 
 /// How near the evidence is: the same collective and ranks, the same collective, another collective
 /// of the same board (over nodes of the same network, too), none.
@@ -61,6 +77,7 @@ impl Transfer {
     ) -> Option<Self> {
         let base = Base::new(features, collective, placement)?;
         let mut residual = [0.0; OCTAVES];
+        let mut speaks = Vec::new();
         let mut covered = [(f64::INFINITY, f64::NEG_INFINITY); 3];
         let asked = base.asked();
         for series in learned::SERIES {
@@ -68,14 +85,22 @@ impl Transfer {
             for (sum, left) in residual.iter_mut().zip(series.left) {
                 *sum += part * f64::from(*left);
             }
-            if let Some(level) = series.nearness(&asked, features) {
-                let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
+            let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
+            let level = series.nearness(&asked, features);
+            if series.is_of(&asked) {
+                let (from, to) = reach;
+                let ranks = f64::from(series.ranks);
+                speaks.push(Speaks { from, to, ranks, board: level.is_some() });
+            }
+            if let Some(level) = level {
                 let (from, to) = &mut covered[level];
                 (*from, *to) = (from.min(reach.0), to.max(reach.1));
             }
         }
         let several = placement.is_spread();
-        Some(Self { base, residual, covered, pcie: features.class == Class::Pcie, several })
+        let domain = !several && asked.ranks > MEASURED_DOMAIN;
+        let pcie = features.class == Class::Pcie;
+        Some(Self { base, residual, covered, speaks, pcie, several, domain })
     }
 
     /// What `size` bytes are expected to take; at least one.
@@ -86,18 +111,41 @@ impl Transfer {
         let time = time.max(self.base.floor(bytes));
         let near = self.near(octave);
         let band = learned::band(self.pcie, self.several, near as usize, region(size));
+        let half = band.half.max(self.beyond(octave, near, region(size)));
         let basis = match near {
             Near::Same | Near::Ranks => Basis::SameBoard,
             Near::Collective | Near::None => Basis::Transferred,
         };
         Expectation {
             time: Seconds(time),
-            low: Seconds(time * (-band.half).exp()),
-            high: Seconds(time * band.half.exp()),
+            low: Seconds(time * (-half).exp()),
+            high: Seconds(time * half.exp()),
             basis,
             reach: None,
             error: Some(HeldOut { median: Ratio(band.median), p90: Ratio(band.p90) }),
         }
+    }
+
+    /// Half the width of a band so many times the most ranks away that were measured; 0 where as
+    /// many were.
+    fn beyond(&self, octave: f64, near: Near, region: usize) -> f64 {
+        let asked = self.base.asked().ranks;
+        let board = matches!(near, Near::Same | Near::Ranks);
+        let most = self
+            .speaks
+            .iter()
+            .filter(|s| s.from <= octave && octave <= s.to && s.ranks <= asked)
+            .filter(|s| s.board || !board)
+            .map(|s| s.ranks)
+            .fold(0.0, f64::max);
+        let step = match asked / most {
+            _ if most <= 0.0 => return 0.0,
+            ..1.5 => return 0.0,
+            ..2.5 => 0,
+            ..5.0 => 1,
+            _ => 2,
+        };
+        learned::beyond(self.pcie, self.several || self.domain, step, region)
     }
 
     /// What this machine's own difference at one size says of another: as much as they share of

@@ -63,6 +63,11 @@ fn generations(machine: &Features, series: &Series) -> f64 {
 }
 
 impl Series {
+    /// Whether it is of the same collective, and of one node or several as the question is.
+    pub(super) fn is_of(&self, asked: &Asked) -> bool {
+        asked.what == self.what && (asked.nodes > 1.0) == (self.nodes > 1)
+    }
+
     /// 0: the same collective and ranks, 1: the same collective, 2: another, on the same board and,
     /// over nodes, the same network; none otherwise.
     pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
@@ -72,7 +77,9 @@ impl Series {
         if !board || several != (self.nodes > 1) || (several && !network) {
             return None;
         }
-        Some(match (asked.what == self.what, asked.ranks == f64::from(self.ranks)) {
+        let (ranks, nodes) = (f64::from(self.ranks), f64::from(self.nodes));
+        let placed = asked.ranks == ranks && asked.nodes == nodes;
+        Some(match (asked.what == self.what, placed) {
             (true, true) => 0,
             (true, false) => 1,
             (false, _) => 2,
