@@ -387,9 +387,10 @@ impl Layout {
                     .mend(format!("ask for a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
-            (Some(n), None, each) => {
-                Ok((n, each.or(node).unwrap_or(if alone { 1 } else { n }).min(n)))
-            }
+            // All ranks on one node would leave nothing to a network alone.
+            (Some(n), None, None) if alone => Ok((n, 1)),
+            (Some(n), None, Some(each)) if alone && each >= n => Ok((n, 1)),
+            (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
             (None, nodes, each) => {
                 let Some(each) = each.or(node) else {
                     return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
