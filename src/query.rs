@@ -29,6 +29,9 @@ pub struct Given {
     pub gamma: Option<SecondsPerByte>,
     /// α_sw of the switch inside a node.
     pub alpha_switch: Option<Seconds>,
+    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier where
+    /// there is one.
+    pub alpha_switch_inter: Option<Seconds>,
     /// What a call costs before its first message.
     pub launch: Option<Seconds>,
     /// Transfers a rank can make at once, on every tier.
@@ -214,6 +217,10 @@ impl Machine {
             tiers[0].switch =
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
+        if let (Some(hop), Some(tier)) = (given.alpha_switch_inter, tiers.last_mut()) {
+            tier.switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
+        }
         Self {
             name: "of the given figures".to_owned(),
             title: String::new(),
@@ -260,6 +267,11 @@ impl Machine {
         if let (Some(hop), Some(switch)) = (given.alpha_switch, &mut fabric.tiers[0].switch) {
             switch.alpha = Some(hop);
         }
+        if let Some(hop) = given.alpha_switch_inter {
+            // Who gives a time for it says that the network's switches add.
+            let sharp = Switch { alpha: None, bandwidth: None, multicast: true, alu: true };
+            fabric.tiers[last].switch.get_or_insert(sharp).alpha = Some(hop);
+        }
         if let Some(launch) = given.launch {
             (fabric.launch, self.launch) = (launch, None);
         }
@@ -270,6 +282,7 @@ impl Machine {
             given.alpha_inter.map(|_| Figure::Alpha(last)),
             given.bandwidth_inter.map(|_| Figure::Bandwidth(last)),
             given.alpha_switch.map(|_| Figure::SwitchAlpha),
+            given.alpha_switch_inter.map(|_| Figure::far_switch(last)),
             given.launch.map(|_| Figure::Launch),
             given.gamma.map(|_| Figure::Gamma),
         ];
@@ -312,7 +325,10 @@ impl Machine {
                 (self.nccl_graphs, self.topology) = (None, None);
             }
             Figure::Launch => self.launch = None,
-            Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}
+            Figure::SwitchAlpha
+            | Figure::FarSwitchAlpha
+            | Figure::SwitchBandwidth
+            | Figure::Gamma => {}
         }
     }
 }
