@@ -1,12 +1,12 @@
 //! What the example plugin can ask NCCL for, and plans as its table.
 
 use super::{LEAST_GAIN, Pick, Plan, Point};
-use crate::algorithm::{Library, Registry};
+use crate::algorithm::{Algorithm, Library, Registry};
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::formula::Protocol as Wire;
 use crate::nccl::{Algo, Call, Chooser, Function, Proto, ranges};
-use crate::price::Prepared;
+use crate::price::{Prepared, on};
 use crate::quantity::{Bytes, Ratio, Volume};
 use crate::query::Query;
 use crate::rules::Line;
@@ -29,18 +29,21 @@ impl<'a> Compared<'a> {
     pub fn new(registry: &Registry, chooser: &'a Chooser, query: &Query) -> Result<Option<Self>> {
         let shape = &query.shape;
         let Some(function) = Function::of(shape.collective) else { return Ok(None) };
-        let nodes = query.nodes();
-        // Behind NCCL's tree over nodes stand chains inside them, which no closed form has.
-        let unpriced = |algo| algo == Algo::Tree && nodes > 1 && nodes < shape.ranks;
         let mut cells = Vec::new();
         for (algo, proto) in each() {
-            if !chooser.considers(function, algo, proto) || unpriced(algo) {
+            if !chooser.considers(function, algo, proto) {
                 continue;
             }
-            let known = |name: Option<&str>| name == Some(algo.name());
+            let there = on(shape, &query.machine.fabric);
+            let known = |(library, name): &(Library, &str)| {
+                *library == Library::Nccl && *name == algo.name()
+            };
+            // Of two with one name that applies which runs on so many nodes.
             let mut all = registry.of(shape.collective);
-            let Some(ours) = all.find(|a| known(a.meta().name_in(Library::Nccl, shape.collective)))
-            else {
+            let runs = |a: &&dyn Algorithm| {
+                a.applies(&there).is_ok() && a.shipped(&there).iter().any(known)
+            };
+            let Some(ours) = all.find(runs) else {
                 continue;
             };
             let (alpha, bytes) = wire(proto).factors();
