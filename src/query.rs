@@ -30,6 +30,9 @@ pub struct Given {
     pub gamma: Option<SecondsPerByte>,
     /// α_sw of the switch inside a node.
     pub alpha_switch: Option<Seconds>,
+    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier where
+    /// there is one.
+    pub alpha_switch_inter: Option<Seconds>,
     /// What a call costs before its first message.
     pub launch: Option<Seconds>,
     /// Transfers a rank can make at once, on every tier.
@@ -205,6 +208,10 @@ impl Machine {
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
         let node = (tiers.len() > 1).then_some(0);
+        if let (Some(hop), Some(tier)) = (given.alpha_switch_inter, tiers.last_mut()) {
+            tier.switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
+        }
         Self {
             name: "of the given figures".to_owned(),
             title: String::new(),
@@ -250,6 +257,11 @@ impl Machine {
         if let (Some(hop), Some(switch)) = (given.alpha_switch, &mut fabric.tiers[0].switch) {
             switch.alpha = Some(hop);
         }
+        if let Some(hop) = given.alpha_switch_inter {
+            // Who gives a time for it says that the network's switches add.
+            let sharp = Switch { alpha: None, bandwidth: None, multicast: true, alu: true };
+            fabric.tiers[last].switch.get_or_insert(sharp).alpha = Some(hop);
+        }
         if let Some(launch) = given.launch {
             (fabric.launch, self.launch) = (launch, None);
         }
@@ -285,7 +297,10 @@ impl Machine {
                 (self.nccl_graphs, self.topology) = (None, None);
             }
             Figure::Launch => self.launch = None,
-            Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}
+            Figure::SwitchAlpha
+            | Figure::FarSwitchAlpha
+            | Figure::SwitchBandwidth
+            | Figure::Gamma => {}
         }
     }
 }

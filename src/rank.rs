@@ -73,7 +73,7 @@ impl Candidate {
     /// # Errors
     /// An unknown name, an algorithm that does not apply, an unknown figure.
     pub fn named(registry: &Registry, name: &str, shape: &Shape, fabric: &Fabric) -> Result<Self> {
-        let Named { algorithm, form } = registry.find(shape.collective, name)?;
+        let Named { algorithm, form } = registry.find_for(&fabric.fill(shape), name)?;
         let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
         Ok(Self { algorithm, form, prepared })
     }

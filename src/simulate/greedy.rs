@@ -294,7 +294,8 @@ impl<'a> Engine<'a> {
             *times = Span { start: now, end, added: end };
         }
         if self.is_cut_through(jobs, job) {
-            self.buffers.through.push(Reverse((key(now + self.costs.switch.0), job)));
+            let hop = self.costs.hop(jobs.jobs[job as usize].to);
+            self.buffers.through.push(Reverse((key(now + hop), job)));
         }
     }
 
@@ -340,7 +341,7 @@ impl<'a> Engine<'a> {
                     waiting = entry.also;
                     if self.is_cut_through(jobs, first.job()) {
                         let end = self.buffers.times[first.job() as usize].end;
-                        let least = end + self.costs.switch.0;
+                        let least = end + self.costs.hop(jobs.jobs[first.job() as usize].to);
                         let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
                     }

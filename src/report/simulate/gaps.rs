@@ -115,6 +115,10 @@ impl Facts<'_> {
                     "the closed form is the time in mode sync, {gap} above mode flow: data that \
                      run ahead of the rounds save that"
                 ),
+                Guarantee::Pipelined => format!(
+                    "the closed form is {gap} above mode flow: segments run ahead where a port \
+                     waits"
+                ),
                 _ if tiered => format!(
                     "the closed form is {gap} above mode flow: it adds up steps, each on the \
                      outermost tier that it crosses, while here ranks inside a node run ahead of \
@@ -136,6 +140,10 @@ impl Facts<'_> {
                 Guarantee::EqualInRounds if in_rounds => format!(
                     "the closed form is the time in mode sync; mode flow takes {gap} more, since \
                      what runs ahead holds ports that others need"
+                ),
+                Guarantee::Pipelined => format!(
+                    "mode flow takes {gap} more than the closed form: segments that come back to \
+                     a port wait for those under way there, once in the pipeline"
                 ),
                 _ if tiered => format!(
                     "mode flow takes {gap} more than the closed form: messages of several steps \
