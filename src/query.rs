@@ -7,6 +7,7 @@ use crate::collective::Collective;
 use crate::curve::{Curve, Placed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Placement, Switch, Tier};
+use crate::link::Link;
 use crate::formula::{Params, Ports, Protocol, Shape};
 use crate::nccl::topology::Description;
 use crate::profile::{Calibration, How, Measured, Profile};
@@ -205,8 +206,11 @@ impl Machine {
         if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
             tiers[0].name = "intra".to_owned();
             tiers.push(Tier {
-                alpha: given.alpha_inter,
-                bandwidth: given.bandwidth_inter,
+                link: Link {
+                    alpha: given.alpha_inter,
+                    bandwidth: given.bandwidth_inter,
+                    ..Link::unknown()
+                },
                 ..Tier::new("inter", alpha, bandwidth)
             });
         }
@@ -292,7 +296,7 @@ impl Machine {
 
 fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
     if alpha.is_some() {
-        (tier.alpha, origin.alpha) = (alpha, None);
+        (tier.link.alpha, origin.alpha) = (alpha, None);
     }
     if let Some(rate) = rate {
         tier.set_bandwidth(rate);
