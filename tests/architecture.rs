@@ -133,7 +133,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["algorithm", "collective", "error", "quantity", "sample", "schedule", "transport"],
     ),
     ("random", &[]),
-    ("calibrate", &["algorithm", "error", "execute", "fit", "link", "quantity", "random", "sample"]),
+    (
+        "calibrate",
+        &["algorithm", "error", "execute", "fit", "link", "quantity", "random", "sample"],
+    ),
     ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "rendezvous", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
     (

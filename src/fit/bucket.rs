@@ -35,7 +35,8 @@ fn in_ladder(ladder: &[(f64, f64)]) -> Option<Bucket> {
     if slope <= 0.0 || start >= 0.0 {
         return None;
     }
-    let bucket = Bucket { rate: Bandwidth(1.0 / slope), burst: Bytes((-start / slope).round() as u64) };
+    let bucket =
+        Bucket { rate: Bandwidth(1.0 / slope), burst: Bytes((-start / slope).round() as u64) };
     let burst = bucket.burst.0 as f64;
     // The middle: what lies below the bucket but not in the latency.
     let middle: Vec<(f64, f64)> = ladder

@@ -121,10 +121,8 @@ impl Model {
     pub fn link(&self) -> Link {
         let rate = |each: f64| (each > 0.0).then(|| Bandwidth(1.0 / each));
         let knots = self.basis.knots.iter().zip(&self.x[1..]);
-        let knots = knots.map(|(&to, &each)| Knot {
-            below: Bytes(to.round() as u64),
-            bandwidth: rate(each),
-        });
+        let knots = knots
+            .map(|(&to, &each)| Knot { below: Bytes(to.round() as u64), bandwidth: rate(each) });
         Link {
             alpha: Some(Seconds(self.alpha())),
             bandwidth: rate(self.beta()),

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use super::{Errors, Estimate, Fitted, Regimes, Verdict};
 use crate::profile::{
-    Calibration, Date, Flows, How, Links, Measured, OtherLink, Profile, Quality,
-    StatedError, StatedErrors,
+    Calibration, Date, Flows, How, Links, Measured, OtherLink, Profile, Quality, StatedError,
+    StatedErrors,
 };
 use crate::quantity::Ratio;
 use crate::sample::Samples;

@@ -12,6 +12,7 @@ mod gpu;
 mod measured;
 mod write;
 
+pub use crate::link::{Bucket, Knot};
 pub use calibration::{
     Calibration, OtherLink, Quality, Regime, StatedBand, StatedBands, StatedError, StatedErrors,
 };
@@ -19,7 +20,6 @@ pub use check::{Asked, Finding, Kind, Need, Severity, check};
 pub use diff::{Change, SIGMAS, diff};
 pub use figure::{Amount, Figure};
 pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
-pub use crate::link::{Bucket, Knot};
 pub use measured::{Date, How, Measured};
 
 use std::collections::BTreeMap;

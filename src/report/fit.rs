@@ -342,7 +342,9 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
             .iter()
             .map(|&(messages, part)| Sharing { messages, part: part.into() })
             .collect(),
-        token_bucket: fitted.bucket.map(|b| BucketView { rate: b.rate.0, burst_bytes: b.burst.0 as f64 }),
+        token_bucket: fitted
+            .bucket
+            .map(|b| BucketView { rate: b.rate.0, burst_bytes: b.burst.0 as f64 }),
         other: OtherView {
             statistic: fitted.other.statistic,
             alpha_s: fitted.other.alpha.into(),

@@ -322,7 +322,13 @@ mod tests {
         let mut rests = Vec::new();
         let mut fluid = Fluid::new(&costs, &mut rests);
         let phase = Phase::Waits { until: 1.0 };
-        fluid.flows.push(Flow { job: 7, phase, moving: 0.0, limits: fluid.limits(0, 1), rest: None });
+        fluid.flows.push(Flow {
+            job: 7,
+            phase,
+            moving: 0.0,
+            limits: fluid.limits(0, 1),
+            rest: None,
+        });
         assert_eq!(fluid.next(), Some(1.0));
         assert_eq!(fluid.pop(1.0), Some((7, 1.0)));
         assert_eq!((fluid.next(), fluid.pop(2.0)), (None, None));

@@ -65,10 +65,8 @@ impl Facts<'_> {
         // A sound machine whose ports take turns: what the closed form speaks of.
         let sound = Setup { trouble: Trouble::default(), ..setup.clone() };
         let turns = taking_turns(fabric, Link::ideal);
-        let measured = taking_turns(fabric, |link| Link {
-            knots: link.knots.clone(),
-            ..link.ideal()
-        });
+        let measured =
+            taking_turns(fabric, |link| Link { knots: link.knots.clone(), ..link.ideal() });
         let bends = measured != turns;
         let shares = measured != *fabric;
         let troubled = !self.ask.trouble.is_none();
@@ -89,7 +87,8 @@ impl Facts<'_> {
         }
         if bends {
             let next = time(schedule, &measured, &sound)?.makespan;
-            let much = if is_more(next, now) { difference(next, now) } else { difference(now, next) };
+            let much =
+                if is_more(next, now) { difference(next, now) } else { difference(now, next) };
             let more = if is_more(next, now) { "more" } else { "less" };
             gaps.push(format!("messages that take what was measured of their size: {much} {more}"));
             now = next;
