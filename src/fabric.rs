@@ -141,7 +141,8 @@ impl Tier {
     /// What a message takes on its links.
     pub(crate) fn times(&self) -> Result<Times> {
         // Whichever is unknown says so.
-        (self.alpha()?, self.inverse()?);
+        self.alpha()?;
+        self.inverse()?;
         Ok(self.link.times_or_zero())
     }
 
