@@ -6,6 +6,10 @@
 //! line. On one tier the coefficients come from the generic closed form; where ranks span several
 //! tiers they come from its steps, each on the slowest tier that it crosses.
 
+mod measured;
+
+pub use measured::OnLinks;
+
 use std::num::NonZeroU32;
 
 use crate::algorithm::{Algorithm, Reason, Route, Stages, Step};

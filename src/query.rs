@@ -8,6 +8,7 @@ use crate::curve::{Curve, Placed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Order, Switch, Tier, TierKind};
 use crate::formula::{Params, Ports, Protocol, Shape};
+use crate::link::Link;
 use crate::nccl::topology::Description;
 use crate::placement::Placement;
 use crate::profile::{Calibration, Hardware, How, Measured, Profile};
@@ -198,8 +199,11 @@ impl Machine {
         if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
             tiers[0].name = "intra".to_owned();
             tiers.push(Tier {
-                alpha: given.alpha_inter,
-                bandwidth: given.bandwidth_inter,
+                link: Link {
+                    alpha: given.alpha_inter,
+                    bandwidth: given.bandwidth_inter,
+                    ..Link::unknown()
+                },
                 ..Tier::new("inter", alpha, bandwidth)
             });
         }
@@ -279,7 +283,7 @@ impl Machine {
 
 fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
     if alpha.is_some() {
-        (tier.alpha, origin.alpha) = (alpha, None);
+        (tier.link.alpha, origin.alpha) = (alpha, None);
     }
     if let Some(rate) = rate {
         tier.set_bandwidth(rate);

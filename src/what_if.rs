@@ -116,8 +116,8 @@ impl Figure {
     pub fn get(self, fabric: &Fabric) -> Option<Value> {
         let tier = |t: usize| -> &Tier { &fabric.tiers[t] };
         match self {
-            Self::Alpha(t) => tier(t).alpha.map(Value::Time),
-            Self::Bandwidth(t) => tier(t).bandwidth.map(Value::Rate),
+            Self::Alpha(t) => tier(t).link.alpha.map(Value::Time),
+            Self::Bandwidth(t) => tier(t).link.bandwidth.map(Value::Rate),
             Self::SwitchAlpha => tier(0).switch.and_then(|s| s.alpha).map(Value::Time),
             Self::FarSwitchAlpha => {
                 fabric.tiers.last().and_then(|t| t.switch?.alpha).map(Value::Time)
@@ -143,7 +143,7 @@ impl Figure {
     /// Puts a value in; one of another kind changes nothing.
     pub fn set(self, fabric: &mut Fabric, value: Value) {
         match (self, value) {
-            (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].alpha = Some(v),
+            (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].link.alpha = Some(v),
             (Self::Bandwidth(t), Value::Rate(v)) => fabric.tiers[t].set_bandwidth(v),
             (Self::SwitchAlpha, Value::Time(v)) => {
                 if let Some(switch) = &mut fabric.tiers[0].switch {

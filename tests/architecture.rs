@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("quantity", &["error"]),
+    ("link", &["quantity"]),
     ("collective", &["error", "quantity"]),
     ("topology", &["error", "quantity"]),
     ("presets", &["error", "quantity", "formula", "collective"]),
@@ -18,10 +19,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("schedule", &["collective", "formula"]),
     ("formula", &["algorithm", "collective", "error", "quantity"]),
     ("algorithm", &["collective", "error", "formula", "quantity", "schedule"]),
-    ("fabric", &["algorithm", "error", "formula", "quantity"]),
+    ("fabric", &["algorithm", "error", "formula", "link", "quantity"]),
     ("peers", &["error", "fabric", "quantity"]),
     ("bound", &["collective", "error", "fabric", "formula", "quantity"]),
-    ("price", &["algorithm", "collective", "error", "fabric", "formula", "quantity"]),
+    ("price", &["algorithm", "collective", "error", "fabric", "formula", "link", "quantity"]),
     ("rank", &["algorithm", "error", "fabric", "formula", "price", "quantity"]),
     ("crossover", &["price", "quantity", "rank"]),
     (
@@ -95,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "curve",
             "error",
             "formula",
+            "link",
             "nccl",
             "profile",
             "quantity",
@@ -131,7 +133,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["algorithm", "collective", "error", "quantity", "sample", "schedule", "transport"],
     ),
     ("random", &[]),
-    ("calibrate", &["algorithm", "error", "execute", "fit", "quantity", "random", "sample"]),
+    (
+        "calibrate",
+        &["algorithm", "error", "execute", "fit", "link", "quantity", "random", "sample"],
+    ),
     ("gpu", &["error", "import", "launch", "nccl", "quantity", "random", "rendezvous", "sample"]),
     ("launch", &["algorithm", "error", "execute", "quantity", "sample", "secret", "transport"]),
     (
@@ -178,6 +183,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "link",
             "nccl",
             "place",
             "quantity",
@@ -192,6 +198,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "error",
             "fabric",
             "formula",
+            "link",
             "nccl",
             "profile",
             "quantity",
@@ -199,7 +206,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "what_if",
         ],
     ),
-    ("simulate", &["collective", "error", "fabric", "formula", "quantity", "schedule"]),
+    ("simulate", &["collective", "error", "fabric", "formula", "link", "quantity", "schedule"]),
     (
         "batch",
         &[
@@ -288,6 +295,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "formula",
             "import",
             "launch",
+            "link",
             "nccl",
             "notes",
             "place",

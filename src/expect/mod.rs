@@ -27,6 +27,7 @@ use crate::curve::{Curve, Reach};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::placement::Placement;
+use crate::profile::Calibration;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
 use crate::sample::DataType;
@@ -116,6 +117,8 @@ pub struct Expecting<'r> {
     /// Whether a tier that no curve has seen is taken to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
+    /// How its links were fitted, and the α of the outermost.
+    fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before somebody changed its figures.
     stock: Option<Ideal<'r>>,
     /// Only this algorithm: its price beside that of what the library runs.
@@ -184,6 +187,7 @@ impl<'r> Expecting<'r> {
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
             ideal,
+            fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
             named,
         })
@@ -366,10 +370,12 @@ impl<'r> Expecting<'r> {
         Expectation { basis: known.basis.max(Basis::Transferred), ..moved }
     }
 
-    /// An ideal price with the band of ideal prices.
+    /// What runs over the machine's links, with the band of their fit, else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
         let time = self.ideal.at(size).time;
-        Expectation { low: time * IDEAL.0, high: time * IDEAL.1, ..Expectation::sure(time) }
+        let fitted = self.fit.as_ref().and_then(|(fit, alpha)| fit.band(time, *alpha));
+        let (low, high) = fitted.unwrap_or((time * IDEAL.0, time * IDEAL.1));
+        Expectation { low, high, ..Expectation::sure(time) }
     }
 
     /// An algorithm that the library does not run by itself: as far from what it runs as its ideal

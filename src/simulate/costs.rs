@@ -9,15 +9,14 @@ use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::fabric::{Discipline, Fabric, Order, Tier};
 use crate::formula::Ports;
+use crate::link::{Slopes, Times};
 use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
 
 /// The links of one tier.
 #[derive(Debug, Clone)]
 pub(super) struct TierCost {
-    /// Seconds a message.
-    pub alpha: f64,
-    /// Seconds a byte.
-    pub inverse: f64,
+    /// What a message takes.
+    pub times: Times,
     /// Ranks in a domain; the last tier has no limit.
     pub span: u32,
     pub ports: Ports,
@@ -60,16 +59,13 @@ impl Costs {
         let empty = setup.size.0 == 0.0 || frame.collective == Collective::Barrier;
         let mut tiers = Vec::new();
         for tier in &fabric.tiers[..depth] {
-            // Without data no rate is asked for.
-            let inverse = if empty { 0.0 } else { tier.inverse()? * tier.oversubscription.0 };
             tiers.push(TierCost {
-                alpha: tier.alpha()?,
-                inverse,
+                times: times(tier, empty)?,
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
                 ports: tier.ports,
                 nics: tier.nics.map(NonZeroU32::get),
                 is_fair: tier.discipline == Discipline::Fair,
-                duplex: tier.duplex.0,
+                duplex: tier.link.duplex.0,
             });
         }
         // Where switches stand on both tiers, those inside are the innermost tier's.
@@ -160,7 +156,7 @@ impl Costs {
 
     /// Whether rates change while messages are under way.
     pub fn shares(&self) -> bool {
-        self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0)
+        self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0 || tier.times.saved > 0.0)
     }
 
     /// Whether ranks start at different times.
@@ -285,10 +281,10 @@ impl Costs {
         }
         let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
         if self.is_sound() {
-            return (tier.alpha, bytes * tier.inverse);
+            return (tier.times.alpha, tier.times.slopes.of(bytes));
         }
         let factor = self.factor(from, to);
-        (tier.alpha * factor, bytes * tier.inverse * factor)
+        (tier.times.alpha * factor, tier.times.slopes.of(bytes) * factor)
     }
 
     /// Whether the switch at a place stands between domains.
@@ -336,6 +332,16 @@ impl Costs {
             _ => None,
         }
     }
+}
+
+/// What a message takes on the links of a tier; without data no rate is asked for.
+fn times(tier: &Tier, empty: bool) -> Result<Times> {
+    if empty {
+        return Ok(Times::of(tier.alpha()?, Slopes::new([], 0.0), 1.0));
+    }
+    let mut times = tier.times()?;
+    times.slopes = times.slopes.scaled(tier.oversubscription.0);
+    Ok(times)
 }
 
 /// α_sw and seconds a byte of a tier that has a switch which computes or multicasts.

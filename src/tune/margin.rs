@@ -31,7 +31,7 @@ impl Margin {
         let all = errors.and_then(|e| e.algorithms).map(|e| e.median.0);
         let bulk = errors.and_then(|e| e.algorithms_bulk).map(|e| e.median.0);
         let links = query.machine.fabric.tiers.last();
-        let alpha = links.and_then(|tier| tier.alpha).unwrap_or_default();
+        let alpha = links.and_then(|tier| tier.link.alpha).unwrap_or_default();
         Self { bulk: asked(bulk.or(all)), other: asked(all), alpha }
     }
 

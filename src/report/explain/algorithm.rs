@@ -368,8 +368,8 @@ impl Sum {
     ) -> Result<Self> {
         let tiers = fabric.tiers.iter().map(|t| TierSum {
             name: t.name.clone(),
-            alpha: t.alpha.map_or(0.0, |a| a.0),
-            rate: t.bandwidth.map_or(0.0, |b| b.0),
+            alpha: t.link.alpha.map_or(0.0, |a| a.0),
+            rate: t.link.bandwidth.map_or(0.0, |b| b.0),
             ..TierSum::default()
         });
         let mut sum =

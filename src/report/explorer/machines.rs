@@ -131,8 +131,8 @@ fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
 fn tiers(query: &Query) -> Vec<TierView> {
     let view = |tier: &crate::fabric::Tier| TierView {
         name: tier.name.clone(),
-        alpha_s: tier.alpha.map(|a| a.0),
-        bandwidth: tier.bandwidth.map(|b| b.0),
+        alpha_s: tier.link.alpha.map(|a| a.0),
+        bandwidth: tier.link.bandwidth.map(|b| b.0),
     };
     query.machine.fabric.tiers.iter().map(view).collect()
 }
