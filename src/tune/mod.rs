@@ -5,14 +5,17 @@
 //! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
 //! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
 
+mod evidence;
 mod margin;
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
+pub mod ran;
 mod rendezvous;
 
 use std::borrow::Cow;
 
+pub use evidence::{Departure, Evidence, LEAST_LESS, Shown, Spread, Timed};
 pub use margin::Margin;
 pub use rendezvous::Rendezvous;
 
