@@ -338,7 +338,7 @@ impl<'r> Expecting<'r> {
 /// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
 /// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
-const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
 /// What the links need at least for no bytes, and for each byte.
 fn least(query: &Query, fabric: &Fabric) -> (f64, f64) {

@@ -197,16 +197,18 @@ impl Args {
         let ranks: Vec<_> = ranks.iter().map(u32::to_string).collect();
         let machine = query.map_or("no machine", |query| &query.machine.name);
         let library = rules.split('@').next().unwrap_or(rules);
+        let margin = query.map(Margin::of);
+        let least = margin.map_or(LEAST_GAIN, |margin| margin.least());
         let mut lines = vec![
             format!("written by collcost {} for {library} {version}", env!("CARGO_PKG_VERSION")),
             format!("machine {machine}, communicators of {} ranks", ranks.join(", ")),
             format!(
                 "a rule stands where the closed forms of the machine predict at least {} % less time",
-                LEAST_GAIN.0 * 100.0
+                least.0 * 100.0
             ),
             format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
         ];
-        lines.extend(query.and_then(|query| Margin::of(query).says()));
+        lines.extend(margin.and_then(|margin| margin.says()));
         if !plans.iter().any(Plan::has_rules) {
             lines.push("nothing gains that much: the file changes nothing".to_owned());
         }
