@@ -95,11 +95,14 @@ pub struct Departure {
 /// What a site's logs say of NCCL on one communicator.
 pub struct Evidence<'a> {
     own: &'a Own,
-    times: BTreeMap<(Collective, Bytes), BTreeMap<Alike, BTreeMap<Cell, Vec<Timed>>>>,
+    times: BTreeMap<(Collective, Bytes), BTreeMap<Alike, ByCell>>,
 }
 
 /// What must be alike, beside collective and size.
 type Alike = (Option<DataType>, Mode);
+
+/// The times of each choice.
+type ByCell = BTreeMap<Cell, Vec<Timed>>;
 
 /// What a size says.
 enum Verdict {
@@ -221,10 +224,8 @@ impl<'a> Evidence<'a> {
     /// What one size says: types of elements that disagree leave NCCL alone.
     fn verdict(&self, collective: Collective, size: Bytes) -> Verdict {
         let found = self.times.get(&(collective, size)).into_iter().flat_map(BTreeMap::values);
-        let own = Function::of(collective).and_then(|function| self.own.at(function, size));
-        let Some((own, function)) = own.zip(Function::of(collective)) else {
-            return Verdict::Silent;
-        };
+        let Some(function) = Function::of(collective) else { return Verdict::Silent };
+        let Some(own) = self.own.at(function, size) else { return Verdict::Silent };
         let mut said = Verdict::Silent;
         for cells in found {
             let Some(takes) = cells.get(&own).and_then(|timed| Spread::of(timed)) else { continue };
