@@ -199,7 +199,7 @@ fn each_direction_of_a_port_is_charged_once() {
         if let Some(switch) = &mut machine.tiers[0].switch {
             switch.bandwidth = Some(Bandwidth(own));
         }
-        machine.tiers[1].bandwidth = Some(Bandwidth(nic));
+        machine.tiers[1].link.bandwidth = Some(Bandwidth(nic));
         machine
     };
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-3;
@@ -214,7 +214,7 @@ fn each_direction_of_a_port_is_charged_once() {
     for id in ["nvls-sharp", "CollNetDirect", "CollNetChain"] {
         let fast = Fabric { tiers: between.tiers.clone(), ..between.clone() };
         let mut fast = fast;
-        fast.tiers[0].bandwidth = Some(Bandwidth(1e6));
+        fast.tiers[0].link.bandwidth = Some(Bandwidth(1e6));
         assert!(close(of_data(id, 8, 4, &fast), 1.0 / 8.0 / 48.0), "{id}");
     }
 }

@@ -402,7 +402,7 @@ impl<'r> Expecting<'r> {
 /// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
 /// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
-const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
 /// What was seen moves an expectation by so many half widths of its band at most.
 const SEEN_TRUST: f64 = 1.5;
