@@ -14,9 +14,11 @@
 mod ideal;
 mod runs;
 mod transfer;
+mod view;
 
 pub use ideal::{Ideal, Priced};
 pub use runs::{Rules, Runs, site};
+pub use view::{Error as StatedError, Expect};
 
 use transfer::{Features, Transfer};
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::bucket::{Bucket, Caps, Gradients, Limit, Order, Rule, caps, pack, timeline};
 use crate::error::Result;
 use crate::expect::{Expectation, Expecting};

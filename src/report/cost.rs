@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
