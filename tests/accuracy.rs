@@ -130,7 +130,7 @@ fn families_are_told_by_library_nodes_and_rate() {
 
 #[test]
 fn a_model_that_made_the_times_foretells_them_and_the_textbook_does_not() {
-    let scores = accuracy(&[table("site", "nccl", &CLUSTER, 0.0, 1)]);
+    let scores = accuracy(&[table("site", "nccl", &CLUSTER, 0.0, 1)]).scores;
     let of = |split, model| {
         let found = scores.iter().find(|s| s.split == split && s.model == model);
         found.map_or_else(|| panic!("no {split:?} by {model:?}"), |s| (s.median.0, s.p90.0))
@@ -150,7 +150,7 @@ fn a_model_that_made_the_times_foretells_them_and_the_textbook_does_not() {
 fn bands_hold_what_they_promise() {
     let logs: Vec<Imported> =
         (0..12).map(|i| table(&format!("m{i}"), "nccl", &NODE, 0.03, 100 + i)).collect();
-    let scores = accuracy(&logs);
+    let scores = accuracy(&logs).scores;
     let found =
         scores.iter().find(|s| s.split == Split::Sizes && s.model == Model::Profile).unwrap();
     let (rows, inside) = found.inside.unwrap();
