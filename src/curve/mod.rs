@@ -152,6 +152,11 @@ impl Curve {
     /// The time by components and residuals.
     #[must_use]
     pub fn time(&self, placed: Placed, size: Bytes) -> Seconds {
+        let beside = self.residuals.as_ref().and_then(|r| r.beside(placed));
+        if let Some((fewer, more)) = beside {
+            let (a, b) = (self.time(fewer, size), self.time(more, size));
+            return Seconds(straight(placed, (fewer, a.0.ln()), (more, b.0.ln())).exp());
+        }
         let residual = self.residuals.as_ref().map_or(0.0, |r| r.at(placed, size));
         self.formula(placed, size) * Ratio(residual.exp())
     }
@@ -250,6 +255,14 @@ pub fn nearest(
         .or_else(|| of().find(alike))
         .or_else(|| of().find(|c| c.dtype.is_some_and(DataType::is_float)))
         .or_else(|| of().next())
+}
+
+/// Straight in lg N between two numbers of ranks.
+fn straight(placed: Placed, fewer: (Placed, f64), more: (Placed, f64)) -> f64 {
+    let lg = |p: Placed| f64::from(p.ranks).log2();
+    let (from, to) = (lg(fewer.0), lg(more.0));
+    let part = if to > from { (lg(placed) - from) / (to - from) } else { 0.5 };
+    fewer.1 + (more.1 - fewer.1) * part
 }
 
 /// f(N) + δ is never less: no data would move.
