@@ -13,11 +13,8 @@ use collcost::query::{Given, Layout, Machine, Query};
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
     let profile = Profile::builtin(machine).unwrap();
     let machine = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
-    let layout = Layout {
-        ranks: NonZeroU32::new(ranks),
-        nodes: NonZeroU32::new(nodes),
-        per_node: None,
-    };
+    let layout =
+        Layout { ranks: NonZeroU32::new(ranks), nodes: NonZeroU32::new(nodes), per_node: None };
     Query::new(machine, collective, Bytes(1), layout, Params::default()).unwrap()
 }
 

@@ -104,7 +104,11 @@ impl Args {
     }
 
     /// The table of the default answer.
-    fn default_answer(&self, mut data: Data, out: &mut impl Write) -> std::result::Result<(), Stop> {
+    fn default_answer(
+        &self,
+        mut data: Data,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
         let mut left_out = data.left_out();
         match &self.map {
             Some(file) => {
@@ -112,7 +116,8 @@ impl Args {
                 let logs: Vec<(String, Imported)> =
                     data.logs.drain(..).map(|log| (short(&log.file), log)).collect();
                 let unmapped = logs.iter().filter(|(name, _)| !map.contains_key(name));
-                left_out.extend(unmapped.map(|(name, _)| format!("{name}: {file} does not name it")));
+                left_out
+                    .extend(unmapped.map(|(name, _)| format!("{name}: the map does not name it")));
                 data.points.extend(of_logs(&logs, &map));
             }
             None if !data.logs.is_empty() => {

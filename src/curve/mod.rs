@@ -29,6 +29,8 @@ pub use fit::{Asked, fit};
 pub use observed::{Observation, observations};
 pub use residuals::Residuals;
 
+use bands::Away;
+
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio, Seconds};
@@ -209,9 +211,17 @@ impl Curve {
     pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
         let reach = self.reach(placed, size);
         let time = self.time(placed, size);
-        let band = self.bands.at(self.held(placed, size, reach), size);
+        let band = self.bands.at(self.held(placed, size, reach), size, self.away(placed));
         let (low, high) = (time * Ratio(band.low.exp()), time * Ratio(band.high.exp()));
         Expectation { time, low, high, reach }
+    }
+
+    /// How far `placed` is from the nearest ranks that were measured on its tier.
+    fn away(&self, placed: Placed) -> Away {
+        let tier = self.placed.iter().filter(|p| p.between() == placed.between());
+        let octaves = tier.map(|p| (f64::from(placed.ranks) / f64::from(p.ranks)).log2());
+        let nearest = octaves.min_by(|a, b| a.abs().total_cmp(&b.abs()));
+        Away { octaves: nearest.unwrap_or(0.0), between: placed.between() }
     }
 
     /// Which of the fit's errors an expectation has.

@@ -38,9 +38,8 @@ pub fn sheet(report: &AnswerAccuracy) -> Sheet {
         let head = [c.nodes.words(), c.sizes.words(), c.basis.words()];
         row(head, &c.error, c.seen.as_ref())
     });
-    let pools = report.pools.iter().map(|p| {
-        row([p.pool.words(), "", ""], &p.error, p.seen.as_ref())
-    });
+    let pools =
+        report.pools.iter().map(|p| row([p.pool.words(), "", ""], &p.error, p.seen.as_ref()));
     Sheet { columns, rows: cells.chain(pools).collect() }
 }
 
@@ -75,10 +74,7 @@ pub fn beside(report: &AnswerAccuracy) -> Sheet {
 fn band(of: Option<&FiguresView>) -> [Cell; 2] {
     let inside = of.and_then(|f| f.inside).map(|i| 100.0 * i);
     let width = of.and_then(|f| f.high_over_low);
-    [
-        Cell::number(inside, |i| format!("{i:.0}")),
-        Cell::number(width, |w| format!("{w:.2}")),
-    ]
+    [Cell::number(inside, |i| format!("{i:.0}")), Cell::number(width, |w| format!("{w:.2}"))]
 }
 
 /// `8.1/42`.

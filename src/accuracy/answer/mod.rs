@@ -109,9 +109,8 @@ fn of_series(
     let mut query = Query::new(machine, first.collective, first.size, layout, Params::default())?;
     let expecting = Expecting::new(registry, &query)?.taught(&query, learned);
     let far = |p: &&&Published| (p.size.0.max(1) as f64 / SEEN).ln().abs();
-    let seen = points.iter().min_by(|a, b| {
-        far(a).total_cmp(&far(b)).then_with(|| a.size.cmp(&b.size))
-    });
+    let seen =
+        points.iter().min_by(|a, b| far(a).total_cmp(&far(b)).then_with(|| a.size.cmp(&b.size)));
     query.seen = seen.iter().map(|p| (p.size, p.time)).collect();
     let knowing = Expecting::new(registry, &query)?.taught(&query, learned);
     let pytorch = pytorch(&profile, first);

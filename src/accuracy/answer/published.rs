@@ -150,7 +150,8 @@ pub fn of_logs(logs: &[(String, Imported)], map: &BTreeMap<String, Mapped>) -> V
         let Some(mapped) = map.get(file) else { continue };
         let cluster = file.rsplit_once('.').map_or(file.as_str(), |f| f.0);
         for table in &log.tables {
-            let (&Tested::Collective(collective), Some(ranks)) = (&table.tested, table.ranks) else {
+            let (&Tested::Collective(collective), Some(ranks)) = (&table.tested, table.ranks)
+            else {
                 continue;
             };
             if mapped.without.contains(&collective) {

@@ -195,10 +195,8 @@ fn slopes(lines: &[&Line], weight: impl Fn(&Line) -> f64, x: &Logs) -> (Square, 
             let at = ln_us(&here, octave);
             let e = at - y;
             let weight = line_weight / (1.0 + (e / SOFT).powi(2)).sqrt();
-            let slope: Vec<(usize, f64)> = moved
-                .iter()
-                .map(|(i, there)| (*i, (ln_us(there, octave) - at) / STEP))
-                .collect();
+            let slope: Vec<(usize, f64)> =
+                moved.iter().map(|(i, there)| (*i, (ln_us(there, octave) - at) / STEP)).collect();
             for &(i, di) in &slope {
                 g[i] += weight * e * di;
                 for &(j, dj) in &slope {

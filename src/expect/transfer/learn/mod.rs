@@ -220,10 +220,8 @@ mod tests {
         let evidence = Evidence::new(&Clusters::built_in().unwrap()).unwrap();
         let fitted = fit::constants(&fit::fit(&evidence, |_| true, &fit::start()));
         for unknown in &fit::UNKNOWNS {
-            let (own, shipped) = (
-                fit::value(&fitted, unknown),
-                fit::value(&Learned::built_in().constants, unknown),
-            );
+            let (own, shipped) =
+                (fit::value(&fitted, unknown), fit::value(&Learned::built_in().constants, unknown));
             let name = unknown.name;
             assert!((own / shipped).ln().abs() < 2e-3, "{name}: {own} is fitted, not {shipped}");
         }

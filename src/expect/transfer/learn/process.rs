@@ -147,9 +147,7 @@ mod tests {
         let at = |i: usize, j: usize| (-(i as f64 - j as f64).abs() / 5.0).exp();
         let full = |keep: &[usize]| -> Vec<f64> {
             let noise = |i, j| if i == j { 0.01 } else { 0.0 };
-            keep.iter()
-                .flat_map(|&i| keep.iter().map(move |&j| at(i, j) + noise(i, j)))
-                .collect()
+            keep.iter().flat_map(|&i| keep.iter().map(move |&j| at(i, j) + noise(i, j))).collect()
         };
         let all: Vec<usize> = (0..n).collect();
         let (out, kept): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| *i % 7 == 2);

@@ -103,7 +103,10 @@ mod tests {
         let series: Vec<_> = (10..=30).map(|k| (Bytes(1 << k), time(k))).collect();
         let smooth = smooth(&series).unwrap();
         assert!(smooth.scatter.0 < 0.02 && smooth.knots.len() <= 6, "{smooth:?}");
-        assert_eq!((smooth.knots[0].0, smooth.knots.last().unwrap().0), (Bytes(1024), Bytes(1 << 30)));
+        assert_eq!(
+            (smooth.knots[0].0, smooth.knots.last().unwrap().0),
+            (Bytes(1024), Bytes(1 << 30))
+        );
         assert!(super::smooth(&[]).is_none());
         assert_eq!(super::smooth(&series[..1]).unwrap().knots.len(), 1);
     }

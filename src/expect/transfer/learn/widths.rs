@@ -221,14 +221,11 @@ impl Held {
         let mut all = [[[[0.0; 3]; 2]; 2]; 2];
         for larger in 0..2 {
             for class in 0..3 {
-                let at =
-                    |s: &Seen| (usize::from(s.apart > 0.0), far(s.apart)) == (larger, class);
+                let at = |s: &Seen| (usize::from(s.apart > 0.0), far(s.apart)) == (larger, class);
                 let parent = errors(&|p, s| !p.pcie && at(s)).half().unwrap_or(UNKNOWN);
                 for several in 0..2 {
                     let own = |pcie: bool| {
-                        errors(&|p, s| {
-                            (p.pcie, usize::from(p.several)) == (pcie, several) && at(s)
-                        })
+                        errors(&|p, s| (p.pcie, usize::from(p.several)) == (pcie, several) && at(s))
                     };
                     let link = own(false).leaning(parent, LEAN);
                     all[0][several][larger][class] = link;

@@ -39,19 +39,23 @@ impl Learned {
             writeln!(out, "        {}: {},", unknown.name, number(value, 6))?;
         }
         writeln!(out, "    }},\n    series: Cow::Borrowed(&SERIES),\n    bands: Bands {{")?;
-        let band = |b: &Band| {
-            format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90)
-        };
+        let band = |b: &Band| format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90);
         let width = |w: &f64| format!("{w:.4}");
-        writeln!(out, "        near: {},", nested(&self.bands.near, |a| nested(a, |b| {
-            nested(b, |c| list(c, band))
-        })))?;
-        writeln!(out, "        seen: {},", nested(&self.bands.seen, |a| nested(a, |b| {
-            nested(b, |c| list(c, width))
-        })))?;
-        writeln!(out, "        beyond: {},", nested(&self.bands.beyond, |a| nested(a, |b| {
-            nested(b, |c| list(c, width))
-        })))?;
+        writeln!(
+            out,
+            "        near: {},",
+            nested(&self.bands.near, |a| nested(a, |b| { nested(b, |c| list(c, band)) }))
+        )?;
+        writeln!(
+            out,
+            "        seen: {},",
+            nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+        )?;
+        writeln!(
+            out,
+            "        beyond: {},",
+            nested(&self.bands.beyond, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+        )?;
         writeln!(out, "    }},\n}};\n")?;
         let count = self.series.len();
         writeln!(out, "#[rustfmt::skip]\nstatic SERIES: [Series; {count}] = [")?;
