@@ -1,5 +1,6 @@
 //! Accuracy: fits see training rows only, bands hold what they promise, scores are right.
 
+use collcost::accuracy::answer::{is_published, map, published};
 use collcost::accuracy::{Cell, Family, Model, Split, accuracy, cells};
 use collcost::import::logs::{Asked, Imported, read};
 use collcost::quantity::Ratio;
@@ -95,6 +96,14 @@ fn a_cell_is_split_as_it_is_told() {
     assert_eq!(ranks(Split::LargestN), [128]);
     assert_eq!(ranks(Split::SmallestN), [8]);
     assert_eq!(ranks(Split::MiddleN), [16, 32, 64]);
+    // Of one node nothing is said of several: 16 ranks cannot be asked of 8.
+    assert_eq!(ranks(Split::Twice), [32, 64, 128]);
+    assert_eq!(ranks(Split::FourTimes), [64, 128]);
+    assert_eq!(ranks(Split::EightTimes), [128]);
+    for part in [Split::Twice, Split::FourTimes, Split::EightTimes].map(parts).concat() {
+        let most = part.train.iter().map(|o| o.placed.ranks).max().unwrap();
+        assert!(part.test[0].placed.ranks >= 2 * most, "{most}");
+    }
     let sizes: Vec<u64> = parts(Split::Sizes)[0].train.iter().map(|o| o.size.0).collect();
     assert!(sizes.contains(&512) && !sizes.contains(&1024) && sizes.contains(&(1 << 29)));
     let mut three: Vec<u64> = parts(Split::ThreeSizes)[0].train.iter().map(|o| o.size.0).collect();
@@ -102,6 +111,37 @@ fn a_cell_is_split_as_it_is_told() {
     three.dedup();
     assert_eq!(three, [1 << 10, 1 << 20, 1 << 29]);
     assert!(parts(Split::Sibling).is_empty());
+}
+
+/// A sweep of each number of ranks is often a log of its own.
+#[test]
+fn logs_of_one_machine_are_joined() {
+    let log = |nodes: u32| table("site", "nccl", &[(8 * nodes, nodes)], 0.0, 1);
+    let all = cells(&[log(1), log(2), table("other", "nccl", &NODE, 0.0, 1), log(4)]);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].placed().len(), 3);
+    assert_eq!(all[0].file, "site.csv + site.csv + site.csv");
+}
+
+const HEAD: &str = "cluster,profile,collective,n,nodes,bytes,time_us,judged\n";
+
+#[test]
+fn published_points_read_or_say_where_not() {
+    assert!(is_published(HEAD) && !is_published("system,library,n_ranks\n"));
+    let read = |rows: &str| published(&format!("{HEAD}{rows}"), "points.csv");
+    let points = read("a,dgx-h100,allreduce,8,1,1024,20,1\na,dgx-h100,allreduce,8,1,9,9,0\n");
+    assert_eq!(points.unwrap().len(), 1);
+    for (row, word) in [
+        ("a,dgx-h100,allreduce,8,3,1024,20,1\n", "evenly"),
+        ("a,dgx-h100,allreduce,8,1,1024,0,1\n", "above 0"),
+        ("a,dgx-h100,allsum,8,1,1024,20,1\n", "allsum"),
+        ("a,dgx-h100,allreduce,x,1,1024,20,1\n", "no table"),
+    ] {
+        let said = read(row).unwrap_err().to_string();
+        assert!(said.contains(word) && said.contains("points.csv:2"), "{said}");
+    }
+    assert!(map("file,profile\na.csv,dgx-h100\n", "m.csv").unwrap().contains_key("a.csv"));
+    assert!(map("file,machine\na.csv,dgx-h100\n", "m.csv").is_err());
 }
 
 #[test]
@@ -130,7 +170,7 @@ fn families_are_told_by_library_nodes_and_rate() {
 
 #[test]
 fn a_model_that_made_the_times_foretells_them_and_the_textbook_does_not() {
-    let scores = accuracy(&[table("site", "nccl", &CLUSTER, 0.0, 1)]);
+    let scores = accuracy(&[table("site", "nccl", &CLUSTER, 0.0, 1)]).scores;
     let of = |split, model| {
         let found = scores.iter().find(|s| s.split == split && s.model == model);
         found.map_or_else(|| panic!("no {split:?} by {model:?}"), |s| (s.median.0, s.p90.0))
@@ -150,7 +190,7 @@ fn a_model_that_made_the_times_foretells_them_and_the_textbook_does_not() {
 fn bands_hold_what_they_promise() {
     let logs: Vec<Imported> =
         (0..12).map(|i| table(&format!("m{i}"), "nccl", &NODE, 0.03, 100 + i)).collect();
-    let scores = accuracy(&logs);
+    let scores = accuracy(&logs).scores;
     let found =
         scores.iter().find(|s| s.split == Split::Sizes && s.model == Model::Profile).unwrap();
     let (rows, inside) = found.inside.unwrap();

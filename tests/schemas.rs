@@ -25,6 +25,7 @@ fn schema<Report: JsonSchema>(name: &str) -> (String, Value) {
 fn schemas() -> BTreeMap<String, Value> {
     BTreeMap::from([
         schema::<report::accuracy::Accuracy>("collcost/accuracy/1"),
+        schema::<report::accuracy_answer::AnswerAccuracy>("collcost/accuracy-answer/1"),
         schema::<report::Bands>("collcost/bands/1"),
         schema::<report::bucket::Buckets>("collcost/bucket/1"),
         schema::<report::calibrate::Calibration>("collcost/calibrate/1"),

@@ -71,13 +71,14 @@ impl Cell {
 
 type Key = (String, String, Collective, Option<DataType>);
 
-/// The cells of all logs.
+/// The cells of all logs; logs of one machine and version are joined, those that name no machine stand
+/// alone.
 #[must_use]
 pub fn cells(logs: &[Imported]) -> Vec<Cell> {
     let mut all = Vec::new();
-    for log in logs {
+    for logs in joined(logs) {
         let mut found: BTreeMap<Key, Vec<Observation>> = BTreeMap::new();
-        for table in &log.tables {
+        for (log, table) in logs.iter().flat_map(|log| log.tables.iter().map(move |t| (log, t))) {
             let Tested::Collective(collective) = table.tested else { continue };
             let system = table.system.clone().unwrap_or_else(|| log.file.clone());
             let library = table.library.clone().unwrap_or_default();
@@ -87,15 +88,35 @@ pub fn cells(logs: &[Imported]) -> Vec<Cell> {
             }
         }
         let peak = peak(&found);
+        let files: Vec<&str> = logs.iter().map(|log| log.file.as_str()).collect();
         all.extend(found.into_iter().map(|((system, library, collective, dtype), rows)| {
             let rows = observations(rows);
             let between = rows.iter().any(|o| o.placed.between());
             let family = family(&system, &library, between, peak);
-            let file = log.file.clone();
+            let file = files.join(" + ");
             Cell { file, system, library, collective, dtype, family, rows }
         }));
     }
     all
+}
+
+/// Logs whose tables are all of one named machine stand with the others of it: a sweep of each number
+/// of ranks is a log of its own.
+fn joined(logs: &[Imported]) -> Vec<Vec<&Imported>> {
+    let machine = |log: &Imported| {
+        let mut of = log.tables.iter().map(|t| (t.system.clone(), t.library.clone()));
+        let first = of.next().filter(|(system, _)| system.is_some())?;
+        of.all(|other| other == first).then_some(first)
+    };
+    let mut all: Vec<(Option<_>, Vec<&Imported>)> = Vec::new();
+    for log in logs {
+        let own = machine(log);
+        match all.iter_mut().find(|(of, _)| own.is_some() && *of == own) {
+            Some((_, together)) => together.push(log),
+            None => all.push((own, vec![log])),
+        }
+    }
+    all.into_iter().map(|(_, together)| together).collect()
 }
 
 /// A table's times out of place, or in place where there are no others, with the type that matters.

@@ -5,6 +5,7 @@
 //! and the 90th percentile of |predicted/measured − 1| over its test rows, that of a family the
 //! median of its cells'.
 
+pub mod answer;
 mod cell;
 mod model;
 mod split;
@@ -41,15 +42,49 @@ pub struct Score {
     pub inside: Option<(usize, Ratio)>,
 }
 
+/// The error of one model on one split of one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellScore {
+    /// What was held out.
+    pub split: Split,
+    /// By which model.
+    pub model: Model,
+    /// Which of the cells.
+    pub cell: usize,
+    /// How many rows it foretells.
+    pub rows: usize,
+    /// The median error.
+    pub median: Ratio,
+    /// The 90th percentile.
+    pub p90: Ratio,
+    /// The part of rows with a band that lie inside; of the profile alone.
+    pub inside: Option<Ratio>,
+}
+
+/// What all models were off.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// By split, family and model.
+    pub scores: Vec<Score>,
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// By cell, split and model.
+    pub each: Vec<CellScore>,
+}
+
 /// Every model's error on every split of every family that the logs have.
 #[must_use]
-pub fn accuracy(logs: &[Imported]) -> Vec<Score> {
+pub fn accuracy(logs: &[Imported]) -> Scored {
     let cells = cells(logs);
     let mut all: BTreeMap<(Split, Family, Model), Scores> = BTreeMap::new();
-    for (key, errors) in each(&cells) {
+    let mut single = Vec::new();
+    for (cell, key, mut errors) in each(&cells) {
+        errors.errors.sort_by(f64::total_cmp);
+        single.extend(errors.score(cell, key));
         all.entry(key).or_default().add(errors);
     }
-    all.into_iter().filter_map(|(key, scores)| scores.score(key)).collect()
+    let scores = all.into_iter().filter_map(|(key, scores)| scores.score(key)).collect();
+    Scored { scores, cells, each: single }
 }
 
 /// One model on one split of one cell.
@@ -66,7 +101,7 @@ struct Errors {
 type Key = (Split, Family, Model);
 
 /// Every cell on as many threads as there are CPUs; the answer does not depend on how many.
-fn each(cells: &[Cell]) -> Vec<(Key, Errors)> {
+fn each(cells: &[Cell]) -> Vec<(usize, Key, Errors)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(cells.len());
     let mut by_cell: Vec<(usize, Vec<(Key, Errors)>)> = std::thread::scope(|scope| {
         let run = |first: usize| {
@@ -83,7 +118,8 @@ fn each(cells: &[Cell]) -> Vec<(Key, Errors)> {
             .collect()
     });
     by_cell.sort_by_key(|c| c.0);
-    by_cell.into_iter().flat_map(|c| c.1).collect()
+    let flat = |(i, of): (usize, Vec<(Key, Errors)>)| of.into_iter().map(move |(k, e)| (i, k, e));
+    by_cell.into_iter().flat_map(flat).collect()
 }
 
 fn of_cell(cell: &Cell, cells: &[Cell]) -> Vec<(Key, Errors)> {
@@ -105,6 +141,20 @@ fn of_cell(cell: &Cell, cells: &[Cell]) -> Vec<(Key, Errors)> {
 }
 
 impl Errors {
+    /// Of sorted errors; none where the model says nothing.
+    fn score(&self, cell: usize, (split, _, model): Key) -> Option<CellScore> {
+        let part = Ratio(self.inside as f64 / self.banded.max(1) as f64);
+        (!self.errors.is_empty()).then(|| CellScore {
+            split,
+            model,
+            cell,
+            rows: self.errors.len(),
+            median: Ratio(quantile(&self.errors, 0.5)),
+            p90: Ratio(quantile(&self.errors, 0.9)),
+            inside: (self.banded > 0).then_some(part),
+        })
+    }
+
     fn add(&mut self, cell: &Cell, model: Model, part: &Part) {
         let Some(foretold) = model.foretell(cell, &part.train, &part.test) else { return };
         for (row, told) in part.test.iter().zip(foretold) {
@@ -129,14 +179,14 @@ struct Scores {
 }
 
 impl Scores {
-    fn add(&mut self, mut of: Errors) {
+    /// Sorted errors.
+    fn add(&mut self, of: Errors) {
         self.inside += of.inside;
         self.banded += of.banded;
         if of.errors.is_empty() {
             self.refused += 1;
             return;
         }
-        of.errors.sort_by(f64::total_cmp);
         self.cells.push((quantile(&of.errors, 0.5), quantile(&of.errors, 0.9)));
     }
 

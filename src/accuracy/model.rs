@@ -23,6 +23,8 @@ pub enum Model {
     TextbookRing,
     /// Their logarithms, straight between sizes and between numbers of ranks.
     Lookup,
+    /// Their logarithms by monotone cubic splines between sizes, and straight between numbers of ranks.
+    Spline,
     /// NCCL's own tuner, where the machine's graphs are known. It is made to rank, not to price.
     NcclTuner,
     /// PyTorch inductor's estimate.
@@ -46,11 +48,12 @@ impl Told {
 
 impl Model {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Profile,
         Self::AlphaBeta,
         Self::TextbookRing,
         Self::Lookup,
+        Self::Spline,
         Self::NcclTuner,
         Self::Pytorch,
     ];
@@ -63,6 +66,7 @@ impl Model {
             Self::AlphaBeta => "alpha-beta",
             Self::TextbookRing => "textbook-ring",
             Self::Lookup => "lookup",
+            Self::Spline => "spline",
             Self::NcclTuner => "nccl-tuner",
             Self::Pytorch => "pytorch",
         }
@@ -96,7 +100,11 @@ impl Model {
                 Some(each(&|o| Told::bare(ring.time(o.placed, o.size)?)))
             }
             Self::Lookup => {
-                let table = Table::new(train);
+                let table = Table::new(train, straight);
+                Some(each(&|o| Told::bare(table.time(o.placed, o.size)?)))
+            }
+            Self::Spline => {
+                let table = Table::new(train, monotone);
                 Some(each(&|o| Told::bare(table.time(o.placed, o.size)?)))
             }
             Self::NcclTuner | Self::Pytorch => {
@@ -202,10 +210,12 @@ fn least_squares(rows: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// Logarithms of times by ranks and size.
 struct Table {
     lines: Vec<(Placed, Vec<(f64, f64)>)>,
+    /// Between sizes.
+    between: fn(&[(f64, f64)], f64) -> Option<f64>,
 }
 
 impl Table {
-    fn new(train: &[Observation]) -> Self {
+    fn new(train: &[Observation], between: fn(&[(f64, f64)], f64) -> Option<f64>) -> Self {
         let mut lines: BTreeMap<Placed, BTreeMap<Bytes, Vec<f64>>> = BTreeMap::new();
         for o in train {
             lines.entry(o.placed).or_default().entry(o.size).or_default().push(o.time.0);
@@ -215,21 +225,55 @@ impl Table {
         let line = |(placed, sizes): (Placed, BTreeMap<Bytes, Vec<f64>>)| {
             (placed, sizes.into_iter().filter_map(point).collect())
         };
-        Self { lines: lines.into_iter().map(line).collect() }
+        Self { lines: lines.into_iter().map(line).collect(), between }
     }
 
     fn time(&self, placed: Placed, size: Bytes) -> Option<Seconds> {
         let x = (size.0 as f64).ln();
         let points: Vec<(f64, f64)> = match self.lines.iter().find(|l| l.0 == placed) {
-            Some((_, own)) => return Some(Seconds(straight(own, x)?.exp())),
+            Some((_, own)) => return Some(Seconds((self.between)(own, x)?.exp())),
             None => self
                 .lines
                 .iter()
-                .filter_map(|(p, line)| Some((f64::from(p.ranks).ln(), straight(line, x)?)))
+                .filter_map(|(p, line)| Some((f64::from(p.ranks).ln(), (self.between)(line, x)?)))
                 .collect(),
         };
         Some(Seconds(straight(&points, f64::from(placed.ranks).ln())?.exp()))
     }
+}
+
+/// Fritsch and Carlson's monotone cubic between points; straight on beyond the last two.
+fn monotone(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let above = points.partition_point(|p| p.0 <= x);
+    let (Some(&(x0, y0)), Some(&(x1, y1))) =
+        (above.checked_sub(1).and_then(|i| points.get(i)), points.get(above))
+    else {
+        return straight(points, x);
+    };
+    let slope = |i: usize| match (points.get(i), points.get(i + 1)) {
+        (Some(a), Some(b)) => Some((b.1 - a.1) / (b.0 - a.0)),
+        _ => None,
+    };
+    let width = |i: usize| points[i + 1].0 - points[i].0;
+    // At a point: no slope where the sides differ in sign, else their weighted harmonic mean.
+    let at = |i: usize| match (i.checked_sub(1).and_then(slope), slope(i)) {
+        (Some(a), Some(b)) if a * b > 0.0 => {
+            let (before, after) = (width(i - 1), width(i));
+            let (v, w) = (2.0 * after + before, after + 2.0 * before);
+            (v + w) / (v / a + w / b)
+        }
+        (Some(_), Some(_)) | (None, None) => 0.0,
+        (Some(only), None) | (None, Some(only)) => only,
+    };
+    let (h, t) = (x1 - x0, (x - x0) / (x1 - x0));
+    let (m0, m1) = (at(above - 1), at(above));
+    let (t2, t3) = (t * t, t * t * t);
+    Some(
+        y0 * (2.0 * t3 - 3.0 * t2 + 1.0)
+            + h * m0 * (t3 - 2.0 * t2 + t)
+            + y1 * (3.0 * t2 - 2.0 * t3)
+            + h * m1 * (t3 - t2),
+    )
 }
 
 /// Straight between points, and on beyond the last two.

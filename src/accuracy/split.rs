@@ -17,6 +17,12 @@ pub enum Split {
     MiddleN,
     /// The fewest ranks.
     SmallestN,
+    /// Twice the ranks of those that are left.
+    Twice,
+    /// Four times.
+    FourTimes,
+    /// Eight times.
+    EightTimes,
     /// All sizes but three: 1 KiB, 1 MiB and the largest.
     ThreeSizes,
     /// The whole cell: another machine of its kind, or another version there, is fitted.
@@ -40,11 +46,14 @@ const SIBLINGS: &[(&str, &str)] =
 
 impl Split {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Sizes,
         Self::LargestN,
         Self::MiddleN,
         Self::SmallestN,
+        Self::Twice,
+        Self::FourTimes,
+        Self::EightTimes,
         Self::ThreeSizes,
         Self::Sibling,
     ];
@@ -57,6 +66,9 @@ impl Split {
             Self::LargestN => "largest-n",
             Self::MiddleN => "middle-n",
             Self::SmallestN => "smallest-n",
+            Self::Twice => "x2-n",
+            Self::FourTimes => "x4-n",
+            Self::EightTimes => "x8-n",
             Self::ThreeSizes => "three-sizes",
             Self::Sibling => "sibling",
         }
@@ -89,6 +101,9 @@ impl Split {
             Self::MiddleN if placed.len() >= 3 => {
                 placed[1..placed.len() - 1].iter().map(|&p| without(p)).collect()
             }
+            Self::Twice => beyond(cell, &placed, 2),
+            Self::FourTimes => beyond(cell, &placed, 4),
+            Self::EightTimes => beyond(cell, &placed, 8),
             Self::Sibling => relatives(cell, cells),
             _ => Vec::new(),
         }
@@ -98,6 +113,27 @@ impl Split {
 fn part(cell: &Cell, keep: impl Fn(&Observation) -> bool) -> Part {
     let (train, test) = cell.rows.iter().partition(|o| keep(o));
     Part { train, test, same_machine: true }
+}
+
+/// So many times the ranks of each number, foretold by that and by fewer; over nodes only where some of
+/// those lie on several, as no fit knows a tier that nobody measured.
+fn beyond(cell: &Cell, placed: &[Placed], times: u32) -> Vec<Part> {
+    let to = |most: Placed| placed.iter().copied().filter(move |p| p.ranks == times * most.ranks);
+    let pairs = placed.iter().flat_map(|&most| to(most).map(move |asked| (most, asked)));
+    let known = |(most, asked): &(Placed, Placed)| {
+        placed.iter().any(|p| p.ranks <= most.ranks && p.between() == asked.between())
+    };
+    let of = |rows: &dyn Fn(&Placed) -> bool| -> Vec<Observation> {
+        cell.rows.iter().filter(|o| rows(&o.placed)).copied().collect()
+    };
+    pairs
+        .filter(known)
+        .map(|(most, asked)| Part {
+            train: of(&|p| p.ranks <= most.ranks),
+            test: of(&|p| *p == asked),
+            same_machine: true,
+        })
+        .collect()
 }
 
 /// The size nearest to `wanted` by their ratio.

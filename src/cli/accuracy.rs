@@ -1,11 +1,15 @@
-//! `collcost accuracy`: how far every model is off on measurements that it did not see.
+//! `collcost accuracy`: how far every model, or the default answer, is off on measurements that it did
+//! not see.
 
 use std::io::Write;
+use std::path::Path;
+use std::{fs, io};
 
 use super::Stop;
 use super::fit::short;
 use super::import::log;
 use super::terminal::look;
+use collcost::accuracy::answer::{Published, answers, is_published, map, of_logs, published};
 use collcost::error::{Error, Result};
 use collcost::import::logs::{Asked, Imported};
 use collcost::{accuracy, render, report};
@@ -13,15 +17,25 @@ use collcost::{accuracy, render, report};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  collcost accuracy measured/*.csv
+  collcost accuracy measured/
   collcost accuracy mine.csv theirs.log --format json
+  collcost accuracy points.csv
+  collcost accuracy points.csv measured/ --map machines.csv
 
 Reads what import reads. Each collective of each table is split: every second size, the largest,
-middle and smallest number of ranks, all but three sizes, and the whole table by a relative's fit.")]
+middle and smallest number of ranks, ranks times 2, 4 and 8, all but three sizes, and the whole table
+by a relative's fit. A folder stands for its files, and names the machine of logs that do not.
+
+A table with the columns cluster, profile, collective, n, nodes, bytes and time_us holds the default
+answer to its points instead, each cluster left out of what was learned; --map says of which machine
+other tables are.")]
 pub(super) struct Args {
-    /// Measurements: CSV or logs, as import reads them
+    /// Measurements: CSV or logs, as import reads them, or folders of them
     #[arg(value_name = "DATA", required = true)]
     files: Vec<String>,
+    /// CSV of file,profile: holds the default answer to these tables
+    #[arg(long, value_name = "FILE")]
+    map: Option<String>,
     /// table, markdown, csv or json
     #[arg(
         long,
@@ -41,32 +55,44 @@ enum Format {
     Json,
 }
 
+/// What all files hold.
+#[derive(Default)]
+struct Data {
+    points: Vec<Published>,
+    logs: Vec<Imported>,
+    /// The names of files that were read, without their folders.
+    files: Vec<String>,
+    refused: Vec<(String, Error)>,
+}
+
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let (mut logs, mut files, mut refused) = (Vec::<Imported>::new(), Vec::new(), Vec::new());
+        let mut data = Data::default();
         for file in &self.files {
-            let read: Result<Imported> = log(file, &Asked::default());
-            match read.and_then(|log| log.usable().map(|()| log)) {
-                Ok(log) => {
-                    logs.push(log);
-                    files.push(short(file));
-                }
-                Err(why) => refused.push((short(file), why)),
-            }
+            data.take(file)?;
         }
-        if let (true, [(_, why), ..]) = (logs.is_empty(), refused.as_slice()) {
+        if let (true, true, [(_, why), ..]) =
+            (data.logs.is_empty(), data.points.is_empty(), data.refused.as_slice())
+        {
             return Err(why.clone().into());
         }
-        let scores = accuracy::accuracy(&logs);
-        if scores.is_empty() {
+        match (&self.map, data.points.is_empty()) {
+            (None, true) => self.models(data, out),
+            _ => self.default_answer(data, out),
+        }
+    }
+
+    /// The table of fits and other models.
+    fn models(&self, data: Data, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let scored = accuracy::accuracy(&data.logs);
+        if scored.scores.is_empty() {
             return Err(Error::input("nothing can be held out: too few sizes and ranks")
                 .at(self.files.join(", "))
                 .mend("give times of a collective at four sizes, or on three numbers of ranks")
                 .into());
         }
-        let left_out =
-            refused.iter().map(|(file, why)| format!("{file}: {}", why.what())).collect();
-        let report = report::accuracy::accuracy(&scores, files, left_out);
+        let left_out = data.left_out();
+        let report = report::accuracy::accuracy(&scored, data.files, left_out);
         match self.format {
             Format::Table => render::accuracy::accuracy(out, &report, look())?,
             Format::Markdown => render::accuracy::sheet(&report).markdown(out)?,
@@ -76,4 +102,128 @@ impl Args {
         out.flush()?;
         Ok(())
     }
+
+    /// The table of the default answer.
+    fn default_answer(
+        &self,
+        mut data: Data,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let mut left_out = data.left_out();
+        match &self.map {
+            Some(file) => {
+                let map = map(&text(file)?, file)?;
+                let logs: Vec<(String, Imported)> =
+                    data.logs.drain(..).map(|log| (short(&log.file), log)).collect();
+                let unmapped = logs.iter().filter(|(name, _)| !map.contains_key(name));
+                left_out
+                    .extend(unmapped.map(|(name, _)| format!("{name}: the map does not name it")));
+                data.points.extend(of_logs(&logs, &map));
+            }
+            None if !data.logs.is_empty() => {
+                return Err(Error::input("points of clusters and other measurements together")
+                    .at(short(&data.logs[0].file))
+                    .mend("name their machines with --map FILE (file,profile), or ask apart")
+                    .into());
+            }
+            None => {}
+        }
+        if data.points.is_empty() {
+            return Err(Error::input("no time of a known machine")
+                .at(self.files.join(", "))
+                .mend("give tables that --map names, or a table of published points")
+                .into());
+        }
+        let (all, refused) = answers(&data.points)?;
+        left_out.extend(refused);
+        if all.is_empty() {
+            return Err(Error::input("no point has an answer")
+                .at(left_out.join("; "))
+                .mend("name built-in machines; collcost profiles lists them")
+                .into());
+        }
+        let report = report::accuracy_answer::answers(&all, data.files, left_out);
+        match self.format {
+            Format::Table => render::accuracy_answer::answers(out, &report, look())?,
+            Format::Markdown => {
+                render::accuracy_answer::beside(&report).markdown(out)?;
+                writeln!(out)?;
+                render::accuracy_answer::sheet(&report).markdown(out)?;
+            }
+            Format::Csv => render::accuracy_answer::sheet(&report).csv(out)?,
+            Format::Json => render::json(out, &report)?,
+        }
+        out.flush()?;
+        Ok(())
+    }
+}
+
+impl Data {
+    /// A file, or all files of a folder in the order of their names.
+    fn take(&mut self, name: &str) -> Result<()> {
+        if name == "-" || !Path::new(name).is_dir() {
+            self.read(name, None);
+            return Ok(());
+        }
+        let fault = |e: io::Error| {
+            Error::input(format!("the folder cannot be read: {e}"))
+                .at(name)
+                .mend("name a folder that may be read, or its files")
+        };
+        let mut files = Vec::new();
+        for entry in fs::read_dir(name).map_err(fault)? {
+            let path = entry.map_err(fault)?.path();
+            if path.is_file() {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+        files.sort();
+        let folder = Path::new(name).canonicalize().map_err(fault)?;
+        let machine = folder.file_name().map(|n| n.to_string_lossy().into_owned());
+        for file in files {
+            self.read(&file, machine.as_deref());
+        }
+        Ok(())
+    }
+
+    /// A file; `machine` is what logs are of that do not say it.
+    fn read(&mut self, file: &str, machine: Option<&str>) {
+        let points = points_of(file);
+        let read = match points {
+            Some(points) => points.map(|points| self.points.extend(points)),
+            None => log(file, &Asked::default()).and_then(|mut log| {
+                log.usable()?;
+                for table in &mut log.tables {
+                    if table.system.is_none() {
+                        table.system = machine.map(str::to_owned);
+                    }
+                }
+                self.logs.push(log);
+                Ok(())
+            }),
+        };
+        match read {
+            Ok(()) => self.files.push(short(file)),
+            Err(why) => self.refused.push((short(file), why)),
+        }
+    }
+
+    fn left_out(&self) -> Vec<String> {
+        self.refused.iter().map(|(file, why)| format!("{file}: {}", why.what())).collect()
+    }
+}
+
+/// The points of a file, where it is a table of published points.
+fn points_of(file: &str) -> Option<Result<Vec<Published>>> {
+    // What is no text, or is read once only, is no such table.
+    let text = fs::read_to_string(file).ok().filter(|_| file != "-")?;
+    is_published(&text).then(|| published(&text, file))
+}
+
+fn text(file: &str) -> Result<String> {
+    fs::read_to_string(file).map_err(|e| {
+        Error::input(format!("the map of tables to machines cannot be read: {e}"))
+            .at(file)
+            .mend("name a file of file,profile")
+    })
 }

@@ -72,12 +72,26 @@ impl Band {
 /// No measurement repeats itself to less than half a percent.
 const LEAST: f64 = 0.005;
 
+/// How far the ranks that are asked are from those that were measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Away {
+    /// lg of the ranks over the nearest that were measured on the tier; below 0 there are fewer.
+    pub(super) octaves: f64,
+    /// Whether a network lies between them.
+    pub(super) between: bool,
+}
+
 /// Without any error of its own a tier is known to a factor of three.
 const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
 
-/// From one number of ranks to another: published times of two nodes and of one, each foretold where
-/// nothing else of its tier was fitted.
-const ALONE: Band = Band { low: -0.5, high: 0.75 };
+/// From one number of ranks to twice as many, where nothing else of the tier was fitted, on one node and
+/// on several: published times, each foretold so. It grows by the octave.
+const ALONE_INSIDE: Band = Band { low: -0.28, high: 0.36 };
+const ALONE_BETWEEN: Band = Band { low: -0.22, high: 0.6 };
+
+/// What the held-out errors of the most ranks become at twice the most; from there on they grow as N
+/// does: published times at 2, 4 and 8 times the ranks that were fitted.
+const TWICE: f64 = 1.05;
 
 /// Beyond the sizes that were measured, errors are taken twice.
 const BEYOND: f64 = 2.0;
@@ -114,11 +128,25 @@ impl Bands {
     }
 
     /// The band at a size, straight in lg M between two that are known.
-    pub(super) fn at(&self, held: Held, size: Bytes) -> Band {
+    pub(super) fn at(&self, held: Held, size: Bytes, away: Away) -> Band {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
         match held {
             Held::Tier => UNSEEN,
-            Held::Alone => ALONE,
+            Held::Alone => {
+                let one = if away.between { ALONE_BETWEEN } else { ALONE_INSIDE };
+                if away.octaves == 0.0 {
+                    // As many ranks on other nodes.
+                    one
+                } else if away.octaves < 0.0 {
+                    Band { low: -one.high, high: -one.low }.times(-away.octaves)
+                } else {
+                    one.times(away.octaves)
+                }
+            }
+            Held::More => {
+                let further = away.octaves.exp2() / 2.0;
+                line(held).map_or(UNSEEN, |b| b.times(TWICE * further.max(1.0)))
+            }
             Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
             _ => line(held).unwrap_or(UNSEEN),
         }

@@ -29,6 +29,8 @@ pub use fit::{Asked, fit};
 pub use observed::{Observation, observations};
 pub use residuals::Residuals;
 
+use bands::Away;
+
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::quantity::{Bytes, Ratio, Seconds};
@@ -152,6 +154,11 @@ impl Curve {
     /// The time by components and residuals.
     #[must_use]
     pub fn time(&self, placed: Placed, size: Bytes) -> Seconds {
+        let beside = self.residuals.as_ref().and_then(|r| r.beside(placed));
+        if let Some((fewer, more)) = beside {
+            let (a, b) = (self.time(fewer, size), self.time(more, size));
+            return Seconds(straight(placed, (fewer, a.0.ln()), (more, b.0.ln())).exp());
+        }
         let residual = self.residuals.as_ref().map_or(0.0, |r| r.at(placed, size));
         self.formula(placed, size) * Ratio(residual.exp())
     }
@@ -204,9 +211,17 @@ impl Curve {
     pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
         let reach = self.reach(placed, size);
         let time = self.time(placed, size);
-        let band = self.bands.at(self.held(placed, size, reach), size);
+        let band = self.bands.at(self.held(placed, size, reach), size, self.away(placed));
         let (low, high) = (time * Ratio(band.low.exp()), time * Ratio(band.high.exp()));
         Expectation { time, low, high, reach }
+    }
+
+    /// How far `placed` is from the nearest ranks that were measured on its tier.
+    fn away(&self, placed: Placed) -> Away {
+        let tier = self.placed.iter().filter(|p| p.between() == placed.between());
+        let octaves = tier.map(|p| (f64::from(placed.ranks) / f64::from(p.ranks)).log2());
+        let nearest = octaves.min_by(|a, b| a.abs().total_cmp(&b.abs()));
+        Away { octaves: nearest.unwrap_or(0.0), between: placed.between() }
     }
 
     /// Which of the fit's errors an expectation has.
@@ -250,6 +265,14 @@ pub fn nearest(
         .or_else(|| of().find(alike))
         .or_else(|| of().find(|c| c.dtype.is_some_and(DataType::is_float)))
         .or_else(|| of().next())
+}
+
+/// Straight in lg N between two numbers of ranks.
+fn straight(placed: Placed, fewer: (Placed, f64), more: (Placed, f64)) -> f64 {
+    let lg = |p: Placed| f64::from(p.ranks).log2();
+    let (from, to) = (lg(fewer.0), lg(more.0));
+    let part = if to > from { (lg(placed) - from) / (to - from) } else { 0.5 };
+    fewer.1 + (more.1 - fewer.1) * part
 }
 
 /// f(N) + δ is never less: no data would move.

@@ -8,6 +8,8 @@ use crate::quantity::{Bytes, Ratio};
 pub struct Residuals {
     /// The ranks, in order.
     lines: Vec<Line>,
+    /// Whether times of ranks between measured ones lie straight between theirs.
+    straight: bool,
 }
 
 /// The residuals of one number of ranks.
@@ -29,7 +31,30 @@ impl Residuals {
                 points: of.iter().map(|&(_, size, r)| (lg(size), r)).collect(),
             })
             .collect();
-        Self { lines }
+        Self { lines, straight: false }
+    }
+
+    /// The same with times between measured ranks straight in lg N, as held-out ranks showed better.
+    #[must_use]
+    pub fn straight(self, straight: bool) -> Self {
+        Self { straight, ..self }
+    }
+
+    /// Whether they are.
+    #[must_use]
+    pub fn is_straight(&self) -> bool {
+        self.straight
+    }
+
+    /// The measured ranks of the same tier next to `placed`, where times lie straight between theirs;
+    /// none where `placed` was measured itself or lies outside.
+    pub(super) fn beside(&self, placed: Placed) -> Option<(Placed, Placed)> {
+        if !self.straight || self.lines.iter().any(|l| l.placed == placed) {
+            return None;
+        }
+        let tier = || self.lines.iter().map(|l| l.placed);
+        let tier = || tier().filter(|p| p.between() == placed.between());
+        Some((tier().rfind(|p| *p < placed)?, tier().find(|p| *p > placed)?))
     }
 
     /// Measured over computed, in any order.

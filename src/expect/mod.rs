@@ -20,6 +20,8 @@ pub use ideal::{Ideal, Priced};
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 
+pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
+
 use transfer::{Features, Transfer};
 
 use crate::algorithm::Registry;
@@ -161,10 +163,7 @@ impl<'r> Expecting<'r> {
         let machine = &query.machine;
         let placed = query.placement.placed();
         let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
-        let transfer =
-            machine.hardware.as_ref().and_then(Features::of).and_then(|features| {
-                Transfer::new(&features, query.shape.collective, query.placement)
-            });
+        let transfer = transfer(query, Learned::built_in());
         let known = curve.is_some() || transfer.is_some();
         let ideal = match Ideal::new(registry, query, &machine.fabric, None) {
             Ok(ideal) => ideal,
@@ -193,6 +192,13 @@ impl<'r> Expecting<'r> {
             stock,
             named,
         })
+    }
+
+    /// By what was learned of other measured machines than those that are built in.
+    #[must_use]
+    pub fn taught(mut self, query: &Query, learned: &Learned) -> Self {
+        self.transfer = transfer(query, learned);
+        self
     }
 
     /// Takes a tier that no curve has seen to be like the other one.
@@ -411,6 +417,12 @@ const SEEN_TRUST: f64 = 1.5;
 
 /// Octaves over which what was seen fades, where nothing says how a call's time is made up.
 const SEEN_FADES: f64 = 3.0;
+
+/// What measured machines teach about the machine of `query`.
+fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
+    let features = Features::of(query.machine.hardware.as_ref()?)?;
+    Transfer::new(learned, &features, query.shape.collective, query.placement)
+}
 
 /// What the links need at least for each byte, in seconds.
 fn least(query: &Query, fabric: &Fabric) -> f64 {

@@ -50,6 +50,9 @@ struct Stored {
     component: Vec<StoredComponent>,
     #[serde(default)]
     residuals: Vec<StoredResiduals>,
+    /// Whether times of ranks between measured ones lie straight between theirs.
+    #[serde(default)]
+    straight: bool,
     #[serde(default)]
     band: Vec<StoredBand>,
 }
@@ -128,7 +131,7 @@ impl Stored {
             placed: self.placed.iter().map(|&(ranks, nodes)| Placed { ranks, nodes }).collect(),
             from: self.from,
             to: self.to,
-            residuals: residuals(&self.residuals, name)?,
+            residuals: residuals(&self.residuals, name)?.map(|r| r.straight(self.straight)),
             bands: bands(&self.band, name)?,
             rows: self.rows,
             source: self.source,
@@ -186,6 +189,9 @@ pub(super) fn write(out: &mut String, curve: &Curve) {
     line(out, "to", &bytes(curve.to));
     line(out, "delta", &curve.delta.written());
     line(out, "shape", &curve.shape.written());
+    if curve.residuals.as_ref().is_some_and(Residuals::is_straight) {
+        line(out, "straight", "true");
+    }
     for c in &curve.components {
         out.push_str("\n[[measured.component]]\n");
         line(out, "steps", &quoted(c.steps.id()));

@@ -1,6 +1,7 @@
 //! Reports as text and JSON.
 
 pub mod accuracy;
+pub mod accuracy_answer;
 pub mod bucket;
 #[cfg(target_os = "linux")]
 pub mod calibrate;

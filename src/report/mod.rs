@@ -3,6 +3,7 @@
 //! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
 
 pub mod accuracy;
+pub mod accuracy_answer;
 pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;

@@ -44,9 +44,13 @@ const FAR: f64 = 0.02;
 /// An error at lg M.
 type Errors = Vec<(f64, f64)>;
 
-pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> Bands {
+/// The bands, and whether ranks between measured ones are better foretold by a straight line between
+/// the logarithms of those than by the components: tried on each number of ranks that has others on
+/// both sides.
+pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool) {
     let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
-    let ranks = Ranks::held_out(parts, rows, asked);
+    let mut ranks = Ranks::held_out(parts, rows, asked);
+    let straight = asked.residuals && ranks.straighten(rows);
     let sizes = apart(1, parts, rows);
     let closer = closer(&sizes, &apart(2, parts, rows));
     let lines = Held::FITTED.map(|held| {
@@ -62,7 +66,7 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> Bands {
         });
         (held, points.collect())
     });
-    Bands::new(lines.into())
+    (Bands::new(lines.into()), straight)
 }
 
 /// The sizes at which bands are kept: every second octave of what was measured.
@@ -112,10 +116,49 @@ fn closer(near: &Errors, far: &Errors) -> f64 {
     }
 }
 
+/// A straight line must take this part off the error of the components.
+const WORTH: f64 = 0.9;
+
+/// Each row of ranks that have fewer and more beside them, by a straight line in lg N between the
+/// logarithms of their times.
+fn straight(rows: &[Row]) -> Vec<(Placed, Errors)> {
+    let ranks = placed(rows);
+    let mut errors = Vec::new();
+    for &out in &ranks {
+        let tier = || ranks.iter().copied().filter(|p| p.between() == out.between());
+        let beside = tier().rfind(|p| *p < out).zip(tier().find(|p| *p > out));
+        let Some((fewer, more)) = beside else { continue };
+        let line = |of: Placed| -> Vec<(f64, f64)> {
+            let mut line: Vec<_> =
+                rows.iter().filter(|r| r.placed == of).map(|r| (r.lg, r.time.ln())).collect();
+            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+            line
+        };
+        let (a, b) = (line(fewer), line(more));
+        let of = rows.iter().filter(|r| r.placed == out).filter_map(|r| {
+            let times = ((fewer, along(&a, r.lg)?), (more, along(&b, r.lg)?));
+            Some((r.lg, r.time.ln() - crate::curve::straight(out, times.0, times.1)))
+        });
+        errors.push((out, of.collect()));
+    }
+    errors
+}
+
+/// Straight between two points; none outside.
+fn along(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let above = points.partition_point(|p| p.0 < x);
+    let &(x1, y1) = points.get(above)?;
+    match above.checked_sub(1).map(|i| points[i]) {
+        _ if x1 == x => Some(y1),
+        Some((x0, y0)) => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        None => None,
+    }
+}
+
 /// Errors on ranks that were held out.
 struct Ranks {
     /// By where they lie among the others of their tier.
-    all: Vec<(Held, Errors)>,
+    all: Vec<(Held, Placed, Errors)>,
     /// Whether there are two numbers of ranks at most.
     two: bool,
 }
@@ -137,14 +180,32 @@ impl Ranks {
                 r.residual(&refitted) - left.as_ref().map_or(0.0, |l| l.at(r.placed, size))
             };
             let errors = test.iter().map(|r| (r.lg, error(r))).collect();
-            all.push((kind(out, &ranks), errors));
+            all.push((kind(out, &ranks), out, errors));
         }
         Self { all, two: ranks.len() < 3 }
     }
 
+    /// Takes the errors of straight lines for those between others, where they are smaller.
+    fn straighten(&mut self, rows: &[Row]) -> bool {
+        let lines = straight(rows);
+        let mean = |errors: &[(f64, f64)]| {
+            errors.iter().map(|e| e.1.abs()).sum::<f64>() / errors.len() as f64
+        };
+        let foretold: Vec<Placed> = lines.iter().map(|l| l.0).collect();
+        let own = self.all.iter().filter(|e| foretold.contains(&e.1));
+        let own: Errors = own.flat_map(|e| &e.2).copied().collect();
+        let lines: Errors = lines.into_iter().flat_map(|l| l.1).collect();
+        if lines.is_empty() || own.is_empty() || mean(&lines) >= WORTH * mean(&own) {
+            return false;
+        }
+        self.all.retain(|e| !foretold.contains(&e.1));
+        self.all.extend(foretold.first().map(|&at| (Held::Between, at, lines)));
+        true
+    }
+
     fn band(&self, held: Held, components: &Errors, x: f64) -> Band {
-        let of = |held| self.all.iter().filter(move |e| e.0 == held).flat_map(|e| &e.1).copied();
-        let every: Errors = self.all.iter().flat_map(|e| &e.1).copied().collect();
+        let of = |held| self.all.iter().filter(move |e| e.0 == held).flat_map(|e| &e.2).copied();
+        let every: Errors = self.all.iter().flat_map(|e| &e.2).copied().collect();
         if self.two {
             let factor = if held == Held::Between { TWO_BETWEEN } else { TWO_END };
             let own = near(components, x, factor);

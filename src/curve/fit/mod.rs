@@ -74,9 +74,10 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
     let mut placed: Vec<Placed> = all.iter().map(|o| o.placed).collect();
     placed.sort_unstable();
     placed.dedup();
+    let (bands, straight) = errors::bands(&parts, &rows, asked);
     let residuals = asked.residuals.then(|| {
         let of = |(o, r): (&Observation, &Row)| (o.placed, o.size, r.residual(&parts));
-        Residuals::new(all.iter().zip(&rows).map(of).collect())
+        Residuals::new(all.iter().zip(&rows).map(of).collect()).straight(straight)
     });
     Ok(Curve {
         collective: asked.collective,
@@ -84,7 +85,7 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
         components: components(&parts, &placed),
         delta: Ratio(parts.delta()),
         shape: Ratio(parts.shape()),
-        bands: errors::bands(&parts, &rows, asked),
+        bands,
         placed,
         from,
         to,

@@ -2,15 +2,13 @@
 //!
 //! L is what a call costs without data, b its bytes over the slower of the links inside a node and
 //! of the NICs, which overlap, and c how far latency and bytes do not. Times in microseconds, rates
-//! in GB/s. The constants are fitted ([`K`]).
+//! in GB/s. The constants are fitted (`learn::fit`).
 
 use super::features::{Class, Features, Net};
-use super::learned::K;
 use crate::collective::Collective;
-use crate::placement::Placement;
 
 /// The collectives that something was learned of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     AllReduce,
     AllGather,
@@ -19,7 +17,7 @@ pub(super) enum What {
 }
 
 /// The question as series are compared with it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Asked {
     pub(super) what: What,
     pub(super) ranks: f64,
@@ -27,8 +25,8 @@ pub(super) struct Asked {
     pub(super) per_node: f64,
 }
 
-/// The constants of [`K`], by name.
-#[derive(Debug)]
+/// What is fitted, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Constants {
     /// µs of the floor on 8 GPUs of Hopper; its growth a generation; devices of other generations.
     pub(super) launch: f64,
@@ -69,10 +67,28 @@ pub(super) struct Constants {
     pub(super) overlap: f64,
     pub(super) overlap_nodes: f64,
     pub(super) overlap_growth: f64,
+    /// How many times slower to start software of before 2024 is: a fact of evidence, never asked.
+    pub(super) old: f64,
+}
+
+impl Asked {
+    /// None for collectives that nothing was learned of.
+    pub(super) fn new(collective: Collective, ranks: u32, nodes: u32) -> Option<Self> {
+        let what = match collective {
+            Collective::AllReduce => What::AllReduce,
+            // They move as much over a link, and start alike.
+            Collective::AllGather | Collective::Broadcast => What::AllGather,
+            Collective::ReduceScatter | Collective::Reduce => What::ReduceScatter,
+            Collective::AllToAll => What::AllToAll,
+            _ => return None,
+        };
+        let (ranks, nodes) = (f64::from(ranks), f64::from(nodes));
+        Some(Self { what, ranks, nodes, per_node: ranks / nodes })
+    }
 }
 
 /// The form with everything but M put in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Base {
     asked: Asked,
     /// L.
@@ -86,33 +102,25 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// None for collectives that nothing was learned of.
-    pub(super) fn new(
-        machine: &Features,
-        collective: Collective,
-        placement: Placement,
-    ) -> Option<Self> {
-        let what = match collective {
-            Collective::AllReduce => What::AllReduce,
-            // They move as much over a link, and start alike.
-            Collective::AllGather | Collective::Broadcast => What::AllGather,
-            Collective::ReduceScatter | Collective::Reduce => What::ReduceScatter,
-            Collective::AllToAll => What::AllToAll,
-            _ => return None,
-        };
-        let (n, nodes) = (f64::from(placement.ranks), f64::from(placement.nodes()));
-        let asked = Asked { what, ranks: n, nodes, per_node: n / nodes };
-        Some(Self {
+    pub(super) fn new(k: &Constants, machine: &Features, asked: Asked) -> Self {
+        Self {
             asked,
-            latency: latency(machine, &asked),
-            bytes: bytes(machine, &asked),
-            overlap: match (nodes > 1.0, what) {
-                (false, _) => K.overlap,
-                (true, What::AllReduce) => K.overlap_nodes * (nodes / 2.0).powf(K.overlap_growth),
-                (true, _) => K.overlap_nodes,
+            latency: latency(k, machine, &asked),
+            bytes: bytes(k, machine, &asked),
+            overlap: match (asked.nodes > 1.0, asked.what) {
+                (false, _) => k.overlap,
+                (true, What::AllReduce) => {
+                    k.overlap_nodes * (asked.nodes / 2.0).powf(k.overlap_growth)
+                }
+                (true, _) => k.overlap_nodes,
             },
             least: least(machine, &asked),
-        })
+        }
+    }
+
+    /// The same with a floor that is so many times as high.
+    pub(super) fn slower(self, by: f64) -> Self {
+        Self { latency: self.latency * by, ..self }
     }
 
     pub(super) fn asked(&self) -> Asked {
@@ -139,45 +147,45 @@ impl Base {
 }
 
 /// L in µs.
-fn latency(machine: &Features, asked: &Asked) -> f64 {
+fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let own = match machine.class {
         Class::NvLink => {
             let device = match machine.generation {
-                ..=2 => K.volta,
-                3 => K.ampere,
+                ..=2 => k.volta,
+                3 => k.ampere,
                 4 => 1.0,
-                _ => K.blackwell,
+                _ => k.blackwell,
             };
-            K.launch * K.launch_slope.powi(machine.generation - 4) * device
+            k.launch * k.launch_slope.powi(machine.generation - 4) * device
         }
-        Class::Xgmi => K.launch_amd,
-        Class::Pcie => K.launch_pcie,
+        Class::Xgmi => k.launch_amd,
+        Class::Pcie => k.launch_pcie,
     };
     let (of, growth) = match asked.what {
         What::AllReduce => (1.0, 1.0),
-        What::AllToAll => (K.all_to_all, K.growth_all_to_all),
-        What::AllGather | What::ReduceScatter => (K.gathers, 1.0),
+        What::AllToAll => (k.all_to_all, k.growth_all_to_all),
+        What::AllGather | What::ReduceScatter => (k.gathers, 1.0),
     };
-    let growth = growth * if machine.class == Class::Pcie { K.growth_pcie } else { K.growth };
+    let growth = growth * if machine.class == Class::Pcie { k.growth_pcie } else { k.growth };
     let inside = own * of * (growth * (asked.per_node.log2() - 3.0)).exp();
     if asked.nodes <= 1.0 {
         return inside;
     }
     let kind = match machine.net {
         Net::Ib | Net::Roce => 1.0,
-        Net::Efa | Net::Tcpxo => K.efa,
-        Net::Tcpx | Net::Tcp => K.efa * K.tcp,
-        Net::Rack => K.rack,
+        Net::Efa | Net::Tcpxo => k.efa,
+        Net::Tcpx | Net::Tcp => k.efa * k.tcp,
+        Net::Rack => k.rack,
     };
     let more = match asked.what {
-        What::AllReduce => 1.0 + K.by_nodes * asked.nodes.log2(),
-        _ => 1.0 + K.by_ranks * (asked.ranks - 1.0),
+        What::AllReduce => 1.0 + k.by_nodes * asked.nodes.log2(),
+        _ => 1.0 + k.by_ranks * (asked.ranks - 1.0),
     };
-    inside + K.network * kind * more
+    inside + k.network * kind * more
 }
 
 /// b in µs a byte: the slower of both links, with a little of the faster.
-fn bytes(machine: &Features, asked: &Asked) -> f64 {
+fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let (n, nodes, each) = (asked.ranks, asked.nodes, asked.per_node);
     let several = nodes > 1.0;
     let inside = match asked.what {
@@ -185,31 +193,31 @@ fn bytes(machine: &Features, asked: &Asked) -> f64 {
         What::AllReduce => 2.0 * (each - 1.0) / each,
         What::AllToAll if several => 1.0,
         _ if several => (n - 1.0) / n,
-        _ => (each - 1.0) / each + K.copy / n,
+        _ => (each - 1.0) / each + k.copy / n,
     };
     let reached = match machine.class {
         Class::NvLink => match asked.what {
-            What::AllReduce if machine.nvls && each > 2.0 => K.reached_nvls,
-            What::AllReduce => K.reached_all_reduce,
-            What::AllToAll => K.reached_all_to_all,
-            What::AllGather | What::ReduceScatter => K.reached_gathers,
+            What::AllReduce if machine.nvls && each > 2.0 => k.reached_nvls,
+            What::AllReduce => k.reached_all_reduce,
+            What::AllToAll => k.reached_all_to_all,
+            What::AllGather | What::ReduceScatter => k.reached_gathers,
         },
-        Class::Xgmi => K.reached_amd,
-        Class::Pcie if each <= 2.0 || machine.levels < 2 => K.reached_pair,
-        Class::Pcie if each <= 4.0 || machine.levels < 3 => K.reached_host,
-        Class::Pcie => K.reached_host * K.reached_socket,
+        Class::Xgmi => k.reached_amd,
+        Class::Pcie if each <= 2.0 || machine.levels < 2 => k.reached_pair,
+        Class::Pcie if each <= 4.0 || machine.levels < 3 => k.reached_host,
+        Class::Pcie => k.reached_host * k.reached_socket,
     };
     let inside = inside / (reached * machine.rate * 1e3);
     if !several {
         return inside;
     }
     let between = match asked.what {
-        What::AllReduce if nodes == 2.0 && machine.nvls => K.two_nodes,
+        What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
         What::AllReduce => 2.0 * (n - 1.0) / n,
         What::AllToAll => each * (n - each) / n,
         What::AllGather | What::ReduceScatter => (n - 1.0) / n,
     };
-    let between = between / (K.reached_nic * machine.nic * each * 1e3);
+    let between = between / (k.reached_nic * machine.nic * each * 1e3);
     (inside.powi(4) + between.powi(4)).powf(0.25)
 }
 

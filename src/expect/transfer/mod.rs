@@ -9,20 +9,26 @@
 //!
 //! A machine is known by its hardware: how its GPUs are joined, their generation, the network and
 //! its rate. The constants, the series and the bands are fitted to published points of 30 machines
-//! ([`learned`]); errors and bands are those on machines that were left out (docs/ACCURACY.md).
+//! ([`learn`] makes [`learned`] of them); errors and bands are those on machines that were left out
+//! (docs/ACCURACY.md).
 
 mod base;
 mod features;
+mod learn;
 mod learned;
+mod model;
 mod series;
 
 pub(super) use features::Features;
+pub use learn::{Clusters, Smooth, Study, smooth};
+pub use model::Learned;
 
-use base::Base;
+use base::{Asked, Base};
 use features::Class;
+use model::Widths;
 use series::likeness;
 
-use super::{Basis, Expectation, HeldOut};
+use super::{Basis, Expectation, HeldOut, SEEN_TRUST};
 use crate::collective::Collective;
 use crate::placement::Placement;
 use crate::quantity::{Bytes, Ratio, Seconds};
@@ -40,10 +46,7 @@ pub(super) struct Transfer {
     covered: [(f64, f64); 3],
     /// Series of the same collective, by the sizes that they cover.
     speaks: Vec<Speaks>,
-    pcie: bool,
-    several: bool,
-    /// Ranks of one node, where more were never measured together.
-    domain: bool,
+    widths: Widths,
 }
 
 /// A series that says something of how far the ranks asked are from measured ones.
@@ -71,18 +74,23 @@ enum Near {
 impl Transfer {
     /// None for collectives that nothing was learned of.
     pub(super) fn new(
+        learned: &Learned,
         features: &Features,
         collective: Collective,
         placement: Placement,
     ) -> Option<Self> {
-        let base = Base::new(features, collective, placement)?;
+        let asked = Asked::new(collective, placement.ranks, placement.nodes())?;
+        Some(Self::of(learned, features, asked))
+    }
+
+    fn of(learned: &Learned, features: &Features, asked: Asked) -> Self {
+        let base = Base::new(&learned.constants, features, asked);
         let mut residual = [0.0; OCTAVES];
         let mut speaks = Vec::new();
         let mut covered = [(f64::INFINITY, f64::NEG_INFINITY); 3];
-        let asked = base.asked();
-        for series in learned::SERIES {
+        for series in learned.series.iter() {
             let part = likeness(&asked, features, series);
-            for (sum, left) in residual.iter_mut().zip(series.left) {
+            for (sum, left) in residual.iter_mut().zip(&series.left) {
                 *sum += part * f64::from(*left);
             }
             let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
@@ -97,21 +105,39 @@ impl Transfer {
                 (*from, *to) = (from.min(reach.0), to.max(reach.1));
             }
         }
-        let several = placement.is_spread();
+        let several = asked.nodes > 1.0;
         let domain = !several && asked.ranks > MEASURED_DOMAIN;
-        let pcie = features.class == Class::Pcie;
-        Some(Self { base, residual, covered, speaks, pcie, several, domain })
+        let widths = learned.widths(features.class == Class::Pcie, several, domain);
+        Self { base, residual, covered, speaks, widths }
+    }
+
+    /// Whether more ranks of one node are asked about than were ever measured together.
+    fn domain(&self) -> bool {
+        let asked = self.base.asked();
+        asked.nodes <= 1.0 && asked.ranks > MEASURED_DOMAIN
+    }
+
+    /// Seconds for so many bytes.
+    fn time(&self, bytes: f64) -> f64 {
+        let time = self.base.time(bytes) * self.residual(bytes.log2()).exp();
+        time.max(self.base.floor(bytes))
+    }
+
+    /// Half the width of the band, as a logarithm.
+    fn half(&self, octave: f64, region: usize) -> f64 {
+        let near = self.near(octave);
+        let own = self.widths.near[near as usize][region].half;
+        own.max(self.beyond(octave, near).map_or(0.0, |step| self.widths.beyond[step][region]))
     }
 
     /// What `size` bytes are expected to take; at least one.
     pub(super) fn at(&self, size: Bytes) -> Expectation {
         let bytes = size.0.max(1) as f64;
         let octave = bytes.log2();
-        let time = self.base.time(bytes) * self.residual(octave).exp();
-        let time = time.max(self.base.floor(bytes));
+        let time = self.time(bytes);
         let near = self.near(octave);
-        let band = learned::band(self.pcie, self.several, near as usize, region(size));
-        let half = band.half.max(self.beyond(octave, near, region(size)));
+        let band = self.widths.near[near as usize][region(size)];
+        let half = self.half(octave, region(size));
         let basis = match near {
             Near::Same | Near::Ranks => Basis::SameBoard,
             Near::Collective | Near::None => Basis::Transferred,
@@ -126,9 +152,9 @@ impl Transfer {
         }
     }
 
-    /// Half the width of a band so many times the most ranks away that were measured; 0 where as
-    /// many were.
-    fn beyond(&self, octave: f64, near: Near, region: usize) -> f64 {
+    /// How many times the most ranks away that were measured: 0 for twice, 1 for four times, 2 for
+    /// more; none where as many were.
+    fn beyond(&self, octave: f64, near: Near) -> Option<usize> {
         let asked = self.base.asked().ranks;
         let board = matches!(near, Near::Same | Near::Ranks);
         let most = self
@@ -138,33 +164,35 @@ impl Transfer {
             .filter(|s| s.board || !board)
             .map(|s| s.ranks)
             .fold(0.0, f64::max);
-        let step = match asked / most {
-            _ if most <= 0.0 => return 0.0,
-            ..1.5 => return 0.0,
-            ..2.5 => 0,
-            ..5.0 => 1,
-            _ => 2,
-        };
-        learned::beyond(self.pcie, self.several || self.domain, step, region)
+        match asked / most {
+            _ if most <= 0.0 => None,
+            ..1.5 => None,
+            ..2.5 => Some(0),
+            ..5.0 => Some(1),
+            _ => Some(2),
+        }
     }
 
     /// What this machine's own difference at one size says of another: as much as they share of
     /// latency, and of bytes, and the nearer they are.
     pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
-        let latency = |size: Bytes| self.base.latency_share(size.0.max(1) as f64);
-        let (a, b) = (latency(seen), latency(asked));
-        let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2().abs();
-        let bytes = learned::SEEN_BYTES * learned::SEEN_BYTES;
-        let near = learned::SEEN_NEAR * learned::SEEN_NEAR;
-        let of =
-            a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / learned::SEEN_FADES).exp();
-        Ratio(of / (a * a + (1.0 - a) * (1.0 - a) * bytes + near))
+        let (seen, asked) = (seen.0.max(1) as f64, asked.0.max(1) as f64);
+        Ratio(self.gain(seen, asked))
+    }
+
+    fn gain(&self, seen: f64, asked: f64) -> f64 {
+        let (a, b) = (self.base.latency_share(seen), self.base.latency_share(asked));
+        let apart = (asked / seen).log2().abs();
+        let bytes = SEEN_BYTES * SEEN_BYTES;
+        let near = SEEN_NEAR * SEEN_NEAR;
+        let of = a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / SEEN_FADES).exp();
+        of / (a * a + (1.0 - a) * (1.0 - a) * bytes + near)
     }
 
     /// Half the width of the band where one size was seen, as a logarithm.
     pub(super) fn seen_half(&self, seen: Bytes, asked: Bytes) -> f64 {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
-        learned::seen_half(self.pcie, self.several, apart)
+        self.widths.seen[usize::from(apart > 0.0)][far(apart)]
     }
 
     fn residual(&self, octave: f64) -> f64 {
@@ -178,6 +206,21 @@ impl Transfer {
         const LEVELS: [Near; 3] = [Near::Same, Near::Ranks, Near::Collective];
         let covers = |&(_, (from, to)): &(Near, (f64, f64))| from <= octave && octave <= to;
         LEVELS.into_iter().zip(self.covered).find(covers).map_or(Near::None, |(near, _)| near)
+    }
+}
+
+/// How much more a seen point says of bytes than of latency, how much of nearness alone, and over
+/// how many octaves that fades: chosen, not fitted.
+const SEEN_BYTES: f64 = 1.5;
+const SEEN_NEAR: f64 = 1.0;
+const SEEN_FADES: f64 = 3.0;
+
+/// Which class of octaves away from a seen size.
+fn far(apart: f64) -> usize {
+    match apart.abs() {
+        ..2.5 => 0,
+        ..5.5 => 1,
+        _ => 2,
     }
 }
 

@@ -1,19 +1,35 @@
 //! A measured series, and how alike it is to a question.
 
+use std::borrow::Cow;
+
 use super::OCTAVES;
 use super::base::{Asked, What};
 use super::features::{Class, Features, Net};
-use super::learned::{
-    BOARD, CLASS, COMMON, FADES_NODES, FADES_RANKS, GENERATION, NETWORK, OTHER, OTHER_NETWORK,
-    RING, TIER,
-};
+
+/// Prior variances of what is common to a collective over like ranks, to a generation, to a network.
+/// These and those below were chosen, not fitted (docs/ACCURACY.md, "How it was learned").
+const COMMON: f64 = 0.0144;
+const BOARD: f64 = 0.16;
+const NETWORK: f64 = 0.0144;
+/// What another collective says; all-gather and reduce-scatter say more of each other.
+const OTHER: f64 = 0.5;
+const RING: f64 = 0.75;
+/// Octaves of ranks on a node, and of nodes, over which likeness falls to 1/e.
+const FADES_RANKS: f64 = 3.0;
+const FADES_NODES: f64 = 3.0;
+/// What one node says of several, and each of a generation apart, another kind of machine, another
+/// network.
+pub(super) const TIER: f64 = 0.5;
+const GENERATION: f64 = 0.5;
+const CLASS: f64 = 0.1;
+const OTHER_NETWORK: f64 = 0.2;
 
 /// What one collective over so many ranks and nodes of one measured machine left over the base.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
     pub(super) class: Class,
     pub(super) generation: i32,
-    pub(super) board: &'static str,
+    pub(super) board: Cow<'static, str>,
     pub(super) net: Net,
     pub(super) nic: f32,
     pub(super) what: What,
@@ -23,16 +39,12 @@ pub(super) struct Series {
     pub(super) from: u8,
     pub(super) to: u8,
     /// By octave, already weighed by how far each measured size is away.
-    pub(super) left: &'static [f32; OCTAVES],
+    pub(super) left: [f32; OCTAVES],
 }
 
 /// κ.
 pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f64 {
-    let what = match (asked.what, series.what) {
-        (a, b) if a == b => 1.0,
-        (What::AllGather, What::ReduceScatter) | (What::ReduceScatter, What::AllGather) => RING,
-        _ => OTHER,
-    };
+    let what = alike(asked.what, series.what);
     let nodes = f64::from(series.nodes);
     let apart = |a: f64, b: f64, fades: f64| (-(a / b).log2().abs() / fades).exp();
     let here = apart(asked.per_node, f64::from(series.ranks) / nodes, FADES_RANKS);
@@ -50,6 +62,15 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
         sum += NETWORK * near * if machine.net == series.net { 1.0 } else { OTHER_NETWORK };
     }
     what * sum
+}
+
+/// What one collective says of another.
+pub(super) fn alike(a: What, b: What) -> f64 {
+    match (a, b) {
+        (a, b) if a == b => 1.0,
+        (What::AllGather, What::ReduceScatter) | (What::ReduceScatter, What::AllGather) => RING,
+        _ => OTHER,
+    }
 }
 
 /// How much one board says of another of its kind.

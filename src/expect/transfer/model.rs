@@ -1,0 +1,67 @@
+//! What was learned of measured machines, all of them or all but one.
+
+use std::borrow::Cow;
+
+use super::base::Constants;
+use super::series::Series;
+
+/// What measured machines teach: constants, what each series left over them, and how far off that was
+/// on machines that were left out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learned {
+    pub(super) constants: Constants,
+    pub(super) series: Cow<'static, [Series]>,
+    pub(super) bands: Bands,
+}
+
+/// Half the width of a band, as a logarithm, and what was off there on machines that were left out.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Band {
+    pub(super) half: f64,
+    pub(super) median: f64,
+    pub(super) p90: f64,
+}
+
+impl Band {
+    pub(super) const fn new(half: f64, median: f64, p90: f64) -> Self {
+        Self { half, median, p90 }
+    }
+}
+
+/// The widths of every kind of question, first by PCIe or not, then by one node or several.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Bands {
+    /// By nearness of evidence and region of size.
+    pub(super) near: [[[[Band; 3]; 4]; 2]; 2],
+    /// By smaller or larger than what was seen, and octaves away.
+    pub(super) seen: [[[[f64; 3]; 2]; 2]; 2],
+    /// By 2, 4 or 8 times the ranks that were measured, and region.
+    pub(super) beyond: [[[[f64; 3]; 3]; 2]; 2],
+}
+
+/// The widths of one question.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Widths {
+    pub(super) near: [[Band; 3]; 4],
+    pub(super) seen: [[f64; 3]; 2],
+    pub(super) beyond: [[f64; 3]; 3],
+}
+
+impl Learned {
+    /// That of all machines, as it is built in.
+    #[must_use]
+    pub fn built_in() -> &'static Self {
+        &super::learned::LEARNED
+    }
+
+    /// `domain`: more ranks on one node than were ever measured together; what several nodes showed
+    /// speaks for them.
+    pub(super) fn widths(&self, pcie: bool, several: bool, domain: bool) -> Widths {
+        let (class, nodes) = (usize::from(pcie), usize::from(several));
+        Widths {
+            near: self.bands.near[class][nodes],
+            seen: self.bands.seen[class][nodes],
+            beyond: self.bands.beyond[class][usize::from(several || domain)],
+        }
+    }
+}
