@@ -3,16 +3,19 @@
 //! `cargo bench --bench engine`; the figures of one machine stand in docs/SPEED.md.
 
 use std::hint::black_box;
+use std::num::NonZeroU32;
 
 use collcost::Collective;
 use collcost::algorithm::Registry;
 use collcost::batch::Batch;
+use collcost::expect::Expecting;
 use collcost::fabric::Fabric;
-use collcost::formula::Shape;
+use collcost::formula::{Params, Shape};
 use collcost::link::Knot;
 use collcost::price::{OnLinks, Prepared};
 use collcost::profile::Profile;
 use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::query::{Given, Layout, Machine, Query};
 use collcost::rank::{candidates, rank};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -127,5 +130,36 @@ fn batch(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, price, ranking, batch);
+/// What a call will take, asked of a prepared question: of a machine that others were measured like,
+/// over one node and over several, and of a machine of two figures.
+fn expectation(c: &mut Criterion) {
+    let registry = Registry::builtin();
+    let mut group = c.benchmark_group("expectation");
+    let mut one = |name: &str, profile: Option<&str>, ranks: u32| {
+        let named = profile.map(|p| (Profile::builtin(p).unwrap(), "bench"));
+        let (alpha, rate) = (Some(Seconds(5e-6)), Some(Bandwidth(1e11)));
+        let given = match profile {
+            Some(_) => Given::default(),
+            None => Given { alpha, bandwidth: rate, ..Given::default() },
+        };
+        let machine = Machine::new(named, &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(ranks), ..Layout::default() };
+        let size = Bytes(1 << 20);
+        let query =
+            Query::new(machine, Collective::AllReduce, size, layout, Params::default()).unwrap();
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        let mut bytes = 1 << 16;
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                bytes += 1;
+                black_box(&expecting).at(black_box(Bytes(bytes)))
+            });
+        });
+    };
+    one("8 ranks of dgx-h100", Some("dgx-h100"), 8);
+    one("64 ranks of dgx-h100", Some("dgx-h100"), 64);
+    one("64 ranks of two figures", None, 64);
+}
+
+criterion_group!(benches, price, ranking, batch, expectation);
 criterion_main!(benches);

@@ -119,6 +119,8 @@ pub struct Query {
     pub size: Bytes,
     /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
     pub element: Option<Bytes>,
+    /// The parameters as somebody gave them; those of the shape are filled from the machine.
+    pub given: Params,
     /// What this very call took at some sizes: expectations of the others move with it.
     pub seen: Vec<(Bytes, Seconds)>,
 }
@@ -355,6 +357,7 @@ impl Query {
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
             use_nodes(fabric, node, per_node, given);
         }
+        let given = params;
         let mut shape = machine.fabric.shape(collective, ranks)?;
         shape.params = Params {
             rails: params.rails.or(shape.params.rails),
@@ -362,7 +365,7 @@ impl Query {
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
-        Ok(Self { machine, shape, placement, size, element: None, seen: Vec::new() })
+        Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
     }
 }
 

@@ -18,15 +18,16 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_main_command_names_machine_take_and_paper() {
+fn the_main_command_leads_with_what_is_expected() {
     let answer = output("allreduce --n 64 --size 16MiB");
     assert!(answer.status.success());
     let table = text(&answer.stdout);
     for part in [
-        "all-reduce of 16 MiB on each of 64 ranks = 8 nodes x 8",
-        "dgx-h100 (default)",
-        "take ",
-        "paper ",
+        "all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)",
+        "  expected ",
+        "  runs        NVLSTree/Simple",
+        "  known from ",
+        "  ideal  × bound",
     ] {
         assert!(table.contains(part), "{part}:\n{table}");
     }
@@ -46,8 +47,18 @@ fn a_collective_is_taken_as_people_type_it() {
 fn json_has_the_promised_keys() {
     let answer = output("allreduce --n 16 --size 1MiB --format json --all");
     let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
-    assert_eq!(report["schema"], "collcost/cost/1");
-    for key in ["question", "machine", "bound_s", "algorithms", "take", "paper", "flips", "notes"] {
+    assert_eq!(report["schema"], "collcost/cost/2");
+    for key in [
+        "question",
+        "machine",
+        "expect",
+        "bound_s",
+        "algorithms",
+        "runs",
+        "fastest",
+        "flips",
+        "notes",
+    ] {
         assert!(!report[key].is_null(), "{key}");
     }
     let rows = report["algorithms"].as_array().unwrap();

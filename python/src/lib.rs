@@ -25,7 +25,7 @@ fn plain(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     Ok(read.unbind())
 }
 
-/// Prices a collective: every algorithm, what is taken, the lower bound.
+/// What a collective will take, and every algorithm with its ideal price and the lower bound.
 ///
 /// `size` counts as nccl-tests counts it: bytes, or a text such as "16MiB" or "7B@bf16". `on` is a
 /// built-in machine or a profile's file; `alpha` and `bw` together make a machine of two figures.
@@ -61,11 +61,7 @@ fn price(
             Layout { ranks: count(Some(n)), nodes: count(nodes), per_node: count(gpus_per_node) };
         let query = Query::new(machine, collective, size, layout, Params::default())?;
         let cost = report::cost(&Registry::builtin(), &query, algorithm, false)?;
-        let row = cost.algorithms.iter().find(|r| r.applies && Some(r.id) == cost.take);
-        let time = row.or(cost.algorithms.first()).and_then(|r| r.time_s);
-        let mut value = serde_json::to_value(&cost).unwrap_or_default();
-        value["time_s"] = time.into();
-        Ok(value.to_string())
+        Ok(serde_json::to_string(&cost).unwrap_or_default())
     };
     plain(py, &asked().map_err(|e| refused(&e))?)
 }
@@ -75,7 +71,7 @@ fn price(
 #[pyo3(signature = (file="collcost.toml"))]
 fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
     let checked = collcost_core::check::check(&Disk, file, &Options::default());
-    let report = report::check::check(file, &checked);
+    let report = report::check::check(file, &checked, false);
     plain(py, &serde_json::to_string(&report).unwrap_or_default())
 }
 

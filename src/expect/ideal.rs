@@ -5,7 +5,7 @@ use super::runs::{Ruler, Runs};
 use crate::algorithm::{Library, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::formula::Shape;
+use crate::formula::{Params, Shape};
 use crate::price::Price;
 use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::Query;
@@ -56,8 +56,10 @@ impl<'r> Ideal<'r> {
         only: Option<&str>,
     ) -> Result<Self> {
         // Ports, rails and domains are those of these links.
-        let given = Shape { group: None, ports: fabric.ports(query.shape.ranks)?, ..query.shape };
-        let shape = fabric.fill(&given);
+        let Params { rails, c_real, .. } = query.given;
+        let params = Params { rails, c_real, ..query.shape.params };
+        let ports = fabric.ports(query.shape.ranks)?;
+        let shape = fabric.fill(&Shape { group: None, ports, params, ..query.shape });
         let library = query.machine.library.as_deref().and_then(Library::named);
         let ready = match only {
             Some(name) => vec![Candidate::named(registry, name, &shape, fabric)?],

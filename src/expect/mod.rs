@@ -121,6 +121,8 @@ pub struct Expecting<'r> {
     /// Whether a tier that no curve has seen is taken to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
+    /// Whether somebody gave all figures of the machine: then their price is what is asked for.
+    is_given: bool,
     /// How its links were fitted, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before somebody changed its figures.
@@ -172,7 +174,7 @@ impl<'r> Expecting<'r> {
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let stock = match changed {
-            Some(stock) if curve.is_some() => Ideal::new(registry, query, stock, None).ok(),
+            Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
             _ => None,
         };
         let named = match algorithm {
@@ -188,6 +190,7 @@ impl<'r> Expecting<'r> {
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
             ideal,
+            is_given: machine.stock.is_none(),
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
             named,
@@ -314,6 +317,12 @@ impl<'r> Expecting<'r> {
             },
             Basis::SameBoard => "the same board, measured elsewhere".to_owned(),
             Basis::Transferred => "other measured machines, this one not among them".to_owned(),
+            Basis::Modelled if self.is_given => {
+                "the ideal price over the given parameters: no machine, no band".to_owned()
+            }
+            Basis::Modelled if self.fit.is_some() => {
+                "what runs over this machine's links as they were measured".to_owned()
+            }
             Basis::Modelled => {
                 "the ideal price of what runs: nothing like it was measured".to_owned()
             }
@@ -381,6 +390,9 @@ impl<'r> Expecting<'r> {
     /// What runs over the machine's links, with the band of their fit, else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
         let time = self.ideal.at(size).time;
+        if self.is_given {
+            return Expectation::sure(time);
+        }
         let fitted = self.fit.as_ref().and_then(|(fit, alpha)| fit.band(time, *alpha));
         let (low, high) = fitted.unwrap_or((time * IDEAL.0, time * IDEAL.1));
         Expectation { low, high, ..Expectation::sure(time) }

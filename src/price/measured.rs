@@ -93,7 +93,7 @@ impl OnLinks {
         let shape = fabric.fill(shape);
         let tiers = &fabric.tiers[..fabric.depth(shape.ranks)?];
         // Stages overlap: their messages do not follow one another.
-        if algorithm.stages(&shape).is_some() {
+        if tiers.len() > 1 && algorithm.stages(&shape).is_some() {
             return Ok(Self { ideal, walk: None });
         }
         let tree = tree(algorithm, &shape);

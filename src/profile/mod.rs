@@ -621,7 +621,7 @@ mod tests {
         assert_eq!(network.alpha.as_ref().unwrap().value, Seconds(2e-6));
         assert_eq!(network.bandwidth.as_ref().unwrap().value, Bandwidth(48e9));
         assert_eq!(rack.tier_kind(1), TierKind::Network);
-        assert!(!rack.curves.is_empty());
+        assert_eq!(rack.board.as_deref(), Some("hgx-h100"));
         let said = parse("node = \"hgx-h1000\"").unwrap_err().to_string();
         assert!(said.contains("rack.toml:4:8: node = \"hgx-h1000\""), "{said}");
         assert!(said.contains("did you mean `hgx-h100`?"), "{said}");

@@ -84,6 +84,7 @@ fn on_ideal_links_it_is_the_price_to_the_bit() {
 
 #[test]
 fn messages_sum_up_to_the_price() {
+    let mut seen = 0;
     for fabrics in [
         (machine(ideal), machine(in_words)),
         (
@@ -92,13 +93,18 @@ fn messages_sum_up_to_the_price() {
         ),
     ] {
         each(&fabrics.0, &fabrics.1, |name, price, walked| {
-            assert!(walked.departs() || name.ends_with(" 1"), "{name}");
+            // Stages that overlap over two tiers are priced by their form alone.
+            if !walked.departs() {
+                return;
+            }
+            seen += 1;
             for size in SIZES {
                 let (a, b) = (price.at(Volume(size)).0, walked.at(Volume(size)).0);
                 assert!((a - b).abs() <= 1e-9 * a.abs(), "{name} {size}: {a:e} and {b:e}");
             }
         });
     }
+    assert!(seen > 500, "{seen}");
 }
 
 fn on_links(id: &str, collective: Collective, ranks: u32, link: Link) -> OnLinks {

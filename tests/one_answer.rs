@@ -1,0 +1,196 @@
+//! The same question asked of every verb: one expected time and one choice, bit for bit.
+
+use std::num::NonZeroU32;
+
+use collcost::Collective;
+use collcost::algorithm::Registry;
+use collcost::batch::Batch;
+use collcost::bucket::{Gradients, Rule};
+use collcost::check::{Files, Options};
+use collcost::entry::Machines;
+use collcost::expect::Expecting;
+use collcost::formula::Params;
+use collcost::profile::Profile;
+use collcost::quantity::{Bytes, Seconds};
+use collcost::query::{Given, Layout, Machine, Query};
+use collcost::sample::DataType;
+use collcost::verdict::{Facts, judge};
+use collcost::{mock, plan, report};
+
+/// A small generator with a fixed start: the questions are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Files of one text, and built-in machines.
+struct One(String);
+
+impl Files for One {
+    fn profile(&self, name: &str) -> collcost::Result<Profile> {
+        Profile::builtin(name)
+    }
+
+    fn text(&self, _: &str) -> collcost::Result<String> {
+        Ok(self.0.clone())
+    }
+
+    fn matching(&self, _: &str) -> collcost::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+struct Question {
+    machine: &'static str,
+    collective: Collective,
+    ranks: u32,
+    per_node: Option<u32>,
+    size: u64,
+}
+
+impl Question {
+    fn drawn(dice: &mut Dice, machines: &[&'static str]) -> Self {
+        const COLLECTIVES: [Collective; 5] = [
+            Collective::AllReduce,
+            Collective::AllGather,
+            Collective::ReduceScatter,
+            Collective::AllToAll,
+            Collective::Broadcast,
+        ];
+        let per_node = (dice.below(2) == 0).then(|| 1 << dice.below(4));
+        let ranks = match per_node {
+            Some(each) => each << dice.below(6),
+            None => 2 << dice.below(3),
+        };
+        let unit = 16 * u64::from(ranks.max(2));
+        let size = (1_u64 << (8 + dice.below(23))).div_ceil(unit) * unit;
+        Self {
+            machine: dice.one(machines),
+            collective: *dice.one(&COLLECTIVES),
+            ranks: ranks.max(2),
+            per_node,
+            size,
+        }
+    }
+
+    fn query(&self) -> collcost::Result<Query> {
+        let named = Some((Profile::builtin(self.machine)?, "--profile"));
+        let machine = Machine::new(named, &Given::default(), self.collective)?;
+        let layout = Layout {
+            ranks: NonZeroU32::new(self.ranks),
+            per_node: self.per_node.and_then(NonZeroU32::new),
+            ..Layout::default()
+        };
+        Query::new(machine, self.collective, Bytes(self.size), layout, Params::default())
+    }
+
+    fn per_node(&self) -> String {
+        self.per_node.map_or(String::new(), |g| format!("gpus_per_node = {g}\n"))
+    }
+}
+
+#[test]
+fn every_verb_gives_one_answer() {
+    let registry = Registry::builtin();
+    let machines: Vec<&str> = Profile::names().collect();
+    let mut dice = Dice(20);
+    let mut batch = Batch::default();
+    let (mut asked, mut drawn) = (0, 0);
+    while asked < 1000 {
+        drawn += 1;
+        assert!(drawn < 20_000, "only {asked} questions have an answer");
+        let q = Question::drawn(&mut dice, &machines);
+        let Ok(query) = q.query() else { continue };
+        let Ok(expecting) = Expecting::new(&registry, &query) else { continue };
+        let size = Bytes(q.size);
+        let (expected, runs) = (expecting.at(size), expecting.runs(size).name());
+        let place =
+            format!("{} {} -n {} {:?} {}", q.machine, q.collective, q.ranks, q.per_node, q.size);
+        let same = |verb: &str, time: f64, ran: &str| {
+            assert_eq!(time.to_bits(), expected.time.0.to_bits(), "{verb}: {place}");
+            assert_eq!(ran, runs, "{verb}: {place}");
+        };
+        let Ok(screen) = report::cost(&registry, &query, None, false) else { continue };
+        asked += 1;
+        same("the main screen", screen.expect.time_s, &screen.expect.runs.name());
+
+        let budget = format!(
+            "[[budget]]\nname = \"q\"\ncollective = \"{}\"\nn = {}\nsize = \"{}\"\nprofile = \"{}\"\n{}max_time = \"{:e}s\"\n",
+            q.collective.id(),
+            q.ranks,
+            q.size,
+            q.machine,
+            q.per_node(),
+            expected.time.0
+        );
+        let checked = collcost::check::check(&One(budget), "b.toml", &Options::default());
+        let outcome = &checked.outcomes[0];
+        let (told, ran) = outcome.expected.as_ref().unwrap();
+        same("check", told.time.0, &ran.name());
+
+        let step = format!(
+            "[step.q]\nparams = \"1M\"\nlayers = 1\nhidden = 64\ndp = {}\nprofile = \"{}\"\n{}[[step.q.call]]\nname = \"own\"\ncollective = \"{}\"\nsize = \"{}\"\ngroup = {}\n",
+            q.ranks,
+            q.machine,
+            q.per_node(),
+            q.collective.id(),
+            q.size,
+            q.ranks
+        );
+        let files = One(step);
+        let asked_of = plan::Asked::File { name: "p.toml", step: None };
+        let loaded = plan::load(&Machines::new(&files), &asked_of, &[]).unwrap();
+        let priced = plan::price(&registry, &loaded[0], &plan::Tweak::default()).unwrap();
+        let call = priced.calls.iter().find(|c| c.call.name == "own").unwrap();
+        same("plan", call.time.0, &call.algorithm);
+
+        let times = [(size, Seconds(expected.time.0))];
+        let verdict = judge(&registry, &query, None, false, &times, &Facts::default()).unwrap();
+        same("compare", verdict.points[0].expected.time.0, &runs);
+        same("mock", mock::expected(&query, &expecting, size).0, &runs);
+
+        let gpus = q.per_node.map_or(String::new(), |g| format!(",\"gpus_per_node\":{g}"));
+        let line = format!(
+            "{{\"id\":1,\"kind\":\"expect\",\"collective\":\"{}\",\"n\":{}{gpus},\"size_bytes\":{},\"profile\":\"{}\"}}",
+            q.collective.id(),
+            q.ranks,
+            q.size,
+            q.machine
+        );
+        let mut out = Vec::new();
+        batch.answer(&line, &mut out);
+        let answer: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let runs_of = |v: &serde_json::Value| {
+            let text = |key: &str| v[key].as_str().map(str::to_owned);
+            match text("protocol") {
+                Some(protocol) => format!("{}/{protocol}", text("algorithm").unwrap()),
+                None => text("algorithm").unwrap(),
+            }
+        };
+        let told = &answer["expect"];
+        // The reader of JSON may be off by the last bit: the digits themselves are read.
+        let text = std::str::from_utf8(&out).unwrap();
+        let digits = text.split("\"time_s\":").nth(1).unwrap().split(',').next().unwrap();
+        same("batch", digits.parse().unwrap(), &runs_of(&told["runs"]));
+
+        if q.collective == Collective::AllReduce {
+            let gradients = Gradients::alike(1, size, DataType::F32);
+            let rule = Rule::named("greedy").unwrap();
+            let cap = collcost::bucket::Limit::Bytes(Bytes(1 << 40));
+            let rule = rule.with_cap(cap, None);
+            let priced = Some((&query, &expecting));
+            let buckets = report::bucket::bucket(&gradients, &rule, priced, None).unwrap();
+            let view = &buckets.buckets[0];
+            same("bucket", view.time_s.unwrap(), view.algorithm.as_ref().unwrap());
+        }
+    }
+}
