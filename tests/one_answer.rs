@@ -27,8 +27,8 @@ impl Dice {
         (self.0 >> 33) % n
     }
 
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len() as u64) as usize]
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
     }
 }
 
@@ -75,7 +75,7 @@ impl Question {
         let size = (1_u64 << (8 + dice.below(23))).div_ceil(unit) * unit;
         Self {
             machine: dice.one(machines),
-            collective: *dice.one(&COLLECTIVES),
+            collective: dice.one(&COLLECTIVES),
             ranks: ranks.max(2),
             per_node,
             size,
