@@ -9,9 +9,10 @@ use collcost::algorithm::Registry;
 use collcost::batch::Batch;
 use collcost::fabric::Fabric;
 use collcost::formula::Shape;
-use collcost::price::Prepared;
+use collcost::link::Knot;
+use collcost::price::{OnLinks, Prepared};
 use collcost::profile::Profile;
-use collcost::quantity::{Bandwidth, Seconds, Volume};
+use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::rank::{candidates, rank};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -35,6 +36,25 @@ fn price(c: &mut Criterion) {
             b.iter(|| {
                 bytes += 1.0;
                 black_box(&prepared).time(black_box(Volume(bytes)))
+            });
+        });
+    }
+    // The same messages on a link with knots: nothing is prepared or allocated when it is asked.
+    let mut measured = flat();
+    let knot = |below, rate| Knot { below: Bytes(below), bandwidth: Some(Bandwidth(rate)) };
+    measured.tiers[0].link.knots = vec![knot(4096, 1e10), knot(65_536, 5e10)];
+    for (collective, name) in [
+        (Collective::AllReduce, "ring"),
+        (Collective::Broadcast, "chain"),
+        (Collective::AllReduce, "rabenseifner"),
+    ] {
+        let algorithm = registry.find(collective, name).unwrap().algorithm;
+        let links = OnLinks::new(algorithm, &Shape::new(collective, 1024), &measured).unwrap();
+        let mut bytes = 1.0;
+        group.bench_function(format!("{name} on measured links"), |b| {
+            b.iter(|| {
+                bytes += 1.0;
+                black_box(&links).at(black_box(Volume(bytes)))
             });
         });
     }

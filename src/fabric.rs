@@ -8,6 +8,7 @@ use crate::algorithm::{Route, Step};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::formula::{Level, Params, Ports, Shape};
+use crate::link::{Link, Times};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 
 /// Links of one kind: those inside a node, or those between nodes.
@@ -19,10 +20,8 @@ pub struct Tier {
     pub kind: TierKind,
     /// Ranks in one domain of such links; absent: no limit.
     pub span: Option<NonZeroU32>,
-    /// α: the time of an empty message.
-    pub alpha: Option<Seconds>,
-    /// The rate of one port in one direction.
-    pub bandwidth: Option<Bandwidth>,
+    /// What a message takes on one of them.
+    pub link: Link,
     /// Transfers a rank can make at once.
     pub ports: Ports,
     /// Ports that all ranks of a domain of the tier below share; absent: each has its own.
@@ -31,8 +30,6 @@ pub struct Tier {
     pub oversubscription: Ratio,
     /// How transfers that meet at a port share it; simulations use it, prices take turns.
     pub discipline: Discipline,
-    /// The rate each way of an exchange over the rate one way; simulations use it, prices take 1.
-    pub duplex: Ratio,
     /// A switch that computes or multicasts.
     pub switch: Option<Switch>,
 }
@@ -149,13 +146,11 @@ impl Tier {
             name: name.into(),
             kind: TierKind::default(),
             span: None,
-            alpha: Some(alpha),
-            bandwidth: Some(bandwidth),
+            link: Link::new(alpha, bandwidth),
             ports: Ports::ONE,
             nics: None,
             oversubscription: Ratio(1.0),
             discipline: Discipline::Serial,
-            duplex: Ratio(1.0),
             switch: None,
         }
     }
@@ -163,10 +158,10 @@ impl Tier {
     /// Replaces the rate of a port; a rate that the switch has of its own moves with it, since both
     /// are parts of one link's.
     pub fn set_bandwidth(&mut self, rate: Bandwidth) {
-        if let (Some(old), Some(switch)) = (self.bandwidth, &mut self.switch) {
+        if let (Some(old), Some(switch)) = (self.link.bandwidth, &mut self.switch) {
             switch.bandwidth = switch.bandwidth.map(|own| own * Ratio(rate.0 / old.0));
         }
-        self.bandwidth = Some(rate);
+        self.link.set_bandwidth(rate);
     }
 
     pub(crate) fn alpha(&self) -> Result<f64> {
@@ -174,7 +169,15 @@ impl Tier {
             Error::unknown("a figure is unknown, and messages need it")
                 .at(format!("α of {}", self.name))
         };
-        self.alpha.map(|a| a.0).ok_or_else(unknown)
+        self.link.alpha.map(|a| a.0).ok_or_else(unknown)
+    }
+
+    /// What a message takes on its links.
+    pub(crate) fn times(&self) -> Result<Times> {
+        // Whichever is unknown says so.
+        self.alpha()?;
+        self.inverse()?;
+        Ok(self.link.times_or_zero())
     }
 
     /// Seconds a byte through the switch, where it computes or multicasts.
@@ -191,7 +194,7 @@ impl Tier {
             Error::unknown("a figure is unknown, and data need it")
                 .at(format!("the bandwidth of {}", self.name))
         };
-        self.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
+        self.link.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
     }
 }
 
@@ -286,8 +289,8 @@ impl Fabric {
     #[must_use]
     pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
         for tier in &mut self.tiers {
-            tier.alpha = tier.alpha.map(|a| a * alpha);
-            if let Some(rate) = tier.bandwidth {
+            tier.link.alpha = tier.link.alpha.map(|a| a * alpha);
+            if let Some(rate) = tier.link.bandwidth {
                 tier.set_bandwidth(rate * beta);
             }
         }

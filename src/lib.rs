@@ -65,6 +65,7 @@ pub mod host;
 pub mod import;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod launch;
+pub mod link;
 pub mod mock;
 pub mod nccl;
 pub mod notes;

@@ -6,10 +6,16 @@
 //! line. On one tier the coefficients come from the generic closed form; where ranks span several
 //! tiers they come from its steps, each on the slowest tier that it crosses.
 
-use crate::algorithm::{Algorithm, Reason};
+mod measured;
+
+pub use measured::OnLinks;
+
+use std::num::NonZeroU32;
+
+use crate::algorithm::{Algorithm, Reason, Route, Stages, Step};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Tier};
 use crate::formula::{At, Form, Level, Phase, Shape};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 
@@ -82,6 +88,20 @@ enum Pipeline {
     Fixed { segments: u32, load: Load },
     /// From P = 2 on: latency a + b·P, bytes c + d/P. `first` is P = 1.
     Free { first: Load, fixed: Load, varying: Load },
+    /// Stages that hold different ports, at a P that is given or free.
+    Staged { segments: Option<u32>, staged: Staged },
+}
+
+/// A pipeline over several kinds of ports: fill + (P − 1)·(the slowest port's load), of segments of
+/// M/P.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Staged {
+    /// All of it where P = 1.
+    first: Load,
+    /// The first of several segments, as if it were all of M.
+    fill: Load,
+    /// What such a segment asks of the ports inside, of those between, and of who adds.
+    ports: [Load; 3],
 }
 
 /// P beyond which no pipeline goes: more segments than any buffer has elements.
@@ -111,7 +131,10 @@ impl Prepared {
             load(algorithm, &at, fabric)
         };
         let free = algorithm.is_pipelined() && shape.params.segments.is_none();
-        let pipeline = if free {
+        let pipeline = if let Some(staged) = staged(algorithm, shape, fabric)? {
+            let segments = shape.params.segments.map(NonZeroU32::get);
+            Pipeline::Staged { segments, staged }
+        } else if free {
             let (first, two, three) = (load(1)?, load(2)?, load(3)?);
             let varying = Load {
                 latency: three.latency - two.latency,
@@ -166,6 +189,8 @@ impl Prepared {
         let (segments, load) = match self.pipeline {
             Pipeline::Fixed { segments, load } => (segments, load),
             Pipeline::Free { first, fixed, varying } => best(first, fixed, varying, size.0),
+            Pipeline::Staged { segments: Some(p), staged } => (p, staged.at(p, size.0)),
+            Pipeline::Staged { segments: None, staged } => staged.best(size.0),
         };
         Price {
             segments,
@@ -187,22 +212,27 @@ impl Prepared {
     #[must_use]
     pub fn best_segments(&self, size: Volume) -> Option<Ratio> {
         match self.pipeline {
-            Pipeline::Fixed { .. } => None,
+            Pipeline::Fixed { .. } | Pipeline::Staged { segments: Some(_), .. } => None,
             Pipeline::Free { varying, .. } => {
                 let split = (varying.transfer + varying.compute) * size.0;
                 Some(Ratio((split / varying.latency).sqrt()))
+            }
+            Pipeline::Staged { segments: None, staged } => {
+                Some(Ratio(f64::from(staged.best(size.0).0)))
             }
         }
     }
 
     /// The launch, P where it is fixed, and latency, transfer and compute: of that P, or of P = 1,
-    /// of what every P has, and of what grows with P or shrinks with it.
-    pub(crate) fn loads(&self) -> (Seconds, Option<u32>, Vec<Load>) {
+    /// of what every P has, and of what grows with P or shrinks with it. Nothing where which port
+    /// is the slowest depends on M.
+    pub(crate) fn loads(&self) -> Option<(Seconds, Option<u32>, Vec<Load>)> {
         let (segments, loads) = match self.pipeline {
             Pipeline::Fixed { segments, load } => (Some(segments), vec![load]),
             Pipeline::Free { first, fixed, varying } => (None, vec![first, fixed, varying]),
+            Pipeline::Staged { .. } => return None,
         };
-        (Seconds(self.launch), segments, loads)
+        Some((Seconds(self.launch), segments, loads))
     }
 
     /// Latency and seconds a byte, where the price is a straight line in M.
@@ -211,9 +241,140 @@ impl Prepared {
             Pipeline::Fixed { load, .. } => {
                 Some((self.launch + load.latency, load.transfer + load.compute))
             }
-            Pipeline::Free { .. } => None,
+            Pipeline::Free { .. } | Pipeline::Staged { .. } => None,
         }
     }
+}
+
+impl Staged {
+    /// The load, by byte of M, at P segments: of the ports the slowest counts.
+    fn at(&self, segments: u32, size: f64) -> Load {
+        if segments == 1 {
+            return self.first;
+        }
+        let p = f64::from(segments);
+        let one = |load: &Load| load.latency + (load.transfer + load.compute) * size / p;
+        let [inside, between, adds] = &self.ports;
+        let slower = |a, b| if one(b) > one(a) { b } else { a };
+        let slowest = slower(slower(inside, between), adds);
+        let behind = p - 1.0;
+        Load {
+            latency: self.fill.latency + behind * slowest.latency,
+            transfer: (self.fill.transfer + behind * slowest.transfer) / p,
+            compute: (self.fill.compute + behind * slowest.compute) / p,
+        }
+    }
+
+    /// The best P and the load there.
+    ///
+    /// For each port the time is a + b·P + d/P; the largest of such lines is convex too, so it is
+    /// least where one of them is, where two cross, or at an end.
+    fn best(&self, size: f64) -> (u32, Load) {
+        let bytes = |load: &Load| (load.transfer + load.compute) * size;
+        let most = size.clamp(1.0, MOST_SEGMENTS);
+        let mut winner = (1, self.first);
+        let mut least = self.first.latency + bytes(&self.first);
+        let mut attempt = |star: f64| {
+            for p in [star.floor(), star.ceil()] {
+                // No number at all where two ports ask the same.
+                if !(2.0..=most).contains(&p) {
+                    continue;
+                }
+                let load = self.at(p as u32, size);
+                let time = load.latency + bytes(&load);
+                if time < least {
+                    least = time;
+                    winner = (p as u32, load);
+                }
+            }
+        };
+        attempt(2.0);
+        attempt(most);
+        for (i, one) in self.ports.iter().enumerate() {
+            attempt(((bytes(&self.fill) - bytes(one)) / one.latency).sqrt());
+            for other in &self.ports[i + 1..] {
+                attempt((bytes(other) - bytes(one)) / (one.latency - other.latency));
+            }
+        }
+        winner
+    }
+}
+
+/// Where `algorithm` has stages and the ranks span several tiers: its loads.
+fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Staged>> {
+    let at = |segments| stages(algorithm, &shape.with_segments(segments), fabric);
+    let (Some(one), Some(two)) = (at(1)?, at(2)?) else { return Ok(None) };
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let sum = |mut steps: &mut dyn Iterator<Item = &Step>| -> Result<Load> {
+        (&mut steps).try_fold(Load::default(), |sum, step| {
+            let load = step_load(step, shape, fabric, gamma)?;
+            Ok(sum.map2(load, |a, b| a + step.count as f64 * b))
+        })
+    };
+    // A segment is half of M there.
+    let doubled =
+        |load: Load| Load { transfer: 2.0 * load.transfer, compute: 2.0 * load.compute, ..load };
+    let port = |level: Level| -> Result<Load> {
+        let load = doubled(sum(&mut two.each.iter().filter(|step| step.level == level))?);
+        Ok(Load { compute: 0.0, ..load })
+    };
+    let adds = doubled(sum(&mut two.each.iter())?).compute;
+    let adds = Load { compute: adds, ..Load::default() };
+    Ok(Some(Staged {
+        first: sum(&mut one.fill.iter())?,
+        fill: doubled(sum(&mut two.fill.iter())?),
+        ports: [port(Level::Inner)?, port(Level::Outer)?, adds],
+    }))
+}
+
+/// The steps of a stage where fewer NICs than ranks take a domain's shards across: those of one NIC,
+/// one after another. Of one segment some NIC has the most; of many each has its share.
+fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
+    for step in steps.iter_mut().filter(|step| step.level == Level::Outer && step.flows > nics) {
+        let shards = if many { step.flows } else { step.flows.next_multiple_of(nics) };
+        step.count = (step.count * u64::from(shards)).div_ceil(u64::from(nics));
+        step.flows = nics;
+    }
+}
+
+/// The stages of `algorithm` on a machine, where its ranks span several tiers.
+fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Stages>> {
+    let depth = fabric.depth(shape.ranks)?;
+    let Some(below) = fabric.tiers[..depth - 1].last() else { return Ok(None) };
+    let Some(mut stages) = algorithm.stages(shape) else { return Ok(None) };
+    let domain = below.span.map_or(shape.ranks, NonZeroU32::get);
+    let nics = fabric.tiers[depth - 1].nics.map_or(domain, NonZeroU32::get);
+    in_turns(&mut stages.fill, nics, false);
+    in_turns(&mut stages.each, nics, true);
+    Ok(Some(stages))
+}
+
+/// The messages one after another that make up the price for `size` bytes: all steps, or, where
+/// stages hold different ports, those of the first segment and of the slowest port.
+///
+/// # Errors
+/// More ranks than the machine joins, a figure that a step needs and that is unknown.
+pub(crate) fn steps_in_turn(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Volume,
+    emit: &mut dyn FnMut(Step),
+) -> Result<()> {
+    let Some(mut stages) = stages(algorithm, shape, fabric)? else {
+        algorithm.steps(shape, emit);
+        return Ok(());
+    };
+    let mut times = [0.0; 2];
+    let place = |step: &Step| usize::from(step.level == Level::Outer);
+    for step in &stages.each {
+        let load = step_load(step, shape, fabric, 0.0)?;
+        times[place(step)] += step.count as f64 * (load.latency + load.transfer * size.0);
+    }
+    let slowest = usize::from(times[1] > times[0]);
+    stages.each.retain(|step| place(step) == slowest);
+    stages.on_one_port(shape.segments(), emit);
+    Ok(())
 }
 
 /// The cheapest of P = 1 and the whole neighbours of P*.
@@ -318,7 +479,7 @@ fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load>
         load.latency += phase.alpha * tier.alpha()?;
     }
     if phase.switch != 0.0 {
-        load.latency += phase.switch * switch_alpha(shape, fabric)?;
+        load.latency += phase.switch * switch_alpha(shape, tier)?;
     }
     if phase.beta != 0.0 {
         let through_switch = phase.switch != 0.0;
@@ -330,21 +491,19 @@ fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load>
 }
 
 /// The load of one message of a step.
-pub(crate) fn step_load(
-    step: &crate::algorithm::Step,
-    shape: &Shape,
-    fabric: &Fabric,
-    gamma: f64,
-) -> Result<Load> {
-    use crate::algorithm::Route;
+pub(crate) fn step_load(step: &Step, shape: &Shape, fabric: &Fabric, gamma: f64) -> Result<Load> {
     let share = step.share.value();
     let compute = step.reduced.value() * gamma;
     if step.route == Route::Switch {
-        if step.level != Level::Inner && fabric.depth(shape.ranks)? > 1 {
-            return Err(beyond_switch(shape, fabric));
-        }
-        let latency = switch_alpha(shape, fabric)?;
-        return Ok(Load { latency, transfer: share * fabric.tiers[0].switch_inverse()?, compute });
+        let depth = fabric.depth(shape.ranks)?;
+        let (tier, load) = match step.level {
+            Level::Flat if depth > 1 => return Err(beyond_switch(shape, fabric)),
+            Level::Outer => (&fabric.tiers[depth - 1], fabric.crossing(step, shape.ranks)?.load),
+            Level::Flat | Level::Inner => (&fabric.tiers[0], 1.0),
+        };
+        let latency = switch_alpha(shape, tier)?;
+        let transfer = if share > 0.0 { share * load * tier.switch_inverse()? } else { 0.0 };
+        return Ok(Load { latency, transfer, compute });
     }
     let crossing = fabric.crossing(step, shape.ranks)?;
     let tier = &fabric.tiers[crossing.tier];
@@ -359,9 +518,8 @@ pub(crate) fn step_load(
     Ok(Load { latency, transfer, compute })
 }
 
-/// α_sw of the innermost tier, if its switch can do what the collective needs.
-fn switch_alpha(shape: &Shape, fabric: &Fabric) -> Result<f64> {
-    let tier = &fabric.tiers[0];
+/// α_sw of a tier, if its switch can do what the collective needs.
+fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
     let Some(switch) = tier.switch else {
         return Err(Error::unsupported(format!("{} has no switch that computes", tier.name)));
     };
@@ -413,7 +571,7 @@ pub fn price_elements(
     let mut bandwidth = 0.0;
     let mut compute = 0.0;
     let mut fault = None;
-    algorithm.steps(&shape, &mut |step| {
+    steps_in_turn(algorithm, &shape, fabric, size, &mut |step| {
         // The load of a step is linear in its share: scale it to the largest message.
         let share = step.share.value();
         match step_load(&step, &shape, fabric, gamma) {
@@ -426,7 +584,7 @@ pub fn price_elements(
             Ok(_) => {}
             Err(e) => fault = Some(e),
         }
-    });
+    })?;
     let price = Price {
         bandwidth: Seconds(bandwidth),
         compute: smooth.compute.map(|_| Seconds(compute)),

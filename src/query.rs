@@ -8,6 +8,7 @@ use crate::curve::{Curve, Placed};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Order, Switch, Tier, TierKind};
 use crate::formula::{Params, Ports, Protocol, Shape};
+use crate::link::Link;
 use crate::nccl::topology::Description;
 use crate::placement::Placement;
 use crate::profile::{Calibration, Hardware, How, Measured, Profile};
@@ -30,6 +31,9 @@ pub struct Given {
     pub gamma: Option<SecondsPerByte>,
     /// α_sw of the switch inside a node.
     pub alpha_switch: Option<Seconds>,
+    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier where
+    /// there is one.
+    pub alpha_switch_inter: Option<Seconds>,
     /// What a call costs before its first message.
     pub launch: Option<Seconds>,
     /// Transfers a rank can make at once, on every tier.
@@ -195,8 +199,11 @@ impl Machine {
         if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
             tiers[0].name = "intra".to_owned();
             tiers.push(Tier {
-                alpha: given.alpha_inter,
-                bandwidth: given.bandwidth_inter,
+                link: Link {
+                    alpha: given.alpha_inter,
+                    bandwidth: given.bandwidth_inter,
+                    ..Link::unknown()
+                },
                 ..Tier::new("inter", alpha, bandwidth)
             });
         }
@@ -205,6 +212,10 @@ impl Machine {
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
         let node = (tiers.len() > 1).then_some(0);
+        if let (Some(hop), Some(tier)) = (given.alpha_switch_inter, tiers.last_mut()) {
+            tier.switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
+        }
         Self {
             name: "of the given figures".to_owned(),
             title: String::new(),
@@ -250,6 +261,11 @@ impl Machine {
         if let (Some(hop), Some(switch)) = (given.alpha_switch, &mut fabric.tiers[0].switch) {
             switch.alpha = Some(hop);
         }
+        if let Some(hop) = given.alpha_switch_inter {
+            // Who gives a time for it says that the network's switches add.
+            let sharp = Switch { alpha: None, bandwidth: None, multicast: true, alu: true };
+            fabric.tiers[last].switch.get_or_insert(sharp).alpha = Some(hop);
+        }
         if let Some(launch) = given.launch {
             (fabric.launch, self.launch) = (launch, None);
         }
@@ -267,7 +283,7 @@ impl Machine {
 
 fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
     if alpha.is_some() {
-        (tier.alpha, origin.alpha) = (alpha, None);
+        (tier.link.alpha, origin.alpha) = (alpha, None);
     }
     if let Some(rate) = rate {
         tier.set_bandwidth(rate);
@@ -285,7 +301,10 @@ impl Machine {
                 (self.nccl_graphs, self.topology) = (None, None);
             }
             Figure::Launch => self.launch = None,
-            Figure::SwitchAlpha | Figure::SwitchBandwidth | Figure::Gamma => {}
+            Figure::SwitchAlpha
+            | Figure::FarSwitchAlpha
+            | Figure::SwitchBandwidth
+            | Figure::Gamma => {}
         }
     }
 }
@@ -387,9 +406,10 @@ impl Layout {
                     .mend(format!("ask for a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
-            (Some(n), None, each) => {
-                Ok((n, each.or(node).unwrap_or(if alone { 1 } else { n }).min(n)))
-            }
+            // All ranks on one node would leave nothing to a network alone.
+            (Some(n), None, None) if alone => Ok((n, 1)),
+            (Some(n), None, Some(each)) if alone && each >= n => Ok((n, 1)),
+            (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
             (None, nodes, each) => {
                 let Some(each) = each.or(node) else {
                     return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));

@@ -4,8 +4,8 @@ use crate::algorithm::{Algorithm, Named, Reason, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Form, Shape};
-use crate::price::{Prepared, Price, price_elements};
-use crate::quantity::{Bytes, Volume};
+use crate::price::{OnLinks, Prepared, Price, price_elements};
+use crate::quantity::{Bytes, Seconds, Volume};
 
 /// An algorithm with everything but M put in.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ impl Candidate {
     /// # Errors
     /// An unknown name, an algorithm that does not apply, an unknown figure.
     pub fn named(registry: &Registry, name: &str, shape: &Shape, fabric: &Fabric) -> Result<Self> {
-        let Named { algorithm, form } = registry.find(shape.collective, name)?;
+        let Named { algorithm, form } = registry.find_for(&fabric.fill(shape), name)?;
         let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
         Ok(Self { algorithm, form, prepared })
     }
@@ -119,6 +119,64 @@ pub(crate) fn check_elements(size: Bytes, each: Bytes) -> Result<()> {
     Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
         .at(format!("elements of {} bytes", each.0))
         .mend(format!("ask for a multiple of {} bytes", each.0)))
+}
+
+/// A candidate on links as they were measured.
+#[derive(Clone)]
+pub struct Contender {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs the ideal price is.
+    pub form: Form,
+    /// What it takes on the machine's links.
+    pub links: OnLinks,
+}
+
+/// An algorithm with what it is expected to take, and its ideal price.
+#[derive(Clone, Copy)]
+pub struct RankedOnLinks {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs the ideal price is.
+    pub form: Form,
+    /// The time on links as they were measured.
+    pub time: Seconds,
+    /// Its ideal price for the same size.
+    pub price: Price,
+}
+
+/// Puts the links as they were measured into candidates for `shape` on `fabric`.
+///
+/// # Errors
+/// As [`candidates`].
+pub fn contenders(
+    candidates: &[Candidate],
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<Vec<Contender>> {
+    let on_links = |&Candidate { algorithm, form, prepared }: &Candidate| {
+        // What a text prints speaks of no messages.
+        let links = match form {
+            Form::Exact => OnLinks::beside(prepared, algorithm, shape, fabric)?,
+            _ => OnLinks::from(prepared),
+        };
+        Ok(Contender { algorithm, form, links })
+    };
+    candidates.iter().map(on_links).collect()
+}
+
+/// What contenders take for `size` bytes, the fastest first; ties keep the registry's order.
+#[must_use]
+pub fn rank_on_links(contenders: &[Contender], size: Volume) -> Vec<RankedOnLinks> {
+    let ranked = contenders.iter().map(|c| RankedOnLinks {
+        algorithm: c.algorithm,
+        form: c.form,
+        time: c.links.at(size),
+        price: c.links.ideal().price(size),
+    });
+    let mut ranked: Vec<RankedOnLinks> = ranked.collect();
+    ranked.sort_by(|a, b| a.time.0.total_cmp(&b.time.0));
+    ranked
 }
 
 fn sort(ranked: &mut [Ranked]) {

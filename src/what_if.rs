@@ -19,6 +19,8 @@ pub enum Figure {
     Bandwidth(usize),
     /// α_sw of the innermost tier's switch.
     SwitchAlpha,
+    /// α_sw of the switches between nodes.
+    FarSwitchAlpha,
     /// The rate of a port through the innermost tier's switch, where it is not the tier's.
     SwitchBandwidth,
     /// What a call costs before its first message.
@@ -66,6 +68,9 @@ impl Figure {
             all.push(Self::SwitchAlpha);
             all.extend(switch.bandwidth.map(|_| Self::SwitchBandwidth));
         }
+        if fabric.tiers.iter().skip(1).next_back().is_some_and(|tier| tier.switch.is_some()) {
+            all.push(Self::FarSwitchAlpha);
+        }
         all.extend([Self::Launch, Self::Gamma]);
         all
     }
@@ -93,6 +98,7 @@ impl Figure {
             Self::Alpha(t) => of_tier(t, "alpha"),
             Self::Bandwidth(t) => of_tier(t, "bw"),
             Self::SwitchAlpha => vec!["switch.alpha".to_owned()],
+            Self::FarSwitchAlpha => vec!["inter.switch.alpha".to_owned()],
             Self::SwitchBandwidth => vec!["switch.bw".to_owned()],
             Self::Launch => vec!["launch".to_owned()],
             Self::Gamma => vec!["gamma".to_owned()],
@@ -110,9 +116,12 @@ impl Figure {
     pub fn get(self, fabric: &Fabric) -> Option<Value> {
         let tier = |t: usize| -> &Tier { &fabric.tiers[t] };
         match self {
-            Self::Alpha(t) => tier(t).alpha.map(Value::Time),
-            Self::Bandwidth(t) => tier(t).bandwidth.map(Value::Rate),
+            Self::Alpha(t) => tier(t).link.alpha.map(Value::Time),
+            Self::Bandwidth(t) => tier(t).link.bandwidth.map(Value::Rate),
             Self::SwitchAlpha => tier(0).switch.and_then(|s| s.alpha).map(Value::Time),
+            Self::FarSwitchAlpha => {
+                fabric.tiers.last().and_then(|t| t.switch?.alpha).map(Value::Time)
+            }
             Self::SwitchBandwidth => tier(0).switch.and_then(|s| s.bandwidth).map(Value::Rate),
             Self::Launch => Some(Value::Time(fabric.launch)),
             Self::Gamma => fabric.gamma.map(Value::Inverse),
@@ -134,10 +143,15 @@ impl Figure {
     /// Puts a value in; one of another kind changes nothing.
     pub fn set(self, fabric: &mut Fabric, value: Value) {
         match (self, value) {
-            (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].alpha = Some(v),
+            (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].link.alpha = Some(v),
             (Self::Bandwidth(t), Value::Rate(v)) => fabric.tiers[t].set_bandwidth(v),
             (Self::SwitchAlpha, Value::Time(v)) => {
                 if let Some(switch) = &mut fabric.tiers[0].switch {
+                    switch.alpha = Some(v);
+                }
+            }
+            (Self::FarSwitchAlpha, Value::Time(v)) => {
+                if let Some(switch) = fabric.tiers.last_mut().and_then(|t| t.switch.as_mut()) {
                     switch.alpha = Some(v);
                 }
             }

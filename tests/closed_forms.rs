@@ -78,9 +78,24 @@ fn is_known(id: &str, shape: &Shape, rates: &Rates) -> bool {
         "single-binary-tree" => rates.gamma > 0 && shape.ranks == 4,
         "ring-dbt" => rates.gamma > 0 && shape.ranks == 100,
         // The same without γ: the switches let ranks go one after another, out of the colours' step.
+        "nvlstree" | "nvls-sharp" | "tree-rails" => rates.gamma > 0,
         "nvls-dbt" => rates.gamma > 0 || shape.segments() > 1 && shape.ports == Ports::ONE,
         _ => false,
     }
+}
+
+/// What a further segment of the same size adds.
+fn behind(algorithm: &dyn Algorithm, shape: &Shape, rates: &Rates) -> Rational {
+    let [one, two] = [0, 1].map(|more| {
+        let shape = shape.with_segments(shape.segments() + more);
+        let form = algorithm.prove(&At::numbers(shape)).total();
+        let Some(schedule) = algorithm.schedule(&shape) else { return whole(0) };
+        let parts = whole(schedule.parts().into());
+        form.alpha * whole(rates.alpha)
+            + form.switch * whole(rates.switch)
+            + form.beta * whole(rates.chunk) * parts
+    });
+    two - one
 }
 
 /// What is wrong with the closed form of `algorithm` for `shape`.
@@ -114,6 +129,14 @@ fn fault(
             // Additions may overlap with other messages: the form is then a bound.
             Guarantee::Equal if rates.gamma == 0 => at(Mode::Flow, rates) == stated,
             Guarantee::EqualInRounds if rates.gamma == 0 => at(Mode::Sync, rates) == stated,
+            // Additions may make segments that are under way meet anew.
+            Guarantee::Pipelined if rates.gamma > 0 => true,
+            Guarantee::Pipelined => {
+                let load = behind(algorithm, shape, rates);
+                let played = at(Mode::Flow, rates);
+                let waits = whole(Guarantee::WAITS.into());
+                whole(shape.segments().into()) * load <= played && played <= stated + waits * load
+            }
             _ => at(Mode::Flow, rates) <= stated || at(Mode::Sync, rates) <= stated,
         };
         if !holds {

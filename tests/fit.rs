@@ -4,6 +4,8 @@
 mod command;
 #[path = "fit/estimator.rs"]
 mod estimator;
+#[path = "fit/held_out.rs"]
+mod held_out;
 #[path = "fit/recorded.rs"]
 mod recorded;
 #[path = "fit/synthetic.rs"]

@@ -29,6 +29,7 @@ fn values(shape: &Shape, size: f64) -> Values {
         bandwidth_outer: Bandwidth(24_123_456_789.0),
         gamma: SecondsPerByte(23.125e-12),
         alpha_switch: Seconds(431.7e-9),
+        alpha_switch_outer: Seconds(700e-9),
     }
 }
 

@@ -40,9 +40,10 @@ fn fabrics(ports: Ports) -> [Fabric; 3] {
     let flat = Fabric { gamma: Some(SecondsPerByte(0.01)), ..Fabric::new(vec![link(ports)]) };
     let four = NonZeroU32::new(4);
     let inner = Tier { span: four, ..link(ports) };
-    let outer =
-        Tier { alpha: Some(Seconds(2.5)), nics: NonZeroU32::new(2), switch: None, ..link(ports) };
-    let shared = Tier { discipline: Discipline::Fair, duplex: Ratio(0.6), ..link(ports) };
+    let mut outer = Tier { nics: NonZeroU32::new(2), switch: None, ..link(ports) };
+    outer.link.alpha = Some(Seconds(2.5));
+    let mut shared = Tier { discipline: Discipline::Fair, ..link(ports) };
+    shared.link.duplex = Ratio(0.6);
     [flat, Fabric::new(vec![inner, outer]), Fabric::new(vec![shared])]
 }
 

@@ -373,8 +373,8 @@ proptest! {
         for (algorithm, shape, ready) in prepared(&fabric, n, params) {
             let cost = algorithm.price(&At::numbers(shape)).total();
             let tier = &fabric.tiers[0];
-            let latency = cost.alpha * tier.alpha.unwrap().0 + cost.switch * 3e-7;
-            let bandwidth = cost.beta * size / tier.bandwidth.unwrap().0;
+            let latency = cost.alpha * tier.link.alpha.unwrap().0 + cost.switch * 3e-7;
+            let bandwidth = cost.beta * size / tier.link.bandwidth.unwrap().0;
             let compute = cost.gamma * size * gamma;
             let price = ready.price(Volume(size));
             let direct = Price {

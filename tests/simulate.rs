@@ -140,7 +140,9 @@ fn a_simulator_can_be_used_again() {
 fn ports_that_share_fairly() {
     let fabric = |discipline, duplex| {
         let link = Tier::new("link", Seconds(0.0), Bandwidth(1.0));
-        Fabric::new(vec![Tier { discipline, duplex: Ratio(duplex), ..link }])
+        let mut tier = Tier { discipline, ..link };
+        tier.link.duplex = Ratio(duplex);
+        Fabric::new(vec![tier])
     };
     let times = |name: &str, collective, discipline, duplex| {
         let registry = Registry::builtin();

@@ -27,6 +27,7 @@ fn guarantees(name: &str, shape: Shape) -> String {
         Guarantee::EqualInRounds => 'r',
         Guarantee::UpperBound => '<',
         Guarantee::Asymptotic => '~',
+        Guarantee::Pipelined => 'p',
     };
     let ports = [Ports::ONE, Ports::full(2), Ports::full(4), Ports::Unbounded, half(1), half(2)];
     ports.into_iter().map(letter).collect()

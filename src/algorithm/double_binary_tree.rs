@@ -80,6 +80,11 @@ impl ClosedForm for DoubleTree {
         &META
     }
 
+    /// Over nodes of several ranks NCCL's tree is of rails, with chains inside the nodes.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && (2..shape.ranks).contains(&shape.group())
+    }
+
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let further = || v.p.clone() - F::int(1);
         let one_pair = pairs(&v.shape) < 2 && v.shape.segments() == 1;
@@ -255,6 +260,32 @@ impl<F: Field> At<F> {
 
 fn ranks(arguments: &[u64]) -> u32 {
     u32::try_from(arguments[0]).unwrap_or(u32::MAX)
+}
+
+/// One pair of segments on one port, as a stage of a pipeline has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    ranks: u32,
+    /// W: what each further pair adds.
+    pub(super) period: u32,
+}
+
+impl Pair {
+    pub(super) fn of(ranks: u32) -> Self {
+        Self { ranks, period: period(ranks) }
+    }
+
+    /// Slots of the first of `segments` pairs over `n` ranks: S(N), or U(N) where it is alone.
+    pub(super) fn slots<F: Field>(self, n: &F, segments: u32) -> F {
+        let shape = Shape::new(AllReduce, self.ranks);
+        let v = At { n: n.clone(), p: F::int(1), g: n.clone(), shape };
+        if segments == 1 { v.unsegmented() } else { v.one_port() }
+    }
+}
+
+/// The schedule of one pair, in the colours of many where `segments` of them follow each other.
+pub(super) fn pair(ranks: u32, segments: u32) -> Box<dyn Schedule> {
+    Box::new(if segments == 1 { Slotted::new(ranks, 1) } else { Slotted::coloured(ranks, 1) })
 }
 
 /// U(N).

@@ -148,8 +148,7 @@ composition!(SWITCH_RING, "nvls-ring", "NVLS in node, ring out", &["inc-ring"], 
 composition!(SWITCH_TREE, "nvls-tree", "NVLS in node, tree out", &["inc-tree"], &[],
     "the switch adds and multicasts inside, binomial reduce and broadcast between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(TREE, AllReduce), inside(SWITCH, AllGather););
-composition!(SWITCH_DBT, "nvls-dbt", "NVLS in node, double tree out", &["nvlstree", "inc-dbt"],
-    &[(Library::Nccl, &[AllReduce], "NVLSTree")],
+composition!(SWITCH_DBT, "nvls-dbt", "NVLS in node, double tree out", &["inc-dbt"], &[],
     "the switch adds and multicasts inside, double binary tree between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(DBT, AllReduce), inside(SWITCH, AllGather););
 composition!(SWITCH_RABENSEIFNER, "nvls-rabenseifner", "NVLS in node, Rabenseifner out", &["inc-rabenseifner"], &[],
@@ -306,7 +305,7 @@ impl ClosedForm for Hierarchical {
 }
 
 /// Whether the ranks are several full domains.
-fn fills_domains(shape: &Shape) -> Result<(), Reason> {
+pub(super) fn fills_domains(shape: &Shape) -> Result<(), Reason> {
     let group = shape.group();
     if group >= shape.ranks {
         return Err(Reason::new("all ranks are in one domain"));

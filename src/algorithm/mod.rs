@@ -24,6 +24,7 @@ mod log_ring;
 mod meta;
 mod neighbor_exchange;
 mod pat;
+mod pipelined;
 mod point_to_point;
 mod rabenseifner;
 mod recursive_doubling;
@@ -32,6 +33,7 @@ mod registry;
 mod ring;
 mod rounds;
 mod sparbit;
+mod stage;
 mod step;
 mod swing;
 mod torus;
@@ -39,6 +41,7 @@ mod van_de_geijn;
 
 pub use meta::{Library, Meta, Reason};
 pub use registry::{Named, Registry};
+pub use stage::Stages;
 pub use step::{Route, Share, Step};
 
 use crate::formula::{At, Cost, Expr, Field, Form, Phase, Rational, Shape};
@@ -72,6 +75,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     gloo::FAMILY,
     in_network::FAMILY,
     hierarchical::FAMILY,
+    pipelined::FAMILY,
     torus::FAMILY,
     barrier::FAMILY,
 ];
@@ -92,9 +96,17 @@ pub enum Guarantee {
     UpperBound,
     /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
     Asymptotic,
+    /// Segments flow through several stages: the makespan, event by event, is at least what the
+    /// busiest port carries of all segments, and at most what this form says of
+    /// [`Guarantee::WAITS`] segments more. A message that comes back to a port waits there for
+    /// those that are under way, once in a pipeline and not once a segment.
+    Pipelined,
 }
 
 impl Guarantee {
+    /// Segments by which a pipeline may be late: see [`Self::Pipelined`].
+    pub const WAITS: u32 = 5;
+
     /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -103,6 +115,7 @@ impl Guarantee {
             Self::EqualInRounds => "equal-in-rounds",
             Self::UpperBound => "upper-bound",
             Self::Asymptotic => "asymptotic",
+            Self::Pipelined => "pipelined",
         }
     }
 }
@@ -138,6 +151,12 @@ pub trait ClosedForm: Sync {
 
     /// The messages one after another that make up [`Self::cost`]: Σ count·(α + share·M/BW).
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+
+    /// Its stages, where they hold different ports at once: [`Self::cost`] and [`Self::steps`] are
+    /// then those of one port a rank, which all stages hold.
+    fn stages(&self, _shape: &Shape) -> Option<Stages> {
+        None
+    }
 
     /// The cost as its source prints it, where that differs from [`Self::cost`].
     fn paper<F: Field>(&self, _v: &At<F>) -> Option<Cost<F>> {
@@ -201,6 +220,8 @@ pub trait Algorithm: Sync {
     fn sent_printed(&self, v: &At<Expr>) -> Expr;
     /// The messages one after another.
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+    /// Its stages, where they hold different ports at once.
+    fn stages(&self, shape: &Shape) -> Option<Stages>;
     /// Whether P is a parameter of it.
     fn is_pipelined(&self) -> bool;
     /// Libraries that run it for such a shape, with its name there.
@@ -275,6 +296,10 @@ impl<T: ClosedForm> Algorithm for T {
         if shape.ranks > 1 {
             ClosedForm::steps(self, shape, emit);
         }
+    }
+
+    fn stages(&self, shape: &Shape) -> Option<Stages> {
+        if shape.ranks > 1 { ClosedForm::stages(self, shape) } else { None }
     }
 
     fn is_pipelined(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::{Algorithm, FAMILIES};
 use crate::collective::Collective;
 use crate::error::{Error, Result, nearest};
-use crate::formula::Form;
+use crate::formula::{Form, Shape};
 
 /// A set of algorithms: the built-in ones, and what a program adds.
 #[derive(Clone)]
@@ -58,6 +58,8 @@ impl Registry {
 
     /// The algorithm of `collective` called `name`, or the reason why there is none.
     ///
+    /// Names that libraries print are understood too, in any case: `NVLSTree`.
+    ///
     /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
     /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
     /// themselves where the ranks are no power of two.
@@ -66,10 +68,33 @@ impl Registry {
     /// An unknown name, with the nearest known one; a known one of another collective.
     pub fn find(&self, collective: Collective, name: &str) -> Result<Named> {
         let (plain, form) = split_form(name)?;
-        if let Some(algorithm) = self.of(collective).find(|a| a.meta().is_called(plain)) {
+        let printed = |a: &&'static dyn Algorithm| {
+            let mut known = a.meta().known_as.iter();
+            known.any(|(_, of, name)| of.contains(&collective) && name.eq_ignore_ascii_case(plain))
+        };
+        let called = self.of(collective).find(|a| a.meta().is_called(plain));
+        if let Some(algorithm) = called.or_else(|| self.of(collective).find(printed)) {
             return Ok(Named { algorithm, form });
         }
         Err(self.not_found(collective, plain))
+    }
+
+    /// The same for a question: a name that a library prints means what it runs for such a shape.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_for(&self, shape: &Shape, name: &str) -> Result<Named> {
+        let (plain, form) = split_form(name)?;
+        let runs = |a: &&'static dyn Algorithm| {
+            let names = a.shipped(shape);
+            names.iter().any(|(_, theirs)| theirs.eq_ignore_ascii_case(plain))
+                && a.applies(shape).is_ok()
+        };
+        let by_name = self.of(shape.collective).find(|a| a.meta().is_called(plain));
+        match by_name.or_else(|| self.of(shape.collective).find(runs)) {
+            Some(algorithm) => Ok(Named { algorithm, form }),
+            None => self.find(shape.collective, name),
+        }
     }
 
     fn not_found(&self, collective: Collective, name: &str) -> Error {

@@ -122,6 +122,12 @@ impl Step {
         }
     }
 
+    /// Whether the ranks that send receive meanwhile; along trees, and at a root, they take turns.
+    #[must_use]
+    pub fn goes_both_ways(&self) -> bool {
+        !matches!(self.route, Route::Grow(_) | Route::Root | Route::Tree)
+    }
+
     /// The same, with what arrives added to what is there.
     #[must_use]
     pub fn reducing(self) -> Self {

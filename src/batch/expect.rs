@@ -8,13 +8,12 @@ use super::Batch;
 use super::question::{Question, Value, missing};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::expect::Expecting;
+use crate::expect::{Expect, Expecting};
 use crate::fabric::Order;
 use crate::formula::{Params, Protocol};
 use crate::profile::{DEFAULT, Profile};
 use crate::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte};
 use crate::query::{Given, Layout, Machine, Query};
-use crate::report::Expect;
 
 impl Batch {
     /// Kind `expect`.

@@ -47,8 +47,10 @@ pub(super) struct Question<'a> {
     pub id: Option<&'a RawValue>,
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow, alias = "collective")]
+    #[serde(borrow)]
     primitive: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    collective: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub algorithm: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -79,7 +81,7 @@ pub(super) struct Question<'a> {
     pub mode: Option<Cow<'a, str>>,
     #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
-    #[serde(borrow, alias = "machine")]
+    #[serde(borrow)]
     pub profile: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub alpha: Option<Cow<'a, str>>,
@@ -294,7 +296,9 @@ impl<'a> Question<'a> {
 
     /// The collective; `None` where the question names none.
     pub fn collective(&self) -> Result<Option<Collective>> {
-        let Some(name) = &self.primitive else { return Ok(None) };
+        let Some(name) = self.collective.as_ref().or(self.primitive.as_ref()) else {
+            return Ok(None);
+        };
         // The usual spelling is compared without building a plain copy of the name.
         let usual = Collective::ALL.iter().find(|c| c.id() == name.as_ref());
         usual.map_or_else(|| name.parse().map(Some), |&c| Ok(Some(c)))

@@ -422,6 +422,8 @@ mod tests {
     use crate::calibrate::{design, ladder};
     use crate::execute::Timed;
     use crate::fit::{Asked, Kind, Path, fit};
+    use crate::link::Link;
+    use crate::quantity::Bandwidth;
     use crate::sample::{Origin, Sample};
 
     const ALPHA: f64 = 2e-5;
@@ -444,12 +446,10 @@ mod tests {
                 return Err(Error::lost("rank 1 was lost"));
             }
             let path = Path::of(&Registry::builtin(), op, 4, size.into())?;
-            let each = |(count, bytes): &(u64, crate::quantity::Volume)| {
-                *count as f64 * (ALPHA + BETA * bytes.0)
-            };
+            let link = Link::new(Seconds(ALPHA), Bandwidth(1.0 / BETA)).times();
             let time = match path.kind {
                 Kind::Local => 1e-7 + size.0 as f64 * 1e-10,
-                _ => path.messages.iter().map(each).sum(),
+                _ => link.map_or(0.0, |times| path.time(&times).0),
             };
             let noise = |rep: u32| 1.0 + 1e-3 * f64::from((rep * 7 + self.blocks * 3) % 11);
             let sample = |rep| Sample {

@@ -6,7 +6,8 @@ use super::plan::Plan;
 use crate::algorithm::Registry;
 use crate::error::Result;
 use crate::fit::{Kind, Path};
-use crate::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::link::Link;
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::sample::{Block, Op, half_width, quantile};
 
 /// Runs of a point that are enough whatever their spread.
@@ -69,10 +70,8 @@ impl Point {
         self.guess = match self.path.kind {
             Kind::Local => Seconds(self.size.0 as f64 / LOCAL_RATE),
             _ => {
-                let part = |(count, bytes): &(u64, crate::quantity::Volume)| {
-                    *count as f64 * (rates.alpha.0 + rates.beta.0 * bytes.0)
-                };
-                Seconds(self.path.messages.iter().map(part).sum())
+                let link = Link::new(rates.alpha, Bandwidth(1.0 / rates.beta.0));
+                link.times().map_or(self.guess, |times| self.path.time(&times))
             }
         };
     }

@@ -64,7 +64,8 @@ pub(super) struct MachineFlags {
     /// Time to add one byte, such as 20ps/B, or the rate, 50GB/s
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     gamma: Option<String>,
-    /// Time through a switch that adds and multicasts; or nvswitch, tomahawk-ultra, sharp
+    /// Time through a switch that adds and multicasts; or nvswitch, tomahawk-ultra. The network's:
+    /// sharp, or inter=TIME
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     alpha_switch: Option<String>,
     /// What a call costs before its first message
@@ -202,15 +203,25 @@ pub(super) fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> 
     }
 }
 
+/// Times through the switch of a node, and through those of the network: SHARP's is the network's,
+/// and so is what is given as `inter=300ns`.
+fn switch_hops(text: Option<&String>) -> Result<[Option<Seconds>; 2]> {
+    let Some(text) = text else { return Ok([None, None]) };
+    match text.strip_prefix("inter=") {
+        Some(inter) => Ok([None, switch_hop(inter)?]),
+        None if text == "sharp" => Ok([None, switch_hop(text)?]),
+        None => Ok([switch_hop(text)?, None]),
+    }
+}
+
 /// A time, or the middle of what texts give for a switch of that name.
-fn switch_hop(text: Option<&String>) -> Result<Option<Seconds>> {
-    let Some(text) = text else { return Ok(None) };
+fn switch_hop(text: &str) -> Result<Option<Seconds>> {
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
         let hop = presets::find(presets::SWITCH_HOPS, text)
             .map_err(|e| e.at(format!("--alpha-switch {text}")))?;
         return Ok(Some(Seconds((hop.low.0 + hop.high.0) / 2.0)));
     }
-    value("--alpha-switch", Some(text))
+    value("--alpha-switch", Some(&text.to_owned()))
 }
 
 /// The rate of which a time a byte is the inverse.
@@ -309,13 +320,15 @@ impl MachineFlags {
         let contention = self.contention.as_ref().map(named).transpose()?;
         let eta_alpha = ratio("--eta-alpha", self.eta_alpha.as_ref())?;
         let eta_beta = ratio("--eta-beta", self.eta_beta.as_ref())?;
+        let [alpha_switch, alpha_switch_inter] = switch_hops(self.alpha_switch.as_ref())?;
         Ok(Given {
             alpha: value("--alpha", self.alpha.as_ref())?,
             bandwidth: value("--bw", self.bw.as_ref())?.or(inverse(self.beta.as_ref())?),
             alpha_inter: value("--alpha-inter", self.alpha_inter.as_ref())?,
             bandwidth_inter: value("--bw-inter", self.bw_inter.as_ref())?,
             gamma: value("--gamma", self.gamma.as_ref())?,
-            alpha_switch: switch_hop(self.alpha_switch.as_ref())?,
+            alpha_switch,
+            alpha_switch_inter,
             launch: value("--launch", self.launch.as_ref())?,
             ports: value("--ports", self.ports.as_ref())?,
             nics: count("--nics-per-node", "NICs", ranks.nics_per_node.as_ref())?,

@@ -96,6 +96,14 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
 
 /// Reads a file, unpacked where it is gzip.
 pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
+    logs::look(open(file)?, file, asked)
+}
+
+/// The text of a log, unpacked where it is packed; `-` is standard input.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn open(file: &str) -> Result<Box<dyn BufRead>> {
     let fault = |e: &io::Error| {
         Error::input(format!("the log cannot be read: {e}"))
             .at(file.to_owned())
@@ -108,9 +116,9 @@ pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
     let head = input.fill_buf().map_err(|e| fault(&e))?;
     if head.starts_with(&[0x1f, 0x8b]) {
         let unpacked = flate2::bufread::MultiGzDecoder::new(input);
-        return logs::look(BufReader::with_capacity(1 << 17, unpacked), file, asked);
+        return Ok(Box::new(BufReader::with_capacity(1 << 17, unpacked)));
     }
-    logs::look(input, file, asked)
+    Ok(input)
 }
 
 /// Writes all logs as one file of samples.

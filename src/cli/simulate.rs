@@ -241,7 +241,7 @@ impl TimingFlags {
         }
         for tier in &mut query.machine.fabric.tiers {
             tier.discipline = discipline.unwrap_or(tier.discipline);
-            tier.duplex = duplex.unwrap_or(tier.duplex);
+            tier.link.duplex = duplex.unwrap_or(tier.link.duplex);
         }
         Ok(())
     }

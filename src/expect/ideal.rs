@@ -1,4 +1,5 @@
-//! The ideal price of what a library runs: by its rules, else of the fastest that it ships.
+//! What a library runs by its rules, else the fastest that it ships, over the links of the machine:
+//! as they were measured, and beside that the ideal price.
 
 use super::runs::{Ruler, Runs};
 use crate::algorithm::{Library, Registry};
@@ -8,19 +9,20 @@ use crate::formula::Shape;
 use crate::price::Price;
 use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::Query;
-use crate::rank::{Candidate, candidates, rank};
+use crate::rank::{Candidate, Contender, candidates, contenders};
 use crate::select::{self, Choice};
 
-/// The ideal price of one call, and of what.
+/// What one call takes over the machine's links, and of what.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priced {
     /// The algorithm's id; `none` for one rank.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// Its price; of several parts one after another, that of the slowest.
+    /// Its ideal price; of several parts one after another, that of the slowest.
     pub price: Price,
-    /// All of it.
+    /// What all of it takes on the links as they were measured: the ideal price where those have α
+    /// and BW alone.
     pub time: Seconds,
 }
 
@@ -32,13 +34,13 @@ const NOTHING: Price = Price {
     launch: Seconds(0.0),
 };
 
-/// Ideal prices of one question, whatever the size.
+/// One question over the machine's links, whatever the size.
 pub struct Ideal<'r> {
     registry: &'r Registry,
     shape: Shape,
     fabric: Fabric,
     /// What may be taken where no rules speak; of several the fastest.
-    ready: Vec<Candidate>,
+    ready: Vec<Contender>,
     ruler: Option<Ruler>,
 }
 
@@ -74,6 +76,7 @@ impl<'r> Ideal<'r> {
             return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
                 .mend("ask for other ranks or another machine"));
         }
+        let ready = contenders(&ready, &shape, fabric)?;
         let ruler = if only.is_none() { Ruler::new(query) } else { None };
         Ok(Self { registry, shape, fabric: fabric.clone(), ready, ruler })
     }
@@ -118,13 +121,13 @@ impl<'r> Ideal<'r> {
 
     /// The price of a choice; none where nothing prices it.
     fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
-        let time = select::priced(self.registry, choice, &self.shape, &self.fabric, size).ok()?;
+        let (shape, fabric) = (&self.shape, &self.fabric);
+        let time = select::priced_on_links(self.registry, choice, shape, fabric, size).ok()?;
         let time = time.time()?;
         let select::Runs::Parts(parts) = &choice.runs else { return None };
         let each = parts.iter().filter(|p| p.ranks > 1).filter_map(|part| {
-            let (algorithm, prepared, wire) =
-                select::prepared(self.registry, part, &self.shape, &self.fabric, size).ok()?;
-            Some((algorithm, prepared.price(wire)))
+            let asked = select::asked(self.registry, part, shape, fabric, size).ok()?;
+            Some((asked.algorithm, asked.prepared.price(asked.wire)))
         });
         let (algorithm, price) = each.max_by(|a, b| a.1.total().0.total_cmp(&b.1.total().0))?;
         let meta = algorithm.meta();
@@ -133,15 +136,17 @@ impl<'r> Ideal<'r> {
 
     /// The fastest of what may be taken.
     pub(super) fn fastest(&self, size: Volume) -> Priced {
-        let least = match self.ready.as_slice() {
-            _ if self.shape.ranks < 2 => None,
-            [one] => Some((one.algorithm, one.prepared.price(size))),
-            _ => rank(&self.ready, size).first().map(|r| (r.algorithm, r.price)),
+        let time = |c: &&Contender| c.links.at(size).0;
+        let by_time = |a: &&Contender, b: &&Contender| time(a).total_cmp(&time(b));
+        let least = match self.shape.ranks {
+            0 | 1 => None,
+            _ => self.ready.iter().min_by(by_time),
         };
         match least {
-            Some((algorithm, price)) => {
-                let meta = algorithm.meta();
-                Priced { id: meta.id, title: meta.title, price, time: price.total() }
+            Some(found) => {
+                let meta = found.algorithm.meta();
+                let (price, time) = (found.links.ideal().price(size), found.links.at(size));
+                Priced { id: meta.id, title: meta.title, price, time }
             }
             None => Priced { id: "none", title: "none", price: NOTHING, time: Seconds(0.0) },
         }

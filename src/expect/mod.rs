@@ -14,9 +14,11 @@
 mod ideal;
 mod runs;
 mod transfer;
+mod view;
 
 pub use ideal::{Ideal, Priced};
 pub use runs::{Rules, Runs, site};
+pub use view::{Error as StatedError, Expect};
 
 pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
 
@@ -29,6 +31,7 @@ use crate::curve::{Curve, Reach};
 use crate::error::Result;
 use crate::fabric::Fabric;
 use crate::placement::Placement;
+use crate::profile::Calibration;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
 use crate::sample::DataType;
@@ -118,6 +121,8 @@ pub struct Expecting<'r> {
     /// Whether a tier that no curve has seen is taken to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
+    /// How its links were fitted, and the α of the outermost.
+    fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before somebody changed its figures.
     stock: Option<Ideal<'r>>,
     /// Only this algorithm: its price beside that of what the library runs.
@@ -183,6 +188,7 @@ impl<'r> Expecting<'r> {
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
             ideal,
+            fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
             named,
         })
@@ -372,10 +378,12 @@ impl<'r> Expecting<'r> {
         Expectation { basis: known.basis.max(Basis::Transferred), ..moved }
     }
 
-    /// An ideal price with the band of ideal prices.
+    /// What runs over the machine's links, with the band of their fit, else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
         let time = self.ideal.at(size).time;
-        Expectation { low: time * IDEAL.0, high: time * IDEAL.1, ..Expectation::sure(time) }
+        let fitted = self.fit.as_ref().and_then(|(fit, alpha)| fit.band(time, *alpha));
+        let (low, high) = fitted.unwrap_or((time * IDEAL.0, time * IDEAL.1));
+        Expectation { low, high, ..Expectation::sure(time) }
     }
 
     /// An algorithm that the library does not run by itself: as far from what it runs as its ideal
@@ -402,7 +410,7 @@ impl<'r> Expecting<'r> {
 /// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
 /// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
-const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
 /// What was seen moves an expectation by so many half widths of its band at most.
 const SEEN_TRUST: f64 = 1.5;

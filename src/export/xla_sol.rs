@@ -20,8 +20,8 @@ pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
         )
         .mend("name a machine with a network, or give --alpha-inter and --bw-inter"));
     };
-    let rate = outer.bandwidth.ok_or_else(|| unknown("the rate"))?.0 / 1e9;
-    let alpha = outer.alpha.ok_or_else(|| unknown("α"))?.0 * 1e6;
+    let rate = outer.link.bandwidth.ok_or_else(|| unknown("the rate"))?.0 / 1e9;
+    let alpha = outer.link.alpha.ok_or_else(|| unknown("α"))?.0 * 1e6;
     let launch = fabric.launch.0 * 1e6;
     let six = |x: f64| {
         let text = format!("{x:.4}");

@@ -4,20 +4,12 @@
 //! the time says exactly half of β, above it a line that meets the axis at −burst/rate. Fits of
 //! such points are wrong by up to a half and look perfect.
 
-use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::link::Bucket;
+use crate::quantity::{Bandwidth, Bytes};
 use crate::sample::Op;
 
 use super::lad;
 use super::point::{Point, Statistic};
-
-/// A bucket that was seen.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bucket {
-    /// The long-run rate.
-    pub rate: Bandwidth,
-    /// Bytes that may leave at once.
-    pub burst: Volume,
-}
 
 /// How much steeper the end of the ladder is than its middle where there is a bucket; in a
 /// ping-pong it is twice.
@@ -43,12 +35,14 @@ fn in_ladder(ladder: &[(f64, f64)]) -> Option<Bucket> {
     if slope <= 0.0 || start >= 0.0 {
         return None;
     }
-    let bucket = Bucket { rate: Bandwidth(1.0 / slope), burst: Volume(-start / slope) };
+    let bucket =
+        Bucket { rate: Bandwidth(1.0 / slope), burst: Bytes((-start / slope).round() as u64) };
+    let burst = bucket.burst.0 as f64;
     // The middle: what lies below the bucket but not in the latency.
     let middle: Vec<(f64, f64)> = ladder
         .iter()
         .copied()
-        .filter(|(size, _)| *size <= bucket.burst.0 && *size >= bucket.burst.0 / 16.0)
+        .filter(|(size, _)| *size <= burst && *size >= burst / 16.0)
         .collect();
     let (below, _) = line(&middle)?;
     (slope / below.max(1e-30) > STEEPER).then_some(bucket)
@@ -69,18 +63,4 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
         }
     }
     best.map(|(_, slope, start)| (slope, start))
-}
-
-impl Bucket {
-    /// The message from which on the bucket is no more than a sixteenth of it.
-    #[must_use]
-    pub fn settled(&self) -> Bytes {
-        Bytes((16.0 * self.burst.0).round() as u64)
-    }
-
-    /// What the bucket takes off a message that is larger: it leaves at once.
-    #[must_use]
-    pub fn gain(&self) -> Seconds {
-        self.burst / self.rate
-    }
 }

@@ -1,6 +1,7 @@
 //! How well the model says what it was not shown: algorithms left out, sizes left out.
 
 use super::model::{Basis, Design, Entry, Model};
+use crate::profile::{Regime, StatedBand, StatedBands};
 use crate::quantity::{Ratio, Seconds};
 use crate::sample::quantile;
 
@@ -80,15 +81,47 @@ pub(super) fn foretell<K: PartialEq>(
 }
 
 /// The errors by regime; `pairs` are times and signed errors.
-pub(super) fn regimes(pairs: &[(f64, f64)], alpha: f64) -> Option<Regimes> {
-    let part = |from: f64, to: f64| {
-        let own = pairs.iter().filter(|(t, _)| *t >= from * alpha && *t < to * alpha);
+pub(super) fn regimes(pairs: &[(f64, f64)], alpha: Seconds) -> Option<Regimes> {
+    let part = |regime| {
+        let own = pairs.iter().filter(|(time, _)| Regime::of(Seconds(*time), alpha) == regime);
         Errors::of(own.map(|(_, e)| *e))
     };
     Some(Regimes {
         all: Errors::of(pairs.iter().map(|(_, e)| *e))?,
-        latency: part(0.0, 3.0),
-        middle: part(3.0, 10.0),
-        bulk: part(10.0, f64::INFINITY),
+        latency: part(Regime::Latency),
+        middle: part(Regime::Middle),
+        bulk: part(Regime::Bulk),
     })
+}
+
+/// Fewer times say nothing about the tenth of them that is off most.
+const LEAST_OF_BAND: usize = 10;
+
+/// The bands by regime of what is foretold: that is all that is known when a band is asked for.
+pub(super) fn bands(told: &[Foretold], alpha: Seconds) -> StatedBands {
+    let part = |wanted: &dyn Fn(Regime) -> bool| {
+        let own = told.iter().filter(|f| wanted(Regime::of(f.predicted, alpha)));
+        let mut parts: Vec<f64> = own.map(|f| 1.0 / (1.0 + f.error.0)).collect();
+        parts.sort_by(f64::total_cmp);
+        let (low, high) = (outside(&parts, 0.1)?, outside(&parts, 0.9)?);
+        Some(StatedBand { low: Ratio(low), high: Ratio(high) })
+    };
+    StatedBands {
+        all: part(&|_| true),
+        latency: part(&|regime| regime == Regime::Latency),
+        middle: part(&|regime| regime == Regime::Middle),
+        bulk: part(&|regime| regime == Regime::Bulk),
+    }
+}
+
+/// The value below which the next one lies with this probability: of n values the ends of n + 1
+/// equally likely intervals, a little further out than the values' own quantile.
+fn outside(sorted: &[f64], part: f64) -> Option<f64> {
+    if sorted.len() < LEAST_OF_BAND {
+        return None;
+    }
+    let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
+    let below = sorted[place as usize];
+    let above = sorted.get(place as usize + 1).copied().unwrap_or(below);
+    Some(below + place.fract() * (above - below))
 }

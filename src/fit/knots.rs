@@ -15,7 +15,7 @@ const LEAST_SIZES: usize = 3;
 /// The sizes of messages, each once, in order.
 fn sizes(entries: &[Entry]) -> Vec<f64> {
     let messages = entries.iter().flat_map(|e| &e.path.messages);
-    let mut sizes: Vec<f64> = messages.map(|(_, bytes)| bytes.0).filter(|b| *b > 0.0).collect();
+    let mut sizes: Vec<f64> = messages.map(|sent| sent.bytes.0).filter(|b| *b > 0.0).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     sizes

@@ -3,7 +3,7 @@
 use super::bootstrap::{Estimate, draws};
 use super::knots;
 use super::model::{Basis, Design, Entry};
-use super::path::{Kind, Path};
+use super::path::{Kind, Path, Sent};
 use super::point::{Point, Statistic};
 use crate::quantity::{Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::random::Random;
@@ -59,9 +59,10 @@ pub(super) fn ladder(
     let entries: Vec<Entry> = own
         .map(|p| Entry {
             path: Path {
-                messages: vec![(1, Volume::from(p.size))],
+                messages: vec![Sent { count: 1, bytes: p.size.into(), both_ways: false }],
                 reduced: Volume(0.0),
                 kind: Kind::OneWay,
+                in_turns: false,
                 tree: None,
             },
             time: p.time(statistic).0,

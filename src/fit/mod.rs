@@ -29,26 +29,29 @@ mod profile;
 mod protocol;
 
 pub use bootstrap::Estimate;
-pub use bucket::Bucket;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
 pub use gates::{Gate, Verdict};
 pub use held_out::{Errors, Foretold, Regimes};
 pub use ladder::{Ladder, Slope};
 pub use library::{Curves, Logs, has_library, library};
 pub use line::line;
-pub use path::{Kind, Path};
+pub use path::{Kind, Path, Sent};
 pub use point::{Point, Statistic};
 pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
 
+use std::num::NonZeroU32;
+
 use crate::algorithm::Registry;
 use crate::error::{Error, Result};
+use crate::link::{Bucket, Link, Share};
+use crate::profile::StatedBands;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::random::Random;
 use crate::sample::{Op, Origin, Samples};
 
 use bootstrap::{draws, groups, widening};
-use held_out::{foretell, regimes};
+use held_out::{bands, foretell, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
 
@@ -73,7 +76,7 @@ impl Default for Asked {
 
 /// α and β of one statistic.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Link {
+pub struct Line {
     /// Which time of a point.
     pub statistic: Statistic,
     /// α.
@@ -82,7 +85,7 @@ pub struct Link {
     pub beta: Estimate<SecondsPerByte>,
 }
 
-impl Link {
+impl Line {
     /// 1/β.
     #[must_use]
     pub fn bandwidth(&self) -> Estimate<Bandwidth> {
@@ -108,9 +111,11 @@ pub enum Apart {
 #[derive(Debug, Clone)]
 pub struct Fitted {
     /// α and β of the statistic that was chosen.
-    pub link: Link,
+    pub link: Line,
     /// The same of the other.
-    pub other: Link,
+    pub other: Line,
+    /// The link as it was measured, with all that departs from the line: what foretells.
+    pub measured: Link,
     /// The time of a byte by where it lies in its message; the last is β.
     pub slopes: Vec<Slope>,
     /// γ, where runs without messages measured it.
@@ -141,7 +146,9 @@ pub struct Fitted {
     pub errors_by_algorithm: Option<Regimes>,
     /// The errors of the latter.
     pub errors_by_size: Option<Regimes>,
-    /// The errors of α and β alone, without knots: what prices are made of.
+    /// Between what 8 of 10 times lie beside what is foretold.
+    pub bands: StatedBands,
+    /// The errors of α and β alone, without knots: what ideal prices are made of.
     pub errors_of_line: Option<Regimes>,
     /// R² of the logarithms.
     pub r2_log: Ratio,
@@ -172,7 +179,7 @@ impl Fitted {
 /// Messages below this say nothing about a rate: a ping-pong of them is kept beside a bucket.
 const LATENCY_ONLY: Bytes = Bytes(64);
 
-/// An exchange that is slower or faster than one way by less is as fast.
+/// An exchange that is slower than one way by less is as fast.
 const SAME_RATE: f64 = 0.1;
 
 /// Fits the figures of the machine on which `samples` were taken.
@@ -221,9 +228,13 @@ pub fn fit_points(
     let main = shared.work(statistic)?;
     let beside = shared.work(other)?;
     let told = main.told();
+    let measured = main.measured();
+    // Without a rate, or without α, only the coefficients themselves foretell.
+    let times = measured.times().unwrap_or_else(|| main.model.basis.times(&main.model.x));
     let mut fitted = Fitted {
-        link: main.link(),
-        other: beside.link(),
+        link: main.line(),
+        other: beside.line(),
+        measured,
         slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j])),
         gamma: main.gamma(),
         c_real: main.c_real(),
@@ -234,12 +245,17 @@ pub fn fit_points(
         additions: shared.local(&Op::Reduce, f64::INFINITY, statistic),
         predicted: paths
             .iter()
-            .map(|p| (p.kind != Kind::Local).then(|| Seconds(main.model.predict(p))))
+            .map(|p| (p.kind != Kind::Local).then(|| Seconds(main.model.on(p, &times))))
             .collect(),
         apart: main.apart.clone(),
         errors_by_algorithm: main.errors(&told.by_algorithm),
         errors_by_size: main.errors(&told.by_size),
         errors_of_line: main.errors_of_line(),
+        bands: bands(
+            // Algorithms are further away than sizes; of one alone only sizes are known.
+            if told.by_algorithm.is_empty() { &told.by_size } else { &told.by_algorithm },
+            Seconds(main.model.alpha()),
+        ),
         by_algorithm: told.by_algorithm,
         by_size: told.by_size,
         r2_log: main.r2_log(),
@@ -344,7 +360,8 @@ impl Shared<'_> {
         }
         let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };
         let duplex = duplex(&basis, &entries, self.asked);
-        if let Some(d) = duplex.filter(|d| (d.value.0 - 1.0).abs() > SAME_RATE) {
+        // Exchanges that are faster than one way say that it rested: no port does more than its rate.
+        if let Some(d) = duplex.filter(|d| d.value.0 < 1.0 - SAME_RATE) {
             basis.exchange = 1.0 / d.value.0;
         }
         let design = Design::new(&basis, &entries);
@@ -479,13 +496,22 @@ impl Work<'_> {
         Estimate { value, low: low.max(value * 1e-3), high }
     }
 
-    fn link(&self) -> Link {
+    fn line(&self) -> Line {
         let last = self.model.basis.last();
-        Link {
+        Line {
             statistic: self.statistic,
             alpha: self.estimate(|x| x[0]).map(Seconds),
             beta: self.estimate(|x| x[last]).map(SecondsPerByte),
         }
+    }
+
+    /// The link with what points beside the joint fit say of it.
+    fn measured(&self) -> Link {
+        let share = |(k, part): (u32, Estimate<Ratio>)| {
+            Some(Share { flows: NonZeroU32::new(k)?, part: Ratio(part.value.0.min(1.0)) })
+        };
+        let sharing = self.sharing().into_iter().filter_map(share).collect();
+        Link { sharing, bucket: self.bucket, ..self.model.link() }
     }
 
     fn gamma(&self) -> Option<Estimate<SecondsPerByte>> {
@@ -538,7 +564,7 @@ impl Work<'_> {
     fn errors(&self, told: &[Foretold]) -> Option<Regimes> {
         let time = |f: &Foretold| self.shared.points[f.point].time(self.statistic).0;
         let pairs: Vec<(f64, f64)> = told.iter().map(|f| (time(f), f.error.0)).collect();
-        regimes(&pairs, self.model.alpha())
+        regimes(&pairs, Seconds(self.model.alpha()))
     }
 
     fn errors_of_line(&self) -> Option<Regimes> {
@@ -549,7 +575,7 @@ impl Work<'_> {
         let line = Model { basis, x };
         let error = |e: &Entry| (e.time, line.predict(&e.path) / e.time - 1.0);
         let pairs: Vec<(f64, f64)> = self.entries.iter().map(error).collect();
-        regimes(&pairs, self.model.alpha())
+        regimes(&pairs, Seconds(self.model.alpha()))
     }
 
     fn r2_log(&self) -> Ratio {

@@ -2,7 +2,9 @@
 
 use super::lad::{self, Row};
 use super::nnls::MOST;
-use super::path::{Kind, Path};
+use super::path::Path;
+use crate::link::{Knot, Link, Slopes, Times};
+use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 
 /// A row of the design: a point with its path.
 #[derive(Debug, Clone)]
@@ -48,26 +50,32 @@ impl Basis {
         1 + self.knots.len()
     }
 
-    /// The seconds that each coefficient of 1 adds.
-    pub fn columns(&self, path: &Path) -> [f64; MOST] {
-        let mut columns = [0.0; MOST];
-        columns[0] = path.count();
-        let slower = if path.kind == Kind::Exchange { self.exchange } else { 1.0 };
-        let mut from = 0.0;
-        for (j, &to) in self.knots.iter().chain([&f64::INFINITY]).enumerate() {
-            columns[1 + j] = slower * path.between(from, to);
-            from = to;
-        }
-        if self.prior.is_some() {
-            columns[2 + self.knots.len()] = path.reduced.0;
-        }
-        columns
+    /// Links of these coefficients.
+    pub fn times(&self, x: &[f64; MOST]) -> Times {
+        let knots = self.knots.iter().zip(&x[1..]).map(|(&to, &each)| (to, each));
+        Times::of(x[0], Slopes::new(knots, x[self.last()]), self.exchange)
     }
 
-    /// The row of a point, relative to its time.
-    pub fn row(&self, entry: &Entry) -> Row {
-        let columns = self.columns(&entry.path).map(|c| c / entry.time);
-        Row { columns, weight: entry.weight }
+    /// Links on which one coefficient is 1 and the others 0: what each adds to a time.
+    fn units(&self) -> Vec<Times> {
+        let unit = |i: usize| {
+            let mut x = [0.0; MOST];
+            x[i] = 1.0;
+            self.times(&x)
+        };
+        (0..=self.last()).map(unit).collect()
+    }
+
+    /// The row of a point, relative to its time: the seconds that each coefficient of 1 adds.
+    fn row(&self, entry: &Entry, units: &[Times]) -> Row {
+        let mut columns = [0.0; MOST];
+        for (column, unit) in columns.iter_mut().zip(units) {
+            *column = entry.path.time(unit).0;
+        }
+        if self.prior.is_some() {
+            columns[2 + self.knots.len()] = entry.path.reduced.0;
+        }
+        Row { columns: columns.map(|c| c / entry.time), weight: entry.weight }
     }
 
     /// What is known about γ as one more row.
@@ -101,7 +109,27 @@ impl Model {
     }
 
     pub fn predict(&self, path: &Path) -> f64 {
-        self.basis.columns(path).iter().zip(&self.x).map(|(a, x)| a * x).sum()
+        self.on(path, &self.basis.times(&self.x))
+    }
+
+    /// What a run takes on links of these times, with its additions.
+    pub fn on(&self, path: &Path, times: &Times) -> f64 {
+        path.time(times).0 + path.reduced.0 * self.gamma().unwrap_or(0.0)
+    }
+
+    /// The link that it found; without a last slope the rate is unknown, not endless.
+    pub fn link(&self) -> Link {
+        let rate = |each: f64| (each > 0.0).then(|| Bandwidth(1.0 / each));
+        let knots = self.basis.knots.iter().zip(&self.x[1..]);
+        let knots = knots
+            .map(|(&to, &each)| Knot { below: Bytes(to.round() as u64), bandwidth: rate(each) });
+        Link {
+            alpha: Some(Seconds(self.alpha())),
+            bandwidth: rate(self.beta()),
+            knots: knots.collect(),
+            duplex: Ratio(1.0 / self.basis.exchange),
+            ..Link::unknown()
+        }
     }
 }
 
@@ -115,9 +143,10 @@ pub(super) struct Design<'a> {
 
 impl<'a> Design<'a> {
     pub fn new(basis: &'a Basis, entries: &[Entry]) -> Self {
+        let units = basis.units();
         Self {
             basis,
-            rows: entries.iter().map(|e| basis.row(e)).collect(),
+            rows: entries.iter().map(|e| basis.row(e, &units)).collect(),
             smallest: entries.iter().map(|e| e.path.smallest()).collect(),
             time: entries.iter().map(|e| e.time).collect(),
         }

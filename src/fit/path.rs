@@ -3,7 +3,8 @@
 use crate::algorithm::{Algorithm, Registry, Route};
 use crate::error::{Error, Result};
 use crate::formula::{At, Form, Shape};
-use crate::quantity::{Ratio, Volume};
+use crate::link::{Times, Traffic};
+use crate::quantity::{Ratio, Seconds, Volume};
 use crate::sample::Op;
 
 /// Whether a rank sends while it receives.
@@ -19,15 +20,28 @@ pub enum Kind {
     Local,
 }
 
+/// Equal messages one after another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sent {
+    /// How many.
+    pub count: u64,
+    /// The bytes of each.
+    pub bytes: Volume,
+    /// Whether the rank receives meanwhile.
+    pub both_ways: bool,
+}
+
 /// The critical path of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Path {
-    /// How many messages of which size, one after another.
-    pub messages: Vec<(u64, Volume)>,
+    /// The messages, one after another.
+    pub messages: Vec<Sent>,
     /// Bytes added by the busiest rank.
     pub reduced: Volume,
     /// How its messages meet.
     pub kind: Kind,
+    /// Whether each message is one of two, there and back, so that every port rests half the time.
+    pub in_turns: bool,
     /// n_β of a double binary tree with many segments, by its closed form; absent for others.
     pub tree: Option<Ratio>,
 }
@@ -41,13 +55,14 @@ impl Path {
     /// An algorithm that is not known, does not apply, or runs in a switch.
     pub fn of(registry: &Registry, op: &Op, ranks: u32, size: Volume) -> Result<Self> {
         let plain = |count: u64, kind| Self {
-            messages: vec![(count, size)],
+            messages: vec![Sent { count, bytes: size, both_ways: kind == Kind::Exchange }],
             reduced: Volume(0.0),
             kind,
+            in_turns: false,
             tree: None,
         };
         match op {
-            Op::OneWay => Ok(plain(1, Kind::OneWay)),
+            Op::OneWay => Ok(Self { in_turns: true, ..plain(1, Kind::OneWay) }),
             Op::Shift => Ok(plain(1, Kind::Exchange)),
             // At one port they go one after the other; how they share it is fitted apart.
             Op::FanOut(k) => Ok(plain(k.get().into(), Kind::FanOut(k.get()))),
@@ -73,13 +88,20 @@ impl Path {
         algorithm.applies(shape).map_err(|why| {
             Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
         })?;
-        let mut path =
-            Self { messages: Vec::new(), reduced: Volume(0.0), kind: Kind::OneWay, tree: None };
+        let mut path = Self {
+            messages: Vec::new(),
+            reduced: Volume(0.0),
+            kind: Kind::OneWay,
+            in_turns: false,
+            tree: None,
+        };
         let mut through_switch = false;
         algorithm.steps(shape, &mut |step| {
-            path.messages.push((step.count, Volume(step.share.value() * size.0)));
+            let both_ways = step.goes_both_ways();
+            let bytes = Volume(step.share.value() * size.0);
+            path.messages.push(Sent { count: step.count, bytes, both_ways });
             path.reduced.0 += step.count as f64 * step.reduced.value() * size.0;
-            if !matches!(step.route, Route::Grow(_) | Route::Root | Route::Tree) {
+            if both_ways {
                 path.kind = Kind::Exchange;
             }
             through_switch |= step.route == Route::Switch;
@@ -97,18 +119,23 @@ impl Path {
 
     /// Messages one after another.
     pub(super) fn count(&self) -> f64 {
-        self.messages.iter().map(|(count, _)| *count as f64).sum()
+        self.messages.iter().map(|sent| sent.count as f64).sum()
     }
 
     /// The smallest message.
     pub(super) fn smallest(&self) -> f64 {
-        self.messages.iter().map(|(_, bytes)| bytes.0).fold(f64::INFINITY, f64::min)
+        self.messages.iter().map(|sent| sent.bytes.0).fold(f64::INFINITY, f64::min)
     }
 
-    /// Of all messages the bytes that lie between `from` and `to` in their message.
-    pub(super) fn between(&self, from: f64, to: f64) -> f64 {
-        let part = |bytes: f64| (bytes.min(to) - from).max(0.0);
-        self.messages.iter().map(|(count, bytes)| *count as f64 * part(bytes.0)).sum()
+    /// What its messages take on links of these times.
+    #[must_use]
+    pub fn time(&self, times: &Times) -> Seconds {
+        let flows = Ratio(self.fan_out().map_or(1.0, f64::from));
+        let each = |sent: &Sent| match self.in_turns {
+            true => times.in_turns(sent.bytes),
+            false => times.message(sent.bytes, Traffic { both_ways: sent.both_ways, flows }),
+        };
+        Seconds(self.messages.iter().map(|sent| sent.count as f64 * each(sent).0).sum())
     }
 }
 

@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 
 use super::{Errors, Estimate, Fitted, Regimes, Verdict};
 use crate::profile::{
-    Calibration, Date, Flows, How, Knot, Links, Measured, OtherLink, Profile, Quality,
-    StatedBucket, StatedError, StatedErrors,
+    Calibration, Date, Flows, How, Links, Measured, OtherLink, Profile, Quality, StatedError,
+    StatedErrors,
 };
-use crate::quantity::{Bandwidth, Bytes, Ratio};
+use crate::quantity::Ratio;
 use crate::sample::Samples;
 
 /// What a profile says beside the figures.
@@ -47,11 +47,6 @@ impl Fitted {
             "collcost fit of {files}: {fitted} points, least absolute relative errors, 95 % interval"
         );
         let measured = Stated { source: &source, date };
-        let slopes = self.slopes.iter();
-        let knots = slopes.filter_map(|s| {
-            let rate = (s.each.value.0 > 0.0).then(|| Bandwidth(1.0 / s.each.value.0));
-            s.to.map(|below| Knot { below, bandwidth: rate })
-        });
         let sharing: BTreeMap<Flows, Measured<Ratio>> = self
             .sharing
             .iter()
@@ -64,12 +59,12 @@ impl Fitted {
             alpha: Some(measured.of(self.link.alpha)),
             // A refused fit may have no slope at all: then the rate is unknown, not endless.
             bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
-            // Above 1 it says that exchanges are no slower; a profile needs no figure for that.
+            // Of exchanges that are no slower the fit takes none, and a profile needs none.
             duplex_factor: self
                 .duplex
-                .filter(|d| (d.value.0 - 1.0).abs() > super::SAME_RATE)
+                .filter(|_| self.measured.duplex.0 < 1.0)
                 .map(|d| measured.of(d.map(|r| Ratio(r.0.min(1.0))))),
-            knots: knots.collect(),
+            knots: self.measured.knots.clone(),
             sharing,
             ..Links::bare(&way)
         };
@@ -110,9 +105,7 @@ impl Fitted {
                     .map(|g| format!("{}: {}", g.name, g.said))
                     .collect(),
                 errors: self.stated(),
-                bucket: self
-                    .bucket
-                    .map(|b| StatedBucket { rate: b.rate, burst: Bytes(b.burst.0.round() as u64) }),
+                bucket: self.bucket,
                 other: (self.other.beta.value.0 > 0.0).then(|| OtherLink {
                     statistic: self.other.statistic.name().to_owned(),
                     alpha: self.other.alpha.value,
@@ -135,6 +128,7 @@ impl Fitted {
             sizes: all(self.errors_by_size),
             line: all(self.errors_of_line),
             line_bulk: bulk(self.errors_of_line),
+            bands: self.bands,
         }
     }
 
@@ -144,13 +138,14 @@ impl Fitted {
             notes.push(format!(
                 "a token bucket of about {} lets smaller messages leave at once: the rate is the \
                  long-run one, {} is saved at the start",
-                Bytes(bucket.burst.0.round() as u64),
+                bucket.burst,
                 bucket.gain()
             ));
         }
         if self.slopes.len() > 1 {
-            notes
-                .push("small messages move at the rates of the knots; prices take the last".into());
+            notes.push(
+                "small messages move at the rates of the knots; ideal prices take the last".into(),
+            );
         }
         if samples.torn {
             notes.push("the last line of the samples was torn, and left out".to_owned());

@@ -29,6 +29,8 @@ pub enum Symbol {
     Gamma,
     /// Time through a switch that computes or multicasts.
     AlphaSwitch,
+    /// The same between domains.
+    AlphaSwitchOuter,
     /// n_β of a double binary tree.
     CReal,
     /// How much faster the root's port is.
@@ -62,6 +64,8 @@ pub enum Function {
     Floor,
     /// ⌈a⌉.
     Ceil,
+    /// The largest.
+    Max,
     /// A function that the algorithm's page defines, by name; its value by its rule.
     Named(&'static str, Rule),
 }
@@ -78,6 +82,7 @@ impl Function {
             // A quotient of whole numbers is off by rounding only; a whole one must stay.
             Self::Floor => (first + 1e-9).floor(),
             Self::Ceil => (first - 1e-9).ceil(),
+            Self::Max => arguments.iter().copied().fold(first, f64::max),
             Self::Named(_, rule) => {
                 let whole: Vec<u64> = arguments.iter().map(|&a| a.round() as u64).collect();
                 rule(&whole) as f64
@@ -184,6 +189,16 @@ impl Expr {
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.as_number() == Some(Fraction::ZERO)
+    }
+
+    /// The largest of `terms`, without those that are 0.
+    pub(super) fn max(terms: impl IntoIterator<Item = Self>) -> Self {
+        let mut terms: Vec<Self> = terms.into_iter().filter(|term| !term.is_zero()).collect();
+        match terms.len() {
+            0 => Self::int(0),
+            1 => terms.remove(0),
+            _ => Self::from(Node::Call(Function::Max, terms)),
+        }
     }
 
     /// The value with the given number for each letter.

@@ -228,6 +228,9 @@ pub struct Phase<F> {
 pub struct Cost<F> {
     first: Phase<F>,
     more: [Option<Phase<F>>; 2],
+    /// What stands beside each other, inside and between: of links of their own only what takes
+    /// longest counts, of one port both.
+    beside: [Option<Phase<F>>; 2],
 }
 
 impl<F: Field> Cost<F> {
@@ -235,7 +238,7 @@ impl<F: Field> Cost<F> {
     #[must_use]
     pub fn new(alpha: F, beta: F) -> Self {
         let first = Phase { level: Level::Flat, alpha, beta, gamma: F::int(0), switch: F::int(0) };
-        Self { first, more: [None, None] }
+        Self { first, more: [None, None], beside: [None, None] }
     }
 
     /// `hops` switch hops and `beta` vectors: an in-network collective.
@@ -296,24 +299,41 @@ impl<F: Field> Cost<F> {
         self
     }
 
-    /// The phases in order.
+    /// The same with what flows behind at the same time over different links.
+    #[must_use]
+    pub fn with_beside(self, inside: Phase<F>, between: Phase<F>) -> Self {
+        Self { beside: [Some(inside), Some(between)], ..self }
+    }
+
+    /// All phases: those one after another, then those beside each other.
     pub fn phases(&self) -> impl Iterator<Item = &Phase<F>> {
+        self.in_turn().chain(self.beside())
+    }
+
+    /// The phases one after another.
+    pub fn in_turn(&self) -> impl Iterator<Item = &Phase<F>> {
         std::iter::once(&self.first).chain(self.more.iter().flatten())
     }
 
+    /// The phases beside each other: the one that takes longest counts, where each has its links.
+    pub fn beside(&self) -> impl Iterator<Item = &Phase<F>> {
+        self.beside.iter().flatten()
+    }
+
     fn phases_mut(&mut self) -> impl Iterator<Item = &mut Phase<F>> {
-        std::iter::once(&mut self.first).chain(self.more.iter_mut().flatten())
+        let more = self.more.iter_mut().chain(&mut self.beside);
+        std::iter::once(&mut self.first).chain(more.flatten())
     }
 
     fn into_phases(self) -> impl Iterator<Item = Phase<F>> {
-        std::iter::once(self.first).chain(self.more.into_iter().flatten())
+        std::iter::once(self.first).chain(self.more.into_iter().chain(self.beside).flatten())
     }
 
     /// All phases in one: what a machine with equal links everywhere sees.
     #[inline]
     #[must_use]
     pub fn total(self) -> Phase<F> {
-        let Self { first, more: [second, third] } = self;
+        let Self { first, more: [second, third], beside: [inside, between] } = self;
         let mut sum = Phase { level: Level::Flat, ..first };
         if let Some(phase) = second {
             sum = sum.plus(phase);
@@ -321,7 +341,19 @@ impl<F: Field> Cost<F> {
         if let Some(phase) = third {
             sum = sum.plus(phase);
         }
+        if let Some(phase) = inside {
+            sum = sum.plus(phase);
+        }
+        if let Some(phase) = between {
+            sum = sum.plus(phase);
+        }
         sum
+    }
+}
+
+impl<F> From<Phase<F>> for Cost<F> {
+    fn from(first: Phase<F>) -> Self {
+        Self { first, more: [None, None], beside: [None, None] }
     }
 }
 
@@ -345,7 +377,7 @@ impl<F: Field> Add for Cost<F> {
         let level = self.first.level;
         let mut first = self.total().plus(other.total());
         first.level = level;
-        Self { first, more: [None, None] }
+        Self { first, more: [None, None], beside: [None, None] }
     }
 }
 

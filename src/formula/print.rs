@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::expr::{Expr, Function, Links, Node, Symbol};
-use super::{Cost, Field, Level};
+use super::{Cost, Field, Level, Phase};
 use crate::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
 
 /// How a formula is written.
@@ -43,6 +43,8 @@ pub struct Values {
     pub gamma: SecondsPerByte,
     /// α_sw.
     pub alpha_switch: Seconds,
+    /// α_sw between domains.
+    pub alpha_switch_outer: Seconds,
 }
 
 impl Cost<Expr> {
@@ -52,21 +54,30 @@ impl Cost<Expr> {
     #[must_use]
     pub fn formula(&self, gamma: bool) -> Expr {
         let letter = Expr::symbol;
-        self.phases().fold(Expr::int(0), |sum, phase| {
+        let add = |sum: Expr, phase: &Phase<Expr>| {
             let links = match phase.level {
                 Level::Flat => Links::Any,
                 Level::Inner => Links::Inner,
                 Level::Outer => Links::Outer,
             };
-            let sum = sum + phase.switch.clone() * letter(Symbol::AlphaSwitch);
+            let hop = match phase.level {
+                Level::Outer => Symbol::AlphaSwitchOuter,
+                Level::Flat | Level::Inner => Symbol::AlphaSwitch,
+            };
+            let sum = sum + phase.switch.clone() * letter(hop);
             let sum = sum + phase.alpha.clone() * letter(Symbol::Alpha(links));
             let transfer = letter(Symbol::M) / letter(Symbol::Bandwidth(links));
-            let sum = sum + phase.beta.clone() * transfer;
-            if !gamma {
-                return sum;
-            }
-            sum + phase.gamma.clone() * letter(Symbol::M) * letter(Symbol::Gamma)
-        })
+            sum + phase.beta.clone() * transfer
+        };
+        let reduced = |sum: Expr, phase: &Phase<Expr>| match gamma {
+            true => sum + phase.gamma.clone() * letter(Symbol::M) * letter(Symbol::Gamma),
+            false => sum,
+        };
+        let sum = self.in_turn().fold(Expr::int(0), |sum, phase| reduced(add(sum, phase), phase));
+        // A rank adds beside what its ports do.
+        let ports = self.beside().map(|phase| add(Expr::int(0), phase));
+        let adds = self.beside().fold(Expr::int(0), reduced);
+        sum + Expr::max(ports.chain([adds]))
     }
 }
 
@@ -181,6 +192,10 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
         write_expr(&mut inner, argument, notation, place);
     }
     match function {
+        Function::Max => {
+            out.push_str(if latex { "\\max" } else { "max" });
+            fence(out, ("(", ")"), &inner);
+        }
         Function::CeilLg | Function::Ceil => fence(out, ceil, &inner),
         Function::FloorLg | Function::Floor => fence(out, floor, &inner),
         Function::PowerBelow => {
@@ -209,6 +224,7 @@ fn write_script_call(out: &mut String, function: Function, arguments: &[Expr]) {
         Function::PowerBelow => push(out, format_args!("powerBelow({listed})")),
         Function::Floor => push(out, format_args!("floor({listed})")),
         Function::Ceil => push(out, format_args!("ceil({listed})")),
+        Function::Max => push(out, format_args!("max({listed})")),
         Function::Named(name, _) => push(out, format_args!("T.{name}[[{listed}]]")),
     }
 }
@@ -224,6 +240,7 @@ fn name(symbol: Symbol) -> &'static str {
         Symbol::Bandwidth(Links::Outer) => "bw2",
         Symbol::Gamma => "gamma",
         Symbol::AlphaSwitch => "alphaSwitch",
+        Symbol::AlphaSwitchOuter => "alphaSwitch2",
         plain => letter(plain),
     }
 }
@@ -262,6 +279,7 @@ fn letter(symbol: Symbol) -> &'static str {
         Symbol::Bandwidth(Links::Outer) => "BW₂",
         Symbol::Gamma => "γ",
         Symbol::AlphaSwitch => "α_sw",
+        Symbol::AlphaSwitchOuter => "α_sw₂",
         Symbol::CReal => "c",
         Symbol::RootSpeedup => "r",
     }
@@ -277,6 +295,7 @@ fn latex_letter(symbol: Symbol) -> &'static str {
         Symbol::Bandwidth(Links::Outer) => "\\mathrm{BW}_2",
         Symbol::Gamma => "\\gamma",
         Symbol::AlphaSwitch => "\\alpha_\\mathrm{sw}",
+        Symbol::AlphaSwitchOuter => "\\alpha_{\\mathrm{sw},2}",
         plain => letter(plain),
     }
 }
@@ -297,6 +316,7 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
         Symbol::Bandwidth(_) => out.push_str(&six_digits(&values.bandwidth)),
         Symbol::Gamma => out.push_str(&six_digits(&values.gamma)),
         Symbol::AlphaSwitch => out.push_str(&six_digits(&values.alpha_switch)),
+        Symbol::AlphaSwitchOuter => out.push_str(&six_digits(&values.alpha_switch_outer)),
         Symbol::CReal | Symbol::RootSpeedup => out.push_str(letter(symbol)),
     }
 }
@@ -339,6 +359,7 @@ mod tests {
             bandwidth_outer: Bandwidth(24_123_456_789.0),
             gamma: SecondsPerByte(23.125e-12),
             alpha_switch: Seconds(431.7e-9),
+            alpha_switch_outer: Seconds(700e-9),
         }
     }
 

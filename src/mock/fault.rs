@@ -375,13 +375,11 @@ impl Broken {
         };
         let inner = &mut self.query.machine.fabric.tiers[0];
         let told = format!("links inside a node are {} of {name}, not {}", links.name, inner.name);
-        let Tier { name, alpha, bandwidth, ports, duplex, .. } = links;
+        let Tier { name, link, ports, .. } = links;
         *inner = Tier {
             name,
-            alpha,
-            bandwidth,
+            link,
             ports,
-            duplex,
             switch: None,
             discipline: Discipline::Serial,
             ..inner.clone()

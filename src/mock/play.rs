@@ -130,7 +130,7 @@ impl Bench {
             }
             if rings > 1 {
                 let beside = f64::from(rings.saturating_sub(leaving).max(1));
-                inner.alpha = inner.alpha.map(|alpha| Seconds(alpha.0 / beside));
+                inner.link.alpha = inner.link.alpha.map(|alpha| Seconds(alpha.0 / beside));
             }
             if let (Ports::Full(k), Some(more)) = (outer.ports, NonZeroU32::new(leaving)) {
                 outer.ports = Ports::Full(k.max(more));
@@ -392,7 +392,7 @@ fn priced(
     let all = left.saturating_add(lost);
     let outer = &mut fabric.tiers[depth - 1];
     outer.nics = Some(all);
-    if let Some(Bandwidth(rate)) = outer.bandwidth {
+    if let Some(Bandwidth(rate)) = outer.link.bandwidth {
         outer.set_bandwidth(Bandwidth(rate * f64::from(left.get()) / f64::from(all.get())));
     }
     Ok(Seconds(few.min(time(&fabric, rails)?) + late))
@@ -400,8 +400,8 @@ fn priced(
 
 /// Makes all that crosses a tier take `factor` times as long.
 fn slow_down(tier: &mut Tier, factor: f64) {
-    tier.alpha = tier.alpha.map(|alpha| Seconds(alpha.0 * factor));
-    if let Some(Bandwidth(rate)) = tier.bandwidth {
+    tier.link.alpha = tier.link.alpha.map(|alpha| Seconds(alpha.0 * factor));
+    if let Some(Bandwidth(rate)) = tier.link.bandwidth {
         tier.set_bandwidth(Bandwidth(rate / factor));
     }
     if let Some(switch) = &mut tier.switch {

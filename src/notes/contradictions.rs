@@ -101,7 +101,10 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
                 2(N − 1)/N of a single port. At equal ports the ring, and Rabenseifner, always \
                 have the smaller bandwidth term. In one piece (P = 1) the print holds on two \
                 ports; one port takes 4·lg N − 2 messages of M/2.",
-        about: &[(AllReduce, &["double-binary-tree", "ring-dbt", "nvls-dbt"])],
+        about: &[(
+            AllReduce,
+            &["double-binary-tree", "ring-dbt", "nvls-dbt", "nvlstree", "tree-rails"],
+        )],
     },
     Contradiction {
         id: "K5",

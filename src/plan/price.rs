@@ -361,8 +361,8 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     let traffic = traffic(step, &call, asked.lies.nodes);
     let (inner, outer) = (&fabric.tiers[0], fabric.tiers.last().unwrap_or(&fabric.tiers[0]));
     let unknown = || Error::unknown("a figure is unknown, and tokens need it");
-    let rate = |tier: &crate::fabric::Tier| tier.bandwidth.ok_or_else(unknown);
-    let alpha = |tier: &crate::fabric::Tier| tier.alpha.ok_or_else(unknown);
+    let rate = |tier: &crate::fabric::Tier| tier.link.bandwidth.ok_or_else(unknown);
+    let alpha = |tier: &crate::fabric::Tier| tier.link.alpha.ok_or_else(unknown);
     let several = asked.lies.nodes > 1;
     let mut latency = fabric.launch + alpha(inner)?;
     let mut data = traffic.inside / rate(inner)?;

@@ -1,5 +1,6 @@
 //! How a fitted profile came about, and how far it may be trusted.
 
+use crate::link::Bucket;
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 
 /// Where fitted figures come from, with the errors that the fit states of itself.
@@ -45,7 +46,7 @@ pub struct Calibration {
     pub errors: StatedErrors,
     /// A token bucket on the way, where the ladder shows one.
     #[serde(default)]
-    pub bucket: Option<StatedBucket>,
+    pub bucket: Option<Bucket>,
     /// α and the rate of the statistic that was not chosen.
     #[serde(default)]
     pub other: Option<OtherLink>,
@@ -99,22 +100,78 @@ pub struct StatedErrors {
     /// On sizes that the fit did not see.
     #[serde(default)]
     pub sizes: Option<StatedError>,
-    /// Of α and the rate alone, without knots: what prices are made of.
+    /// Of α and the rate alone, without knots: what ideal prices are made of.
     #[serde(default)]
     pub line: Option<StatedError>,
     /// The same where bytes decide.
     #[serde(default)]
     pub line_bulk: Option<StatedError>,
+    /// Between what 8 of 10 times lie, on algorithms that the fit did not see.
+    #[serde(default)]
+    pub bands: StatedBands,
 }
 
-/// A token bucket.
+/// What decides how long something takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Regime {
+    /// Latency: less than 3 α.
+    Latency,
+    /// Both.
+    Middle,
+    /// Bytes: 10 α and more.
+    Bulk,
+}
+
+impl Regime {
+    /// All, the shortest times first.
+    pub const ALL: [Self; 3] = [Self::Latency, Self::Middle, Self::Bulk];
+
+    /// That of a time on links of this α.
+    #[must_use]
+    pub fn of(time: Seconds, alpha: Seconds) -> Self {
+        match time.0 / alpha.0 {
+            alphas if alphas < 3.0 => Self::Latency,
+            alphas if alphas < 10.0 => Self::Middle,
+            _ => Self::Bulk,
+        }
+    }
+}
+
+/// Between which parts of what is foretold 8 of 10 measured times lie.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StatedBucket {
-    /// The long-run rate.
-    pub rate: Bandwidth,
-    /// Bytes that may leave at once.
-    pub burst: Bytes,
+pub struct StatedBand {
+    /// One of ten takes a smaller part.
+    pub low: Ratio,
+    /// One of ten takes a larger one.
+    pub high: Ratio,
+}
+
+/// Such bands by what decides; absent where too little was measured to say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StatedBands {
+    /// Of all times together.
+    pub all: Option<StatedBand>,
+    /// Where latency decides.
+    pub latency: Option<StatedBand>,
+    /// Where both do.
+    pub middle: Option<StatedBand>,
+    /// Where bytes decide.
+    pub bulk: Option<StatedBand>,
+}
+
+impl StatedBands {
+    /// The band of a time that is foretold; where it has none of its own, that of all.
+    #[must_use]
+    pub fn of(&self, time: Seconds, alpha: Seconds) -> Option<StatedBand> {
+        let own = match Regime::of(time, alpha) {
+            Regime::Latency => self.latency,
+            Regime::Middle => self.middle,
+            Regime::Bulk => self.bulk,
+        };
+        own.or(self.all)
+    }
 }
 
 /// α and the rate of another statistic.
@@ -129,18 +186,14 @@ pub struct OtherLink {
     pub bandwidth: Bandwidth,
 }
 
-/// Up to which byte of a message the rate is another.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Knot {
-    /// The bytes of a message before this one …
-    pub below: Bytes,
-    /// … and behind the knot before it move at this rate; absent: they cost nothing measurable.
-    #[serde(default)]
-    pub bandwidth: Option<Bandwidth>,
-}
-
 impl Calibration {
+    /// Between what 8 of 10 measured times lie where `time` is expected on links of this α; nothing
+    /// where the fit says nothing of it.
+    #[must_use]
+    pub fn band(&self, time: Seconds, alpha: Seconds) -> Option<(Seconds, Seconds)> {
+        self.errors.bands.of(time, alpha).map(|band| (time * band.low, time * band.high))
+    }
+
     /// How far prices on the machine may be trusted, in sentences; for `ranks` and `size` asked.
     #[must_use]
     pub fn trust(&self, asked: Option<(u32, Bytes)>) -> Vec<String> {

@@ -15,8 +15,9 @@ mod kind;
 mod measured;
 mod write;
 
+pub use crate::link::{Bucket, Knot};
 pub use calibration::{
-    Calibration, Knot, OtherLink, Quality, StatedBucket, StatedError, StatedErrors,
+    Calibration, OtherLink, Quality, Regime, StatedBand, StatedBands, StatedError, StatedErrors,
 };
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
 pub use compose::{networks, nodes};
@@ -39,6 +40,7 @@ use crate::error::{Error, Result, nearest};
 pub use crate::fabric::{Discipline, TierKind};
 use crate::fabric::{Fabric, Switch, Tier};
 use crate::formula::Ports;
+use crate::link::{Link, Share};
 use crate::nccl::topology::Description;
 use crate::place::{Document, Refused};
 use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
@@ -192,7 +194,7 @@ pub struct Links {
     /// Transfers a rank can make at once; absent: one each way.
     #[serde(default)]
     pub ports: Option<Ports>,
-    /// How transfers share a port; simulations use it, prices do not.
+    /// How transfers share a port; simulations use it, ideal prices do not.
     #[serde(default)]
     pub discipline: Discipline,
     /// α.
@@ -205,11 +207,11 @@ pub struct Links {
     #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
     /// The rate of an exchange over the rate one way; absent: 1 is assumed.
-    /// Simulations use it, prices do not.
+    /// What is expected and simulated takes it, ideal prices do not.
     #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
-    /// Below which byte of a message the rate is another, from the smallest on. They are kept for
-    /// those who read them; prices and simulations take the one rate.
+    /// Below which byte of a message the rate is another, from the smallest on. What is expected
+    /// and simulated takes them, ideal prices take the one rate.
     #[serde(default)]
     pub knots: Vec<Knot>,
     /// For k messages out of one port at once, the part of the rate that they reach together.
@@ -398,6 +400,10 @@ impl Profile {
         }
         fabric.node = self.node();
         fabric.c_real = self.c_real.as_ref().map(|c| c.value);
+        // Calibrations are of one tier.
+        if let [links] = &mut fabric.tiers[..] {
+            links.link.bucket = self.fit.as_ref().and_then(|fit| fit.bucket);
+        }
         fabric.gamma = self.gamma.as_ref().map(|g| g.value);
         fabric.launch = self.launch_of(collective).map_or(Seconds(0.0), |o| o.value);
         fabric
@@ -425,16 +431,27 @@ impl Links {
         }
     }
 
-    fn tier(&self) -> Tier {
+    /// What a message takes on one of them; a bucket is the whole fit's.
+    fn link(&self) -> Link {
         let efficiency = self.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
+        let sharing = self.sharing.iter();
+        Link {
+            alpha: self.alpha.as_ref().map(|a| a.value),
+            bandwidth: self.bandwidth.as_ref().map(|b| b.value * efficiency),
+            knots: self.knots.clone(),
+            duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
+            sharing: sharing.map(|(k, part)| Share { flows: k.0, part: part.value }).collect(),
+            bucket: None,
+        }
+    }
+
+    fn tier(&self) -> Tier {
         Tier {
             discipline: self.discipline,
-            duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
             name: self.name.clone(),
             kind: TierKind::Node,
             span: self.span,
-            alpha: self.alpha.as_ref().map(|a| a.value),
-            bandwidth: self.bandwidth.as_ref().map(|b| b.value * efficiency),
+            link: self.link(),
             ports: self.ports.unwrap_or(Ports::ONE),
             nics: self.nics,
             oversubscription: Ratio(1.0),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::calibration::{Calibration, Quality, StatedError};
+use super::calibration::{Calibration, Quality, StatedBand, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
@@ -245,6 +245,17 @@ fn calibration(out: &mut String, fit: &Calibration) {
         if let Some(StatedError { median, p90 }) = error {
             let both = format!("{{ median = {}, p90 = {} }}", median.written(), p90.written());
             line(out, key, &both);
+        }
+    }
+    for (key, band) in [
+        ("all", errors.bands.all),
+        ("latency", errors.bands.latency),
+        ("middle", errors.bands.middle),
+        ("bulk", errors.bands.bulk),
+    ] {
+        if let Some(StatedBand { low, high }) = band {
+            let both = format!("{{ low = {}, high = {} }}", low.written(), high.written());
+            line(out, &format!("bands.{key}"), &both);
         }
     }
     if let Some(bucket) = fit.bucket {

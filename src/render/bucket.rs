@@ -151,7 +151,9 @@ fn best(out: &mut impl Write, found: &Search, look: Look) -> io::Result<()> {
         Bytes(found.flat_from_bytes),
         Bytes(found.flat_to_bytes)
     );
-    look.line(out, "best     ", &text)?;
+    let sure =
+        if found.certain { "" } else { "; nothing certain: within what the bands leave open" };
+    look.line(out, "best     ", &format!("{text}{sure}"))?;
     look.line(out, "paste    ", &found.setting)?;
     writeln!(out)?;
     caps(found).text(out)?;

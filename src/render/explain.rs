@@ -285,6 +285,9 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
             "Under these ports the schedule takes exactly this time with a barrier after every round."
         }
         "upper-bound" => "Under these ports the schedule takes at most this time.",
+        "pipelined" => {
+            "The schedule takes this time but for what its first segments wait for each other."
+        }
         _ => "The formula is the schedule's time in the limit of large vectors.",
     };
     let fits = if ports.fits { "it fits" } else { "steps wait for a port" };

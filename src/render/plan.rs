@@ -107,7 +107,15 @@ fn total(step: &StepView) -> String {
         Some(_) => format!("; {share:.0} % of the step is waiting for collectives"),
         None => String::new(),
     };
-    format!("{}: {}{end}", Seconds(step.step_s), parts.join(", "))
+    let band = match step.step_high_s > 1.005 * step.step_low_s {
+        true => format!(
+            " expected (8 of 10: {} to {})",
+            Seconds(step.step_low_s),
+            Seconds(step.step_high_s)
+        ),
+        false => String::new(),
+    };
+    format!("{}{band}: {}{end}", Seconds(step.step_s), parts.join(", "))
 }
 
 fn sheet(step: &StepView) -> Sheet {

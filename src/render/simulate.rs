@@ -115,6 +115,7 @@ pub fn times(report: &Simulation) -> Sheet {
             "equal" => "closed form",
             "equal-in-rounds" => "closed form, sync",
             "upper-bound" => "closed form, at most",
+            "pipelined" => "closed form, pipelined",
             _ => "closed form, in the limit",
         };
         let name = Cell::named(says, "closed_form");

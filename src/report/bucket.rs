@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
-use crate::bucket::{Bucket, Caps, Gradients, Order, Rule, caps, pack, timeline};
+use super::Expect;
+use crate::bucket::{Bucket, Caps, Gradients, Limit, Order, Rule, caps, pack, timeline};
 use crate::error::Result;
 use crate::expect::{Expectation, Expecting};
 use crate::quantity::{Bytes, Seconds};
@@ -106,6 +106,9 @@ pub struct Search {
     pub best_buckets: usize,
     /// What the backward pass does not hide with it.
     pub best_exposed_s: f64,
+    /// Whether the step surely ends earlier with it than with the rule's own cap: even where the
+    /// best cap's calls are at the long end of their bands, and the rule's own at the short end.
+    pub certain: bool,
     /// From here ...
     pub flat_from_bytes: u64,
     /// ... to here the step ends at most 1 % later.
@@ -263,11 +266,30 @@ fn cost(
         even_bytes: (fixed < 1.0).then(|| fixed / (1.0 - fixed) * cap.0 as f64),
         backward_s: backward.map(|b| b.0),
         exposed_s: played.map(|p| p.exposed.0),
-        search: found.map(|found| search(&found, rule, gradients.dtype())),
+        search: found.map(|found| {
+            let certain = surely_better(gradients, rule, &found, (expecting, backward));
+            search(&found, rule, gradients.dtype(), certain)
+        }),
     }
 }
 
-fn search(found: &Caps, rule: &Rule, dtype: DataType) -> Search {
+/// Whether the best cap gains on the rule's own whatever the bands leave open.
+fn surely_better(
+    gradients: &Gradients,
+    rule: &Rule,
+    found: &Caps,
+    (expecting, backward): (&Expecting<'_>, Option<Seconds>),
+) -> bool {
+    let Some(backward) = backward else { return false };
+    let exposed = |rule: &Rule, end: fn(&Expectation) -> Seconds| {
+        let time = |b: &Bucket| end(&expecting.at(b.bytes));
+        timeline(&pack(gradients, rule), backward, time).exposed
+    };
+    let best = rule.clone().with_cap(Limit::Bytes(found.best.cap), None);
+    exposed(&best, |e| e.high) < exposed(rule, |e| e.low)
+}
+
+fn search(found: &Caps, rule: &Rule, dtype: DataType, certain: bool) -> Search {
     let view = |c: &crate::bucket::Cap| CapView {
         cap_bytes: c.cap.0,
         buckets: c.buckets,
@@ -278,6 +300,7 @@ fn search(found: &Caps, rule: &Rule, dtype: DataType) -> Search {
         best_bytes: found.best.cap.0,
         best_buckets: found.best.buckets,
         best_exposed_s: found.best.exposed.0,
+        certain,
         flat_from_bytes: found.flat.0.0,
         flat_to_bytes: found.flat.1.0,
         setting: rule.line(Bytes(found.best.cap.0), dtype),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::check::{Budget, Checked, Fault, Limit, Number, Outcome, Standing, Subject};
 
 /// The budgets of a file.

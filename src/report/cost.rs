@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
@@ -442,9 +442,9 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
         name: tier.name.clone(),
         span: tier.span.map(Into::into),
         nics: tier.nics.map(Into::into),
-        alpha_s: tier.alpha.map(|a| a.0),
+        alpha_s: tier.link.alpha.map(|a| a.0),
         alpha_how: origin.alpha,
-        bandwidth: tier.bandwidth.map(|b| b.0),
+        bandwidth: tier.link.bandwidth.map(|b| b.0),
         bandwidth_how: origin.bandwidth,
         raw_bandwidth: origin.efficiency.map(|(raw, ..)| raw.0),
         efficiency: origin.efficiency.map(|(_, e, _)| e.0),

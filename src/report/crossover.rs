@@ -116,7 +116,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
     if !flat || n < 3 || (below, above) != ("tree", "ring") {
         return None;
     }
-    let (Seconds(alpha), Bandwidth(rate)) = (tier.alpha?, tier.bandwidth?);
+    let (Seconds(alpha), Bandwidth(rate)) = (tier.link.alpha?, tier.link.bandwidth?);
     Some(Volume(alpha * rate * f64::from(n) / f64::from(ceil_lg(n) - 1)))
 }
 

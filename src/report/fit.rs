@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::fit::{
-    Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Link, Regimes, Slope, Statistic,
+    Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Line, Regimes, Slope, Statistic,
     Verdict,
 };
 use crate::quantity::{Ratio, Seconds};
@@ -317,7 +317,7 @@ fn ladder(l: &Ladder) -> LadderView {
 /// The report of a fit; with `residuals` every point is in it.
 #[must_use]
 pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<String>) -> Fit {
-    let Link { statistic, alpha, beta } = fitted.link;
+    let Line { statistic, alpha, beta } = fitted.link;
     let origin = &samples.origin;
     Fit {
         schema: "collcost/fit/1",
@@ -342,7 +342,9 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
             .iter()
             .map(|&(messages, part)| Sharing { messages, part: part.into() })
             .collect(),
-        token_bucket: fitted.bucket.map(|b| BucketView { rate: b.rate.0, burst_bytes: b.burst.0 }),
+        token_bucket: fitted
+            .bucket
+            .map(|b| BucketView { rate: b.rate.0, burst_bytes: b.burst.0 as f64 }),
         other: OtherView {
             statistic: fitted.other.statistic,
             alpha_s: fitted.other.alpha.into(),

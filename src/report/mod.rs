@@ -16,7 +16,6 @@ mod crossover;
 pub mod curves;
 pub mod devices;
 mod end;
-mod expect;
 pub mod explain;
 pub mod explorer;
 pub mod fit;
@@ -38,11 +37,11 @@ pub mod timeline;
 pub mod trace;
 pub mod verify;
 
+pub use crate::expect::Expect;
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, SwitchPoint, TierUse, TierView, cost};
 pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
 pub use end::End;
-pub use expect::Expect;
 pub use map::{Map, MapRow, map};
 pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};
 pub use profiles::{

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::algorithm::Registry;
 use crate::collective::Collective;
 use crate::error::Result;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::expect::Expect;
+use super::Expect;
 use crate::algorithm::Registry;
 use crate::error::Result;
 use crate::expect::{Expecting, Rules};

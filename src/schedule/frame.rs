@@ -24,6 +24,8 @@ pub struct Frame {
     pub ranks: u32,
     /// Switches that take part.
     pub switches: u32,
+    /// How many of them, the last ones, stand between domains and not in one.
+    pub far_switches: u32,
     /// The rank that has or gets the data, where there is one. A send/recv goes from it to the
     /// next rank.
     pub root: u32,
@@ -55,6 +57,7 @@ impl Frame {
             collective,
             ranks,
             switches: 0,
+            far_switches: 0,
             root: 0,
             parts,
             layout,

@@ -26,8 +26,8 @@ pub use intervals::{Interval, intervals};
 pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
-pub(crate) use priced::prepared;
-pub use priced::{Priced, priced};
+pub(crate) use priced::asked;
+pub use priced::{Priced, priced, priced_on_links};
 pub use rules_file::of_file;
 
 use crate::algorithm::{Library, Reason};

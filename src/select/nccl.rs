@@ -134,19 +134,18 @@ impl Nccl {
                 _ => ("ring-rails", false),
             },
             Algo::Tree if alone => ("double-binary-tree", true),
-            Algo::Tree => {
-                return Runs::unpriced(
-                    "chains inside nodes and trees over rails have no closed form",
-                );
-            }
-            Algo::NvlsTree => ("nvls-dbt", true),
+            Algo::Tree => ("tree-rails", true),
+            Algo::NvlsTree => ("nvlstree", true),
             Algo::Nvls if nodes == 1 => ("inc", false),
             Algo::Pat => ("pat", false),
-            Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain => {
-                return Runs::unpriced(
-                    "reduction inside the network behind nodes has no closed form",
-                );
+            Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
+                return Runs::unpriced("no network adds for the ranks of one node");
             }
+            // A rank a node: nothing is left of the stages inside.
+            Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
+            Algo::Nvls => ("nvls-sharp", true),
+            Algo::CollNetDirect => ("collnet-direct", true),
+            Algo::CollNetChain => ("collnet-chain", true),
         };
         let mut part = Part::new(collective, ranks, Where::All, algorithm);
         part.best_segments = pipelined;
@@ -204,9 +203,11 @@ impl Policy for Nccl {
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         let algo = match algorithm {
             "ring" | "ring-rails" | "chain" => Algo::Ring,
-            "double-binary-tree" => Algo::Tree,
-            "nvls-dbt" => Algo::NvlsTree,
-            "inc" => Algo::Nvls,
+            "double-binary-tree" | "tree-rails" => Algo::Tree,
+            "nvlstree" => Algo::NvlsTree,
+            "inc" | "nvls-sharp" => Algo::Nvls,
+            "collnet-direct" => Algo::CollNetDirect,
+            "collnet-chain" => Algo::CollNetChain,
             "pat" => Algo::Pat,
             _ => return Err(Reason::new("NCCL has no such algorithm")),
         };
@@ -223,5 +224,102 @@ impl Policy for Nccl {
         let grain = grain(call, function);
         let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
         Ok(found.iter().map(|r| Bytes(r.from.0.next_multiple_of(grain))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Registry;
+    use crate::fabric::{Fabric, Switch, Tier};
+    use crate::formula::Shape;
+    use crate::quantity::Bandwidth;
+    use crate::select::{Priced, priced};
+    use std::num::NonZeroU32;
+
+    /// Links inside nodes and between them, with switches that add on both.
+    fn fabric(per_node: u32) -> Fabric {
+        let alpha = Some(Seconds(1e-6));
+        let switch = Switch { alpha, bandwidth: None, multicast: true, alu: true };
+        let tier = |name, rate| {
+            let plain = Tier::new(name, Seconds(2e-6), Bandwidth(rate));
+            Tier { switch: Some(switch), ..plain }
+        };
+        let inside = Tier { span: NonZeroU32::new(per_node), ..tier("inside", 4e11) };
+        let between = Tier { nics: NonZeroU32::new(per_node), ..tier("between", 5e10) };
+        Fabric::new(if per_node > 1 { vec![inside, between] } else { vec![between] })
+    }
+
+    fn site(machine: &str, per_node: u32, nodes: u32) -> Site {
+        Site {
+            machine: machine.to_owned(),
+            nccl_graphs: Some(machine.to_owned()),
+            ranks: per_node * nodes,
+            nodes,
+            fabric: Some(fabric(per_node)),
+            ..Site::default()
+        }
+    }
+
+    /// What nothing prices: none of NCCL's choices on a machine that it was searched for.
+    #[test]
+    fn every_choice_has_a_price() {
+        let (registry, mut asked, mut seen) = (Registry::builtin(), 0, Vec::new());
+        let places = nccl::machines().into_iter().flat_map(|machine| {
+            [1, 2, 4, 8].into_iter().flat_map(move |per_node| {
+                [1, 2, 3, 4, 16].into_iter().map(move |nodes| (machine, per_node, nodes))
+            })
+        });
+        for (machine, per_node, nodes) in places.filter(|(_, p, n)| p * n > 1) {
+            for version in Version::ALL {
+                let site = site(machine, per_node, nodes);
+                let Ok(policy) = Nccl::new(&site, version.into()) else { continue };
+                let fabric = fabric(per_node);
+                for function in Function::ALL {
+                    let collective = function.collective();
+                    for size in (10..=33).step_by(3).map(|bits| Bytes(1 << bits)) {
+                        let call = Call { nodes, ..Call::new(collective, site.ranks, size) };
+                        let Ok(choice) = policy.choose(&call) else { continue };
+                        let shape = Shape::new(collective, site.ranks);
+                        let price = priced(&registry, &choice, &shape, &fabric, size).unwrap();
+                        let place = format!("{machine} {nodes} x {per_node} {collective} {size}");
+                        assert!(matches!(price, Priced::Time(_)), "{place} {choice:?}: {price:?}");
+                        seen.push(choice.name);
+                        asked += 1;
+                    }
+                }
+            }
+        }
+        assert!(asked > 10_000, "{asked}");
+        for name in ["Ring/LL", "Tree/LL128", "NVLS/Simple", "NVLSTree/Simple", "PAT/Simple"] {
+            assert!(seen.iter().any(|n| n == name), "{name} is never chosen");
+        }
+    }
+
+    /// CollNet needs a plugin, which no known communicator has: what it would run is priced too,
+    /// but where it has no network to add in.
+    #[test]
+    fn what_is_never_chosen_there_has_a_price_too() {
+        let registry = Registry::builtin();
+        for (per_node, nodes) in [(8, 1), (8, 2), (8, 4), (1, 4)] {
+            let site = site("dgx_h100_8x400g", per_node, nodes);
+            let policy = Nccl::new(&site, Version::NEWEST.into()).unwrap();
+            let size = Bytes(1 << 24);
+            let call = Call { nodes, ..Call::new(Collective::AllReduce, site.ranks, size) };
+            let decision = policy.decide(&call).unwrap().unwrap();
+            for algo in Algo::ALL {
+                let alone = nodes == 1 || per_node == 1;
+                if algo == Algo::NvlsTree && alone || algo == Algo::Pat {
+                    continue;
+                }
+                let runs = policy.runs(Collective::AllReduce, &Decision { algo, ..decision });
+                let choice = Choice::new(algo.name(), "", runs);
+                let shape = Shape::new(Collective::AllReduce, site.ranks);
+                let price = priced(&registry, &choice, &shape, &fabric(per_node), size).unwrap();
+                let needs_network = matches!(algo, Algo::CollNetDirect | Algo::CollNetChain);
+                let known = price.time().is_some();
+                assert_eq!(known, nodes > 1 || !needs_network, "{algo} {nodes} x {per_node}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a choice costs under a machine: its parts priced by the closed forms and summed.
 
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use super::{Choice, Part, Runs, Where};
@@ -7,7 +8,7 @@ use crate::algorithm::{Algorithm, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Params, Shape};
-use crate::price::Prepared;
+use crate::price::{OnLinks, Prepared};
 use crate::quantity::{Bytes, Seconds, Volume};
 
 /// What a choice costs, or why nothing here says.
@@ -48,9 +49,45 @@ pub fn priced(
         Runs::Parts(parts) => parts,
         Runs::Unpriced(why) => return Ok(Priced::Unknown(why.clone().into_owned())),
     };
+    let ideal = |asked: &Asked<'_>| Ok(asked.prepared.time(asked.wire));
+    sum_of(registry, parts, shape, fabric, size, ideal)
+}
+
+/// The same on the links as they were measured.
+///
+/// # Errors
+/// As [`priced`].
+pub fn priced_on_links(
+    registry: &Registry,
+    choice: &Choice,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+) -> Result<Priced> {
+    let parts = match &choice.runs {
+        Runs::Parts(parts) => parts,
+        Runs::Unpriced(why) => return Ok(Priced::Unknown(why.clone().into_owned())),
+    };
+    let on_links = |asked: &Asked<'_>| {
+        let Asked { algorithm, prepared, shape, fabric, wire } = asked;
+        Ok(OnLinks::beside(*prepared, *algorithm, shape, fabric)?.at(*wire))
+    };
+    sum_of(registry, parts, shape, fabric, size, on_links)
+}
+
+/// Parts one after another, each as `time` says.
+fn sum_of(
+    registry: &Registry,
+    parts: &[Part],
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+    time: impl Fn(&Asked<'_>) -> Result<Seconds>,
+) -> Result<Priced> {
     let mut sum = fabric.launch;
     for part in parts.iter().filter(|p| p.ranks > 1) {
-        match part_time(registry, part, shape, fabric, size) {
+        let asked = asked(registry, part, shape, fabric, size);
+        match asked.and_then(|asked| Ok(time(&asked)? - fabric.launch)) {
             Ok(time) => sum = sum + time,
             Err(error) if error.is_unsupported() => {
                 return Ok(Priced::Unknown(error.what().to_owned()));
@@ -61,35 +98,32 @@ pub fn priced(
     Ok(Priced::Time(sum))
 }
 
-fn part_time(
-    registry: &Registry,
-    part: &Part,
-    shape: &Shape,
-    fabric: &Fabric,
-    size: Bytes,
-) -> Result<Seconds> {
-    let (_, prepared, wire) = prepared(registry, part, shape, fabric, size)?;
-    Ok(prepared.time(wire) - fabric.launch)
+/// A part ready to be priced.
+pub(crate) struct Asked<'f> {
+    pub algorithm: &'static dyn Algorithm,
+    pub prepared: Prepared,
+    pub shape: Shape,
+    pub fabric: Cow<'f, Fabric>,
+    /// The bytes that it moves.
+    pub wire: Volume,
 }
 
 /// The algorithm of a part with everything but M put in, and the bytes that it moves for `size`.
 ///
 /// # Errors
 /// As [`priced`]; a part that has no price.
-pub(crate) fn prepared(
+pub(crate) fn asked<'f>(
     registry: &Registry,
     part: &Part,
     shape: &Shape,
-    fabric: &Fabric,
+    fabric: &'f Fabric,
     size: Bytes,
-) -> Result<(&'static dyn Algorithm, Prepared, Volume)> {
-    let own;
+) -> Result<Asked<'f>> {
     let fabric = match part.place {
         Where::Leaders => {
-            own = between_leaders(fabric, shape, part.of.unwrap_or(part.ranks))?;
-            &own
+            Cow::Owned(between_leaders(fabric, shape, part.of.unwrap_or(part.ranks))?)
         }
-        Where::All | Where::InNode => fabric,
+        Where::All | Where::InNode => Cow::Borrowed(fabric),
     };
     let algorithm = registry.find(part.collective, part.algorithm)?.algorithm;
     let segments: u32 = match part.segment {
@@ -103,8 +137,9 @@ pub(crate) fn prepared(
     let group = shape.group.filter(|_| whole);
     let asked =
         Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
-    let prepared = Prepared::new(algorithm, &asked, fabric)?;
-    Ok((algorithm, prepared, Volume(Volume::from(size).0 * part.wire.0)))
+    let prepared = Prepared::new(algorithm, &asked, &fabric)?;
+    let wire = Volume(Volume::from(size).0 * part.wire.0);
+    Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
 }
 
 /// One rank of each node: the tiers outside nodes, of which every leader has a NIC to itself.

@@ -109,14 +109,20 @@ struct Nccl {
     file: String,
 }
 
-/// What a word of the table is here.
-fn ours(collective: C, algorithm: Algo) -> Option<&'static str> {
+/// What a word of the table is here; over several nodes of several ranks there are stages in them.
+fn ours(collective: C, algorithm: Algo, staged: bool) -> Option<&'static str> {
     Some(match (collective, algorithm) {
+        (C::AllReduce, Algo::Tree) if staged => "tree-rails",
         (C::AllReduce, Algo::Tree) => "double-binary-tree",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) if staged => "nvls-sharp",
+        (C::AllReduce, Algo::CollNetChain) if staged => "collnet-chain",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::CollNetDirect) if staged => {
+            "collnet-direct"
+        }
         (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Ring) => "ring",
         (C::Broadcast | C::Reduce, Algo::Ring) => "chain",
         (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) => "inc",
-        (C::AllReduce, Algo::NvlsTree) => "nvls-dbt",
+        (C::AllReduce, Algo::NvlsTree) => "nvlstree",
         (C::AllGather | C::ReduceScatter, Algo::Pat) => "pat",
         _ => return None,
     })
@@ -157,16 +163,9 @@ impl Policy for Nccl {
             Channels::AtMost(most) => format!(", {most} channels"),
         };
         let name = format!("{} / {}{channels}", rule.algorithm.lower(), rule.protocol.lower());
-        // Behind NCCL's tree over nodes stand chains inside them.
-        let has_chains = rule.algorithm == Algo::Tree && call.nodes > 1 && call.per_node() > 1;
-        let ours = ours(call.collective, rule.algorithm).filter(|_| !has_chains);
-        let runs = ours.map_or_else(
-            || {
-                Runs::unpriced(match has_chains {
-                    true => "chains inside nodes and trees over rails have no closed form",
-                    false => "no closed form here is this algorithm of NCCL",
-                })
-            },
+        let staged = call.nodes > 1 && call.per_node() > 1;
+        let runs = ours(call.collective, rule.algorithm, staged).map_or_else(
+            || Runs::unpriced("no closed form here is this algorithm of NCCL"),
             |id| {
                 let part = Part::new(call.collective, call.ranks, Where::All, id);
                 Runs::Parts(vec![Part { best_segments: true, ..part }])

@@ -7,17 +7,16 @@ use super::Setup;
 use super::jobs::Message;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::fabric::{Discipline, Fabric, Order};
+use crate::fabric::{Discipline, Fabric, Order, Tier};
 use crate::formula::Ports;
+use crate::link::{Slopes, Times};
 use crate::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
 
 /// The links of one tier.
 #[derive(Debug, Clone)]
 pub(super) struct TierCost {
-    /// Seconds a message.
-    pub alpha: f64,
-    /// Seconds a byte.
-    pub inverse: f64,
+    /// What a message takes.
+    pub times: Times,
     /// Ranks in a domain; the last tier has no limit.
     pub span: u32,
     pub ports: Ports,
@@ -35,8 +34,8 @@ pub(super) struct Costs {
     order: Order,
     /// Seconds to add a byte.
     gamma: f64,
-    /// α_sw and seconds a byte through a switch.
-    pub switch: (f64, f64),
+    /// α_sw and seconds a byte through a switch inside domains, and through one between them.
+    switches: [(f64, f64); 2],
     /// Bytes before a part, by parts: M divides, or whole elements are dealt out.
     sizes: Sizes,
     starts: Vec<f64>,
@@ -60,25 +59,33 @@ impl Costs {
         let empty = setup.size.0 == 0.0 || frame.collective == Collective::Barrier;
         let mut tiers = Vec::new();
         for tier in &fabric.tiers[..depth] {
-            // Without data no rate is asked for.
-            let inverse = if empty { 0.0 } else { tier.inverse()? * tier.oversubscription.0 };
             tiers.push(TierCost {
-                alpha: tier.alpha()?,
-                inverse,
+                times: times(tier, empty)?,
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
                 ports: tier.ports,
                 nics: tier.nics.map(NonZeroU32::get),
                 is_fair: tier.discipline == Discipline::Fair,
-                duplex: tier.duplex.0,
+                duplex: tier.link.duplex.0,
             });
         }
-        let switch = if frame.switches > 0 { switch_of(fabric, empty)? } else { (0.0, 0.0) };
+        // Where switches stand on both tiers, those inside are the innermost tier's.
+        let inside = if frame.far_switches > 0 { 1 } else { fabric.tiers.len() };
+        let near = fabric.tiers[..inside].iter().find(|tier| tier.switch.is_some());
+        let far = fabric.tiers[..depth].last().filter(|tier| tier.switch.is_some());
+        let through = |used: bool, tier: Option<&Tier>| match used {
+            true => switch_of(tier, empty),
+            false => Ok((0.0, 0.0)),
+        };
+        let switches = [
+            through(frame.switches > frame.far_switches, near)?,
+            through(frame.far_switches > 0, far)?,
+        ];
         let mut costs = Self {
             frame,
             tiers,
             order: fabric.order,
             gamma: fabric.gamma.map_or(0.0, |gamma| gamma.0),
-            switch,
+            switches,
             sizes: sizes(&frame, setup, empty)?,
             starts: Vec::new(),
             slow_ranks: Vec::new(),
@@ -149,7 +156,7 @@ impl Costs {
 
     /// Whether rates change while messages are under way.
     pub fn shares(&self) -> bool {
-        self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0)
+        self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0 || tier.times.saved > 0.0)
     }
 
     /// Whether ranks start at different times.
@@ -267,17 +274,39 @@ impl Costs {
     pub fn terms(&self, &Message { from, to, bytes, .. }: &Message) -> (f64, f64) {
         let n = self.frame.ranks;
         if from >= n || to >= n {
-            let (alpha, inverse) = self.switch;
+            let (alpha, inverse) = self.switches[usize::from(self.is_far(from.max(to)))];
             // A slow rank is slow on its way to the switch too; a link has no rank at that end.
             let factor = self.factor(from, to);
             return (alpha * factor, bytes * inverse * factor);
         }
         let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
         if self.is_sound() {
-            return (tier.alpha, bytes * tier.inverse);
+            return (tier.times.alpha, tier.times.slopes.of(bytes));
         }
         let factor = self.factor(from, to);
-        (tier.alpha * factor, bytes * tier.inverse * factor)
+        (tier.times.alpha * factor, tier.times.slopes.of(bytes) * factor)
+    }
+
+    /// Whether the switch at a place stands between domains.
+    #[inline]
+    pub fn is_far(&self, place: u32) -> bool {
+        place >= self.frame.ranks + self.frame.switches - self.frame.far_switches
+    }
+
+    /// α_sw of the switch at a place.
+    #[inline]
+    pub fn hop(&self, place: u32) -> f64 {
+        self.switches[usize::from(self.is_far(place))].0
+    }
+
+    /// The tier whose ports a message between two places holds.
+    #[inline]
+    pub fn held_tier(&self, from: u32, to: u32) -> usize {
+        match from.max(to) {
+            switch if switch < self.frame.ranks => self.tier(from, to),
+            switch if self.is_far(switch) => self.tiers.len() - 1,
+            _ => 0,
+        }
     }
 
     /// Seconds that the receiver then takes to add what came; switches add as it passes.
@@ -305,9 +334,19 @@ impl Costs {
     }
 }
 
-/// α_sw and seconds a byte of the innermost tier that has a switch which computes or multicasts.
-fn switch_of(fabric: &Fabric, empty: bool) -> Result<(f64, f64)> {
-    let tier = fabric.tiers.iter().find(|tier| tier.switch.is_some()).ok_or_else(|| {
+/// What a message takes on the links of a tier; without data no rate is asked for.
+fn times(tier: &Tier, empty: bool) -> Result<Times> {
+    if empty {
+        return Ok(Times::of(tier.alpha()?, Slopes::new([], 0.0), 1.0));
+    }
+    let mut times = tier.times()?;
+    times.slopes = times.slopes.scaled(tier.oversubscription.0);
+    Ok(times)
+}
+
+/// α_sw and seconds a byte of a tier that has a switch which computes or multicasts.
+fn switch_of(tier: Option<&Tier>, empty: bool) -> Result<(f64, f64)> {
+    let tier = tier.ok_or_else(|| {
         Error::unknown("the machine has no switch that adds or multicasts")
             .mend("give --alpha-switch, or name a profile that has one")
     })?;
@@ -338,7 +377,7 @@ fn sizes(frame: &Frame, setup: &Setup, empty: bool) -> Result<Sizes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::{Switch, Tier};
+    use crate::fabric::Switch;
     use crate::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
     use crate::schedule::List;
 

@@ -25,6 +25,8 @@ struct Flow {
     phase: Phase,
     moving: f64,
     limits: Limits,
+    /// The port whose bucket it passes.
+    rest: Option<usize>,
 }
 
 /// The limits that a message shares: the first so many.
@@ -40,9 +42,40 @@ impl Limits {
     }
 }
 
+/// What a port behind a token bucket has saved up while it rested: of so many seconds of its next
+/// messages nothing is waited for. Ports have not rested before the first message, as those of
+/// calls that follow others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rest {
+    saved: f64,
+    /// Since when it rests, if nothing is under way.
+    since: f64,
+    under_way: u32,
+}
+
+impl Rest {
+    /// What a message that begins now, and moves for `moving`, still waits for.
+    fn begin(&mut self, now: f64, moving: f64, most: f64) -> f64 {
+        if self.under_way == 0 {
+            self.saved = (self.saved + (now - self.since)).min(most);
+        }
+        self.under_way += 1;
+        let taken = self.saved.min(moving);
+        self.saved -= taken;
+        moving - taken
+    }
+
+    fn end(&mut self, now: f64) {
+        self.under_way -= 1;
+        self.since = now;
+    }
+}
+
 /// All messages under way.
 pub(super) struct Fluid<'a> {
     costs: &'a Costs,
+    /// What ports have saved, tier by tier; empty without buckets.
+    rests: &'a mut Vec<Rest>,
     /// How many messages at full rate each limit carries.
     capacity: Vec<f64>,
     flows: Vec<Flow>,
@@ -57,7 +90,7 @@ pub(super) struct Fluid<'a> {
 }
 
 impl<'a> Fluid<'a> {
-    pub fn new(costs: &'a Costs) -> Self {
+    pub fn new(costs: &'a Costs, rests: &'a mut Vec<Rest>) -> Self {
         let ranks = costs.frame.ranks as usize;
         let mut capacity = Vec::new();
         for tier in &costs.tiers {
@@ -74,6 +107,7 @@ impl<'a> Fluid<'a> {
         let limits = capacity.len();
         Self {
             costs,
+            rests,
             capacity,
             flows: Vec::new(),
             at: 0.0,
@@ -110,11 +144,22 @@ impl<'a> Fluid<'a> {
         limits
     }
 
+    /// The port behind a bucket that a message leaves, and what that saves at most.
+    fn rest(&self, from: u32, to: u32) -> Option<(usize, f64)> {
+        let ranks = self.costs.frame.ranks;
+        if self.rests.is_empty() || from >= ranks || to >= ranks {
+            return None;
+        }
+        let tier = self.costs.tier(from, to);
+        let most = self.costs.tiers[tier].times.saved;
+        (most > 0.0).then_some((tier * ranks as usize + from as usize, most))
+    }
+
     /// Gives every moving message its fair rate.
     fn share(&mut self) {
-        let Self { flows, left, growing, open, .. } = self;
+        let Self { costs, flows, capacity, left, growing, open, .. } = self;
         self.stale = false;
-        left.copy_from_slice(&self.capacity);
+        left.copy_from_slice(capacity);
         growing.fill(0);
         open.clear();
         for (i, flow) in flows.iter().enumerate() {
@@ -123,6 +168,16 @@ impl<'a> Fluid<'a> {
                 for &limit in flow.limits.get() {
                     growing[limit as usize] += 1;
                 }
+            }
+        }
+        // Messages that leave a port at once may reach less together than one alone.
+        let ranks = costs.frame.ranks as usize;
+        for (tier, ports) in costs.tiers.iter().zip((0..).step_by(5 * ranks)) {
+            if !tier.times.is_shared() {
+                continue;
+            }
+            for (left, &flows) in left[ports..ports + ranks].iter_mut().zip(&growing[ports..]) {
+                *left *= tier.times.part(f64::from(flows.max(1)));
             }
         }
         let mut level = 0.0;
@@ -193,6 +248,9 @@ impl<'a> Fluid<'a> {
                 }
                 _ => {
                     self.ended.push((flow.job, now));
+                    if let Some(rest) = flow.rest.and_then(|port| self.rests.get_mut(port)) {
+                        rest.end(now);
+                    }
                     self.flows.swap_remove(i);
                 }
             }
@@ -205,11 +263,17 @@ impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
         let Terms { latency, moving } = jobs.terms[job as usize];
         let Job { from, to, .. } = jobs.jobs[job as usize];
+        let rest = self.rest(from, to);
+        let moving = match rest {
+            Some((port, most)) => self.rests[port].begin(now, moving, most),
+            None => moving,
+        };
         self.flows.push(Flow {
             job,
             phase: Phase::Waits { until: now + latency },
             moving,
             limits: self.limits(from, to),
+            rest: rest.map(|(port, _)| port),
         });
         None
     }
@@ -255,9 +319,16 @@ mod tests {
         let ring = Ring::new(crate::Collective::AllGather, 2);
         let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
         let costs = Costs::new(&ring, &fabric, &Setup::new(Volume(0.0))).unwrap();
-        let mut fluid = Fluid::new(&costs);
+        let mut rests = Vec::new();
+        let mut fluid = Fluid::new(&costs, &mut rests);
         let phase = Phase::Waits { until: 1.0 };
-        fluid.flows.push(Flow { job: 7, phase, moving: 0.0, limits: fluid.limits(0, 1) });
+        fluid.flows.push(Flow {
+            job: 7,
+            phase,
+            moving: 0.0,
+            limits: fluid.limits(0, 1),
+            rest: None,
+        });
         assert_eq!(fluid.next(), Some(1.0));
         assert_eq!(fluid.pop(1.0), Some((7, 1.0)));
         assert_eq!((fluid.next(), fluid.pop(2.0)), (None, None));

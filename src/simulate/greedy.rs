@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use super::costs::Costs;
-use super::fluid::Fluid;
+use super::fluid::{Fluid, Rest};
 use super::in_order::SAME;
 use super::jobs::{Cells, Jobs, LANES, NONE, Slot, is_switch};
 use super::queues::Queues;
@@ -138,6 +138,8 @@ pub(super) struct Buffers {
     /// Jobs that have ended and are being added, by the time when that is done.
     adding: BinaryHeap<Reverse<(u64, u32)>>,
     fixed: Fixed,
+    /// What ports behind buckets have saved up.
+    rests: Vec<Rest>,
     /// In schedule order, where somebody asks.
     pub times: Vec<Span>,
 }
@@ -154,6 +156,11 @@ pub(super) struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     pub fn new(costs: &'a Costs, buffers: &'a mut Buffers) -> Self {
+        buffers.rests.clear();
+        if costs.tiers.iter().any(|tier| tier.times.saved > 0.0) {
+            let ports = costs.tiers.len() * costs.frame.ranks as usize;
+            buffers.rests.resize(ports, Rest::default());
+        }
         Self { costs, buffers, all_started: 0.0, keeps_times: false }
     }
 
@@ -166,7 +173,10 @@ impl<'a> Engine<'a> {
             self.buffers.fixed = fixed;
             return makespan;
         }
-        self.run(jobs, &mut Fluid::new(self.costs), release)
+        let mut rests = std::mem::take(&mut self.buffers.rests);
+        let makespan = self.run(jobs, &mut Fluid::new(self.costs, &mut rests), release);
+        self.buffers.rests = rests;
+        makespan
     }
 
     fn run(
@@ -294,7 +304,8 @@ impl<'a> Engine<'a> {
             *times = Span { start: now, end, added: end };
         }
         if self.is_cut_through(jobs, job) {
-            self.buffers.through.push(Reverse((key(now + self.costs.switch.0), job)));
+            let hop = self.costs.hop(jobs.jobs[job as usize].to);
+            self.buffers.through.push(Reverse((key(now + hop), job)));
         }
     }
 
@@ -340,7 +351,7 @@ impl<'a> Engine<'a> {
                     waiting = entry.also;
                     if self.is_cut_through(jobs, first.job()) {
                         let end = self.buffers.times[first.job() as usize].end;
-                        let least = end + self.costs.switch.0;
+                        let least = end + self.costs.hop(jobs.jobs[first.job() as usize].to);
                         let entry = &mut self.buffers.least[waiter as usize];
                         *entry = entry.max(least);
                     }

@@ -304,7 +304,7 @@ impl Jobs {
     fn needs(&mut self, costs: &Costs, from: u32, to: u32) -> Needs {
         let ranks = costs.frame.ranks;
         let link = self.link(from, to);
-        let tier = if from < ranks && to < ranks { costs.tier(from, to) } else { 0 };
+        let tier = costs.held_tier(from, to);
         let first = 1 + 4 * ranks * tier as u32;
         let half = costs.tiers[tier].ports.is_half();
         let port = |place: u32, receives: bool| match place {
@@ -313,6 +313,7 @@ impl Jobs {
         };
         let nic = |place: u32, receives: bool| match (tier, costs.tiers[tier].nics) {
             (0, _) | (_, None) => FREE,
+            _ if place >= ranks => FREE,
             _ => {
                 first + 2 * ranks + costs.domain(tier - 1, place) + if receives { ranks } else { 0 }
             }

@@ -18,7 +18,10 @@
 //!
 //! Ports are serial, or share their rate fairly among the messages that want it (max-min), as
 //! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
-//! times its rate, both together.
+//! times its rate, both together. Links that were measured ([`crate::link`]) also have knots, by
+//! which bytes take the time of their place in the message, a part of the rate that messages out
+//! of one fair port reach together, and a bucket: a port saves up the time for which it sends
+//! nothing, up to what the bucket holds, and its next bytes need not wait so long.
 //!
 //! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
 //! which are free meanwhile. Of what came at one instant the first in the schedule is added first.

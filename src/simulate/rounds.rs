@@ -66,16 +66,16 @@ fn through_switches(
     let mut free: Vec<f64> = (0..costs.places() as u32).map(|place| costs.start(place)).collect();
     let mut makespan = 0.0_f64;
     let mut rounds = (0..costs.frame.rounds).peekable();
+    let mut engine = Engine::new(costs, buffers);
+    engine.keeps_times = true;
     while let Some(first) = rounds.next() {
         let mut last = first;
         while let Some(next) = rounds.next_if(|&next| a_switch_sends(schedule, costs, next)) {
             last = next;
         }
         jobs.fill_rounds(schedule, costs, first..last + 1, tally)?;
-        let mut engine = Engine::new(costs, buffers);
-        engine.keeps_times = true;
         engine.play(jobs, |from, to| free[from as usize].max(free[to as usize]));
-        for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&buffers.times) {
+        for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&engine.buffers.times) {
             makespan = makespan.max(added);
             for (place, until) in [(job.from, end), (job.to, added)] {
                 // Switches are always there.
@@ -90,7 +90,7 @@ fn through_switches(
                 .for_each(|free| *free = free.max(makespan));
         }
         if let Some(listener) = listener.as_deref_mut() {
-            let mut times = buffers.times.iter();
+            let mut times = engine.buffers.times.iter();
             for round in first..=last {
                 tell(schedule, costs, round, &mut times, listener);
             }

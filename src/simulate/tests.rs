@@ -1,9 +1,13 @@
 //! The ways of simulating against each other: what is right is what the events come to.
 
 use super::*;
+use crate::Collective;
 use crate::algorithm::Registry;
 use crate::formula::{Ports, Shape};
+use crate::link::{Bucket, Knot, Link, Share};
+use crate::price::OnLinks;
 use crate::quantity::{Bandwidth, SecondsPerByte};
+use crate::schedule::{Frame, List};
 
 /// Every schedule of the registry for `n` ranks, in one segment and in three.
 fn schedules(n: u32) -> Vec<(String, Box<dyn Schedule>)> {
@@ -191,4 +195,82 @@ fn one_rank_in_order_is_event_by_event_wherever_it_holds() {
         }
         assert_eq!((held, fell), expected, "{name} {collective}");
     }
+}
+
+/// A link on which early bytes of a message are quick and late ones are not.
+fn bent() -> Link {
+    let knot = |below, rate| Knot { below: Bytes(below), bandwidth: rate };
+    Link {
+        knots: vec![knot(20, None), knot(100, Some(Bandwidth(4.0)))],
+        ..Link::new(Seconds(3.0), Bandwidth(1.0))
+    }
+}
+
+fn of(link: Link) -> Fabric {
+    let tier = crate::fabric::Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+    Fabric::new(vec![crate::fabric::Tier { link, ..tier }])
+}
+
+#[test]
+fn schedules_take_on_measured_links_what_their_steps_take() {
+    use Collective::{AllGather, AllReduce, Broadcast};
+    let registry = Registry::builtin();
+    for duplex in [1.0, 0.6] {
+        let fabric = of(Link { duplex: Ratio(duplex), ..bent() });
+        for (collective, id) in [
+            (AllReduce, "ring"),
+            (AllReduce, "recursive-doubling"),
+            (AllGather, "bruck"),
+            (Broadcast, "binomial"),
+        ] {
+            for n in [2, 4, 8] {
+                let shape = Shape::new(collective, n).with_segments(1);
+                let algorithm = registry.find(collective, id).unwrap().algorithm;
+                let links = OnLinks::new(algorithm, &shape, &fabric).unwrap();
+                let schedule = algorithm.schedule(&shape).unwrap();
+                for (size, mode) in [8.0, 300.0, 5000.0].into_iter().zip(Mode::ALL) {
+                    let setup = Setup::new(Volume(size)).in_mode(mode);
+                    let played = simulate(&*schedule, &fabric, &setup).unwrap().makespan.0;
+                    let walked = links.at(Volume(size)).0;
+                    assert!(near(played, walked), "{id} {n} {size} {mode}: {played} {walked}");
+                }
+            }
+        }
+    }
+}
+
+/// Messages one a round, each of all there is.
+fn turns(ranks: u32, messages: &[(u64, u32, u32)]) -> List {
+    let rounds = messages.last().map_or(0, |last| last.0 + 1);
+    let mut list = List::new(Frame::new(Collective::Broadcast, ranks, 1, rounds));
+    for &(round, from, to) in messages {
+        let [from, to] = [from, to].map(Endpoint::Rank);
+        list.push(round, from, to, Op::Copy, &[Run::one(0)]);
+    }
+    list
+}
+
+#[test]
+fn a_port_behind_a_bucket_saves_up_while_it_rests() {
+    let bucket = Some(Bucket { rate: Bandwidth(1.0), burst: Bytes(60) });
+    let fabric = of(Link { bucket, ..Link::new(Seconds(1.0), Bandwidth(1.0)) });
+    // There, back, and back again: the first port has not rested, the second for longer than its
+    // bucket holds, and then it has just sent.
+    let list = turns(2, &[(0, 0, 1), (1, 1, 0), (2, 1, 0)]);
+    for mode in Mode::ALL {
+        let setup = Setup::new(Volume(100.0)).in_mode(mode);
+        let played = simulate(&list, &fabric, &setup).unwrap().makespan.0;
+        assert!(near(played, 101.0 + 41.0 + 101.0), "{mode}: {played}");
+    }
+}
+
+#[test]
+fn messages_that_share_a_port_reach_what_was_measured() {
+    let two = std::num::NonZeroU32::new(2).unwrap();
+    let sharing = vec![Share { flows: two, part: Ratio(0.5) }];
+    let mut fabric = of(Link { sharing, ..Link::new(Seconds(1.0), Bandwidth(1.0)) });
+    fabric.tiers[0].discipline = crate::fabric::Discipline::Fair;
+    let list = turns(3, &[(0, 0, 1), (0, 0, 2)]);
+    let played = simulate(&list, &fabric, &Setup::new(Volume(100.0))).unwrap().makespan.0;
+    assert!(near(played, 401.0), "{played}");
 }

@@ -1,6 +1,12 @@
 //! How much a rule must promise: no less than what the machine's figures leave open.
+//!
+//! Of a calibrated machine that is the median error of its fit on algorithms that the fit did not
+//! see. Of any other, all that is known is where real times lie beside ideal prices: both sides of a
+//! comparison are such prices, so what a rule asks for must be faster even where it is slow and the
+//! library's own choice fast.
 
 use super::LEAST_GAIN;
+use crate::expect::IDEAL;
 use crate::quantity::{Ratio, Seconds};
 use crate::query::Query;
 
@@ -18,21 +24,25 @@ pub struct Margin {
     /// Elsewhere.
     pub other: Ratio,
     alpha: Seconds,
+    is_fitted: bool,
 }
 
 impl Margin {
-    /// [`LEAST_GAIN`]; of a machine that was fitted the median error of its fit on algorithms that
-    /// it did not see, where that is more.
+    /// Of a machine that was fitted [`LEAST_GAIN`], or the median error of its fit on algorithms
+    /// that it did not see, where that is more; of others what the band of ideal prices leaves open.
     #[must_use]
     pub fn of(query: &Query) -> Self {
-        let errors = query.machine.fit.as_ref().map(|fit| &fit.errors);
+        let links = query.machine.fabric.tiers.last();
+        let alpha = links.and_then(|tier| tier.link.alpha).unwrap_or_default();
+        let Some(fit) = &query.machine.fit else {
+            let open = Ratio(1.0 - IDEAL.0.0 / IDEAL.1.0);
+            return Self { bulk: open, other: open, alpha, is_fitted: false };
+        };
         let asked =
             |median: Option<f64>| Ratio(median.unwrap_or(LEAST_GAIN.0).clamp(LEAST_GAIN.0, MOST));
-        let all = errors.and_then(|e| e.algorithms).map(|e| e.median.0);
-        let bulk = errors.and_then(|e| e.algorithms_bulk).map(|e| e.median.0);
-        let links = query.machine.fabric.tiers.last();
-        let alpha = links.and_then(|tier| tier.alpha).unwrap_or_default();
-        Self { bulk: asked(bulk.or(all)), other: asked(all), alpha }
+        let all = fit.errors.algorithms.map(|e| e.median.0);
+        let bulk = fit.errors.algorithms_bulk.map(|e| e.median.0);
+        Self { bulk: asked(bulk.or(all)), other: asked(all), alpha, is_fitted: true }
     }
 
     /// What must be taken off a time of the library.
@@ -42,9 +52,22 @@ impl Margin {
         if is_bulk { self.bulk } else { self.other }
     }
 
+    /// What every rule must take off, whatever else a fit leaves open.
+    #[must_use]
+    pub fn least(&self) -> Ratio {
+        if self.is_fitted { LEAST_GAIN } else { self.other }
+    }
+
     /// What a reader of a file is to know; nothing where it is the usual.
     #[must_use]
     pub fn says(&self) -> Option<String> {
+        if !self.is_fitted {
+            return Some(format!(
+                "so much since nobody calibrated this machine: real times lie between {} and {} \
+                 times an ideal price; `collcost calibrate` leaves less open",
+                IDEAL.0.0, IDEAL.1.0
+            ));
+        }
         let usual = self.bulk == LEAST_GAIN && self.other == LEAST_GAIN;
         let percent = |part: Ratio| (part.0 * 100.0).ceil();
         (!usual).then(|| {

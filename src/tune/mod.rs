@@ -5,14 +5,17 @@
 //! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
 //! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
 
+mod evidence;
 mod margin;
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
+pub mod ran;
 mod rendezvous;
 
 use std::borrow::Cow;
 
+pub use evidence::{Departure, Evidence, LEAST_LESS, Shown, Spread, Timed};
 pub use margin::Margin;
 pub use rendezvous::Rendezvous;
 
@@ -21,7 +24,7 @@ use crate::collective::Collective;
 use crate::error::Result;
 use crate::quantity::{Bytes, Ratio, Seconds};
 use crate::query::Query;
-use crate::select::{Call, Choice, Operation, Policy, Runs, priced};
+use crate::select::{Call, Choice, Operation, Policy, Runs, priced_on_links};
 
 /// A rule must promise to take at least this part of the time off; [`Margin`] may ask for more.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
@@ -175,7 +178,8 @@ impl Compared<'_> {
 
     fn time(&self, choice: &Choice, size: Bytes) -> Result<Option<Seconds>> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        let Some(mut time) = priced(self.registry, choice, shape, fabric, size)?.time() else {
+        let Some(mut time) = priced_on_links(self.registry, choice, shape, fabric, size)?.time()
+        else {
             return Ok(None);
         };
         if let (Some(rendezvous), Runs::Parts(parts)) = (&self.rendezvous, &choice.runs) {

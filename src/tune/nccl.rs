@@ -1,132 +1,104 @@
-//! What the example plugin can ask NCCL for, and plans as its table.
+//! The table of NCCL's example tuner plugin: what NCCL takes by itself, and departures from it that
+//! a site's own logs show to gain.
 
-use super::{LEAST_GAIN, Pick, Plan, Point};
-use crate::algorithm::{Library, Registry};
+use super::evidence::Departure;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::formula::Protocol as Wire;
-use crate::nccl::{Algo, Call, Chooser, Function, Proto, ranges};
-use crate::price::Prepared;
-use crate::quantity::{Bytes, Ratio, Volume};
-use crate::query::Query;
+use crate::nccl::{
+    Algo, Call, Chooser, Communicator, Function, Place, Proto, Range, Reduction, Settings, Table,
+    Version, ranges,
+};
+use crate::quantity::Bytes;
 use crate::rules::Line;
 use crate::rules::nccl::{COLLECTIVES, Channels, Rule, Rules};
 
-/// The algorithms and protocols of one function, each priced under the machine of a query.
-pub struct Compared<'a> {
-    chooser: &'a Chooser,
-    function: Function,
-    ranks: u32,
-    cells: Vec<((Algo, Proto), Prepared)>,
-}
+/// An algorithm over a wire protocol.
+pub type Cell = (Algo, Proto);
 
-impl<'a> Compared<'a> {
-    /// Everything that NCCL considers for the collective and the closed forms price; none where
-    /// NCCL's tuner has no say.
-    ///
-    /// # Errors
-    /// A figure that a price needs is unknown.
-    pub fn new(registry: &Registry, chooser: &'a Chooser, query: &Query) -> Result<Option<Self>> {
-        let shape = &query.shape;
-        let Some(function) = Function::of(shape.collective) else { return Ok(None) };
-        let nodes = query.placement.nodes();
-        // Behind NCCL's tree over nodes stand chains inside them, which no closed form has.
-        let unpriced = |algo| algo == Algo::Tree && nodes > 1 && nodes < shape.ranks;
-        let mut cells = Vec::new();
-        for (algo, proto) in each() {
-            if !chooser.considers(function, algo, proto) || unpriced(algo) {
-                continue;
-            }
-            let known = |name: Option<&str>| name == Some(algo.name());
-            let mut all = registry.of(shape.collective);
-            let Some(ours) = all.find(|a| known(a.meta().name_in(Library::Nccl, shape.collective)))
-            else {
-                continue;
-            };
-            let (alpha, bytes) = wire(proto).factors();
-            let fabric = query.machine.fabric.clone().contended(alpha, Ratio(1.0 / bytes.0));
-            match Prepared::new(ours, shape, &fabric) {
-                Ok(prepared) => cells.push(((algo, proto), prepared)),
-                Err(error) if error.is_unsupported() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(Self { chooser, function, ranks: shape.ranks, cells }))
-    }
-
-    /// What everything takes at a size.
-    #[must_use]
-    pub fn point(&self, size: Bytes) -> Point {
-        let call = Call { function: self.function, size, pipelined: 1 };
-        let own = self.chooser.decide(&call).map(|d| (d.algo, d.proto));
-        let time = |prepared: &Prepared| prepared.time(Volume::from(size));
-        let own = self.cells.iter().find(|(cell, _)| Some(*cell) == own);
-        let own = own.map(|(_, prepared)| time(prepared));
-        let offers = self.cells.iter().map(|(cell, prepared)| (pick(*cell), time(prepared)));
-        Point { own, least_gain: LEAST_GAIN, offers: offers.collect() }
-    }
-
-    /// The plan of the collective.
-    ///
-    /// # Errors
-    /// None; the answer is a result like that of other libraries.
-    pub fn plan(&self) -> Result<Plan> {
-        let point = |size| Ok(self.point(size));
-        let operation = self.function.collective().into();
-        super::plan(&super::Question { operation, ranks: self.ranks, point: &point })
-    }
-}
-
-fn each() -> impl Iterator<Item = (Algo, Proto)> {
-    let protos = [Proto::Ll, Proto::Ll128, Proto::Simple];
-    Algo::ALL.into_iter().flat_map(move |algo| protos.map(|proto| (algo, proto)))
-}
-
-fn wire(proto: Proto) -> Wire {
-    match proto {
-        Proto::Ll => Wire::Ll,
-        Proto::Ll128 => Wire::Ll128,
-        Proto::Simple => Wire::Simple,
-    }
-}
-
-fn pick((algorithm, protocol): (Algo, Proto)) -> Pick {
-    let name = format!("{}/{}", algorithm.lower(), protocol.lower());
-    Pick { id: None, name: name.into(), segment: Bytes(0) }
+/// `nvls_tree/simple`, as the plugin's file has it.
+#[must_use]
+pub fn name((algorithm, protocol): Cell) -> String {
+    format!("{}/{}", algorithm.lower(), protocol.lower())
 }
 
 /// Where NCCL's choice is asked last; it goes on beyond.
 const LARGEST: Bytes = Bytes(1 << 50);
 
-/// Up to here rings of other communicators take LL.
+/// Up to here rings of communicators of which nothing is known take LL.
 const SHORT: Bytes = Bytes(65_536);
 
-/// The table of some plans, for one communicator.
-///
-/// The plugin leaves one channel to every call that no line fits, and to every line of `-1`
-/// channels. So lines say 0, which leaves the number to NCCL; behind the plans' lines stands what
-/// NCCL takes by itself, for all sizes, and behind that rings for all other communicators.
-#[must_use]
-pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules {
-    let mut rules = Vec::new();
-    let here = (Some(nodes), Some(ranks));
-    for plan in plans {
-        let ends = plan.spans.iter().skip(1).map(|next| Bytes(next.from.0 - 1));
-        for (span, to) in plan.spans.iter().zip(ends.chain([Bytes(u64::MAX)])) {
-            let wanted = span.pick.as_ref().and_then(|asked| each().find(|&c| pick(c) == *asked));
-            if let Some(cell) = wanted {
-                rules.push(rule(plan.operation.collective, (span.from, to), cell, here));
+/// What NCCL takes by itself on one communicator.
+pub struct Own {
+    /// The communicator.
+    pub comm: Communicator,
+    /// Whose rules decide.
+    pub version: Version,
+    /// Decides on sums of floats.
+    pub chooser: Chooser,
+}
+
+impl Own {
+    /// NCCL there with an empty environment.
+    ///
+    /// # Errors
+    /// A communicator whose graphs are not known.
+    pub fn new(place: &Place, version: Version) -> Result<Self> {
+        let comm = place.communicator()?;
+        let table = Table::new(&comm, version, &Settings::default())?;
+        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        Ok(Self { comm, version, chooser })
+    }
+
+    /// What is taken at a size; none where NCCL returns an error.
+    #[must_use]
+    pub fn at(&self, function: Function, size: Bytes) -> Option<Cell> {
+        let decided = self.chooser.decide(&Call { function, size, pipelined: 1 });
+        decided.map(|d| (d.algo, d.proto))
+    }
+
+    /// Over which sizes what is taken, to the byte.
+    #[must_use]
+    pub fn ranges(&self, function: Function) -> Vec<Range> {
+        let mut found = ranges(&self.chooser, function, Bytes(0), LARGEST);
+        if let Some(last) = found.last_mut() {
+            last.to = Bytes(u64::MAX);
+        }
+        found
+    }
+
+    fn rules(&self, rules: &mut Vec<Rule>) {
+        let here = (Some(self.comm.nodes), Some(self.comm.ranks));
+        for &collective in COLLECTIVES {
+            let Some(function) = Function::of(collective) else { continue };
+            for Range { from, to, first, .. } in self.ranges(function) {
+                if let Some(decision) = first {
+                    let cell = (decision.algo, decision.proto);
+                    rules.push(rule(collective, (from, to), cell, here));
+                }
             }
         }
     }
-    for &collective in COLLECTIVES {
-        let Some(function) = Function::of(collective) else { continue };
-        for own in ranges(chooser, function, Bytes(0), LARGEST) {
-            if let Some(decision) = own.first {
-                let cell = (decision.algo, decision.proto);
-                let to = if own.to == LARGEST { Bytes(u64::MAX) } else { own.to };
-                rules.push(rule(collective, (own.from, to), cell, here));
-            }
+}
+
+/// The table for the communicator of a place.
+///
+/// The plugin leaves one channel to every call that no line fits, and to every line of `-1`
+/// channels. So lines say 0, which leaves the number to NCCL; and as a job makes smaller
+/// communicators too, NCCL's own choice on those of the same machine stands behind, where their
+/// graphs are known, and rings behind that.
+///
+/// # Errors
+/// Those of [`Own::new`] for the place itself.
+pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Result<Rules> {
+    let own = Own::new(place, version)?;
+    let here = (Some(own.comm.nodes), Some(own.comm.ranks));
+    let departing = |d: &Departure| rule(d.collective, (d.from, d.to), d.cell, here);
+    let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
+    own.rules(&mut rules);
+    for smaller in smaller(place) {
+        // Whose graphs nobody searched has rings.
+        if let Ok(own) = Own::new(&smaller, version) {
+            own.rules(&mut rules);
         }
     }
     for &collective in COLLECTIVES {
@@ -135,13 +107,26 @@ pub fn table(plans: &[Plan], chooser: &Chooser, nodes: u32, ranks: u32) -> Rules
         rules.push(rule(collective, (Bytes(0), SHORT), ring(Proto::Ll), (None, None)));
         rules.push(rule(collective, long, ring(Proto::Simple), (None, None)));
     }
-    Rules { rules }
+    Ok(Rules { rules })
+}
+
+/// Communicators that a job makes beside its largest: over as many nodes, or a power of two of them,
+/// and as many ranks on each or fewer.
+fn smaller<'a>(place: &Place<'a>) -> impl Iterator<Item = Place<'a>> {
+    let Place { machine, per_node, nodes, search } = *place;
+    let counts = (0..u32::BITS).map(|power| 1 << power).take_while(move |&n| n < nodes);
+    let all = counts.chain([nodes]).flat_map(move |nodes| {
+        (1..=per_node).map(move |per_node| Place { machine, per_node, nodes, search })
+    });
+    let itself = (nodes, per_node);
+    // One rank alone has nobody to talk to.
+    all.filter(move |p| p.nodes * p.per_node > 1 && (p.nodes, p.per_node) != itself)
 }
 
 fn rule(
     collective: Collective,
     (from, to): (Bytes, Bytes),
-    (algorithm, protocol): (Algo, Proto),
+    (algorithm, protocol): Cell,
     (nodes, ranks): (Option<u32>, Option<u32>),
 ) -> Rule {
     Rule {
@@ -172,8 +157,8 @@ pub fn head(file: Option<&str>) -> Vec<String> {
         "the plugin leaves one channel to calls that no line fits: so all have a line, and 0 \
          channels leaves their number to NCCL"
             .to_owned(),
-        "behind the predicted lines stands what NCCL takes by itself there, then rings for \
-         communicators of other sizes"
+        "behind the communicator's lines stands what NCCL takes by itself on smaller ones of the \
+         same machine, then rings for all of which nothing is known: those are no choice of NCCL's"
             .to_owned(),
     ]
 }

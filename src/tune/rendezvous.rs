@@ -94,7 +94,7 @@ impl Rendezvous {
         let links = &fabric.tiers[fabric.depth(query.shape.ranks)? - 1];
         let is_tcp = match &query.machine.fit {
             Some(fit) => fit.transport.as_deref() == Some("tcp"),
-            None => links.duplex.0 < 1.0,
+            None => links.link.duplex.0 < 1.0,
         };
         if !is_tcp {
             return Ok(None);

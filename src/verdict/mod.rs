@@ -246,10 +246,10 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
     let most = points.iter().map(busbw).fold(0.0, f64::max);
     let tiers = &query.machine.fabric.tiers;
     let (link, what) = match nodes {
-        1 => (tiers.first()?.bandwidth?, "one link"),
+        1 => (tiers.first()?.link.bandwidth?, "one link"),
         _ => {
             let nics = tiers.last()?.nics.map_or(1, |n| n.get());
-            (tiers.last()?.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
+            (tiers.last()?.link.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
         }
     };
     // Figures of links are known to some parts in a hundred.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use collcost::profile::{Asked, Profile, Quality, check};
+use collcost::quantity::{Ratio, Seconds};
 use collcost::sample::{Header, Record, Samples, Wait};
 
 use super::synthetic::{Truth, ladder, operations};
@@ -70,7 +71,12 @@ fn samples_become_a_profile_that_other_commands_read() {
     let profile = Profile::parse(&toml, "rack.toml").unwrap();
     assert_eq!(profile.name, "rack");
     assert_eq!(profile.tiers[0].knots[0].below.0, 65536);
+    // What was measured is what expectations and simulations find.
+    let fabric = profile.fabric(collcost::Collective::AllReduce);
+    assert_eq!(fabric.tiers[0].link.knots, profile.tiers[0].knots);
     let calibration = profile.fit.as_ref().unwrap();
+    let (low, high) = calibration.band(Seconds(1.0), Seconds(20e-6)).expect("bytes decide");
+    assert!(low.0 < 1.0 && high.0 > 1.0 && high / low < Ratio(1.2), "{low} to {high}");
     assert_eq!(calibration.quality, Quality::Good, "{:?}", calibration.marks);
     assert_eq!(
         (calibration.ranks.as_slice(), calibration.wait.as_deref()),

@@ -49,7 +49,7 @@ fn a_bucket_does_not_halve_beta() {
     let fitted = fitted(&truth, &operations(), 32 << 20);
     let bucket = fitted.bucket.expect("the ping-pong shows it");
     near("rate", bucket.rate.0, 1e9, 0.02);
-    near("burst", bucket.burst.0, truth.burst, 0.2);
+    near("burst", bucket.burst.0 as f64, truth.burst, 0.2);
     near("beta", fitted.link.beta.value.0, 1e-9, 0.01);
 }
 

@@ -5,7 +5,7 @@
 //! acknowledgements of the other way, 0 to 0.39 %.
 
 #[path = "../support/recorded_points.rs"]
-mod recorded_points;
+pub mod recorded_points;
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ fn algorithms_that_the_fit_did_not_see_are_foretold() {
 fn the_bucket_is_seen_and_a_starved_link_is_marked() {
     let quiet = fitted("200mb_n4_q", Statistic::Typical);
     let burst = quiet.bucket.expect("tbf has one of 32 KiB").burst.0;
-    assert!((28e3..36e3).contains(&burst), "{burst}");
+    assert!((28_000..36_000).contains(&burst), "{burst}");
     assert_eq!(quiet.verdict(), Verdict::Good, "{:?}", quiet.gates);
     let starved = fitted("1g_n4_q", Statistic::Typical);
     let marks: Vec<&str> =

@@ -85,24 +85,20 @@ impl Truth {
 
     /// How long a run takes without noise.
     pub fn time(&self, op: &Op, ranks: u32, size: u64) -> f64 {
-        use collcost::fit::Kind;
+        use collcost::fit::{Kind, Sent};
         let path = Path::of(&Registry::builtin(), op, ranks, Bytes(size).into()).unwrap();
         let bytes = |m: f64| self.message(m) - self.alpha;
-        let sum: f64 = path
-            .messages
-            .iter()
-            .map(|(n, m)| {
-                let slower = match path.kind {
-                    Kind::Exchange => 1.0 / self.duplex,
-                    Kind::FanOut(_) => 1.0 / self.sharing,
-                    _ if path.tree.is_some() => self.tree,
-                    _ => 1.0,
-                };
-                *n as f64 * (self.alpha + slower * bytes(m.0))
-            })
-            .sum();
+        let each = |sent: &Sent| {
+            let slower = match path.kind {
+                Kind::FanOut(_) => 1.0 / self.sharing,
+                _ if sent.both_ways => 1.0 / self.duplex,
+                _ if path.tree.is_some() => self.tree,
+                _ => 1.0,
+            };
+            sent.count as f64 * (self.alpha + slower * bytes(sent.bytes.0))
+        };
+        let sum: f64 = path.messages.iter().map(each).sum::<f64>() + path.reduced.0 * self.gamma;
         let last = self.slopes.last().unwrap().1;
-        let sum = sum + path.reduced.0 * self.gamma;
         match op {
             // A bucket fills while the other way is used: half the rate's time, until what is
             // saved once is less than that.

@@ -73,10 +73,15 @@ impl Slotted {
         if segments == 1 && unsegmented_steps(ranks) <= one_port_slots(ranks).length {
             Self::of(ranks, segments, 1, &flow(ranks))
         } else {
-            let colouring = best_known(ranks);
-            let transfers: Vec<Transfer> = colouring.transfers().collect();
-            Self::of(ranks, segments, colouring.period(), &transfers)
+            Self::coloured(ranks, segments)
         }
+    }
+
+    /// The schedule whose slots repeat.
+    pub(super) fn coloured(ranks: u32, segments: u32) -> Self {
+        let colouring = best_known(ranks);
+        let transfers: Vec<Transfer> = colouring.transfers().collect();
+        Self::of(ranks, segments, colouring.period(), &transfers)
     }
 
     fn of(ranks: u32, segments: u32, period: u32, transfers: &[Transfer]) -> Self {

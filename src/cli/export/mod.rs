@@ -1,5 +1,6 @@
 //! `collcost export`: schedules and tuning files in the formats of other programs.
 
+mod nccl;
 mod schedule;
 mod tuning;
 
@@ -25,6 +26,7 @@ Examples:
   collcost export openmpi-rules -n 2..64 --on gcp-c2d -o rules.conf
   collcost export mpich-json broadcast -n 8 --on tcp-25g
   collcost export nccl-tuner-csv -n 16 --on dgx-h100
+  collcost export nccl-tuner-csv -n 16 --on dgx-h100 --log own=plain.log --log Ring/LL128=ring.log
   collcost export xla-sol-options --on dgx-h100")]
 pub(super) struct Args {
     /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
@@ -53,6 +55,11 @@ pub(super) struct Args {
     /// NCCL: a communicator whose graphs are known, such as dgx_h100_8x400g.p8.n2
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
+    /// NCCL: a log of a benchmark on this communicator; several times. Lines depart from NCCL's own
+    /// choice only where logs show a gain. What ran stands in the log (NCCL_DEBUG) or before the
+    /// file: own=FILE, Tree=FILE, Tree/LL128=FILE
+    #[arg(long = "log", value_name = "[CHOICE=]FILE")]
+    logs: Vec<String>,
     /// Write to this file instead of standard output; it is there whole or not at all
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
@@ -66,7 +73,14 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let (text, notes) = match Tuning::named(&self.format) {
+        let tuning = Tuning::named(&self.format);
+        if let Some(log) = self.logs.first().filter(|_| tuning != Some(Tuning::Nccl)) {
+            return Err(Error::input("only a tuning file for NCCL rests on logs")
+                .at(format!("--log {log}"))
+                .mend("leave out --log")
+                .into());
+        }
+        let (text, notes) = match tuning {
             Some(tuning) => self.tuning(tuning)?,
             None if FORMATS.iter().any(|format| format.id == self.format) => {
                 (self.schedule()?, Vec::new())

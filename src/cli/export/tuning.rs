@@ -5,8 +5,7 @@ use crate::cli::flags::queries;
 use collcost::algorithm::Registry;
 use collcost::collective::Collective;
 use collcost::error::{Error, Result};
-use collcost::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
-use collcost::nccl::{Asked, Chooser, Place, Reduction, Settings, Table, Version as NcclVersion};
+use collcost::export::{mpich_json, openmpi_rules};
 use collcost::quantity::Bytes;
 use collcost::query::Query;
 use collcost::rules::mpich::Version;
@@ -90,7 +89,7 @@ impl Args {
     pub(super) fn tuning(&self, tuning: Tuning) -> Result<(String, Vec<String>)> {
         self.refuse_schedule_flags()?;
         if tuning == Tuning::Nccl {
-            return Ok((self.nccl()?, Vec::new()));
+            return self.nccl();
         }
         if let Some(comm) = &self.comm {
             return Err(Error::input("only NCCL has communicators with known graphs")
@@ -116,7 +115,7 @@ impl Args {
                 let offers = |call: &Call| offers(tuning, &*own, call);
                 let rendezvous = match tuning {
                     Tuning::OpenMpi => Rendezvous::open_mpi(&query).map_err(place)?,
-                    Tuning::Mpich | Tuning::Nccl => None,
+                    _ => None,
                 };
                 let compared = Compared {
                     registry: &registry,
@@ -145,71 +144,7 @@ impl Args {
                 let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
                 Ok((mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?), notes))
             }
-            Tuning::Nccl => Ok((self.nccl()?, Vec::new())),
-        }
-    }
-
-    /// The table of NCCL's example plugin, for one communicator whose graphs are known.
-    fn nccl(&self) -> Result<String> {
-        let id = &match &self.comm {
-            Some(id) => id.clone(),
-            None => self.known_graphs()?,
-        };
-        let place = |e: Error| e.at(format!("--comm {id}"));
-        let at = Place::named(id).map_err(place)?;
-        let comm = at.communicator().map_err(place)?;
-        let version = match &self.target {
-            None => NcclVersion::NEWEST,
-            Some(target) => {
-                let plain = target.trim_start_matches("nccl").trim_start_matches(['@', '-']);
-                let asked = plain.parse::<Asked>();
-                asked.map_err(|e| e.at(format!("--for {target}")))?.rules
-            }
-        };
-        let table = Table::new(&comm, version, &Settings::default())?;
-        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
-        let ranks = match &self.comm {
-            Some(_) => self.ranks.placed(at.nodes, at.per_node)?,
-            None => self.ranks.clone(),
-        };
-        let registry = Registry::builtin();
-        let (mut plans, mut first) = (Vec::new(), None);
-        for operation in self.asked(Tuning::Nccl)? {
-            let collective = operation.collective;
-            for query in queries(collective, Bytes(0), &ranks, &self.machine, &self.params)? {
-                let compared = tune::nccl::Compared::new(&registry, &chooser, &query)?;
-                if let Some(compared) = compared {
-                    plans.push(compared.plan()?);
-                }
-                first.get_or_insert(query);
-            }
-        }
-        let own = format!("nccl@{}", version.id());
-        let mut lines = self.head(version.id(), &own, first.as_ref(), &plans);
-        lines.push(format!("NCCL's own choice there is that of its graphs on {id}"));
-        lines.extend(tune::nccl::head(self.output.as_deref()));
-        let nodes = at.nodes;
-        let table = tune::nccl::table(&plans, &chooser, nodes, at.per_node * nodes);
-        Ok(nccl_tuner_csv(&table, &lines))
-    }
-
-    /// The communicator of the asked ranks on a machine whose graphs are known.
-    fn known_graphs(&self) -> Result<String> {
-        let which = |what: &str| {
-            Error::input(format!("which communicator? {what}"))
-                .at("export nccl-tuner-csv")
-                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
-        };
-        let collective = Collective::AllReduce;
-        let asked = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
-        let [query] = &asked[..] else {
-            return Err(which("a file is for one number of ranks"));
-        };
-        match &query.machine.nccl_graphs {
-            Some(graphs) => {
-                Ok(format!("{graphs}.p{}.n{}", query.placement.per_node, query.placement.nodes()))
-            }
-            None => Err(which("no graphs of this machine are known")),
+            Tuning::Nccl => self.nccl(),
         }
     }
 
@@ -231,7 +166,7 @@ impl Args {
     }
 
     /// The operations that were named, or all.
-    fn asked(&self, tuning: Tuning) -> Result<Vec<Operation>> {
+    pub(super) fn asked(&self, tuning: Tuning) -> Result<Vec<Operation>> {
         let all = tuning.operations();
         let mut asked = Vec::new();
         for word in &self.words {
@@ -262,19 +197,18 @@ impl Args {
         let ranks: Vec<_> = ranks.iter().map(u32::to_string).collect();
         let machine = query.map_or("no machine", |query| &query.machine.name);
         let library = rules.split('@').next().unwrap_or(rules);
+        let margin = query.map(Margin::of);
+        let least = margin.map_or(LEAST_GAIN, |margin| margin.least());
         let mut lines = vec![
             format!("written by collcost {} for {library} {version}", env!("CARGO_PKG_VERSION")),
             format!("machine {machine}, communicators of {} ranks", ranks.join(", ")),
             format!(
                 "a rule stands where the closed forms of the machine predict at least {} % less time",
-                LEAST_GAIN.0 * 100.0
+                least.0 * 100.0
             ),
             format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
         ];
-        // The plugin's files are made of NCCL's own figures.
-        if library != "nccl" {
-            lines.extend(query.and_then(|query| Margin::of(query).says()));
-        }
+        lines.extend(margin.and_then(|margin| margin.says()));
         if !plans.iter().any(Plan::has_rules) {
             lines.push("nothing gains that much: the file changes nothing".to_owned());
         }
@@ -286,7 +220,7 @@ fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     match tuning {
         Tuning::OpenMpi => tune::openmpi::offers(own, call),
         Tuning::Mpich => tune::mpich::offers(call),
-        // NCCL's are priced cell by cell.
+        // NCCL's lines rest on measurements.
         Tuning::Nccl => Ok(Vec::new()),
     }
 }

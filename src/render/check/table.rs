@@ -37,14 +37,14 @@ pub fn table(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> 
     }
     let holding: Vec<&BudgetView> = report.standing(Standing::Holds).collect();
     for budget in holding.iter().take(SHOWN) {
-        line(&mut out, "holds  ", budget, look)?;
+        line(&mut out, "holds    ", budget, look)?;
     }
     if holding.len() > SHOWN {
         writeln!(out, "  … {} more hold", holding.len() - SHOWN)?;
     }
     for standing in [Standing::AtRisk, Standing::Fails] {
         for budget in report.standing(standing) {
-            line(&mut out, &format!("{:<7}", standing.words()), budget, look)?;
+            line(&mut out, &format!("{:<9}", standing.words()), budget, look)?;
         }
     }
     let all = report.budgets.len();
@@ -67,7 +67,7 @@ fn line(out: &mut impl Write, mark: &str, budget: &BudgetView, look: Look) -> io
         Some(_) => format!(", {:.0} % of the limit", 100.0 * used),
     };
     writeln!(out, "{mark}{}  {file}:{line}:{column}{part}", look.strong(name))?;
-    look.line(out, "       ", message)
+    look.line(out, "         ", message)
 }
 
 /// Writes what a gate wants.

@@ -11,7 +11,7 @@ use crate::fabric::Fabric;
 use crate::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 use crate::notes;
 use crate::presets::PORT_BUDGETS;
-use crate::price::{Prepared, Price, step_load};
+use crate::price::{Prepared, Price, step_load, steps_in_turn};
 use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::query::Query;
 use crate::report::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
@@ -251,7 +251,8 @@ const MOST_STEPS: usize = 24;
 /// # Errors
 /// An unknown name, an algorithm that does not apply, an unknown figure.
 pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Explanation> {
-    let Named { algorithm, form } = registry.find(query.shape.collective, name)?;
+    let Named { algorithm, form } =
+        registry.find_for(&query.machine.fabric.fill(&query.shape), name)?;
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);
     let prepared = Prepared::stated(algorithm, form, &query.shape, fabric)?;
@@ -367,18 +368,18 @@ impl Sum {
     ) -> Result<Self> {
         let tiers = fabric.tiers.iter().map(|t| TierSum {
             name: t.name.clone(),
-            alpha: t.alpha.map_or(0.0, |a| a.0),
-            rate: t.bandwidth.map_or(0.0, |b| b.0),
+            alpha: t.link.alpha.map_or(0.0, |a| a.0),
+            rate: t.link.bandwidth.map_or(0.0, |b| b.0),
             ..TierSum::default()
         });
         let mut sum =
             Self { groups: Vec::new(), tiers: tiers.collect(), switch: 0.0, hops: 0, size: size.0 };
         let mut fault = None;
-        algorithm.steps(shape, &mut |step| {
+        steps_in_turn(algorithm, shape, fabric, size, &mut |step| {
             if fault.is_none() {
                 fault = sum.add(step, shape, fabric).err();
             }
-        });
+        })?;
         fault.map_or(Ok(sum), Err)
     }
 
@@ -526,6 +527,7 @@ impl Sum {
         };
         let alpha = |at: Option<(usize, f64)>| Seconds(self.tiers[at.map_or(0, |a| a.0)].alpha);
         let hop = fabric.tiers[0].switch.and_then(|s| s.alpha);
+        let far_hop = fabric.tiers.last().and_then(|t| t.switch).and_then(|s| s.alpha);
         if switched && flat && inner.is_some() {
             return None;
         }
@@ -540,6 +542,7 @@ impl Sum {
             bandwidth_outer: rate(outer),
             gamma: fabric.gamma.unwrap_or(SecondsPerByte(0.0)),
             alpha_switch: hop.unwrap_or(Seconds(0.0)),
+            alpha_switch_outer: far_hop.unwrap_or(Seconds(0.0)),
         })
     }
 }
@@ -647,15 +650,17 @@ fn pipeline(
 ) -> Result<Option<Pipeline>> {
     let at =
         |p: u32| Prepared::new(algorithm, &free.with_segments(p), fabric).map(|f| f.price(size));
-    let (two, three) = (at(2)?, at(3)?);
+    // Latency a + b·P, data c + d/P, from P = 2 on; of stages over several tiers near the best P.
+    let near = if algorithm.stages(free).is_some() { price.segments.max(2) } else { 2 };
+    let (two, three) = (at(near)?, at(near + 1)?);
     let split = |p: &Price| p.bandwidth.0 + p.compute.unwrap_or_default().0;
-    // Latency a + b·P, data c + d/P, from P = 2 on.
+    let few = f64::from(near);
     let b = three.latency.0 - two.latency.0;
-    let d = 6.0 * (split(&two) - split(&three));
+    let d = few * (few + 1.0) * (split(&two) - split(&three));
     if b <= 0.0 || d <= 0.0 {
         return Ok(None);
     }
-    let fixed = two.total().0 - 2.0 * b - d / 2.0;
+    let fixed = two.total().0 - few * b - d / few;
     let star = (d / b).sqrt();
     let best = Prepared::new(algorithm, &free.with_segments(0), fabric)?.price(size).segments;
     let mut counts: Vec<u32> = std::iter::successors(Some(1_u32), |p| p.checked_mul(4))

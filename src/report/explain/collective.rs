@@ -224,7 +224,11 @@ fn written(cost: &Cost<Expr>) -> (String, String) {
             Level::Outer => Links::Outer,
         };
         let transfer = letter(Symbol::M) / letter(Symbol::Bandwidth(links));
-        latency.add(phase.switch.clone() * letter(Symbol::AlphaSwitch));
+        let hop = match phase.level {
+            Level::Outer => Symbol::AlphaSwitchOuter,
+            Level::Flat | Level::Inner => Symbol::AlphaSwitch,
+        };
+        latency.add(phase.switch.clone() * letter(hop));
         latency.add(phase.alpha.clone() * letter(Symbol::Alpha(links)));
         bandwidth.add(phase.beta.clone() * transfer);
     }

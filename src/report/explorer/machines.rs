@@ -131,8 +131,8 @@ fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
 fn tiers(query: &Query) -> Vec<TierView> {
     let view = |tier: &crate::fabric::Tier| TierView {
         name: tier.name.clone(),
-        alpha_s: tier.alpha.map(|a| a.0),
-        bandwidth: tier.bandwidth.map(|b| b.0),
+        alpha_s: tier.link.alpha.map(|a| a.0),
+        bandwidth: tier.link.bandwidth.map(|b| b.0),
     };
     query.machine.fabric.tiers.iter().map(view).collect()
 }
@@ -146,12 +146,12 @@ fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Pr
         winners.iter().any(|(_, w)| id(w) == id(c)) || ships(c) || matches!(id(c), "ring" | "tree")
     };
     let price = |c: &Candidate| {
-        let (launch, segments, loads) = c.prepared.loads();
+        let (launch, segments, loads) = c.prepared.loads()?;
         let numbers = loads.iter().flat_map(|l| [l.latency, l.transfer, l.compute]).collect();
         let place = known.iter().position(|a| a.id == id(c)).unwrap_or_default();
-        Price(place, ships(c).into(), launch.0, segments.unwrap_or(0), numbers)
+        Some(Price(place, ships(c).into(), launch.0, segments.unwrap_or(0), numbers))
     };
-    ready.iter().filter(shown).map(price).collect()
+    ready.iter().filter(shown).filter_map(price).collect()
 }
 
 /// What the newest NCCL picks by size; none where it does not run, or its graphs are unknown.

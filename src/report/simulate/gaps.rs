@@ -5,7 +5,8 @@ use crate::algorithm::Guarantee;
 use crate::bound::Bound;
 use crate::error::Result;
 use crate::fabric::{Discipline, Fabric};
-use crate::quantity::{Ratio, Seconds};
+use crate::link::Link;
+use crate::quantity::Seconds;
 use crate::query::Query;
 use crate::simulate::listen::Path;
 use crate::simulate::{Mode, Setup, Trouble, simulate as time};
@@ -63,11 +64,14 @@ impl Facts<'_> {
         let fabric = &self.query.machine.fabric;
         // A sound machine whose ports take turns: what the closed form speaks of.
         let sound = Setup { trouble: Trouble::default(), ..setup.clone() };
-        let turns = taking_turns(fabric);
-        let shares = turns != *fabric;
+        let turns = taking_turns(fabric, Link::ideal);
+        let measured =
+            taking_turns(fabric, |link| Link { knots: link.knots.clone(), ..link.ideal() });
+        let bends = measured != turns;
+        let shares = measured != *fabric;
         let troubled = !self.ask.trouble.is_none();
         let plain = sound.clone().in_mode(Mode::Flow);
-        let base = match (shares || troubled, self.makespan(Mode::Flow)) {
+        let base = match (bends || shares || troubled, self.makespan(Mode::Flow)) {
             (false, Some(time)) => time,
             _ => time(schedule, &turns, &plain)?.makespan,
         };
@@ -80,6 +84,14 @@ impl Facts<'_> {
         let mut now = serial;
         if self.detailed != Mode::Flow {
             gaps.push(step("waiting for rounds to end", base, serial));
+        }
+        if bends {
+            let next = time(schedule, &measured, &sound)?.makespan;
+            let much =
+                if is_more(next, now) { difference(next, now) } else { difference(now, next) };
+            let more = if is_more(next, now) { "more" } else { "less" };
+            gaps.push(format!("messages that take what was measured of their size: {much} {more}"));
+            now = next;
         }
         if shares {
             let next = time(schedule, fabric, &sound)?.makespan;
@@ -115,6 +127,10 @@ impl Facts<'_> {
                     "the closed form is the time in mode sync, {gap} above mode flow: data that \
                      run ahead of the rounds save that"
                 ),
+                Guarantee::Pipelined => format!(
+                    "the closed form is {gap} above mode flow: segments run ahead where a port \
+                     waits"
+                ),
                 _ if tiered => format!(
                     "the closed form is {gap} above mode flow: it adds up steps, each on the \
                      outermost tier that it crosses, while here ranks inside a node run ahead of \
@@ -136,6 +152,10 @@ impl Facts<'_> {
                 Guarantee::EqualInRounds if in_rounds => format!(
                     "the closed form is the time in mode sync; mode flow takes {gap} more, since \
                      what runs ahead holds ports that others need"
+                ),
+                Guarantee::Pipelined => format!(
+                    "mode flow takes {gap} more than the closed form: segments that come back to \
+                     a port wait for those under way there, once in the pipeline"
                 ),
                 _ if tiered => format!(
                     "mode flow takes {gap} more than the closed form: messages of several steps \
@@ -261,12 +281,12 @@ fn step(cause: &str, before: Seconds, after: Seconds) -> String {
     }
 }
 
-/// The machine with ports that take turns and send and receive at full rate.
-fn taking_turns(fabric: &Fabric) -> Fabric {
+/// The machine with ports that take turns, and of its links what `kept` keeps.
+fn taking_turns(fabric: &Fabric, kept: impl Fn(&Link) -> Link) -> Fabric {
     let mut fabric = fabric.clone();
     for tier in &mut fabric.tiers {
         tier.discipline = Discipline::Serial;
-        tier.duplex = Ratio(1.0);
+        tier.link = kept(&tier.link);
     }
     fabric
 }

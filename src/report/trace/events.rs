@@ -159,7 +159,7 @@ impl Run {
             gamma: fabric.gamma.map(|gamma| gamma.0),
             alpha_switch_s: switch.and_then(|switch| switch.alpha).map(|alpha| alpha.0),
             bandwidth_switch: switched
-                .and_then(|tier| switch.and_then(|s| s.bandwidth).or(tier.bandwidth))
+                .and_then(|tier| switch.and_then(|s| s.bandwidth).or(tier.link.bandwidth))
                 .map(|rate| rate.0),
             tiers: if depth > 1 { tiers } else { Vec::new() },
             placement: fabric.order.to_string(),
@@ -178,12 +178,12 @@ fn view(tier: &Tier) -> EventTier {
     EventTier {
         name: tier.name.clone(),
         span: tier.span.map(Into::into),
-        alpha_s: tier.alpha.map(|alpha| alpha.0),
-        bandwidth: tier.bandwidth.map(|rate| rate.0 / tier.oversubscription.0),
+        alpha_s: tier.link.alpha.map(|alpha| alpha.0),
+        bandwidth: tier.link.bandwidth.map(|rate| rate.0 / tier.oversubscription.0),
         ports,
         duplex,
         nics: tier.nics.map(Into::into),
         discipline: tier.discipline,
-        duplex_factor: tier.duplex.0,
+        duplex_factor: tier.link.duplex.0,
     }
 }

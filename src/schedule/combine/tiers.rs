@@ -151,6 +151,7 @@ impl Schedule for Tiers {
         let mut adding = self.phases.iter().filter(|(_, phase)| phase.collective().reduces());
         Frame {
             switches: inside.switches * between.ranks + between.switches * inside.ranks,
+            far_switches: between.switches * inside.ranks,
             // Domains are neighbours, added as wholes.
             keeps_order: adding.all(|(_, phase)| phase.frame().keeps_order),
             ..Frame::new(self.collective, ranks, parts, rounds)

@@ -264,7 +264,7 @@ impl CriticalPath {
 
     /// What waits for something that a switch passes on may start while that still comes.
     fn through_switch(&self, index: usize, message: &Timed<'_>) -> Option<Step> {
-        let hop = self.costs.switch.0;
+        let hop = self.costs.hop(self.costs.place(message.from));
         let needed = || {
             let all = (0..self.trace.len()).filter(|&i| self.is_earlier(i, index));
             all.filter_map(|i| Some((i, self.passed_on(message, &self.at(i))?)))

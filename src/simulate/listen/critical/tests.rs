@@ -110,7 +110,9 @@ fn what_takes_no_time_holds_nothing() {
 /// What is there when all starts has not been waited for, even if it had to come.
 #[test]
 fn nothing_is_waited_for_at_the_start() {
-    let fabric = nodes(Tier { alpha: Some(Seconds(1.0)), ..tier(Ports::ONE) });
+    let mut outer = tier(Ports::ONE);
+    outer.link.alpha = Some(Seconds(1.0));
+    let fabric = nodes(outer);
     let nothing = Setup { size: Volume(0.0), ..setup(Mode::Flow) };
     assert_eq!(waits(&fabric, &nothing, &[(0, 0, 1, 0), (1, 1, 2, 0)]), [Wait::Nothing]);
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::expect::{Basis, Expectation, Expecting, HeldOut, Runs};
+use super::{Basis, Expectation, Expecting, HeldOut, Runs};
 use crate::quantity::{Bandwidth, Bytes};
 
 /// A time that will be seen, with its band and what it rests on.

@@ -1,0 +1,136 @@
+//! The table of NCCL's example tuner plugin, with what a site's logs show.
+
+use std::io::Read;
+use std::path::Path;
+
+use super::Args;
+use super::tuning::Tuning;
+use crate::cli::flags::{queries, value};
+use crate::cli::import::open;
+use collcost::collective::Collective;
+use collcost::error::{Error, Result};
+use collcost::export::nccl_tuner_csv;
+use collcost::nccl::{Asked, Function, Place, Settings, Version};
+use collcost::quantity::Bytes;
+use collcost::select::Operation;
+use collcost::tune::nccl::{Own, head, table};
+use collcost::tune::{Departure, Evidence, LEAST_LESS, ran};
+
+impl Args {
+    /// The text of the file for one communicator whose graphs are known, and notes.
+    pub(super) fn nccl(&self) -> Result<(String, Vec<String>)> {
+        let (id, flag) = match &self.comm {
+            Some(id) => (id.clone(), "--comm "),
+            None => (self.known_graphs()?, ""),
+        };
+        let at = |e: Error| e.at(format!("{flag}{id}"));
+        let place = Place::named(&id).map_err(at)?;
+        if self.comm.is_some() {
+            // The machine's figures do not matter here, but what is typed wrong is refused.
+            let ranks = self.ranks.placed(place.nodes, place.per_node)?;
+            self.placed(&ranks)?;
+        }
+        let target = self.target.as_ref().map(|target| {
+            target.trim_start_matches("nccl").trim_start_matches(['@', '-']).to_owned()
+        });
+        let asked = value::<Asked>("--for", target.as_ref())?;
+        let version = asked.map_or(Version::NEWEST, |asked| asked.rules);
+        let own = Own::new(&place, version).map_err(at)?;
+        let evidence = self.evidence(&own)?;
+        let departures = evidence.departures();
+        let mut lines = vec![
+            format!("written by collcost {} for nccl {version}", env!("CARGO_PKG_VERSION")),
+            format!("communicator {place}, ranks: {}, nodes: {}", own.comm.ranks, own.comm.nodes),
+        ];
+        lines.extend(asked.and_then(|asked| asked.note()));
+        lines.extend(self.rests_on(&evidence, &departures));
+        lines.extend(head(self.output.as_deref()));
+        let (_, silent) = evidence.counts();
+        let note = format!(
+            "{silent} measured sizes count for nothing: only one of NCCL's own choice and another \
+             ran there. Give logs of both at the same sizes and type"
+        );
+        let notes = if silent > 0 { vec![note] } else { Vec::new() };
+        Ok((nccl_tuner_csv(&table(&place, version, &departures)?, &lines), notes))
+    }
+
+    /// What the lines rest on.
+    fn rests_on(&self, evidence: &Evidence, departures: &[Departure]) -> Vec<String> {
+        if self.logs.is_empty() {
+            return vec![
+                "every line is what NCCL takes by itself, to the byte: nothing gets faster. The \
+                 file keeps these choices under other versions of NCCL, and is the place for yours"
+                    .to_owned(),
+                "lines depart where logs of this machine show a gain: --log own=FILE --log \
+                 Tree/LL128=FILE"
+                    .to_owned(),
+            ];
+        }
+        let (compared, _) = evidence.counts();
+        let shown = |d: &Departure| d.rests_on.len();
+        let departing: usize = departures.iter().map(shown).sum();
+        let mut lines = vec![format!(
+            "lines depart from NCCL's own choice at {departing} of {compared} compared sizes: \
+             where another took at least {} % less time in the logs, outside the bands of both",
+            LEAST_LESS.0 * 100.0
+        )];
+        for departure in departures {
+            let Departure { collective, .. } = departure;
+            lines.extend(departure.rests_on.iter().map(|s| format!("  {collective} {}", s.says())));
+        }
+        lines.push("all other lines are what NCCL takes by itself, to the byte".to_owned());
+        lines
+    }
+
+    fn evidence<'o>(&self, own: &'o Own) -> Result<Evidence<'o>> {
+        let wanted = self.asked(Tuning::Nccl)?;
+        let is_wanted = |f: Function| wanted.contains(&Operation::from(f.collective()));
+        let mut evidence = Evidence::new(own);
+        for word in &self.logs {
+            let place = |e: Error| e.at(format!("--log {word}"));
+            let (said, file) = said(word).map_err(place)?;
+            let mut bytes = Vec::new();
+            open(file)?.read_to_end(&mut bytes).map_err(|e| {
+                place(Error::input(format!("the log cannot be read: {e}")).mend("copy it again"))
+            })?;
+            let text = String::from_utf8_lossy(&bytes);
+            ran::take(&mut evidence, own, (&text, file), said.as_ref(), &is_wanted)
+                .map_err(place)?;
+        }
+        Ok(evidence)
+    }
+
+    /// The communicator of the asked ranks on a machine whose graphs are known.
+    fn known_graphs(&self) -> Result<String> {
+        let which = |what: &str| {
+            Error::input(format!("which communicator? {what}"))
+                .at("export nccl-tuner-csv")
+                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
+        };
+        let asked = self.placed(&self.ranks)?;
+        let [query] = &asked[..] else {
+            return Err(which("a file is for one number of ranks"));
+        };
+        match &query.machine.nccl_graphs {
+            Some(graphs) => {
+                Ok(format!("{graphs}.p{}.n{}", query.placement.per_node, query.placement.nodes()))
+            }
+            None => Err(which("no graphs of this machine are known")),
+        }
+    }
+
+    fn placed(&self, ranks: &crate::cli::flags::RankFlags) -> Result<Vec<collcost::query::Query>> {
+        queries(Collective::AllReduce, Bytes(0), ranks, &self.machine, &self.params)
+    }
+}
+
+/// What somebody says that ran, and the file: `own=FILE`, `Tree/LL128=FILE` or `FILE`.
+fn said(word: &str) -> Result<(Option<Settings>, &str)> {
+    let Some((choice, file)) = word.split_once('=') else { return Ok((None, word)) };
+    match ran::said(choice) {
+        Ok(settings) => Ok((Some(settings), file)),
+        // A file's name may have a `=` too.
+        Err(_) if Path::new(word).exists() => Ok((None, word)),
+        Err(error) => Err(error),
+    }
+}
