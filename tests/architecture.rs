@@ -126,7 +126,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "select",
         ],
     ),
-    ("accuracy", &["collective", "curve", "import", "profile", "quantity", "sample", "select"]),
+    (
+        "accuracy",
+        &[
+            "algorithm",
+            "collective",
+            "curve",
+            "error",
+            "expect",
+            "formula",
+            "import",
+            "profile",
+            "quantity",
+            "query",
+            "sample",
+            "select",
+        ],
+    ),
     (
         "verdict",
         &[

@@ -50,7 +50,7 @@ fn apart(a: &Learned, b: &Learned) -> (f64, f64) {
 /// The shipped constants, series and bands are what the learning gives; and a machine that is left out
 /// is not there. Minutes without optimisation.
 #[test]
-#[ignore = "half a minute: run it after a change of evidence/clusters.toml or of what learns"]
+#[ignore = "a minute: run it after a change of evidence/clusters.toml or of what learns"]
 fn what_is_built_in_is_what_the_clusters_teach() {
     let study = Study::new(&Clusters::built_in().unwrap()).unwrap();
     let learned = study.learned();

@@ -91,6 +91,7 @@ fn every_json_report_keeps_to_its_schema() {
     // What takes another time on each machine is shown nowhere.
     let more = [
         "list",
+        "accuracy tests/data/published_points.csv",
         "profiles",
         "run allreduce ring 1KiB -n 2 --wait poll --reps 3 --alpha 1us --bw 1GB/s",
         "calibrate --dry-run --force",

@@ -71,8 +71,7 @@ impl Cell {
 
 type Key = (String, String, Collective, Option<DataType>);
 
-/// The cells of all logs; logs of one machine and version are joined, those that name no machine stand
-/// alone.
+/// The cells of all logs; logs of one machine that measured different ranks are joined.
 #[must_use]
 pub fn cells(logs: &[Imported]) -> Vec<Cell> {
     let mut all = Vec::new();
@@ -100,23 +99,33 @@ pub fn cells(logs: &[Imported]) -> Vec<Cell> {
     all
 }
 
-/// Logs whose tables are all of one named machine stand with the others of it: a sweep of each number
-/// of ranks is a log of its own.
+/// Logs whose tables are all of one named machine and library stand together, where they measured
+/// different ranks: a sweep of each number of ranks is a log of its own. Other versions and further
+/// sweeps of the same stay apart.
 fn joined(logs: &[Imported]) -> Vec<Vec<&Imported>> {
     let machine = |log: &Imported| {
-        let mut of = log.tables.iter().map(|t| (t.system.clone(), t.library.clone()));
+        let mut of = log.tables.iter().map(|t| (&t.system, &t.library));
         let first = of.next().filter(|(system, _)| system.is_some())?;
-        of.all(|other| other == first).then_some(first)
+        of.all(|other| other == first).then(|| (first.0.clone(), first.1.clone()))
     };
-    let mut all: Vec<(Option<_>, Vec<&Imported>)> = Vec::new();
+    let measured = |log: &Imported| -> Vec<_> {
+        log.tables.iter().map(|t| (t.tested.clone(), t.ranks, t.nodes)).collect()
+    };
+    let mut all: Vec<(Option<_>, Vec<_>, Vec<&Imported>)> = Vec::new();
     for log in logs {
-        let own = machine(log);
-        match all.iter_mut().find(|(of, _)| own.is_some() && *of == own) {
-            Some((_, together)) => together.push(log),
-            None => all.push((own, vec![log])),
+        let (own, what) = (machine(log), measured(log));
+        let others = all.iter_mut().find(|(of, theirs, _)| {
+            own.is_some() && *of == own && !what.iter().any(|w| theirs.contains(w))
+        });
+        match others {
+            Some((_, theirs, together)) => {
+                theirs.extend(what);
+                together.push(log);
+            }
+            None => all.push((own, what, vec![log])),
         }
     }
-    all.into_iter().map(|(_, together)| together).collect()
+    all.into_iter().map(|(.., together)| together).collect()
 }
 
 /// A table's times out of place, or in place where there are no others, with the type that matters.

@@ -18,10 +18,13 @@ pub enum Split {
     /// The fewest ranks.
     SmallestN,
     /// Twice the ranks of those that are left.
+    #[serde(rename = "x2-n")]
     Twice,
     /// Four times.
+    #[serde(rename = "x4-n")]
     FourTimes,
     /// Eight times.
+    #[serde(rename = "x8-n")]
     EightTimes,
     /// All sizes but three: 1 KiB, 1 MiB and the largest.
     ThreeSizes,

@@ -55,7 +55,6 @@ type Series<'p> = (&'p str, &'p str, Collective, u32, u32);
 /// What was built in cannot be learned of.
 pub fn answers(points: &[Published]) -> Result<(Vec<Answered>, Vec<String>)> {
     let clusters = Clusters::built_in()?;
-    let study = Study::new(&clusters)?;
     let registry = Registry::builtin();
     let mut series: BTreeMap<Series<'_>, Vec<&Published>> = BTreeMap::new();
     for p in points {
@@ -63,11 +62,14 @@ pub fn answers(points: &[Published]) -> Result<(Vec<Answered>, Vec<String>)> {
         series.entry(key).or_default().push(p);
     }
     let (mut all, mut refused) = (Vec::new(), Vec::new());
+    let is_known = |p: &Published| clusters.machine_of(&p.cluster).is_some();
+    // Where nothing was learned of any of them, what is built in answers as it is.
+    let study = points.iter().any(is_known).then(|| Study::new(&clusters)).transpose()?;
     let mut models: BTreeMap<Option<&str>, Learned> = BTreeMap::new();
     for ((cluster, profile, collective, ranks, nodes), points) in series {
         let machine = clusters.machine_of(cluster);
-        let learned = models.entry(machine).or_insert_with(|| match machine {
-            Some(machine) => study.without(machine),
+        let learned = models.entry(machine).or_insert_with(|| match study.as_ref().zip(machine) {
+            Some((study, machine)) => study.without(machine),
             None => Learned::built_in().clone(),
         });
         let published = points[0].published.as_deref().or(clusters.published(cluster));

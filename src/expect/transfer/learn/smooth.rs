@@ -102,7 +102,7 @@ mod tests {
         let time = |k: u32| Seconds(10e-6 + f64::from(k).exp2() / 200e9);
         let series: Vec<_> = (10..=30).map(|k| (Bytes(1 << k), time(k))).collect();
         let smooth = smooth(&series).unwrap();
-        assert!(smooth.scatter.0 < 0.02 && smooth.knots.len() <= 6, "{smooth:?}");
+        assert!(smooth.scatter.0 < 0.02 && smooth.knots.len() <= 7, "{smooth:?}");
         assert_eq!(
             (smooth.knots[0].0, smooth.knots.last().unwrap().0),
             (Bytes(1024), Bytes(1 << 30))
