@@ -1,6 +1,6 @@
 //! Where the ranks of a question lie: on how many nodes, how many on each, in which order.
 //!
-//! The question makes it, once ([`Query::new`](crate::query::Query::new)); everything else reads it.
+//! The question makes it, once; everything else reads it.
 
 use crate::curve::Placed;
 use crate::fabric::Order;

@@ -229,27 +229,29 @@ fn a_healthy_mock_gives_no_warning_and_shared_devices_do() {
 // ---- faults -------------------------------------------------------------------------------------
 
 #[test]
-fn a_healthy_row_is_the_price_of_the_take() {
+fn a_healthy_row_is_what_is_expected() {
     let mocked = on("dgx-h100", 16, &ask("all_reduce_perf", sizes(8, GIB, 1 << 9)));
     let query = query(Collective::AllReduce, "dgx-h100", 16);
     for row in &mocked.rows {
         let query = Query { size: row.size, ..query.clone() };
         let cost = collcost::report::cost(&Registry::builtin(), &query, None, false).unwrap();
-        let take = cost.algorithms.iter().find(|r| Some(r.id) == cost.runs).unwrap();
-        assert_eq!(row.out_of_place.time.0, take.time_s.unwrap());
-        assert_eq!(row.algorithm, take.title);
+        let ran = cost.algorithms.iter().find(|r| Some(r.id) == cost.runs).unwrap();
+        assert_eq!(row.out_of_place.time.0, cost.expect.time_s);
+        assert_eq!(row.algorithm, ran.title);
         assert_eq!(row.in_place, row.out_of_place);
     }
 }
 
+/// Four nodes: over two, NVLink is what NVLSTree waits for, and a NIC less is not felt.
 #[test]
 fn a_missing_nic_is_felt_by_data_alone() {
-    let ratios = shape("all_reduce_perf", "missing-nic", &[8, 1 << 20, GIB]);
-    assert!(near(ratios[0], 1.0, 1e-4), "{ratios:?}");
-    assert!(ratios[1] > 1.001 && ratios[1] < 1.1, "{ratios:?}");
-    assert!(near(ratios[2], 8.0 / 7.0, 0.02), "{ratios:?}");
-    let half = shape("all_reduce_perf", "missing-nic=4", &[8, GIB]);
+    let over_four = |fault, at: &[u64]| shape_on("dgx-h100", 32, "all_reduce_perf", fault, at);
+    let ratios = over_four("missing-nic", &[8, GIB]);
+    assert!(near(ratios[0], 1.0, 1e-4) && near(ratios[1], 8.0 / 7.0, 0.02), "{ratios:?}");
+    let half = over_four("missing-nic=4", &[8, GIB]);
     assert!(near(half[0], 1.0, 1e-4) && near(half[1], 2.0, 0.03), "{half:?}");
+    let two = shape("all_reduce_perf", "missing-nic", &[GIB]);
+    assert!(near(two[0], 1.0, 1e-4), "{two:?}");
     // Where latency dominates a ring over all rails does not notice either.
     let gather = shape("all_gather_perf", "missing-nic", &[4096, GIB]);
     assert!(near(gather[0], 1.0, 0.01) && near(gather[1], 8.0 / 7.0, 0.03), "{gather:?}");
@@ -261,11 +263,11 @@ fn a_missing_nic_is_felt_by_data_alone() {
 #[test]
 fn a_slow_link_slows_what_goes_over_it() {
     // A NIC is one of eight, but what waits for its part waits for all.
-    let nic = shape("all_reduce_perf", "slow-link=3:4", &[8, GIB]);
+    let nic = shape_on("dgx-h100", 32, "all_reduce_perf", "slow-link=3:4", &[8, GIB]);
     assert!(nic[0] > 1.5 && nic[0] < 4.0 && near(nic[1], 4.0, 0.02), "{nic:?}");
-    // Switches carry data past the link between two ranks; rings over all rails do not.
+    // Switches carry data past the link between two ranks; trees and rings over rails do not.
     let inner = shape("all_reduce_perf", "slow-link=0-1:8", &[8, GIB]);
-    assert!(near(inner[0], 1.0, 1e-9) && inner[1] > 3.0, "{inner:?}");
+    assert!(inner[0] > 3.0 && near(inner[1], 1.0, 1e-9), "{inner:?}");
     // Inside one node a rank has one link.
     let alone = shape_on("dgx-h100", 8, "all_reduce_perf", "slow-link=3:4", &[GIB]);
     assert!(near(alone[0], 4.0, 0.01), "{alone:?}");

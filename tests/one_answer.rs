@@ -133,6 +133,7 @@ fn every_verb_gives_one_answer() {
             expected.time.0
         );
         let checked = collcost::check::check(&One(budget), "b.toml", &Options::default());
+        assert_eq!(checked.faults, [], "{place}");
         let outcome = &checked.outcomes[0];
         let (told, ran) = outcome.expected.as_ref().unwrap();
         same("check", told.time.0, &ran.name());

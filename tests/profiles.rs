@@ -430,7 +430,7 @@ fn the_page_about_machines_shows_files_that_work() {
     let checked = place.stdout("project", "profiles check measured.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     let said = place.stdout("project", "allreduce 1KiB -n 8 --on measured.toml --format table");
-    assert!(said.contains("measured, f16, NCCL 2.27.3"), "{said}");
+    assert!(said.contains("measurements of this machine (NCCL 2.27.3; measured)"), "{said}");
     let checked = place.stdout("project", "profiles check rack.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert!(place.stdout("project", "profiles show rack.toml").contains("Our rack"));

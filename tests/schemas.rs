@@ -34,7 +34,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<report::compare::TwoView>("collcost/compare-two/1"),
         schema::<report::Config>("collcost/config/1"),
         schema::<convert::Converted>("collcost/convert/1"),
-        schema::<report::Cost>("collcost/cost/1"),
+        schema::<report::Cost>("collcost/cost/2"),
         schema::<report::Crossover>("collcost/crossover/1"),
         schema::<report::curves::Fitted>("collcost/curves/1"),
         schema::<report::devices::Devices>("collcost/devices/1"),
