@@ -253,8 +253,12 @@ fn of_call(
     let volume = Volume::from(size);
     let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
     let (expected, runs) = (expecting.at(size), expecting.runs(size));
-    let least = bound(shape.collective, shape.ranks, volume, fabric)?.time() + fabric.launch;
-    let over = |time: Seconds| Ratio(if least.0 > 0.0 { time.0 / least.0 } else { 1.0 });
+    let least = match bound(shape.collective, shape.ranks, volume, fabric) {
+        // What like machines took needs no parameter of these links.
+        Err(_) if expecting.is_learned() && !matches!(limit, Some(Limit::MaxBoundRatio(_))) => None,
+        found => Some(found?.time() + fabric.launch).filter(|least| least.0 > 0.0),
+    };
+    let over = |time: Seconds| Ratio(least.map_or(1.0, |least| time.0 / least.0));
     let factor = shape.collective.busbw_factor(shape.ranks);
     let busbw = |time: Seconds| volume / time * factor;
     let times = [expected.low, expected.time, expected.high];
@@ -266,7 +270,7 @@ fn of_call(
         used: Ratio(0.0),
         time: Some(expected.time),
         busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
-        bound_ratio: Some(over(expected.time)),
+        bound_ratio: least.map(|_| over(expected.time)),
         machine: query.machine.name.clone(),
         ranks: shape.ranks.into(),
         size: Some(size),

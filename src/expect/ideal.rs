@@ -15,7 +15,7 @@ use crate::select::{self, Choice};
 /// What one call takes over the machine's links, and of what.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priced {
-    /// The algorithm's id; `none` for one rank.
+    /// The algorithm's id; [`NOTHING`] for one rank.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
@@ -26,7 +26,10 @@ pub struct Priced {
     pub time: Seconds,
 }
 
-const NOTHING: Price = Price {
+/// The id where nothing runs, or nothing has a price.
+pub const NOTHING: &str = "none";
+
+const NO_PRICE: Price = Price {
     segments: 1,
     latency: Seconds(0.0),
     bandwidth: Seconds(0.0),
@@ -150,7 +153,7 @@ impl<'r> Ideal<'r> {
                 let (price, time) = (found.links.ideal().price(size), found.links.at(size));
                 Priced { id: meta.id, title: meta.title, price, time }
             }
-            None => Priced { id: "none", title: "none", price: NOTHING, time: Seconds(0.0) },
+            None => Priced { id: NOTHING, title: NOTHING, price: NO_PRICE, time: Seconds(0.0) },
         }
     }
 }

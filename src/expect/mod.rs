@@ -16,7 +16,7 @@ mod runs;
 mod transfer;
 mod view;
 
-pub use ideal::{Ideal, Priced};
+pub use ideal::{Ideal, NOTHING, Priced};
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 

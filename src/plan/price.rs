@@ -12,7 +12,7 @@ use crate::algorithm::Registry;
 use crate::bucket::{Gradients, Rule, pack, timeline};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::expect::{Expectation, Expecting, Priced as Ideal, Runs};
+use crate::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, Runs};
 use crate::formula::Shape;
 use crate::price::uses;
 use crate::quantity::{Bytes, Ratio, Seconds, Volume};
@@ -177,7 +177,7 @@ impl<'r> Asked<'r> {
         let world = step.parallel.ranks();
         let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
         let world_32 = u32::try_from(world).unwrap_or(u32::MAX);
-        let has_nodes = machine.fabric.node.is_some();
+        let has_nodes = machine.fabric.node.is_some() || step.parallel.per_node.is_some();
         let node = step.parallel.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
         let lies = call.group.lies(world, if has_nodes { node } else { world_32 });
         let layout = lies.layout(call.group.ranks, has_nodes);
@@ -277,7 +277,8 @@ fn ports(
     size: Volume,
 ) -> Result<(Option<Volume>, Option<Volume>)> {
     let shape = asked.query.shape;
-    if shape.ranks < 2 {
+    // Nothing has a price where a parameter of the links is unknown.
+    if shape.ranks < 2 || taken.id == NOTHING {
         return Ok((None, None));
     }
     let algorithm = registry.find(shape.collective, taken.id)?.algorithm;

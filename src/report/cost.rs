@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::bound::bound;
 use crate::crossover::envelope;
 use crate::error::Result;
-use crate::expect::Expecting;
+use crate::expect::{Expecting, NOTHING};
 use crate::formula::{At, Form, Notation, Shape};
 use crate::price::{Use, uses};
 use crate::profile::How;
@@ -340,7 +340,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
     let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
     let expected = expecting.at(query.size);
-    let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != "none");
+    let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != NOTHING);
     let points = expecting.switch_points().into_iter();
     let report = Cost {
         schema: "collcost/cost/2",
