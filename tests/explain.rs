@@ -96,7 +96,9 @@ fn every_algorithm_is_explained_wherever_it_runs() {
                 any = true;
                 checked(query, &report, &registry);
             }
-            assert!(any, "{collective} {id} runs on no layout");
+            // No layout here has a network that adds: tests/pipelined.rs has one.
+            let in_network = ["collnet-chain", "collnet-direct", "nvls-sharp"].contains(&id);
+            assert!(any || in_network, "{collective} {id} runs on no layout");
         }
     }
 }

@@ -384,7 +384,7 @@ impl<'r> Expecting<'r> {
             return known;
         }
         let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
-        Expectation { basis: known.basis.max(Basis::Transferred), ..moved }
+        Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
     }
 
     /// What runs over the machine's links, with the band of their fit, else that of ideal prices.

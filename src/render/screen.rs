@@ -191,6 +191,9 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
 
 /// The lines below the table.
 fn below(out: &mut impl Write, report: &Cost, more: usize, look: Look) -> io::Result<()> {
+    for line in &report.trust {
+        look.line(out, "  note: ", line)?;
+    }
     if more > 0 {
         writeln!(out, "  {more} more, and what to know of the parameters: --all")?;
     }

@@ -237,7 +237,7 @@ fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
         let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
         look.line(out, "switch points of the least ideal price: ", &flips.join("; "))?;
     }
-    for note in &report.notes {
+    for note in report.trust.iter().chain(&report.notes) {
         look.line(out, "note   ", note)?;
     }
     screen::next(out, report, look)

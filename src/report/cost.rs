@@ -46,6 +46,8 @@ pub struct Cost {
     pub switch_points: Vec<SwitchPoint>,
     /// The library's own estimate of what it runs, where it makes one.
     pub estimate_s: Option<f64>,
+    /// How far the fit of the machine is to be trusted; none where nothing was fitted.
+    pub trust: Vec<String>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
 }
@@ -357,6 +359,11 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .map(|(from, runs)| SwitchPoint { from_bytes: from.0, runs })
             .collect(),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
+        trust: query
+            .machine
+            .fit
+            .as_ref()
+            .map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size)))),
         notes: unpriced.into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
     };
@@ -473,9 +480,6 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
     }
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
         notes.push("γ is unknown: the time to add is not in it".to_owned());
-    }
-    if let Some(fit) = &machine.fit {
-        notes.extend(fit.trust(Some((query.shape.ranks, query.size))));
     }
     notes.extend(library_notes(query, rows));
     let bounded = |r: &Row| r.guarantee == Some("upper-bound");

@@ -51,12 +51,13 @@
     if (state.on === NODES) return DATA.two_tier_ranks;
     return Object.keys(machine().prices[state.c] || {}).map(Number);
   }
-  // What is expected at M: [time, low, high], straight in logarithms between powers of two.
+  // What is expected at M: [time, low, high], straight in logarithms between powers of four.
   function expected(M) {
     const known = machine() && (machine().expected[state.c] || {})[state.n];
-    if (!known || M < 8) return null;
-    const at = Math.min(Math.log2(M) - 3, known.length - 1), i = Math.min(Math.floor(at), known.length - 2), part = at - i;
-    return known[i].map((t, k) => t * (known[i + 1][k] / t) ** part);
+    if (!known || M < 16) return null;
+    const at = Math.min((Math.log2(M) - 4) / 2, known.length - 1), i = Math.min(Math.floor(at), known.length - 2), part = at - i;
+    const [t, low, high] = known[i].map((v, k) => v * (known[i + 1][k] / v) ** part);
+    return [t, t * low, t * high];
   }
   function entries() {
     const own = state.on === OWN ? DATA.flat : DATA.two_tier;

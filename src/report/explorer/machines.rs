@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::expect::{Expecting, site};
 use crate::formula::Params;
 use crate::profile::Profile;
-use crate::quantity::{Bytes, Volume};
+use crate::quantity::{Bytes, Seconds, Volume};
 use crate::query::{Given, Layout, Machine as Asked, Query};
 use crate::rank::{Candidate, candidates};
 use crate::select::{Call, intervals, policy};
@@ -46,7 +46,8 @@ pub struct Machine {
     pub tiers: Vec<TierView>,
     /// Its prices, by collective and ranks.
     pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
-    /// What is expected, by collective and ranks: time, low and high at 2^3, 2^4, … 2^36 bytes.
+    /// What is expected, by collective and ranks: the time at 2^4, 2^6, … 2^36 bytes, and the ends of
+    /// its band over it, to four digits.
     pub expected: BTreeMap<&'static str, BTreeMap<u32, Vec<[f64; 3]>>>,
     /// NCCL's choices, by collective and ranks: from this size on, by this name.
     pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
@@ -116,16 +117,17 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
     Ok(found)
 }
 
-/// The powers of two at which the page knows what is expected.
-const POWERS: std::ops::RangeInclusive<u32> = 3..=36;
+/// The powers of two at which the page knows what is expected, every second one.
+const POWERS: std::ops::RangeInclusive<u32> = 4..=36;
 
 fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
     let expecting = Expecting::new(registry, query)?;
     let at = |power| {
         let expected = expecting.at(Bytes(1_u64 << power));
-        [expected.time.0, expected.low.0, expected.high.0]
+        let over = |end: Seconds| (end.0 / expected.time.0 * 1e4).round() / 1e4;
+        [expected.time.0, over(expected.low), over(expected.high)]
     };
-    Ok(POWERS.map(at).collect())
+    Ok(POWERS.step_by(2).map(at).collect())
 }
 
 fn tiers(query: &Query) -> Vec<TierView> {
