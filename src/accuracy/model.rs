@@ -207,15 +207,18 @@ fn least_squares(rows: &[(f64, f64)]) -> Option<(f64, f64)> {
     })
 }
 
+/// What lies between points in order, by their first numbers.
+type Between = fn(&[(f64, f64)], f64) -> Option<f64>;
+
 /// Logarithms of times by ranks and size.
 struct Table {
     lines: Vec<(Placed, Vec<(f64, f64)>)>,
     /// Between sizes.
-    between: fn(&[(f64, f64)], f64) -> Option<f64>,
+    between: Between,
 }
 
 impl Table {
-    fn new(train: &[Observation], between: fn(&[(f64, f64)], f64) -> Option<f64>) -> Self {
+    fn new(train: &[Observation], between: Between) -> Self {
         let mut lines: BTreeMap<Placed, BTreeMap<Bytes, Vec<f64>>> = BTreeMap::new();
         for o in train {
             lines.entry(o.placed).or_default().entry(o.size).or_default().push(o.time.0);

@@ -115,7 +115,7 @@ impl Ruler {
 
     /// What runs for `size` bytes, as algorithms.
     pub(super) fn choose(&self, size: Bytes) -> Option<Choice> {
-        let call = Call { size, ..self.call.clone() };
+        let call = Call { size, ..self.call };
         match &self.policy {
             Which::Nccl(nccl) => nccl.choose(&call).ok(),
             Which::Other(policy) => policy.choose(&call).ok(),
@@ -141,7 +141,7 @@ impl Ruler {
 
     /// The same in the library's words.
     pub(super) fn runs(&self, size: Bytes) -> Option<Runs> {
-        let call = Call { size, ..self.call.clone() };
+        let call = Call { size, ..self.call };
         let library = Some(self.library.id());
         match &self.policy {
             Which::Nccl(nccl) => {

@@ -254,8 +254,8 @@ impl Sizes {
     #[must_use]
     pub fn of(size: Bytes) -> Self {
         match size.0 {
-            ..=0x1_0000 => Self::Small,
-            ..=0x100_0000 => Self::Middle,
+            0..=0x1_0000 => Self::Small,
+            0x1_0001..=0x100_0000 => Self::Middle,
             _ => Self::Large,
         }
     }

@@ -79,7 +79,7 @@ pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
         if of.judged.as_deref() == Some("0") {
             continue;
         }
-        if of.n < 2 || of.nodes == 0 || of.n % of.nodes != 0 {
+        if of.n < 2 || of.nodes == 0 || !of.n.is_multiple_of(of.nodes) {
             let what = format!("{} ranks do not lie evenly on {} nodes", of.n, of.nodes);
             return Err(Error::input(what).at(place).mend("leave out the line"));
         }

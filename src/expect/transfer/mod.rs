@@ -15,6 +15,7 @@
 mod base;
 mod features;
 mod learn;
+#[allow(clippy::approx_constant, reason = "fitted numbers may look like others")]
 mod learned;
 mod model;
 mod series;
@@ -227,8 +228,8 @@ fn far(apart: f64) -> usize {
 /// Sizes up to 64 KiB, up to 16 MiB, and above.
 fn region(size: Bytes) -> usize {
     match size.0 {
-        ..=0x1_0000 => 0,
-        ..=0x100_0000 => 1,
+        0..=0x1_0000 => 0,
+        0x1_0001..=0x100_0000 => 1,
         _ => 2,
     }
 }

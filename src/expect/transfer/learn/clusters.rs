@@ -41,6 +41,9 @@ struct File {
     cluster: Vec<Entry>,
 }
 
+/// A curve: collective, ranks, nodes, scatter, octaves and logarithms of microseconds.
+type Stored = (String, u32, u32, f64, Vec<f64>, Vec<f64>);
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -56,7 +59,7 @@ struct Entry {
     /// For readers.
     #[serde(rename = "source")]
     _source: String,
-    curves: Vec<(String, u32, u32, f64, Vec<f64>, Vec<f64>)>,
+    curves: Vec<Stored>,
 }
 
 impl Clusters {

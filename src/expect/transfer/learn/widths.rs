@@ -4,6 +4,8 @@
 //! machines were off does not carry over, and few of them were off less than more would be. A cell of
 //! few machines leans on all cells of its size.
 
+#![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
+
 use super::super::model::{Band, Bands};
 use super::super::{SEEN_TRUST, far};
 use crate::sample::quantile;
