@@ -10,7 +10,7 @@
 //! #     }
 //! #     fn text(&self, _: &str) -> collcost::Result<String> {
 //! #         Ok("[[budget]]\nname = \"gradients\"\ncollective = \"allreduce\"\nn = 64\n\
-//! #             size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"8ms\"\n".to_owned())
+//! #             size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"12ms\"\n".to_owned())
 //! #     }
 //! #     fn matching(&self, _: &str) -> collcost::Result<Vec<String>> { Ok(Vec::new()) }
 //! # }
