@@ -113,6 +113,11 @@ fn every_formula_gives_the_price() {
         let sizes = [1.0, 4097.0, 16_777_216.0, 1e9 + 7.0, 123.0, 65_536.0, 5e6];
         let asked = sizes.into_iter().cycle().zip([true, false, true].into_iter().cycle());
         for (shape, (size, gamma)) in shapes.zip(asked) {
+            // Stages overlap: their formulas print max(…), which this reader does not read yet. Their
+            // prices are held against played schedules in tests/pipelined.rs.
+            if algorithm.stages(&shape).is_some() {
+                continue;
+            }
             let values = values(&shape, size);
             for form in [Form::Exact, Form::Paper, Form::Asymptotic] {
                 let Some(cost) = algorithm.price_form(&At::numbers(shape), form) else { continue };
