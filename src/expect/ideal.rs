@@ -2,7 +2,7 @@
 //! as they were measured, and beside that the ideal price.
 
 use super::runs::{Ruler, Runs};
-use crate::algorithm::{Library, Registry};
+use crate::algorithm::{Algorithm, Library, Registry};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::formula::{Params, Shape};
@@ -126,15 +126,18 @@ impl<'r> Ideal<'r> {
 
     /// The price of a choice; none where nothing prices it.
     fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
+        let mut slowest: Option<(&'static dyn Algorithm, Price)> = None;
         let (shape, fabric) = (&self.shape, &self.fabric);
-        let time = select::priced_on_links(self.registry, choice, shape, fabric, size).ok()?;
-        let time = time.time()?;
-        let select::Runs::Parts(parts) = &choice.runs else { return None };
-        let each = parts.iter().filter(|p| p.ranks > 1).filter_map(|part| {
-            let asked = select::asked(self.registry, part, shape, fabric, size).ok()?;
-            Some((asked.algorithm, asked.prepared.price(asked.wire)))
+        let time = select::priced_by(self.registry, choice, shape, fabric, size, |asked| {
+            let price = asked.prepared.price(asked.wire);
+            // Of equal ones the last.
+            if slowest.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le()) {
+                slowest = Some((asked.algorithm, price));
+            }
+            asked.on_links()
         });
-        let (algorithm, price) = each.max_by(|a, b| a.1.total().0.total_cmp(&b.1.total().0))?;
+        let time = time.ok()?.time()?;
+        let (algorithm, price) = slowest?;
         let meta = algorithm.meta();
         Some(Priced { id: meta.id, title: meta.title, price, time })
     }

@@ -250,7 +250,8 @@ impl<'r> Expecting<'r> {
             apart(a.0).abs().total_cmp(&apart(b.0).abs())
         };
         let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
-        let own = (time.0 / self.unmoved(seen).time.0).ln();
+        let at = self.unmoved(seen);
+        let own = (time.0 / at.time.0).ln();
         let (gain, half) = match &self.transfer {
             Some(transfer) if self.curve.is_none() => {
                 (transfer.shared(seen, size).0, Some(transfer.seen_half(seen, size)))
@@ -258,7 +259,6 @@ impl<'r> Expecting<'r> {
             _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
         };
         // What is far outside was disturbed, or is of another kind of run.
-        let at = self.unmoved(seen);
         let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
         let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
         let (low, high) = match half {

@@ -22,19 +22,6 @@ pub enum Rules {
     Asked,
 }
 
-impl Rules {
-    /// The words in reports.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Own => "its own rules",
-            Self::OtherRelease => "the rules of another release",
-            Self::Unknown => "no rules known: the fastest by ideal price",
-            Self::Asked => "as asked",
-        }
-    }
-}
-
 /// What runs.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -58,7 +58,7 @@ fn error(score: &ScoreView, cells: usize) -> Cell {
     }
 }
 
-fn percent(part: f64) -> String {
+pub(super) fn percent(part: f64) -> String {
     let percent = 100.0 * part;
     if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
@@ -69,10 +69,20 @@ fn percent(part: f64) -> String {
 /// The writer's.
 pub fn accuracy(out: &mut impl Write, report: &Accuracy, look: Look) -> io::Result<()> {
     sheet(report).text(out)?;
-    for left in &report.left_out {
+    below(out, &report.left_out, &NOTES, look)
+}
+
+/// What was left out, and what the figures are.
+pub(super) fn below(
+    out: &mut impl Write,
+    left_out: &[String],
+    notes: &[&str],
+    look: Look,
+) -> io::Result<()> {
+    for left in left_out {
         look.line(out, "left out ", left)?;
     }
-    for note in NOTES {
+    for note in notes {
         look.line(out, "note     ", note)?;
     }
     Ok(())

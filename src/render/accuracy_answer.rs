@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::Look;
+use super::accuracy::{below, percent};
 use super::sheet::{Cell, Column, Sheet};
 use crate::report::accuracy_answer::{AnswerAccuracy, FiguresView};
 
@@ -82,11 +83,6 @@ fn both(of: &FiguresView) -> String {
     format!("{}/{}", percent(of.median), percent(of.p90))
 }
 
-fn percent(part: f64) -> String {
-    let percent = 100.0 * part;
-    if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
-}
-
 /// Writes both tables with what they mean.
 ///
 /// # Errors
@@ -95,13 +91,7 @@ pub fn answers(out: &mut impl Write, report: &AnswerAccuracy, look: Look) -> io:
     beside(report).text(out)?;
     writeln!(out)?;
     sheet(report).text(out)?;
-    for left in &report.left_out {
-        look.line(out, "left out ", left)?;
-    }
-    for note in NOTES {
-        look.line(out, "note     ", note)?;
-    }
-    Ok(())
+    below(out, &report.left_out, &NOTES, look)
 }
 
 /// What the figures are.

@@ -26,7 +26,7 @@ pub use intervals::{Interval, intervals};
 pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::Nccl;
 pub(crate) use openmpi::numbered;
-pub(crate) use priced::asked;
+pub(crate) use priced::priced_by;
 pub use priced::{Priced, priced, priced_on_links};
 pub use rules_file::of_file;
 

@@ -45,12 +45,7 @@ pub fn priced(
     fabric: &Fabric,
     size: Bytes,
 ) -> Result<Priced> {
-    let parts = match &choice.runs {
-        Runs::Parts(parts) => parts,
-        Runs::Unpriced(why) => return Ok(Priced::Unknown(why.clone().into_owned())),
-    };
-    let ideal = |asked: &Asked<'_>| Ok(asked.prepared.time(asked.wire));
-    sum_of(registry, parts, shape, fabric, size, ideal)
+    priced_by(registry, choice, shape, fabric, size, |asked| Ok(asked.prepared.time(asked.wire)))
 }
 
 /// The same on the links as they were measured.
@@ -64,26 +59,22 @@ pub fn priced_on_links(
     fabric: &Fabric,
     size: Bytes,
 ) -> Result<Priced> {
+    priced_by(registry, choice, shape, fabric, size, |asked| asked.on_links())
+}
+
+/// The parts of a choice one after another, each as `time` says.
+pub(crate) fn priced_by(
+    registry: &Registry,
+    choice: &Choice,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+    mut time: impl FnMut(&Asked<'_>) -> Result<Seconds>,
+) -> Result<Priced> {
     let parts = match &choice.runs {
         Runs::Parts(parts) => parts,
         Runs::Unpriced(why) => return Ok(Priced::Unknown(why.clone().into_owned())),
     };
-    let on_links = |asked: &Asked<'_>| {
-        let Asked { algorithm, prepared, shape, fabric, wire } = asked;
-        Ok(OnLinks::beside(*prepared, *algorithm, shape, fabric)?.at(*wire))
-    };
-    sum_of(registry, parts, shape, fabric, size, on_links)
-}
-
-/// Parts one after another, each as `time` says.
-fn sum_of(
-    registry: &Registry,
-    parts: &[Part],
-    shape: &Shape,
-    fabric: &Fabric,
-    size: Bytes,
-    time: impl Fn(&Asked<'_>) -> Result<Seconds>,
-) -> Result<Priced> {
     let mut sum = fabric.launch;
     for part in parts.iter().filter(|p| p.ranks > 1) {
         let asked = asked(registry, part, shape, fabric, size);
@@ -108,11 +99,19 @@ pub(crate) struct Asked<'f> {
     pub wire: Volume,
 }
 
+impl Asked<'_> {
+    /// Its time on the links as they were measured.
+    pub(crate) fn on_links(&self) -> Result<Seconds> {
+        let Self { algorithm, prepared, shape, fabric, wire } = self;
+        Ok(OnLinks::beside(*prepared, *algorithm, shape, fabric)?.at(*wire))
+    }
+}
+
 /// The algorithm of a part with everything but M put in, and the bytes that it moves for `size`.
 ///
 /// # Errors
 /// As [`priced`]; a part that has no price.
-pub(crate) fn asked<'f>(
+fn asked<'f>(
     registry: &Registry,
     part: &Part,
     shape: &Shape,
