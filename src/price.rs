@@ -224,12 +224,16 @@ impl Prepared {
     }
 
     /// The launch, P where it is fixed, and latency, transfer and compute: of that P, or of P = 1,
-    /// of what every P has, and of what grows with P or shrinks with it. Nothing where which port
-    /// is the slowest depends on M.
+    /// of what every P has, and of what grows with P or shrinks with it; where stages overlap, of
+    /// P = 1, of the first segment as if it were all of M, and of the ports inside, of those
+    /// between and of who adds. Nothing where such stages have a given P.
     pub(crate) fn loads(&self) -> Option<(Seconds, Option<u32>, Vec<Load>)> {
         let (segments, loads) = match self.pipeline {
             Pipeline::Fixed { segments, load } => (Some(segments), vec![load]),
             Pipeline::Free { first, fixed, varying } => (None, vec![first, fixed, varying]),
+            Pipeline::Staged { segments: None, staged: Staged { first, fill, ports } } => {
+                (None, [&[first, fill], &ports[..]].concat())
+            }
             Pipeline::Staged { .. } => return None,
         };
         Some((Seconds(self.launch), segments, loads))

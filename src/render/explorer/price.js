@@ -32,6 +32,29 @@ const Price = (() => {
     return winner;
   }
 
+  // The best P where stages overlap: the first segment, and behind it the slowest kind of port.
+  function staged(n, M) {
+    const [first, fill, ...ports] = [0, 3, 6, 9, 12].map((i) => n.slice(i, i + 3));
+    const bytes = (l) => (l[1] + l[2]) * M, time = (l) => l[0] + bytes(l);
+    const most = Math.min(Math.max(M, 1), 1e9);
+    let winner = { segments: 1, load: first };
+    const attempt = (star) => {
+      for (const p of [Math.floor(star), Math.ceil(star)]) {
+        if (!(p >= 2 && p <= most)) continue;
+        const slowest = ports.reduce((a, b) => (b[0] + bytes(b) / p > a[0] + bytes(a) / p ? b : a));
+        const l = [0, 1, 2].map((i) => (fill[i] + (p - 1) * slowest[i]) / (i ? p : 1));
+        if (time(l) < time(winner.load)) winner = { segments: p, load: l };
+      }
+    };
+    attempt(2);
+    attempt(most);
+    ports.forEach((one, i) => {
+      attempt(Math.sqrt((bytes(fill) - bytes(one)) / one[0]));
+      for (const other of ports.slice(i + 1)) attempt((bytes(other) - bytes(one)) / (one[0] - other[0]));
+    });
+    return winner;
+  }
+
   function priced(launch, { segments, load }, M) {
     const [latency, transfer, compute] = load;
     const parts = { launch, latency, bandwidth: transfer * M, compute: compute * M };
@@ -63,6 +86,7 @@ const Price = (() => {
   // The same on a built-in machine, from the engine's numbers.
   function known([, , launch, segments, n], M) {
     if (segments > 0) return priced(launch, { segments, load: n }, M);
+    if (n.length > 9) return priced(launch, staged(n, M), M);
     return priced(launch, best(n.slice(0, 3), n.slice(3, 6), n.slice(6, 9), M), M);
   }
 

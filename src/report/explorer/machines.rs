@@ -70,7 +70,8 @@ pub struct TierView {
 
 /// An algorithm's price: its place, whether the machine's library ships it, the launch, P or 0 where
 /// it is free, and latency, transfer and compute a byte: of that P, or of P = 1, of what every P
-/// has, and of what grows or shrinks with it.
+/// has, and of what grows or shrinks with it; where stages overlap, of P = 1, of the first segment,
+/// and of the three that a segment may wait for.
 #[derive(Debug, Serialize)]
 pub struct Price(usize, u8, f64, u32, Vec<f64>);
 
