@@ -219,7 +219,7 @@ impl Machine {
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
         Self {
-            name: "the given figures".to_owned(),
+            name: "the given parameters".to_owned(),
             title: String::new(),
             chosen: "flags",
             library: None,

@@ -8,12 +8,13 @@ use collcost::batch::Batch;
 use collcost::bucket::{Gradients, Rule};
 use collcost::check::{Files, Options};
 use collcost::entry::Machines;
-use collcost::expect::Expecting;
+use collcost::expect::{Expecting, Rules, site};
 use collcost::formula::Params;
 use collcost::profile::Profile;
 use collcost::quantity::{Bytes, Seconds};
 use collcost::query::{Given, Layout, Machine, Query};
 use collcost::sample::DataType;
+use collcost::select::{Call, policy};
 use collcost::verdict::{Facts, judge};
 use collcost::{mock, plan, report};
 
@@ -104,7 +105,7 @@ fn every_verb_gives_one_answer() {
     let machines: Vec<&str> = Profile::names().collect();
     let mut dice = Dice(20);
     let mut batch = Batch::default();
-    let (mut asked, mut drawn) = (0, 0);
+    let (mut asked, mut drawn, mut selected) = (0, 0, 0);
     while asked < 1000 {
         drawn += 1;
         assert!(drawn < 20_000, "only {asked} questions have an answer");
@@ -122,6 +123,9 @@ fn every_verb_gives_one_answer() {
         let Ok(screen) = report::cost(&registry, &query, None, false) else { continue };
         asked += 1;
         same("the main screen", screen.expect.time_s, &screen.expect.runs.name());
+
+        let swept = &report::sizes(&registry, &query, &[size], None).unwrap().points[0];
+        same("a sweep", swept.expect.time_s, &swept.expect.runs.name());
 
         let budget = format!(
             "[[budget]]\nname = \"q\"\ncollective = \"{}\"\nn = {}\nsize = \"{}\"\nprofile = \"{}\"\n{}max_time = \"{:e}s\"\n",
@@ -159,6 +163,19 @@ fn every_verb_gives_one_answer() {
         same("compare", verdict.points[0].expected.time.0, &runs);
         same("mock", mock::expected(&query, &expecting, size).0, &runs);
 
+        if screen.expect.runs.rules == Rules::Own {
+            let library = screen.expect.runs.library.unwrap();
+            let rules = policy(library, &site(&query)).unwrap();
+            let nodes = query.placement.nodes();
+            let call = Call { nodes, ..Call::new(q.collective, q.ranks, size) };
+            let policies = (&*rules, None);
+            let select =
+                report::select::select(&registry, &query, &call, policies, (size, size)).unwrap();
+            let choice = &select.intervals[0].choice;
+            same("select", choice.expect.as_ref().unwrap().time_s, &choice.name);
+            selected += 1;
+        }
+
         let gpus = q.per_node.map_or(String::new(), |g| format!(",\"gpus_per_node\":{g}"));
         let line = format!(
             "{{\"id\":1,\"kind\":\"expect\",\"collective\":\"{}\",\"n\":{}{gpus},\"size_bytes\":{},\"profile\":\"{}\"}}",
@@ -194,4 +211,29 @@ fn every_verb_gives_one_answer() {
             same("bucket", view.time_s.unwrap(), view.algorithm.as_ref().unwrap());
         }
     }
+    assert!(selected > 250, "rules are known for {selected} of the questions alone");
+}
+
+/// What the explorer holds of built-in machines is what the command says of the same call.
+#[test]
+fn the_explorer_holds_the_same_answer() {
+    let registry = Registry::builtin();
+    let mut dice = Dice(21);
+    let mut held = 0;
+    for machine in report::explorer::explorer(&registry).unwrap().machines {
+        for (collective, by_ranks) in &machine.expected {
+            for (&ranks, times) in by_ranks {
+                let name = Profile::names().find(|name| *name == machine.name).unwrap();
+                let collective: Collective = collective.parse().unwrap();
+                let place = dice.below(times.len() as u64) as usize;
+                let size = 1 << (4 + 2 * place);
+                let q = Question { machine: name, collective, ranks, per_node: None, size };
+                let screen = report::cost(&registry, &q.query().unwrap(), None, false).unwrap();
+                let (page, told) = (times[place][0], screen.expect.time_s);
+                assert_eq!(page.to_bits(), told.to_bits(), "{name} {collective} {ranks} {size}");
+                held += 1;
+            }
+        }
+    }
+    assert!(held > 100, "the page holds {held} of them alone");
 }

@@ -155,8 +155,8 @@ fn a_sweep_has_its_points() {
     let (x, y) = (drawn.x_bytes(), drawn.y_seconds());
     let points = report["points"].as_array().unwrap();
     let lines = [
-        ("take", "/take/time_s"),
-        ("fastest of all", "/paper/time_s"),
+        ("expected", "/expect/time_s"),
+        ("least ideal price", "/fastest/time_s"),
         ("lower bound", "/bound_s"),
     ];
     for (name, time) in lines {
@@ -209,7 +209,7 @@ fn regions_end_where_the_best_changes() {
     for row in report["rows"].as_array().unwrap() {
         let ranks = row["ranks"].to_string();
         let at = rows.iter().find(|(name, _)| *name == ranks).unwrap().1;
-        let flips = row["take"].as_array().unwrap();
+        let flips = row["fastest_shipped"].as_array().unwrap();
         for (i, flip) in flips.iter().enumerate() {
             let from = number(&flip["from_bytes"]);
             let to =

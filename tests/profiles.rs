@@ -217,7 +217,7 @@ fn the_nearest_names_the_machine() {
     assert_eq!(named("project/sub", &file), pair("dgx-a100", "--profile"));
     // α and BW make a machine of their own.
     let own = format!("{ASK} --alpha 1us --bw 1GB/s");
-    assert_eq!(named("project", &own), pair("of the given figures", "flags"));
+    assert_eq!(named("project", &own), pair("the given parameters", "flags"));
 
     let environment = place.command("project", &format!("{ASK} --format json"));
     let output = { environment }.env("COLLCOST_PROFILE", "mine").output().unwrap();

@@ -85,7 +85,7 @@ struct OutputFlags {
     /// Play out every algorithm's schedule beside its closed form
     #[arg(long)]
     simulate: bool,
-    /// Columns, separated by commas, such as steps,total,busbw,ships
+    /// Columns, separated by commas, such as steps,ideal,busbw,ships
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
     /// Sort by this column instead of by time
@@ -161,7 +161,7 @@ impl Args {
             let bands = report::bands(&registry, &first)?;
             match self.format()? {
                 Format::Json => render::json(out, &bands)?,
-                Format::Table => render::sweep::bands(out, &bands)?,
+                Format::Table => render::sweep::bands(out, &bands, look())?,
                 _ => return Err(self.cannot("the winners over all sizes").into()),
             }
             return Ok(());
@@ -266,7 +266,7 @@ impl Args {
             }
         }
         match self.format()? {
-            Format::Table => render::map::map(out, map)?,
+            Format::Table => render::map::map(out, map, look())?,
             Format::Markdown => render::map::sheet(map).markdown(out)?,
             Format::Csv => render::map::sheet(map).csv(out)?,
             Format::Json => render::json(out, map)?,

@@ -43,7 +43,7 @@ static KINDS: &[Kind] = &[
     Kind {
         name: "nic",
         heading: "NIC MiB",
-        unit: "a port",
+        unit: "per port",
         key: "nic_port_bytes",
         cell: |r| {
             let outer = r.tiers.iter().skip(1).map(|t| t.port_bytes);
@@ -71,7 +71,7 @@ static KINDS: &[Kind] = &[
         key: "compute_s",
         cell: |r| micro(r.compute_s),
     },
-    Kind { name: "total", heading: "total", unit: "µs", key: "time_s", cell: |r| micro(r.time_s) },
+    Kind { name: "ideal", heading: "ideal", unit: "µs", key: "time_s", cell: |r| micro(r.time_s) },
     Kind {
         name: "simulated",
         heading: "simulated",
@@ -95,7 +95,7 @@ static KINDS: &[Kind] = &[
     },
     Kind {
         name: "bound",
-        heading: "x bound",
+        heading: "× bound",
         unit: "",
         key: "bound_ratio",
         cell: |r| Cell::number(r.bound_ratio, |x| format!("{x:.1}")),
@@ -139,7 +139,7 @@ static KINDS: &[Kind] = &[
 ];
 
 /// The columns of the main table where none are asked for; `nic` only over several tiers.
-const USUAL: &[&str] = &["steps", "nic", "latency", "bandwidth", "total", "bound", "busbw"];
+const USUAL: &[&str] = &["steps", "nic", "latency", "bandwidth", "ideal", "bound", "busbw"];
 
 /// The names of all columns.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -1,9 +1,10 @@
-//! Crossovers of a pair, and the winners over a range.
+//! Crossovers of a pair, and what runs and wins over a range.
 
 use std::io::{self, Write};
 
-use super::columns::micro;
 use super::sheet::{Cell, Column, Sheet};
+use super::table::library;
+use crate::collective::Collective;
 use crate::quantity::{Bytes, Seconds, Volume};
 use crate::report::{Crossover, Intervals};
 
@@ -19,7 +20,8 @@ pub fn pair(out: &mut impl Write, report: &Crossover) -> io::Result<()> {
             let exact = size.0;
             writeln!(
                 out,
-                "{below} wins below {size} ({exact:.1} bytes), {above} above; both take {time} there"
+                "{below} wins below {size} ({exact:.1} bytes), {above} above; the ideal price of both \
+                 is {time} there"
             )?;
         }
         _ => writeln!(out, "none: {} is never slower", report.always.unwrap_or(below))?,
@@ -35,7 +37,7 @@ pub fn pair(out: &mut impl Write, report: &Crossover) -> io::Result<()> {
     writeln!(out, "{ranks} ranks, machine {machine}")
 }
 
-/// The winners over a range, for people.
+/// What runs over a range, and the least ideal prices, for people.
 ///
 /// # Errors
 /// The writer's.
@@ -45,38 +47,77 @@ pub fn intervals(out: &mut impl Write, report: &Intervals) -> io::Result<()> {
         (_, Some(size)) => Bytes(size).to_string(),
         _ => String::new(),
     };
-    writeln!(
-        out,
-        "{} over {}, {at}, machine {}\n",
-        report.collective, report.over, report.machine
-    )?;
-    if report.intervals.is_empty() {
-        return writeln!(out, "nothing applies");
+    let collective: Option<Collective> = report.collective.parse().ok();
+    let name = collective.map_or(report.collective, Collective::name);
+    writeln!(out, "{name} over {}, {at}, machine {}\n", report.over, report.machine)?;
+    if !report.runs.is_empty() {
+        let library = library(report.library.as_deref());
+        writeln!(out, "what {library} runs, by its own rules")?;
+        running(report).text(out)?;
+        writeln!(out)?;
     }
-    sheet(report).text(out)
+    if report.intervals.is_empty() {
+        return writeln!(out, "no ideal price: nothing applies");
+    }
+    writeln!(out, "least ideal price")?;
+    cheapest(report).text(out)
 }
 
-/// The same as a table.
+fn running(report: &Intervals) -> Sheet {
+    let rows = report.runs.iter().map(|r| {
+        let text = Cell::same(r.runs.clone());
+        vec![text, end(report, Some(r.from)), end(report, r.to), scaled(r.expected_s)]
+    });
+    table(report, ("runs", "runs"), ("expected there", "expected_s"), rows.collect())
+}
+
+fn cheapest(report: &Intervals) -> Sheet {
+    let rows = report.intervals.iter().map(|i| {
+        let name = Cell::named(i.title, i.id);
+        vec![name, end(report, Some(i.from)), end(report, i.to), scaled(i.time_s)]
+    });
+    table(report, ("algorithm", "algorithm"), ("ideal there", "time_s"), rows.collect())
+}
+
+fn table(
+    report: &Intervals,
+    (name, key): (&str, &str),
+    (time, time_key): (&str, &str),
+    rows: Vec<Vec<Cell>>,
+) -> Sheet {
+    let (from, to) = match report.over {
+        "size" => ("from_bytes", "to_bytes"),
+        _ => ("from_ranks", "to_ranks"),
+    };
+    let columns = vec![
+        Column::words(name, key),
+        Column::numbers("from", "", from),
+        Column::numbers("to", "", to),
+        Column::numbers(time, "", time_key),
+    ];
+    Sheet { columns, rows }
+}
+
+fn end(report: &Intervals, at: Option<f64>) -> Cell {
+    let sizes = report.over == "size";
+    Cell::number(at, |v| if sizes { Volume(v).to_string() } else { format!("{v:.0}") })
+}
+
+fn scaled(time: f64) -> Cell {
+    Cell::number(Some(time), |t| Seconds(t).to_string())
+}
+
+/// Both as one table: what is expected of what runs, then what is ideal.
 #[must_use]
 pub fn sheet(report: &Intervals) -> Sheet {
-    let sizes = report.over == "size";
-    let (from, to) = if sizes { ("from_bytes", "to_bytes") } else { ("from_ranks", "to_ranks") };
-    let shown = |value: f64| if sizes { Volume(value).to_string() } else { format!("{value:.0}") };
-    let rows = report.intervals.iter().map(|i| {
-        vec![
-            Cell::named(i.title, i.id),
-            Cell::number(Some(i.from), shown),
-            Cell::number(i.to, shown),
-            micro(Some(i.time_s)),
-        ]
+    let parts = [("expected", running(report)), ("ideal", cheapest(report))];
+    let rows = parts.into_iter().flat_map(|(kind, part)| {
+        part.rows.into_iter().map(move |mut row| {
+            row.insert(0, Cell::same(kind));
+            row
+        })
     });
-    Sheet {
-        columns: vec![
-            Column::words("algorithm", "algorithm"),
-            Column::numbers("from", "", from),
-            Column::numbers("to", "", to),
-            Column::numbers("time there", "µs", "time_s"),
-        ],
-        rows: rows.collect(),
-    }
+    let mut one = table(report, ("algorithm", "algorithm"), ("time there", "time_s"), Vec::new());
+    one.columns.insert(0, Column::words("kind", "kind"));
+    Sheet { rows: rows.collect(), ..one }
 }

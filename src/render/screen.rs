@@ -20,7 +20,7 @@ use crate::algorithm::Library;
 use crate::collective::Collective;
 use crate::expect::Rules;
 use crate::quantity::{Bandwidth, Bytes, Seconds};
-use crate::report::{Cost, Expect, QuestionView, Row};
+use crate::report::{Cost, Expect, QuestionView, Row, SwitchPoint};
 
 /// Rows of the table unless all are asked for.
 const ROWS: usize = 3;
@@ -101,7 +101,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Some(n) => format!(", {n} channels"),
     };
     let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
-    let library = library(&report.machine);
+    let library = library(report.machine.library.as_deref());
     let how = match runs.rules {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
@@ -124,7 +124,7 @@ fn better(report: &Cost) -> String {
     let whose = if ships(report, least) {
         String::new()
     } else {
-        format!(", not in {}", library(&report.machine))
+        format!(", not in {}", library(report.machine.library.as_deref()))
     };
     match own {
         Some(own) if own <= 1.0005 * time => {
@@ -198,16 +198,15 @@ fn below(out: &mut impl Write, report: &Cost, more: usize, look: Look) -> io::Re
         writeln!(out, "  {more} more, and what to know of the parameters: --all")?;
     }
     if report.switch_points.len() > 1 {
-        let text = format!("  switch points of {}: ", library(&report.machine));
-        look.line(out, &text, &switch_points(report))?;
+        let text = format!("  switch points of {}: ", library(report.machine.library.as_deref()));
+        look.line(out, &text, &switch_points(&report.switch_points))?;
     }
     next(out, report, look)
 }
 
 /// `Tree/LL to 199 KiB, Ring/LL to 239 KiB, then NVLSTree/Simple`.
-pub(super) fn switch_points(report: &Cost) -> String {
-    let points = &report.switch_points;
-    let part = |(i, point): (usize, &crate::report::SwitchPoint)| match points.get(i + 1) {
+pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
+    let part = |(i, point): (usize, &SwitchPoint)| match points.get(i + 1) {
         Some(next) => format!("{} to {}", point.runs, Bytes(next.from_bytes - 1)),
         None => format!("then {}", point.runs),
     };

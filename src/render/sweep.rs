@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use super::Look;
-use super::columns::{giga, micro};
+use super::columns::giga;
+use super::screen::switch_points;
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine, name};
-use crate::quantity::{Bytes, Volume};
+use crate::quantity::{Bytes, Seconds, Volume};
 use crate::report::{Bands, Flip, Pick, Point, Sweep};
 
-/// A sweep for people: the range, what one takes, what would be fastest.
+/// A sweep for people: the range, what it will take, and the least ideal price beside it.
 ///
 /// # Errors
 /// The writer's.
@@ -24,15 +25,33 @@ pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()>
     machine(out, &report.machine, q.nodes)?;
     writeln!(out)?;
     let mut sheet = sheet(report);
-    let id = |pick: &Option<Pick>| pick.as_ref().map(|p| p.id);
-    if report.points.iter().all(|p| id(&p.take) == id(&p.paper)) {
-        sheet.drop_column("paper");
-        sheet.drop_column("paper_time_s");
+    let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
+    let told = |p: &Point| p.fastest.as_ref().is_some_and(|f| same(f.time_s, p.expect.time_s));
+    if report.points.iter().all(told) {
+        sheet.drop_column("fastest");
+        sheet.drop_column("fastest_time_s");
+    }
+    if report.points.iter().all(|p| p.expect.high_s <= 1.005 * p.expect.low_s) {
+        sheet.drop_column("low_s");
+        sheet.drop_column("high_s");
     }
     sheet.narrow(look.width, SPARE);
     sheet.text(out)?;
+    writeln!(out)?;
+    let points = &report.points;
+    for (i, point) in points.iter().enumerate() {
+        if i > 0 && points[i - 1].known_from == point.known_from {
+            continue;
+        }
+        let text = match points.iter().all(|p| p.known_from == point.known_from) {
+            true => point.known_from.clone(),
+            false => format!("{} up: {}", place(report, point).text, point.known_from),
+        };
+        look.line(out, "known from  ", &text)?;
+    }
     if !report.weights.is_empty() {
-        writeln!(out, "\n1 % more of a figure changes the time of what one takes by")?;
+        let of = report.weighed.unwrap_or_default();
+        writeln!(out, "\n1 % more of a parameter changes the ideal price of {of} by")?;
         for weight in &report.weights {
             let slope = match weight.figure.as_str() {
                 "gamma" => format!("{:+.3} µs per ps/B", weight.derivative * 1e-6),
@@ -52,7 +71,7 @@ pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()>
 }
 
 /// Columns that a narrow terminal can do without, the first to go first.
-const SPARE: &[&str] = &["bound_s", "paper_time_s", "paper", "take_algbw_Bps"];
+const SPARE: &[&str] = &["bound_s", "fastest_time_s", "fastest", "busbw_Bps", "low_s", "high_s"];
 
 /// The points of a sweep as a table.
 #[must_use]
@@ -64,57 +83,68 @@ pub fn sheet(report: &Sweep) -> Sheet {
     };
     let columns = vec![
         Column::words(name, key),
-        Column::words("take", "take"),
-        Column::numbers("time", "µs", "take_time_s"),
-        Column::numbers("algbw", "GB/s", "take_algbw_Bps"),
-        Column::numbers("busbw", "GB/s", "take_busbw_Bps"),
-        Column::words("fastest of all", "paper"),
-        Column::numbers("time", "µs", "paper_time_s"),
-        Column::numbers("bound", "µs", "bound_s"),
+        Column::words("runs", "runs"),
+        Column::numbers("expected", "", "expected_s"),
+        Column::numbers("8 of 10", "from", "low_s"),
+        Column::numbers("runs", "to", "high_s"),
+        Column::numbers("busbw", "GB/s", "busbw_Bps"),
+        Column::words("least ideal price", "fastest"),
+        Column::numbers("ideal", "", "fastest_time_s"),
+        Column::numbers("bound", "", "bound_s"),
     ];
     let rows = report.points.iter().map(|p| row(report, p)).collect();
     Sheet { columns, rows }
 }
 
-fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
-    let at = match (report.over.as_str(), point.value) {
+/// The size, the ranks or the figure's value.
+fn place(report: &Sweep, point: &Point) -> Cell {
+    match (report.over.as_str(), point.value) {
         ("size", _) => {
             let size = point.size_bytes;
             Cell { text: Bytes(size).to_string(), raw: Raw::Text(size.to_string()) }
         }
         ("ranks", _) => Cell::same(point.ranks.to_string()),
         (_, value) => Cell::number(value, |_| point.shown.clone().unwrap_or_default()),
-    };
-    let name = |pick: &Option<Pick>| match pick {
-        Some(pick) => Cell::named(pick.title, pick.id),
-        None => Cell::number(None, |_| String::new()),
-    };
-    let time = |pick: &Option<Pick>| micro(pick.as_ref().map(|p| p.time_s));
+    }
+}
+
+fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
+    let time = |t: Option<f64>| Cell::number(t, |t| Seconds(t).to_string());
+    let expect = &point.expect;
     vec![
-        at,
-        name(&point.take),
-        time(&point.take),
-        giga(point.take.as_ref().map(|p| p.algbw)),
-        giga(point.take.as_ref().map(|p| p.busbw)),
-        name(&point.paper),
-        time(&point.paper),
-        micro(Some(point.bound_s)),
+        place(report, point),
+        Cell::same(expect.runs.name()),
+        time(Some(expect.time_s)),
+        time(Some(expect.low_s)),
+        time(Some(expect.high_s)),
+        giga(expect.busbw),
+        match &point.fastest {
+            Some(pick) => Cell::named(pick.title, pick.id),
+            None => Cell::number(None, |_| String::new()),
+        },
+        time(point.fastest.as_ref().map(|p: &Pick| p.time_s)),
+        time(point.bound_s),
     ]
 }
 
-/// The winners over all sizes, for people.
+/// What runs over all sizes and what would be the fastest, for people.
 ///
 /// # Errors
 /// The writer's.
-pub fn bands(out: &mut impl Write, report: &Bands) -> io::Result<()> {
+pub fn bands(out: &mut impl Write, report: &Bands, look: Look) -> io::Result<()> {
     // Without a size the heading speaks of every size.
     let name = name(&report.question);
     writeln!(out, "{name} of any size over {} ranks", report.question.ranks)?;
     machine(out, &report.machine, report.question.nodes)?;
-    let library = library(&report.machine);
+    let library = library(report.machine.library.as_deref());
+    writeln!(out)?;
+    match report.switch_points.is_empty() {
+        false => look.line(out, &runs_by_size(&library), &switch_points(&report.switch_points))?,
+        true => writeln!(out, "what {library} runs by size is not known here")?,
+    }
     for (title, flips) in [
-        (format!("take, from what {library} ships"), &report.take),
-        ("fastest of all".to_owned(), &report.paper),
+        (format!("least ideal price of what {library} has"), &report.fastest_shipped),
+        ("least ideal price of all".to_owned(), &report.fastest),
     ] {
         writeln!(out, "\n{title}")?;
         for (i, flip) in flips.iter().enumerate() {
@@ -124,7 +154,12 @@ pub fn bands(out: &mut impl Write, report: &Bands) -> io::Result<()> {
             writeln!(out, "  nothing")?;
         }
     }
-    writeln!(out, "\nnext   give --size for the table of one size, -b and -e for a sweep")
+    writeln!(out, "\nnext: --size for what one size will take, -b and -e for a sweep")
+}
+
+/// `NCCL runs `.
+pub(super) fn runs_by_size(library: &str) -> String {
+    format!("{library} runs  ")
 }
 
 /// From where to where one of the winners is the best, as two columns.
@@ -153,6 +188,11 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
         "# predicted by collcost, not measured: {} over {} ranks, machine {}",
         q.collective, q.ranks, report.machine.name
     )?;
+    let mut known: Vec<&str> = report.points.iter().map(|p| p.known_from.as_str()).collect();
+    known.dedup();
+    for from in known {
+        writeln!(out, "# known from {from}")?;
+    }
     writeln!(out, "#")?;
     writeln!(out, "#{:>60}   {:^33}   {:^33}", "", "out-of-place", "in-place")?;
     let half = format!("{:>7} {:>6} {:>6} {:>6}", "time", "algbw", "busbw", "#wrong");
@@ -183,12 +223,14 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     let per_rank = if parts { u64::from(q.ranks.max(1)) } else { 1 };
     let mut sum = 0.0;
     for point in &report.points {
-        let Some(pick) = &point.take else { continue };
+        let expect = &point.expect;
+        let algbw = if expect.time_s > 0.0 { point.size_bytes as f64 / expect.time_s } else { 0.0 };
+        let busbw = expect.busbw.unwrap_or_default();
         let cells = format!(
             "{:>7.2} {:>6.2} {:>6.2} {:>6}",
-            pick.time_s * 1e6,
-            pick.algbw / 1e9,
-            pick.busbw / 1e9,
+            expect.time_s * 1e6,
+            algbw / 1e9,
+            busbw / 1e9,
             0
         );
         writeln!(
@@ -200,7 +242,7 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
             redop,
             root
         )?;
-        sum += pick.busbw / 1e9;
+        sum += busbw / 1e9;
     }
     writeln!(out, "# Out of bounds values : 0 OK")?;
     writeln!(out, "# Avg bus bandwidth    : {:.4}", sum / report.points.len().max(1) as f64)

@@ -221,13 +221,13 @@ fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::R
 
 /// The lines below the whole table: estimates, switch points, notes.
 fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
-    let library = library(&report.machine);
+    let library = library(report.machine.library.as_deref());
     if let Some(estimate) = report.estimate_s {
         look.line(out, &format!("{library}'s own estimate: "), &Seconds(estimate).to_string())?;
     }
     if report.switch_points.len() > 1 {
         let label = format!("switch points of {library}: ");
-        look.line(out, &label, &screen::switch_points(report))?;
+        look.line(out, &label, &screen::switch_points(&report.switch_points))?;
     }
     if report.flips.len() > 1 {
         let flip = |(i, f): (usize, &Flip)| match i {
@@ -244,8 +244,8 @@ fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
 }
 
 /// The name of the machine's library in a sentence.
-pub(super) fn library(machine: &MachineView) -> String {
-    machine.library.as_deref().map_or("any library".to_owned(), |id| {
+pub(super) fn library(id: Option<&str>) -> String {
+    id.map_or("any library".to_owned(), |id| {
         Library::named(id).map_or(id.to_owned(), |l| l.to_string())
     })
 }

@@ -11,9 +11,9 @@ use crate::expect::{Expecting, NOTHING};
 use crate::formula::{At, Form, Notation, Shape};
 use crate::price::{Use, uses};
 use crate::profile::How;
-use crate::quantity::{Bandwidth, Seconds, Volume};
+use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::query::{Machine, Query};
-use crate::rank::{Candidate, Ranked, candidates, rank, rank_elements};
+use crate::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::simulate::{Setup, simulate};
 
 /// Every algorithm of a collective on a machine, the fastest first.
@@ -308,23 +308,8 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let fabric = &query.machine.fabric;
     let size = Volume::from(query.size);
     let expecting = Expecting::of(registry, query, only)?;
-    let mut unpriced = None;
-    let (ready, refused) = match only {
-        None => match candidates(registry, &shape, fabric) {
-            // What was measured of like machines answers all the same.
-            Err(unknown) if expecting.is_learned() => {
-                unpriced = Some(format!("no ideal prices: {}", unknown.what()));
-                (Vec::new(), Vec::new())
-            }
-            found => found?,
-        },
-        // That the one that was named does not apply is an error.
-        Some(name) => (vec![Candidate::named(registry, name, &shape, fabric)?], Vec::new()),
-    };
-    let bound = match bound(shape.collective, shape.ranks, size, fabric) {
-        Err(_) if unpriced.is_some() => None,
-        found => Some(with_launch(found?.time(), query)),
-    };
+    let Priceable { ready, refused, unpriced } = priceable(registry, query, only, &expecting)?;
+    let bound = bound_of(query, &expecting)?;
     let ranked = match query.element {
         None => rank(&ready, size),
         Some(each) => rank_elements(&ready, &shape, fabric, query.size, each)?,
@@ -339,11 +324,9 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
     );
     let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
-    let flips = envelope(&ready, SMALLEST, LARGEST).into_iter();
     let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
     let expected = expecting.at(query.size);
     let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != NOTHING);
-    let points = expecting.switch_points().into_iter();
     let report = Cost {
         schema: "collcost/cost/2",
         question: question(query),
@@ -354,10 +337,8 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         runs,
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
-        flips: flips.map(|flip| Flip::new(&flip)).collect(),
-        switch_points: points
-            .map(|(from, runs)| SwitchPoint { from_bytes: from.0, runs })
-            .collect(),
+        flips: flips(&ready),
+        switch_points: switch_points(&expecting),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
         trust: query
             .machine
@@ -368,6 +349,60 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         algorithms,
     };
     Ok(report)
+}
+
+/// What has an ideal price.
+pub(super) struct Priceable {
+    pub ready: Vec<Candidate>,
+    pub refused: Vec<Refused>,
+    /// Why nothing has one.
+    pub unpriced: Option<String>,
+}
+
+/// All candidates, or the one that was named. Where figures are unknown there are none if what was
+/// measured of like machines answers all the same.
+pub(super) fn priceable(
+    registry: &Registry,
+    query: &Query,
+    only: Option<&str>,
+    expecting: &Expecting<'_>,
+) -> Result<Priceable> {
+    let (shape, fabric) = (&query.shape, &query.machine.fabric);
+    // That the one that was named does not apply is an error.
+    if let Some(name) = only {
+        let ready = vec![Candidate::named(registry, name, shape, fabric)?];
+        return Ok(Priceable { ready, refused: Vec::new(), unpriced: None });
+    }
+    match candidates(registry, shape, fabric) {
+        Err(unknown) if expecting.is_learned() => {
+            let unpriced = Some(format!("no ideal prices: {}", unknown.what()));
+            Ok(Priceable { ready: Vec::new(), refused: Vec::new(), unpriced })
+        }
+        found => {
+            let (ready, refused) = found?;
+            Ok(Priceable { ready, refused, unpriced: None })
+        }
+    }
+}
+
+/// What any algorithm takes at least, the launch included; likewise none where a figure is unknown.
+pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Option<Seconds>> {
+    let Query { shape, machine, size, .. } = query;
+    match bound(shape.collective, shape.ranks, Volume::from(*size), &machine.fabric) {
+        Err(_) if expecting.is_learned() => Ok(None),
+        found => Ok(Some(with_launch(found?.time(), query))),
+    }
+}
+
+/// The least ideal price as the size grows.
+pub(super) fn flips(ready: &[Candidate]) -> Vec<Flip> {
+    envelope(ready, SMALLEST, LARGEST).iter().map(Flip::new).collect()
+}
+
+/// What the library runs as the size grows.
+pub(super) fn switch_points(expecting: &Expecting<'_>) -> Vec<SwitchPoint> {
+    let point = |(from, runs): (Bytes, String)| SwitchPoint { from_bytes: from.0, runs };
+    expecting.switch_points().into_iter().map(point).collect()
 }
 
 /// The sizes between which flips are looked for: one byte and one tebibyte.

@@ -1,4 +1,5 @@
-//! Where the best algorithm changes: over sizes or over rank counts, for a pair or for all.
+//! Where the answer flips, over sizes or over rank counts: what the library runs, and which
+//! algorithm has the least ideal price; of a pair or of all.
 
 use serde::Serialize;
 
@@ -6,8 +7,9 @@ use super::cost::{LARGEST, SMALLEST};
 use crate::algorithm::Registry;
 use crate::crossover::{crossover as crossing, envelope_in_steps};
 use crate::error::{Error, Result};
+use crate::expect::{Expecting, Rules};
 use crate::formula::ceil_lg;
-use crate::quantity::{Bandwidth, Seconds, Volume};
+use crate::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::query::Query;
 use crate::rank::{Candidate, candidates, rank};
 
@@ -39,7 +41,7 @@ pub struct Crossover {
     pub shortcut_error: Option<f64>,
 }
 
-/// An interval in which one algorithm is the best.
+/// An interval in which one algorithm has the least ideal price.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
@@ -51,27 +53,45 @@ pub struct Interval {
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// Its time at the start.
+    /// Its ideal price at the start.
     pub time_s: f64,
 }
 
-/// The best algorithms over a range, as intervals.
+/// An interval in which the library runs one thing.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Running {
+    /// From here on: bytes, or ranks.
+    pub from: f64,
+    /// Up to here; absent: to the end of the range.
+    pub to: Option<f64>,
+    /// What runs, in the library's words.
+    pub runs: String,
+    /// What is expected at the start.
+    pub expected_s: f64,
+}
+
+/// What runs over a range, and the best algorithms, as intervals.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intervals {
-    /// `collcost/intervals/1`.
+    /// `collcost/intervals/2`.
     pub schema: &'static str,
     /// The collective's id.
     pub collective: &'static str,
     /// The machine's name.
     pub machine: String,
+    /// The library that people run on it.
+    pub library: Option<String>,
     /// `size` or `ranks`.
     pub over: &'static str,
     /// N, where sizes vary.
     pub ranks: Option<u32>,
     /// M, where ranks vary.
     pub size_bytes: Option<u64>,
-    /// The intervals in order.
+    /// What the library runs, by its rules: none where they are not known, or algorithms are named.
+    pub runs: Vec<Running>,
+    /// The least ideal prices in order.
     pub intervals: Vec<Interval>,
 }
 
@@ -131,12 +151,14 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
     let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
     let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
     Ok(Intervals {
-        schema: "collcost/intervals/1",
+        schema: "collcost/intervals/2",
         collective: query.shape.collective.id(),
         machine: query.machine.name.clone(),
+        library: query.machine.library.clone(),
         over: "size",
         ranks: Some(query.shape.ranks),
         size_bytes: None,
+        runs: if names.is_empty() { runs_over_sizes(registry, query)? } else { Vec::new() },
         intervals: join(&starts, time),
     })
 }
@@ -149,7 +171,11 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
 pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
     let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
     let mut intervals: Vec<Interval> = Vec::new();
+    let mut runs: Vec<Running> = Vec::new();
     for query in queries {
+        if names.is_empty() {
+            add_running(&mut runs, registry, query)?;
+        }
         let ready = chosen(registry, query, names)?;
         let ranked = rank(&ready, Volume::from(query.size));
         let Some(best) = ranked.first() else { continue };
@@ -167,14 +193,47 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
         }
     }
     Ok(Intervals {
-        schema: "collcost/intervals/1",
+        schema: "collcost/intervals/2",
         collective: first.shape.collective.id(),
         machine: first.machine.name.clone(),
+        library: first.machine.library.clone(),
         over: "ranks",
         ranks: None,
         size_bytes: Some(first.size.0),
+        runs,
         intervals,
     })
+}
+
+fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
+    let expecting = Expecting::new(registry, query)?;
+    let points = expecting.switch_points();
+    let next = points.iter().skip(1).map(|(from, _)| Some(from.0 as f64)).chain([None]);
+    let running = |((from, runs), to): (&(Bytes, String), Option<f64>)| Running {
+        from: from.0 as f64,
+        to,
+        runs: runs.clone(),
+        expected_s: expecting.time(*from).0,
+    };
+    Ok(points.iter().zip(next).map(running).collect())
+}
+
+/// What runs for the ranks of `query`, where the library's rules say so; neighbours join.
+fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
+    let expecting = Expecting::new(registry, query)?;
+    let runs = expecting.runs(query.size);
+    if runs.rules != Rules::Own {
+        return Ok(());
+    }
+    let (n, name) = (f64::from(query.shape.ranks), runs.name());
+    match all.last_mut() {
+        Some(last) if last.runs == name => last.to = Some(n),
+        _ => {
+            let expected_s = expecting.time(query.size).0;
+            all.push(Running { from: n, to: Some(n), runs: name, expected_s });
+        }
+    }
+    Ok(())
 }
 
 fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {

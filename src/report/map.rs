@@ -1,15 +1,18 @@
-//! The best algorithms over sizes and ranks at once.
+//! What runs over sizes and ranks at once, and what would be the fastest.
 //!
 //! ```text
-//! ranks  from         to  take
-//!     8  1 B           –  in-network
-//!    16  1 B    58.1 MiB  NVLS in node, double tree out
+//! ranks  from         to  runs
+//!     8  1 B           –  NVLS/Simple
+//!    16  1 B    58.1 MiB  Tree/LL
 //! ```
 
 use serde::Serialize;
 
-use super::cost::{Flip, LARGEST, MachineView, QuestionView, SMALLEST, machine, question};
-use super::sweep::{all, shipped};
+use super::cost::{
+    Flip, LARGEST, MachineView, QuestionView, SMALLEST, SwitchPoint, machine, question,
+    switch_points,
+};
+use super::sweep::Asked;
 use crate::algorithm::Registry;
 use crate::crossover::envelope_in_steps;
 use crate::error::{Error, Result};
@@ -17,11 +20,11 @@ use crate::quantity::Bytes;
 use crate::query::Query;
 use crate::rank::Candidate;
 
-/// The winners over sizes, for each number of ranks.
+/// What runs over sizes, for each number of ranks, and what would be the fastest.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Map {
-    /// `collcost/map/1`.
+    /// `collcost/map/2`.
     pub schema: &'static str,
     /// The question, at the largest number of ranks; its size says nothing.
     pub question: QuestionView,
@@ -35,7 +38,7 @@ pub struct Map {
     pub rows: Vec<MapRow>,
 }
 
-/// The winners for one number of ranks.
+/// That for one number of ranks.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapRow {
@@ -43,10 +46,12 @@ pub struct MapRow {
     pub ranks: u32,
     /// Nodes in use.
     pub nodes: u32,
-    /// The fastest that the machine's own library ships: each from its size on.
-    pub take: Vec<Flip>,
-    /// The fastest of all.
-    pub paper: Vec<Flip>,
+    /// What the library runs, by its rules; none where they are not known.
+    pub switch_points: Vec<SwitchPoint>,
+    /// The least ideal price of what the machine's own library ships: each from its size on.
+    pub fastest_shipped: Vec<Flip>,
+    /// The least ideal price of all.
+    pub fastest: Vec<Flip>,
 }
 
 /// Sizes compared an octave; a winner that holds for less is left out.
@@ -67,24 +72,35 @@ pub fn map(
     let (from, to) = sizes.unwrap_or((Bytes(SMALLEST.0 as u64), Bytes(LARGEST.0 as u64)));
     let mut rows = Vec::with_capacity(queries.len());
     for query in queries {
-        let ready = all(registry, query, only)?;
-        let own = if only.is_some() { ready.clone() } else { shipped(&ready, query) };
+        let Asked { expecting, ready, own } = Asked::new(registry, query, only)?;
         let over = |ready: &[Candidate]| -> Vec<Flip> {
             envelope_in_steps(ready, from.into(), to.into(), STEPS).iter().map(Flip::new).collect()
         };
         rows.push(MapRow {
             ranks: query.shape.ranks,
             nodes: query.placement.nodes(),
-            take: over(&own),
-            paper: over(&ready),
+            switch_points: between(switch_points(&expecting), from, to),
+            fastest_shipped: over(&own),
+            fastest: over(&ready),
         });
     }
     Ok(Map {
-        schema: "collcost/map/1",
+        schema: "collcost/map/2",
         question: question(largest),
         machine: machine(&largest.machine),
         from_bytes: from.0,
         to_bytes: to.0,
         rows,
     })
+}
+
+/// The part of `points` that lies between two sizes.
+fn between(mut points: Vec<SwitchPoint>, from: Bytes, to: Bytes) -> Vec<SwitchPoint> {
+    points.retain(|p| p.from_bytes <= to.0);
+    let first = points.iter().rposition(|p| p.from_bytes <= from.0).unwrap_or(0);
+    points.drain(..first);
+    if let Some(point) = points.first_mut() {
+        point.from_bytes = point.from_bytes.max(from.0);
+    }
+    points
 }

@@ -40,7 +40,7 @@ pub mod verify;
 pub use crate::expect::Expect;
 pub use config::{Config, FileView, LeftOut, SettingView, config};
 pub use cost::{Cost, Flip, MachineView, QuestionView, Row, SwitchPoint, TierUse, TierView, cost};
-pub use crossover::{Crossover, Interval, Intervals, crossover, over_ranks, over_sizes};
+pub use crossover::{Crossover, Interval, Intervals, Running, crossover, over_ranks, over_sizes};
 pub use end::End;
 pub use map::{Map, MapRow, map};
 pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};

@@ -1,21 +1,22 @@
-//! The best algorithms over a range: of sizes, of rank counts, of one figure of the machine.
+//! The answer over a range: of sizes, of rank counts, of one figure of the machine.
 
 use serde::Serialize;
 
+use super::Expect;
 use super::cost::{
-    Flip, LARGEST, MachineView, QuestionView, SMALLEST, machine, question, with_launch,
+    Flip, MachineView, QuestionView, SwitchPoint, bound_of, flips, machine, priceable, question,
+    switch_points,
 };
-use crate::algorithm::Registry;
-use crate::bound::bound;
-use crate::crossover::envelope;
+use crate::algorithm::{Meta, Registry};
 use crate::error::{Error, Result};
+use crate::expect::Expecting;
 use crate::price::{Prepared, Price};
 use crate::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
-use crate::rank::{Candidate, candidates, rank};
+use crate::rank::{Candidate, rank};
 use crate::what_if::{Figure, Value};
 
-/// One algorithm at one point.
+/// One algorithm at one point, at its ideal price.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pick {
@@ -31,12 +32,6 @@ pub struct Pick {
     pub bandwidth_s: f64,
     /// All terms and the launch.
     pub time_s: f64,
-    /// M over the time.
-    #[serde(rename = "algbw_Bps")]
-    pub algbw: f64,
-    /// algbw by nccl-tests' factor.
-    #[serde(rename = "busbw_Bps")]
-    pub busbw: f64,
 }
 
 /// The answer at one point of a range.
@@ -51,15 +46,19 @@ pub struct Point {
     pub value: Option<f64>,
     /// The same with its unit.
     pub shown: Option<String>,
-    /// What any algorithm takes at least, the launch included.
-    pub bound_s: f64,
-    /// The fastest algorithm that the machine's own library ships, or the one asked for.
-    pub take: Option<Pick>,
-    /// The fastest of all.
-    pub paper: Option<Pick>,
+    /// What it will take.
+    pub expect: Expect,
+    /// Where that is known from, in words.
+    pub known_from: String,
+    /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
+    pub bound_s: Option<f64>,
+    /// The least ideal price of what the machine's own library ships, or of the one asked for.
+    pub fastest_shipped: Option<Pick>,
+    /// The least ideal price of all.
+    pub fastest: Option<Pick>,
 }
 
-/// What a figure weighs at the question's own point.
+/// What a figure weighs in an ideal price at the question's own point.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Weight {
@@ -73,11 +72,11 @@ pub struct Weight {
     pub elasticity: f64,
 }
 
-/// The best algorithms over a range.
+/// The answer over a range.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sweep {
-    /// `collcost/sweep/1`.
+    /// `collcost/sweep/2`.
     pub schema: &'static str,
     /// The question, at the first size or the largest number of ranks.
     pub question: QuestionView,
@@ -87,27 +86,31 @@ pub struct Sweep {
     pub over: String,
     /// The points in order.
     pub points: Vec<Point>,
-    /// What each figure of the machine weighs, where a figure is varied.
+    /// Where a figure is varied, the algorithm that stands for what runs: the weights are its.
+    pub weighed: Option<&'static str>,
+    /// What each figure of the machine weighs in its ideal price.
     pub weights: Vec<Weight>,
 }
 
-/// The winners over all sizes.
+/// What runs over all sizes, and what would be the fastest.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bands {
-    /// `collcost/bands/1`.
+    /// `collcost/bands/2`.
     pub schema: &'static str,
     /// The question; its size says nothing.
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
-    /// The fastest that the machine's own library ships: each from its size on.
-    pub take: Vec<Flip>,
-    /// The fastest of all.
-    pub paper: Vec<Flip>,
+    /// What the library runs, by its rules; none where they are not known.
+    pub switch_points: Vec<SwitchPoint>,
+    /// The least ideal price of what the machine's own library ships: each from its size on.
+    pub fastest_shipped: Vec<Flip>,
+    /// The least ideal price of all.
+    pub fastest: Vec<Flip>,
 }
 
-/// The best algorithms at each of `sizes`.
+/// The answer at each of `sizes`.
 ///
 /// # Errors
 /// As the main report.
@@ -117,15 +120,13 @@ pub fn sizes(
     sizes: &[Bytes],
     only: Option<&str>,
 ) -> Result<Sweep> {
-    let ready = all(registry, query, only)?;
-    let mut points = Vec::with_capacity(sizes.len());
-    for &size in sizes {
-        points.push(point(&ready, &Query { size, ..query.clone() }, only)?);
-    }
-    Ok(sweep(query, "size".to_owned(), points, Vec::new()))
+    let asked = Asked::new(registry, query, only)?;
+    let point = |&size: &Bytes| asked.point(&Query { size, ..query.clone() });
+    let points = sizes.iter().map(point).collect::<Result<_>>()?;
+    Ok(sweep(query, "size".to_owned(), points, (None, Vec::new())))
 }
 
-/// The best algorithms for each of `queries`, which differ in their ranks.
+/// The answer for each of `queries`, which differ in their ranks.
 ///
 /// # Errors
 /// As the main report; no query at all.
@@ -133,15 +134,12 @@ pub fn ranks(registry: &Registry, queries: &[Query], only: Option<&str>) -> Resu
     // The largest question spans the most tiers.
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
     let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
-    let mut points = Vec::with_capacity(queries.len());
-    for query in queries {
-        let ready = all(registry, query, only)?;
-        points.push(point(&ready, query, only)?);
-    }
-    Ok(sweep(largest, "ranks".to_owned(), points, Vec::new()))
+    let point = |query: &Query| Asked::new(registry, query, only)?.point(query);
+    let points = queries.iter().map(point).collect::<Result<_>>()?;
+    Ok(sweep(largest, "ranks".to_owned(), points, (None, Vec::new())))
 }
 
-/// The best algorithms for each of `values` of one figure, and what every figure weighs.
+/// The answer for each of `values` of one figure, and what every figure weighs.
 ///
 /// # Errors
 /// As the main report.
@@ -156,88 +154,83 @@ pub fn vary(
     for &value in values {
         let mut query = query.clone();
         figure.set(&mut query.machine.fabric, value);
-        let ready = all(registry, &query, only)?;
-        let one = point(&ready, &query, only)?;
+        let one = Asked::new(registry, &query, only)?.point(&query)?;
         points.push(Point { value: Some(value.number().0), shown: Some(value.to_string()), ..one });
     }
     let weights = weights(registry, query, only)?;
     Ok(sweep(query, figure.name(&query.machine.fabric), points, weights))
 }
 
-/// The winners over all sizes from one byte to one tebibyte.
+/// What runs over all sizes from one byte to one tebibyte, and what would be the fastest.
 ///
 /// # Errors
 /// As the main report.
 pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
-    let ready = all(registry, query, None)?;
-    let own = shipped(&ready, query);
-    let over = |ready: &[Candidate]| -> Vec<Flip> {
-        let winners = envelope(ready, SMALLEST, LARGEST);
-        winners.iter().map(Flip::new).collect()
-    };
+    let Asked { expecting, ready, own, .. } = Asked::new(registry, query, None)?;
     Ok(Bands {
-        schema: "collcost/bands/1",
+        schema: "collcost/bands/2",
         question: question(query),
         machine: machine(&query.machine),
-        take: over(&own),
-        paper: over(&ready),
+        switch_points: switch_points(&expecting),
+        fastest_shipped: flips(&own),
+        fastest: flips(&ready),
     })
 }
 
-pub(super) fn all(
-    registry: &Registry,
-    query: &Query,
-    only: Option<&str>,
-) -> Result<Vec<Candidate>> {
-    let (shape, fabric) = (&query.shape, &query.machine.fabric);
-    match only {
-        None => Ok(candidates(registry, shape, fabric)?.0),
-        Some(name) => Ok(vec![Candidate::named(registry, name, shape, fabric)?]),
+/// A question ready for any size.
+pub(super) struct Asked<'r> {
+    pub expecting: Expecting<'r>,
+    /// What has an ideal price.
+    pub ready: Vec<Candidate>,
+    /// Of those, what the machine's own library ships, or what was asked for.
+    pub own: Vec<Candidate>,
+}
+
+impl<'r> Asked<'r> {
+    pub(super) fn new(registry: &'r Registry, query: &Query, only: Option<&str>) -> Result<Self> {
+        let expecting = Expecting::of(registry, query, only)?;
+        let ready = priceable(registry, query, only, &expecting)?.ready;
+        let own = if only.is_some() { ready.clone() } else { shipped(&ready, query) };
+        Ok(Self { expecting, ready, own })
+    }
+
+    fn point(&self, query: &Query) -> Result<Point> {
+        let size = Volume::from(query.size);
+        let best = |ready: &[Candidate]| {
+            let ranked = rank(ready, size);
+            ranked.first().map(|r| Pick::new(r.algorithm.meta(), &r.price))
+        };
+        let expected = self.expecting.at(query.size);
+        Ok(Point {
+            size_bytes: query.size.0,
+            ranks: query.shape.ranks,
+            value: None,
+            shown: None,
+            expect: Expect::of(expected, &self.expecting, query.size),
+            known_from: self.expecting.known_from(&expected),
+            bound_s: bound_of(query, &self.expecting)?.map(|b| b.0),
+            fastest_shipped: best(&self.own),
+            fastest: best(&self.ready),
+        })
     }
 }
 
 /// The candidates that the machine's own library ships.
-pub(super) fn shipped(ready: &[Candidate], query: &Query) -> Vec<Candidate> {
+fn shipped(ready: &[Candidate], query: &Query) -> Vec<Candidate> {
     let library = query.library();
     let ships = |c: &&Candidate| c.algorithm.is_shipped(library, &query.shape);
     ready.iter().filter(ships).copied().collect()
 }
 
-fn point(ready: &[Candidate], query: &Query, only: Option<&str>) -> Result<Point> {
-    let size = Volume::from(query.size);
-    let fabric = &query.machine.fabric;
-    let least = bound(query.shape.collective, query.shape.ranks, size, fabric)?.time();
-    let own = if only.is_some() { ready.to_vec() } else { shipped(ready, query) };
-    let best = |ready: &[Candidate]| {
-        let ranked = rank(ready, size);
-        ranked.first().map(|r| Pick::new(r.algorithm.meta(), &r.price, query))
-    };
-    Ok(Point {
-        size_bytes: query.size.0,
-        ranks: query.shape.ranks,
-        value: None,
-        shown: None,
-        bound_s: with_launch(least, query).0,
-        take: best(&own),
-        paper: best(ready),
-    })
-}
-
 impl Pick {
-    fn new(meta: &crate::algorithm::Meta, price: &Price, query: &Query) -> Self {
-        let size = Volume::from(query.size);
-        let total = price.total().0;
-        // Nothing at all takes no time: one rank, no launch.
-        let rate = |r: f64| if total > 0.0 { r } else { 0.0 };
+    fn new(meta: &Meta, price: &Price) -> Self {
         Self {
             id: meta.id,
             title: meta.title,
             segments: price.segments,
             latency_s: price.latency.0,
             bandwidth_s: price.bandwidth.0,
-            time_s: total,
-            algbw: rate(price.algbw(size).0),
-            busbw: rate(price.busbw(size, query.shape.collective, query.shape.ranks).0),
+            time_s: price.total().0,
         }
     }
 }
@@ -245,15 +238,15 @@ impl Pick {
 /// The relative step of a numerical derivative: far above rounding, far below any bend.
 const STEP: f64 = 1e-6;
 
-/// What each known figure weighs for the algorithm that one would take.
-fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec<Weight>> {
-    let ready = all(registry, query, only)?;
-    let own = if only.is_some() { ready.clone() } else { shipped(&ready, query) };
+/// What each known figure weighs in the ideal price of what stands for what runs.
+fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Weights> {
+    let Asked { expecting, ready, .. } = Asked::new(registry, query, only)?;
     let size = Volume::from(query.size);
-    let ranked = rank(if own.is_empty() { &ready } else { &own }, size);
-    let Some(best) = ranked.first() else { return Ok(Vec::new()) };
+    let runs = expecting.ideal(query.size).id;
+    let stands = |c: &&Candidate| only.is_some() || c.algorithm.meta().id == runs;
+    let Some(weighed) = ready.iter().find(stands) else { return Ok((None, Vec::new())) };
     let time = |fabric: &crate::fabric::Fabric| -> Result<Seconds> {
-        Ok(Prepared::stated(best.algorithm, best.form, &query.shape, fabric)?.time(size))
+        Ok(Prepared::stated(weighed.algorithm, weighed.form, &query.shape, fabric)?.time(size))
     };
     let fabric = &query.machine.fabric;
     let here = time(fabric)?.0;
@@ -277,16 +270,20 @@ fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Vec
         }
     }
     weights.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
-    Ok(weights)
+    Ok((Some(weighed.algorithm.meta().title), weights))
 }
 
-fn sweep(query: &Query, over: String, points: Vec<Point>, weights: Vec<Weight>) -> Sweep {
+/// Of which algorithm, and what.
+type Weights = (Option<&'static str>, Vec<Weight>);
+
+fn sweep(query: &Query, over: String, points: Vec<Point>, (weighed, weights): Weights) -> Sweep {
     Sweep {
-        schema: "collcost/sweep/1",
+        schema: "collcost/sweep/2",
         question: question(query),
         machine: machine(&query.machine),
         over,
         points,
+        weighed,
         weights,
     }
 }

@@ -168,11 +168,14 @@ pub enum Pool {
     Amd,
     /// GPUs on PCIe.
     Pcie,
+    /// 2 to 16 nodes, 32 MiB and more: what training runs on.
+    OverNodes,
 }
 
 impl Pool {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 4] = [Self::All, Self::Nvlink2024, Self::Amd, Self::Pcie];
+    pub const ALL: [Self; 5] =
+        [Self::All, Self::Nvlink2024, Self::Amd, Self::Pcie, Self::OverNodes];
 
     /// The words in reports.
     #[must_use]
@@ -182,6 +185,7 @@ impl Pool {
             Self::Nvlink2024 => "NVIDIA NVLink, 2024 or later",
             Self::Amd => "AMD",
             Self::Pcie => "PCIe",
+            Self::OverNodes => "2–16 nodes, 32 MiB or more",
         }
     }
 
@@ -193,6 +197,9 @@ impl Pool {
             Self::Nvlink2024 => of.link == Some(LinkKind::NvLink) && of.recent,
             Self::Amd => of.link == Some(LinkKind::Xgmi),
             Self::Pcie => of.link == Some(LinkKind::Pcie),
+            Self::OverNodes => {
+                (2..=16).contains(&of.point.nodes) && of.point.size >= Bytes(32 << 20)
+            }
         }
     }
 }

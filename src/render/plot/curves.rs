@@ -2,7 +2,7 @@
 
 use super::{Axis, Mark, Picture, Series, Unit};
 use crate::render::table::{asked, name};
-use crate::report::{Interval, Pick, Point, PricedCurves, Sweep};
+use crate::report::{Interval, Point, PricedCurves, Sweep};
 
 /// Algorithms over sizes or ranks, and where the best of them changes.
 #[must_use]
@@ -43,7 +43,7 @@ pub fn algorithms(report: &PricedCurves) -> Picture {
         _ => Vec::new(),
     });
     Picture {
-        title: format!("{}: what each algorithm costs", name(q)),
+        title: format!("{}: the ideal price of each algorithm", name(q)),
         subtitle,
         y: Axis::log("time", Unit::Seconds, heights).wider(0.03, 0.08),
         x,
@@ -62,7 +62,7 @@ fn change(winner: &Interval, sizes: bool) -> Mark {
     }
 }
 
-/// The take, the fastest of all and the bound along a sweep.
+/// What is expected, with its band, the least ideal price and the bound along a sweep.
 #[must_use]
 pub fn sweep(report: &Sweep) -> Picture {
     let x_of = |p: &Point| match report.over.as_str() {
@@ -82,11 +82,12 @@ pub fn sweep(report: &Sweep) -> Picture {
         let point = |p| time(p).map(|t| (x_of(p), t));
         report.points.iter().filter_map(point).filter(above_zero).collect()
     };
-    let time = |pick: &Option<Pick>| pick.as_ref().map(|p| p.time_s);
+    let ideal = |p: &Point| p.fastest.as_ref().map(|f| f.time_s);
+    let expected = |p: &Point| Some(p.expect.time_s);
     let lines = [
-        (Series::quiet("lower bound", '-'), line(&|p| Some(p.bound_s))),
-        (Series::lettered(1, "fastest of all"), line(&|p| time(&p.paper))),
-        (Series { sign: 'a', ..Series::lettered(0, "take") }, line(&|p| time(&p.take))),
+        (Series::quiet("lower bound", '-'), line(&|p| p.bound_s)),
+        (Series::lettered(1, "least ideal price"), line(&ideal)),
+        (Series { sign: 'a', ..Series::lettered(0, "expected") }, line(&expected)),
     ];
     let mut series = Vec::new();
     let mut marks = Vec::new();
@@ -96,22 +97,30 @@ pub fn sweep(report: &Sweep) -> Picture {
             series.push(one);
         }
     }
-    let takes: Vec<(f64, &Pick)> =
-        report.points.iter().filter_map(|p| Some((x_of(p), p.take.as_ref()?))).collect();
-    for pair in takes.windows(2) {
-        let [(_, before), (x, after)] = pair else { continue };
-        if before.id != after.id && *x > 0.0 {
-            let label = format!("{} at {}", after.title, unit.show(*x));
-            marks.push(Mark::Crossing { x: *x, y: after.time_s, label });
+    let band = |p: &Point| (x_of(p), p.expect.low_s, p.expect.high_s);
+    let band: Vec<_> = report.points.iter().map(band).filter(|b| b.0 > 0.0 && b.1 > 0.0).collect();
+    if band.iter().any(|b| b.2 > 1.005 * b.1) {
+        marks.push(Mark::Band { series: series.len(), points: band });
+        series.push(Series { sign: 'a', ..Series::lettered(0, "8 of 10 runs") });
+    }
+    for pair in report.points.windows(2) {
+        let [before, after] = pair else { continue };
+        let (runs, x) = (after.expect.runs.name(), x_of(after));
+        if before.expect.runs.name() != runs && x > 0.0 {
+            let label = format!("{runs} at {}", unit.show(x));
+            marks.push(Mark::Crossing { x, y: after.expect.time_s, label });
         }
     }
     let points = || {
         marks.iter().flat_map(|m| match m {
             Mark::Line { points, .. } => points.clone(),
+            Mark::Band { points, .. } => {
+                points.iter().flat_map(|p| [(p.0, p.1), (p.0, p.2)]).collect()
+            }
             _ => Vec::new(),
         })
     };
-    let first = takes.first().map(|(_, pick)| format!("take begins with {}", pick.title));
+    let first = report.points.first().map(|p| format!("begins with {}", p.expect.runs.name()));
     Picture {
         title: format!("{} over {}", name(&report.question), report.over),
         subtitle: format!(

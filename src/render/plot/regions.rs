@@ -6,14 +6,14 @@ use crate::render::table::{library, name};
 use crate::report::select::{Select, SelectMap};
 use crate::report::{Flip, Map};
 
-/// The fastest algorithms, of all or of those that the machine's library ships.
+/// The least ideal prices, of all or of those that the machine's library ships.
 #[must_use]
 pub fn winners(report: &Map, of_all: bool) -> Picture {
     let mut names = Names::default();
     let mut marks = Vec::new();
     let (from, to) = (report.from_bytes.max(1) as f64, report.to_bytes as f64);
     for (i, row) in report.rows.iter().enumerate() {
-        let flips = if of_all { &row.paper } else { &row.take };
+        let flips = if of_all { &row.fastest } else { &row.fastest_shipped };
         for (j, flip) in flips.iter().enumerate() {
             let end = flips.get(j + 1).map_or(to, |next: &Flip| next.from_bytes);
             let (start, end) = (flip.from_bytes.max(from), end.min(to));
@@ -35,8 +35,10 @@ pub fn winners(report: &Map, of_all: bool) -> Picture {
         }
     }
     let whose = match of_all {
-        true => "the fastest of all".to_owned(),
-        false => format!("the fastest that {} ships", library(&report.machine)),
+        true => "least ideal price".to_owned(),
+        false => {
+            format!("least ideal price of what {} has", library(report.machine.library.as_deref()))
+        }
     };
     Picture {
         title: format!("{}: {whose}", name(&report.question)),
