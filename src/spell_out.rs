@@ -2,11 +2,12 @@
 
 use crate::algorithm::{Algorithm, Library, Registry};
 use crate::error::{Error, Result};
+use crate::expect::Expecting;
 use crate::formula::Shape;
 use crate::price::Price;
 use crate::quantity::Volume;
 use crate::query::Query;
-use crate::rank::{Candidate, Ranked, candidates, rank};
+use crate::rank::{Candidate, candidates, rank};
 use crate::schedule::combine::Relabel;
 use crate::schedule::{Layout, Schedule};
 
@@ -20,12 +21,12 @@ pub struct Spelled {
     pub price: Price,
     /// What runs.
     pub schedule: Box<dyn Schedule>,
-    /// Faster algorithms of the machine's library that are not spelled out, where none was named.
+    /// What came first and is not spelled out, where none was named.
     pub passed_over: Vec<&'static str>,
 }
 
-/// Spells out the named algorithm; without a name the fastest that the machine's library ships,
-/// or, where it ships none that is spelled out, the fastest of all. `root` may be any rank.
+/// Spells out the named algorithm; without a name what the machine's library runs, or, where that is
+/// not spelled out, the least ideal price of what it ships, then of all. `root` may be any rank.
 ///
 /// # Errors
 /// An unknown name, an algorithm that does not apply or is not spelled out, an unknown figure, a
@@ -39,7 +40,7 @@ pub fn spell_out(
     check_root(query, root)?;
     let mut spelled = match name {
         Some(name) => named(registry, query, name)?,
-        None => fastest(registry, query)?,
+        None => runs(registry, query)?,
     };
     if let Some(root) = root.filter(|&root| root > 0) {
         if spelled.schedule.frame().layout == Layout::Owned {
@@ -61,14 +62,19 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
     })
 }
 
-fn fastest(registry: &Registry, query: &Query) -> Result<Spelled> {
+fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
-    let ranked = rank(&ready, Volume::from(query.size));
+    let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.machine.library.as_deref().and_then(Library::named);
-    let (shipped, others): (Vec<&Ranked>, Vec<&Ranked>) =
-        ranked.iter().partition(|one| one.algorithm.is_shipped(library, &query.shape));
+    let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
+    // Within each of these the least ideal price stays first.
+    ranked.sort_by_key(|one| match one.algorithm {
+        algorithm if own.as_ref().is_ok_and(|id| *id == algorithm.meta().id) => 0,
+        algorithm if algorithm.is_shipped(library, &query.shape) => 1,
+        _ => 2,
+    });
     let mut passed_over = Vec::new();
-    for one in shipped.into_iter().chain(others) {
+    for one in ranked {
         match written(one.algorithm, one.price, query) {
             Some(spelled) => return Ok(Spelled { passed_over, ..spelled }),
             None => passed_over.push(one.algorithm.meta().id),

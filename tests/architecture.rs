@@ -283,7 +283,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "spell_out",
-        &["algorithm", "error", "formula", "price", "quantity", "query", "rank", "schedule"],
+        &[
+            "algorithm",
+            "error",
+            "expect",
+            "formula",
+            "price",
+            "quantity",
+            "query",
+            "rank",
+            "schedule",
+        ],
     ),
     (
         "trial",

@@ -49,7 +49,7 @@ pub(super) struct Args {
     /// How long the backward pass takes that hides the calls, such as 180ms
     #[arg(long, value_name = "TIME")]
     backward: Option<String>,
-    /// Only this algorithm; without it the take
+    /// Only this algorithm; without it what the library runs
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// Every bucket with its tensors

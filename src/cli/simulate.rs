@@ -31,7 +31,7 @@ pub(super) struct Args {
     /// An algorithm of the collective, and a size
     #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
     words: Vec<String>,
-    /// The algorithm as an option; without any the take, the fastest that is shipped
+    /// The algorithm as an option; without any what the library runs
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// The size as an option

@@ -162,7 +162,7 @@ pub struct Totals {
 }
 
 impl Run {
-    /// The schedule of the named algorithm, or of the take, on the question's machine, moved on to
+    /// The schedule of the named algorithm, or of what the library runs, on the question's machine, moved on to
     /// another root.
     ///
     /// # Errors

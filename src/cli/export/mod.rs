@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// file the collectives, without any all
     #[arg(value_name = "COLLECTIVE|ALGORITHM|SIZE")]
     words: Vec<String>,
-    /// A schedule's algorithm; without any the take, the fastest that is shipped
+    /// A schedule's algorithm; without any what the library runs
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// A schedule's size; 16MiB stands for it where none is given
