@@ -17,7 +17,7 @@ use crate::formula::{At, Cost, Field, Ports, Shape};
 use crate::schedule::{Schedule, chain};
 
 /// The chain algorithms.
-pub static FAMILY: &[&dyn Algorithm] = &[&Chain];
+pub static FAMILY: &[&dyn Algorithm] = &[&Chain, &Rails];
 
 struct Chain;
 
@@ -36,6 +36,11 @@ impl ClosedForm for Chain {
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
         };
         &META
+    }
+
+    /// Over nodes NCCL lays a chain over each rail.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -66,6 +71,46 @@ impl ClosedForm for Chain {
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         Some(Box::new(chain::Chain::new(shape.collective, shape.ranks, shape.segments())))
+    }
+}
+
+/// One chain over each of r rails, each with M/r: NCCL's Ring from a root over all NICs of a node.
+struct Rails;
+
+impl ClosedForm for Rails {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "chain-rails",
+            title: "chain over all rails",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["multi-rail-chain"],
+            known_as: &[(Library::Nccl, &[Broadcast, Reduce], "Ring")],
+            summary: "one chain over each rail, each with its part of the vector and its own order",
+            source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring a channel, each leaving \
+                     a node by its own NIC",
+        };
+        &META
+    }
+
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && !shape.spans_domains()
+    }
+
+    /// On equal links nothing is gained: the r messages of M/(rP) share one port.
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        Chain.cost(v)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        ClosedForm::sent(&Chain, v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        ClosedForm::steps(&Chain, shape, &mut |step| emit(step.on_rails(shape.rails())));
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
     }
 }
 

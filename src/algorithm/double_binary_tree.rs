@@ -82,7 +82,7 @@ impl ClosedForm for DoubleTree {
 
     /// Over nodes of several ranks NCCL's tree is of rails, with chains inside the nodes.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
-        library == Library::Nccl && (2..shape.ranks).contains(&shape.group())
+        library == Library::Nccl && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

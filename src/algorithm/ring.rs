@@ -33,6 +33,7 @@ impl ClosedForm for Ring {
             collectives: COLLECTIVES,
             aliases: &["ring_ar", "ring_rs", "ring_ag"],
             known_as: &[
+                (Library::Nccl, COLLECTIVES, "Ring"),
                 (Library::OpenMpi, &[AllReduce], "4 ring"),
                 (Library::OpenMpi, &[AllGather], "4 ring"),
                 (Library::OpenMpi, &[ReduceScatter], "3 ring"),
@@ -42,6 +43,11 @@ impl ClosedForm for Ring {
             source: "Patarasuk, Yuan, JPDC 69(2) 2009",
         };
         &META
+    }
+
+    /// Over nodes NCCL lays a ring over each rail.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && shape.spans_domains()
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -100,6 +106,10 @@ impl ClosedForm for Rails {
             source: "NCCL src/graph/rings.cc: a ring a channel, each leaving a node by its own NIC",
         };
         &META
+    }
+
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && !shape.spans_domains()
     }
 
     /// On equal links nothing is gained: the r messages of M/(rN) share one port.

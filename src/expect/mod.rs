@@ -320,6 +320,9 @@ impl<'r> Expecting<'r> {
             Basis::Modelled if self.is_given => {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
             }
+            Basis::Modelled if self.named.is_some() && self.is_learned() => {
+                "what the library runs by itself, moved as the ideal prices differ".to_owned()
+            }
             Basis::Modelled if self.fit.is_some() => {
                 "what runs over this machine's links as they were measured".to_owned()
             }

@@ -263,6 +263,12 @@ impl Shape {
         self.group.map_or(self.ranks, NonZeroU32::get)
     }
 
+    /// Whether the ranks lie in several domains, of more than one rank each.
+    #[must_use]
+    pub fn spans_domains(&self) -> bool {
+        (2..self.ranks).contains(&self.group())
+    }
+
     /// Whether N is a power of two.
     #[must_use]
     pub fn is_power_of_two(&self) -> bool {

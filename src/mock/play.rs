@@ -20,6 +20,7 @@ use crate::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::query::Query;
 use crate::random::Random;
 use crate::rank::{Candidate, candidates};
+use crate::schedule::chain::Chain;
 use crate::schedule::combine::Relabel;
 use crate::schedule::{Layout, Schedule, Sends, senders};
 use crate::simulate::{Setup, Simulator, Trouble};
@@ -111,7 +112,11 @@ impl Bench {
             true => query.shape.with_segments(take.price.segments),
             false => query.shape,
         };
-        let schedule = take.algorithm.schedule(&shape)?;
+        let schedule = match take.algorithm.meta().id {
+            // One of the chains stands for all of them: a root's vector goes the same way on each.
+            "chain-rails" => Box::new(Chain::new(shape.collective, ranks, shape.segments())),
+            _ => take.algorithm.schedule(&shape)?,
+        };
         if self.root > 0 && schedule.frame().layout == Layout::Shared {
             return Some((Box::new(Relabel::new(schedule, self.root)), 1));
         }
@@ -225,7 +230,8 @@ impl Lab {
             return Ok(Found { ratios: [Ratio(1.0); 2], way: None, chosen: None });
         }
         let other = match self.chooses {
-            true => self.broken.take(size),
+            // What needs nothing that is gone stays.
+            true => self.broken.run(take.algorithm.meta().id, size),
             false => self.broken.same(take, size),
         };
         let way = self.way([take, &other]);

@@ -51,6 +51,9 @@ pub(super) fn answer(out: &mut impl Write, report: &Cost, look: Look) -> io::Res
     look.line(out, "  known from  ", &report.known_from)?;
     look.line(out, "  better?     ", &better(report))?;
     let bound = match report.bound_s {
+        Some(least) if least > expect.time_s => {
+            format!("{} at the machine's parameters, which real runs beat", Seconds(least))
+        }
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
         None => "not known: a parameter of these links is not".to_owned(),
     };
@@ -115,6 +118,9 @@ fn runs(expect: &Expect, report: &Cost) -> String {
 
 /// What would be faster, if anything is certain, and the least ideal price of all.
 fn better(report: &Cost) -> String {
+    if report.expect.runs.rules == Rules::Asked {
+        return "not compared: one algorithm is asked about".to_owned();
+    }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
     let Some(least) = row(report.fastest) else {
         return "nothing that is certain".to_owned();

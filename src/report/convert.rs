@@ -441,6 +441,7 @@ const SHOWN: &[&str] = &[
     "ring",
     "ring-rails",
     "chain",
+    "chain-rails",
     "pairwise",
     "binomial",
     "tree",

@@ -129,7 +129,8 @@ impl Nccl {
         let alone = nodes == 1 || nodes == ranks;
         let (algorithm, pipelined) = match decision.algo {
             Algo::Ring => match collective {
-                Collective::Broadcast | Collective::Reduce => ("chain", true),
+                Collective::Broadcast | Collective::Reduce if alone => ("chain", true),
+                Collective::Broadcast | Collective::Reduce => ("chain-rails", true),
                 _ if alone => ("ring", false),
                 _ => ("ring-rails", false),
             },
@@ -202,7 +203,7 @@ impl Policy for Nccl {
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         let algo = match algorithm {
-            "ring" | "ring-rails" | "chain" => Algo::Ring,
+            "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
             "double-binary-tree" | "tree-rails" => Algo::Tree,
             "nvlstree" => Algo::NvlsTree,
             "inc" | "nvls-sharp" => Algo::Nvls,
