@@ -6,17 +6,17 @@ use std::hint::black_box;
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::batch::Batch;
-use collcost::expect::Expecting;
-use collcost::fabric::Fabric;
-use collcost::formula::{Params, Shape};
-use collcost::link::Knot;
-use collcost::price::{OnLinks, Prepared};
-use collcost::profile::Profile;
-use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::rank::{candidates, rank};
+use collcost::answer::batch::Batch;
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::cost::price::{OnLinks, Prepared};
+use collcost::cost::rank::{candidates, rank};
+use collcost::machine::fabric::Fabric;
+use collcost::machine::link::Knot;
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::measure::expect::Expecting;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Params, Shape};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 fn flat() -> Fabric {

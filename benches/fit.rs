@@ -9,11 +9,11 @@ mod recorded_points;
 use std::hint::black_box;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::curve::{self, Observation, Placed};
-use collcost::fit::{Asked, fit_points};
-use collcost::quantity::{Bytes, Seconds};
-use collcost::sample::Origin;
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::machine::curve::{self, Observation, Placed};
+use collcost::machine::sample::Origin;
+use collcost::measure::fit::{Asked, fit_points};
+use collcost::model::algorithm::Registry;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn fit(c: &mut Criterion) {

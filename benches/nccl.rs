@@ -9,10 +9,12 @@ use std::hint::black_box;
 use std::io::Read;
 use std::time::Instant;
 
-use collcost::batch::nccl::Replay;
-use collcost::nccl::comms::{self, Named};
-use collcost::nccl::{Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version};
-use collcost::quantity::Bytes;
+use collcost::answer::batch::nccl::Replay;
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::comms::{self, Named};
+use collcost::library::nccl::{
+    Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version,
+};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flate2::read::GzDecoder;
 

@@ -6,10 +6,10 @@ mod nccl_machines;
 
 use std::hint::black_box;
 
-use collcost::import::nccl_topology::read;
-use collcost::nccl::Version;
-use collcost::nccl::search::{Job, Searched, search};
-use collcost::nccl::topology::{Description, Knobs};
+use collcost::exchange::import::nccl_topology::read;
+use collcost::library::nccl::Version;
+use collcost::library::nccl::search::{Job, Searched, search};
+use collcost::library::nccl::topology::{Description, Knobs};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nccl_machines::MACHINES;
 

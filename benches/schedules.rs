@@ -7,12 +7,12 @@
 use std::hint::black_box;
 
 use collcost::Collective::{self, AllReduce};
-use collcost::algorithm::Registry;
-use collcost::fabric::Fabric;
-use collcost::formula::Shape;
-use collcost::quantity::{Bandwidth, Seconds, Volume};
-use collcost::schedule::{Schedule, verify, verify_by_fingerprints};
-use collcost::simulate::{Mode, Setup, Simulator};
+use collcost::base::quantity::{Bandwidth, Seconds, Volume};
+use collcost::cost::simulate::{Mode, Setup, Simulator};
+use collcost::machine::fabric::Fabric;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
+use collcost::model::schedule::{Schedule, verify, verify_by_fingerprints};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 fn schedule(collective: Collective, name: &str, ranks: u32) -> Box<dyn Schedule> {

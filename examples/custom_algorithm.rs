@@ -9,13 +9,13 @@
 //! Run it with `cargo run --example custom_algorithm`.
 
 use collcost::Collective::{self, AllGather};
-use collcost::algorithm::{
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::cost::rank::{Ranked, candidates, rank};
+use collcost::machine::fabric::Fabric;
+use collcost::model::algorithm::{
     Algorithm, ClosedForm, Guarantee, Library, Meta, Registry, Route, Share, Step,
 };
-use collcost::fabric::Fabric;
-use collcost::formula::{At, Cost, Field, Notation, Shape};
-use collcost::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::rank::{Ranked, candidates, rank};
+use collcost::model::formula::{At, Cost, Field, Notation, Shape};
 
 /// A type without fields is enough: what varies from call to call is in the [`Shape`].
 struct Star;

@@ -1,16 +1,16 @@
-//! Prints the tables of `src/algorithm/double_binary_tree/lengths.rs`.
+//! Prints the tables of `src/model/algorithm/double_binary_tree/lengths.rs`.
 //!
 //! About eight minutes on one core in release; arguments narrow it down to single sizes, as in
 //! `cargo run --release --example dbt_table -- 64 512`. With the argument `colours`, writes the
 //! colourings that reach the lengths, as in
-//! `cargo run --release --example dbt_table -- colours > src/algorithm/double_binary_tree/colours.bin`.
+//! `cargo run --release --example dbt_table -- colours > src/model/algorithm/double_binary_tree/colours.bin`.
 
 use std::io::Write;
 
-use collcost::algorithm::double_binary_tree::flow::unsegmented_flow;
-use collcost::algorithm::double_binary_tree::known::searched;
-use collcost::algorithm::double_binary_tree::lengths::effort;
-use collcost::algorithm::double_binary_tree::search::search;
+use collcost::model::algorithm::double_binary_tree::flow::unsegmented_flow;
+use collcost::model::algorithm::double_binary_tree::known::searched;
+use collcost::model::algorithm::double_binary_tree::lengths::effort;
+use collcost::model::algorithm::double_binary_tree::search::search;
 
 const LAST: u32 = 1024;
 const LAST_COLOURED: u32 = 256;

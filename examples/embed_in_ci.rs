@@ -3,8 +3,8 @@
 //! Run it with `cargo run --example embed_in_ci -- collcost.toml`. The command does the same, in
 //! more formats: `collcost check`.
 
-use collcost::check::{Checked, Disk, Options, Standing, check};
-use collcost::report;
+use collcost::answer;
+use collcost::plan::check::{Checked, Disk, Options, Standing, check};
 
 /// The budgets of `file`; the error is what a build should print before it fails.
 pub fn budgets(file: &str) -> Result<Checked, String> {
@@ -13,7 +13,7 @@ pub fn budgets(file: &str) -> Result<Checked, String> {
         let faults: Vec<String> = checked.faults.iter().map(ToString::to_string).collect();
         return Err(faults.join("\n"));
     }
-    let report = report::check::check(file, &checked, false);
+    let report = answer::check::check(file, &checked, false);
     let failing: Vec<String> = report
         .standing(Standing::Fails)
         .map(|b| format!("{}:{}: {}: {}", b.file, b.line, b.name, b.message))

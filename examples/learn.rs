@@ -4,12 +4,13 @@
 
 use std::{env, fs};
 
-use collcost::accuracy::cells;
-use collcost::expect::{Clusters, Study, smooth};
-use collcost::import::logs::{Asked, read};
+use collcost::exchange::import::logs::{Asked, read};
+use collcost::measure::accuracy::cells;
+use collcost::measure::expect::{Clusters, Study, smooth};
 
 const EVIDENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/evidence/clusters.toml");
-const LEARNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/expect/transfer/learned.rs");
+const LEARNED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/src/measure/expect/transfer/learned.rs");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = env::args().skip(1).collect();

@@ -12,14 +12,14 @@ use std::fs::File;
 use std::io::BufReader;
 
 use collcost::Collective;
-use collcost::error::{Error, Result};
-use collcost::fit::{Errors, protocols};
-use collcost::import::logs;
-use collcost::nccl::{
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::exchange::import::logs;
+use collcost::library::nccl::{
     Call, Chooser, Element, Function, Place, Reduction, Settings, Table, Version,
 };
-use collcost::quantity::Bytes;
-use collcost::sample::{Block, Chosen, DataType, Library, Op, Samples};
+use collcost::machine::sample::{Block, Chosen, DataType, Library, Op, Samples};
+use collcost::measure::fit::{Errors, protocols};
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -3,9 +3,9 @@
 //! Run it with `cargo run --example plan_a_training_step`. The command does the same:
 //! `collcost plan --preset hsdp-70b --vary shard_size=8,16,32,64`.
 
-use collcost::algorithm::Registry;
-use collcost::entry::{BuiltIn, Machines};
-use collcost::error::Error;
+use collcost::base::error::Error;
+use collcost::model::algorithm::Registry;
+use collcost::plan::entry::{BuiltIn, Machines};
 use collcost::plan::{Asked, Priced, Tweak, load, price};
 
 /// The step of 70 billion parameters over 256 ranks, with parts over `shard` of them.

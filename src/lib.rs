@@ -1,12 +1,12 @@
 //! What a collective operation costs, which algorithm to use, and why.
 //!
 //! ```
-//! use collcost::algorithm::Registry;
-//! use collcost::fabric::Fabric;
-//! use collcost::formula::{At, Notation, Shape};
-//! use collcost::price::Prepared;
-//! use collcost::quantity::{Bandwidth, Seconds, Volume};
-//! use collcost::rank::{candidates, rank};
+//! use collcost::model::algorithm::Registry;
+//! use collcost::machine::fabric::Fabric;
+//! use collcost::model::formula::{At, Notation, Shape};
+//! use collcost::cost::price::Prepared;
+//! use collcost::base::quantity::{Bandwidth, Seconds, Volume};
+//! use collcost::cost::rank::{candidates, rank};
 //! use collcost::Collective;
 //!
 //! // A machine of two figures, and a question.
@@ -38,73 +38,21 @@
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 
-pub mod accuracy;
-pub mod algorithm;
-pub mod batch;
-pub mod bound;
-pub mod bucket;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod calibrate;
-pub mod check;
-pub mod collective;
-pub mod config;
-pub mod crossover;
-pub mod curve;
-pub mod entry;
-pub mod error;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod execute;
-pub mod expect;
-pub mod export;
-pub mod fabric;
-pub mod fit;
-pub mod formula;
-#[cfg(all(feature = "cuda", target_os = "linux"))]
-pub mod gpu;
-pub mod host;
-pub mod import;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod launch;
-pub mod link;
-pub mod mock;
-pub mod nccl;
-pub mod notes;
-pub mod peers;
-pub mod place;
-pub mod placement;
+pub mod answer;
+pub mod base;
+pub mod cost;
+pub mod exchange;
+pub mod library;
+pub mod machine;
+pub mod measure;
+pub mod model;
 pub mod plan;
-pub mod presets;
-pub mod price;
-pub mod profile;
-pub mod quantity;
-pub mod query;
-mod random;
-pub mod rank;
+pub mod run;
 #[cfg(feature = "cli")]
-pub mod render;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod rendezvous;
-pub mod replay;
-pub mod report;
-pub mod rules;
-pub mod sample;
-pub mod schedule;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod secret;
-pub mod select;
-pub mod simulate;
-pub mod size_is;
-pub mod spell_out;
-pub mod topology;
-#[cfg(all(feature = "exec", target_os = "linux"))]
-pub mod transport;
-pub mod trial;
-pub mod tune;
-pub mod verdict;
-pub mod what_if;
+pub mod view;
 
-pub use collective::Collective;
-pub use error::{Error, Result};
+pub use base::collective::Collective;
+pub use base::error::{Error, Result};
 
 /// The README's examples are tests too.
 #[cfg(doctest)]

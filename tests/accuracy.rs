@@ -1,9 +1,9 @@
 //! Accuracy: fits see training rows only, bands hold what they promise, scores are right.
 
-use collcost::accuracy::answer::{is_published, map, published};
-use collcost::accuracy::{Cell, Family, Model, Split, accuracy, cells};
-use collcost::import::logs::{Asked, Imported, read};
-use collcost::quantity::Ratio;
+use collcost::base::quantity::Ratio;
+use collcost::exchange::import::logs::{Asked, Imported, read};
+use collcost::measure::accuracy::answer::{is_published, map, published};
+use collcost::measure::accuracy::{Cell, Family, Model, Split, accuracy, cells};
 
 /// splitmix64: noise that is the same on every machine.
 struct Noise(u64);
@@ -66,7 +66,7 @@ fn changing_held_out_values_changes_no_prediction() {
                     .enumerate()
                     .map(|(i, o)| {
                         let factor = Ratio(10.0 + i as f64);
-                        collcost::curve::Observation { time: o.time * factor, ..*o }
+                        collcost::machine::curve::Observation { time: o.time * factor, ..*o }
                     })
                     .collect();
                 for model in Model::ALL {

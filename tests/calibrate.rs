@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use collcost::launch::usable;
-use collcost::sample::{self, Header, Samples};
+use collcost::machine::sample::{self, Header, Samples};
+use collcost::run::launch::usable;
 
 #[path = "support/process.rs"]
 mod process;

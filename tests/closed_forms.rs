@@ -4,13 +4,13 @@
 //! compared is exact, not near.
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Guarantee, Registry};
-use collcost::fabric::{Fabric, Switch, Tier};
-use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Relay, Shape, Tie};
-use collcost::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
-use collcost::schedule::combine::Segment;
-use collcost::schedule::{Schedule, count};
-use collcost::simulate::{Mode, Setup, Simulator};
+use collcost::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::cost::simulate::{Mode, Setup, Simulator};
+use collcost::machine::fabric::{Fabric, Switch, Tier};
+use collcost::model::algorithm::{Algorithm, Guarantee, Registry};
+use collcost::model::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Relay, Shape, Tie};
+use collcost::model::schedule::combine::Segment;
+use collcost::model::schedule::{Schedule, count};
 
 #[path = "support/cores.rs"]
 mod cores;

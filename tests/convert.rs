@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::quantity::{Bandwidth, Bytes};
-use collcost::report::convert::{Amount, Conversion, Converted, Kind, convert};
+use collcost::answer::convert::{Amount, Conversion, Converted, Kind, convert};
+use collcost::base::quantity::{Bandwidth, Bytes};
+use collcost::model::algorithm::Registry;
 
 fn collcost(line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_collcost"))

@@ -1,15 +1,15 @@
 //! Fitted curves: they find what made the times, say what they rest on, and read back.
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::curve::{
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use collcost::machine::curve::{
     Asked, Bands, Component, Curve, Observation, Placed, Reach, Steps, fit, nearest, observations,
 };
-use collcost::expect::{Basis, Expecting};
-use collcost::profile::Profile;
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::sample::DataType;
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::machine::sample::DataType;
+use collcost::measure::expect::{Basis, Expecting};
+use collcost::model::algorithm::Registry;
 
 fn placed(ranks: u32, nodes: u32) -> Placed {
     Placed { ranks, nodes }
@@ -226,8 +226,14 @@ fn query(profile: Profile, given: &Given, ranks: u32) -> Query {
     let collective = Collective::AllReduce;
     let machine = Machine::new(Some((profile, "--profile")), given, collective).unwrap();
     let layout = Layout { ranks: std::num::NonZeroU32::new(ranks), ..Layout::default() };
-    Query::new(machine, collective, Bytes(1 << 20), layout, collcost::formula::Params::default())
-        .unwrap()
+    Query::new(
+        machine,
+        collective,
+        Bytes(1 << 20),
+        layout,
+        collcost::model::formula::Params::default(),
+    )
+    .unwrap()
 }
 
 #[test]

@@ -10,16 +10,16 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::execute::{Block, Check, Runner, Start, compile};
-use collcost::formula::Shape;
-use collcost::launch::{Executor, Group, Place, Setup, usable};
-use collcost::quantity::Bytes;
-use collcost::sample::Op;
-use collcost::schedule::combine::Relabel;
-use collcost::schedule::{Layout, List, Schedule};
-use collcost::transport::{Action, Kind, Part, Wait, tcp};
+use collcost::base::collective::Collective;
+use collcost::base::quantity::Bytes;
+use collcost::machine::sample::Op;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
+use collcost::model::schedule::combine::Relabel;
+use collcost::model::schedule::{Layout, List, Schedule};
+use collcost::run::execute::{Block, Check, Runner, Start, compile};
+use collcost::run::launch::{Executor, Group, Place, Setup, usable};
+use collcost::run::transport::{Action, Kind, Part, Wait, tcp};
 
 #[path = "support/process.rs"]
 mod process;

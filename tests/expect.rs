@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::expect::{Clusters, Expecting, Learned, Study};
-use collcost::formula::Params;
-use collcost::profile::Profile;
-use collcost::quantity::Bytes;
-use collcost::query::{Given, Layout, Machine, Query};
+use collcost::base::quantity::Bytes;
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::measure::expect::{Clusters, Expecting, Learned, Study};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Params;
 
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
     let profile = Profile::builtin(machine).unwrap();
@@ -38,7 +38,7 @@ fn apart(a: &Learned, b: &Learned) -> (f64, f64) {
             let (a, b) = (of(a), of(b));
             for octave in (3..=33).step_by(2) {
                 let (a, b) = (a.at(Bytes(1 << octave)), b.at(Bytes(1 << octave)));
-                let half = |e: &collcost::expect::Expectation| (e.high.0 / e.time.0).ln();
+                let half = |e: &collcost::measure::expect::Expectation| (e.high.0 / e.time.0).ln();
                 most.0 = most.0.max((a.time.0 / b.time.0).ln().abs());
                 most.1 = most.1.max((half(&a) - half(&b)).abs());
             }

@@ -4,15 +4,15 @@ use std::num::NonZeroU32;
 use std::process::Command;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::crossover::crossover;
-use collcost::formula::{Dims, Params, Shape};
-use collcost::notes::{self, CONTRADICTIONS, TOPICS};
-use collcost::price::Prepared;
-use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::render::explain::{Notation, explanation};
-use collcost::report::explain::{self, AlgorithmView, Explanation, Subject};
+use collcost::answer::explain::{self, AlgorithmView, Explanation, Subject};
+use collcost::answer::notes::{self, CONTRADICTIONS, TOPICS};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::cost::crossover::crossover;
+use collcost::cost::price::Prepared;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Dims, Params, Shape};
+use collcost::view::explain::{Notation, explanation};
 
 /// α and BW on one tier, or on two with G ranks a node, around a switch.
 fn query(collective: Collective, ranks: u32, per_node: Option<u32>, params: Params) -> Query {
@@ -380,7 +380,7 @@ fn the_numbers_on_the_pages_hold() {
     // K11 and K15: crossovers, in bytes and in units of α·BW.
     let registry = Registry::builtin();
     let flip = |collective, a: &str, b: &str, n: u32| {
-        let fabric = collcost::fabric::Fabric::flat(Seconds(1e-6), Bandwidth(1e11));
+        let fabric = collcost::machine::fabric::Fabric::flat(Seconds(1e-6), Bandwidth(1e11));
         let one = |name: &str| {
             let found = registry.find(collective, name).unwrap().algorithm;
             Prepared::new(found, &Shape::new(collective, n), &fabric).unwrap()

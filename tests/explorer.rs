@@ -14,14 +14,14 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::fabric::Fabric;
-use collcost::formula::{Params, Ports, Shape};
-use collcost::price::Prepared;
-use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::render::explorer as page;
-use collcost::report::explorer::{Explorer, explorer};
+use collcost::answer::explorer::{Explorer, explorer};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::cost::price::Prepared;
+use collcost::machine::fabric::Fabric;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Params, Ports, Shape};
+use collcost::view::explorer as page;
 
 fn report() -> &'static Explorer {
     static REPORT: OnceLock<Explorer> = OnceLock::new();
@@ -190,7 +190,7 @@ fn formulas_in_the_page_are_the_engines() {
 fn hierarchies_are_among_what_sliders_price() {
     let report = report();
     let ids =
-        |all: &BTreeMap<&str, Vec<collcost::report::explorer::FormOf>>, c: &str| -> Vec<&str> {
+        |all: &BTreeMap<&str, Vec<collcost::answer::explorer::FormOf>>, c: &str| -> Vec<&str> {
             all[c].iter().map(|f| report.algorithms[f.algorithm].id).collect()
         };
     let offered = ids(&report.two_tier, "allreduce");

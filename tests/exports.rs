@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::export::{FORMATS, Job};
-use collcost::formula::Shape;
-use collcost::import;
-use collcost::quantity::{Bytes, Volume};
-use collcost::schedule::combine::Relabel;
-use collcost::schedule::{Endpoint, Frame, Layout, List, Op, Schedule, verify};
-use collcost::simulate::{Setup, simulate};
+use collcost::base::collective::Collective;
+use collcost::base::quantity::{Bytes, Volume};
+use collcost::cost::simulate::{Setup, simulate};
+use collcost::exchange::export::{FORMATS, Job};
+use collcost::exchange::import;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
+use collcost::model::schedule::combine::Relabel;
+use collcost::model::schedule::{Endpoint, Frame, Layout, List, Op, Schedule, verify};
 
 /// Every schedule of some shapes, with another root where there is one.
 fn schedules() -> Vec<(String, Box<dyn Schedule>)> {
@@ -70,8 +70,9 @@ fn in_rank_order(schedule: &dyn Schedule) -> List {
     }
     for message in List::of(schedule).iter() {
         let chunks = message.runs.iter().flat_map(|run| run.chunks());
-        let runs: Vec<_> =
-            chunks.map(|chunk| collcost::schedule::Run::one(position[chunk as usize])).collect();
+        let runs: Vec<_> = chunks
+            .map(|chunk| collcost::model::schedule::Run::one(position[chunk as usize]))
+            .collect();
         list.push(message.round, message.from, message.to, message.op, &runs);
     }
     list
@@ -113,8 +114,8 @@ fn every_schedule_comes_back() {
 /// of messages that could start at once.
 #[test]
 fn goal_keeps_messages_and_size() {
-    use collcost::fabric::Fabric;
-    use collcost::quantity::{Bandwidth, Seconds};
+    use collcost::base::quantity::{Bandwidth, Seconds};
+    use collcost::machine::fabric::Fabric;
     let fabric = Fabric::flat(Seconds(1.0), Bandwidth(16.0));
     let setup = Setup::new(Volume(640.0));
     for name in ["ring", "tree", "recursive-doubling"] {

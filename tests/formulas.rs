@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Registry};
-use collcost::formula::{
+use collcost::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::formula::{
     At, Cost, Dims, Expr, Form, Level, Notation, Params, Ports, Relay, Shape, Symbol, Tie, Values,
 };
-use collcost::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
 
 #[path = "support/evaluate.rs"]
 mod evaluate;
@@ -35,7 +35,7 @@ fn values(shape: &Shape, size: f64) -> Values {
 
 /// Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over the phases, from the numbers.
 fn price(cost: &Cost<f64>, values: &Values, gamma: bool) -> f64 {
-    let time = |phase: &collcost::formula::Phase<f64>| {
+    let time = |phase: &collcost::model::formula::Phase<f64>| {
         let (alpha, rate) = match phase.level {
             Level::Outer => (values.alpha_outer, values.bandwidth_outer),
             Level::Flat | Level::Inner => (values.alpha, values.bandwidth),

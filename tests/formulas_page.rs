@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Registry};
-use collcost::formula::{At, Dims, Notation, Params, Shape};
-use collcost::schedule::{Endpoint, Op, Sends, senders};
+use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::formula::{At, Dims, Notation, Params, Shape};
+use collcost::model::schedule::{Endpoint, Op, Sends, senders};
 
 const HEAD: &str = "\
 # Every algorithm: formula and drawing

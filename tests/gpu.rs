@@ -11,11 +11,11 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use collcost::error::Result;
-use collcost::gpu::{self, Desk, Plan, Set, Setup};
-use collcost::nccl::Function;
-use collcost::quantity::Bytes;
-use collcost::sample::{self, Record};
+use collcost::base::error::Result;
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::Function;
+use collcost::machine::sample::{self, Record};
+use collcost::run::gpu::{self, Desk, Plan, Set, Setup};
 use serde_json::Value;
 
 #[path = "support/process.rs"]

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collcost::sample;
+use collcost::machine::sample;
 
 #[path = "support/process.rs"]
 mod process;

@@ -1,9 +1,9 @@
 //! Logs of benchmarks: one test a trap of their formats, named after it, and what is refused.
 
 use collcost::Collective::{AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
-use collcost::import::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
-use collcost::quantity::{Bytes, Seconds};
-use collcost::sample::{DataType, Op};
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::exchange::import::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
+use collcost::machine::sample::{DataType, Op};
 
 const ALL_REDUCE: &str = include_str!("data/logs/all_reduce.txt");
 const ALL_GATHER: &str = include_str!("data/logs/all_gather.txt");
@@ -488,13 +488,13 @@ fn measurements_are_read_as_they_are_written() {
     for text in [ALL_REDUCE, ALL_GATHER, JSON, OSU, OSU_P2P, LATENCY, BANDWIDTH] {
         let log = look(text);
         let mut csv = Vec::new();
-        let rows = || collcost::report::import::measurements(&log);
-        collcost::render::import::csv(&mut csv, rows()).unwrap();
+        let rows = || collcost::answer::import::measurements(&log);
+        collcost::view::import::csv(&mut csv, rows()).unwrap();
         let again = look(std::str::from_utf8(&csv).unwrap());
-        let strip = |m: collcost::report::import::Measurement| {
+        let strip = |m: collcost::answer::import::Measurement| {
             (m.measured, m.ranks, m.bytes, m.dtype, m.in_place, m.time_us, m.nodes)
         };
-        let again = collcost::report::import::measurements(&again).map(strip);
+        let again = collcost::answer::import::measurements(&again).map(strip);
         assert_eq!(rows().map(strip).collect::<Vec<_>>(), again.collect::<Vec<_>>());
     }
     for (text, what) in [
@@ -541,8 +541,8 @@ fn negative_times_and_foreign_units_stop_the_reading_at_their_line() {
 
 #[test]
 fn samples_of_a_library_are_read_again_and_left_out_of_a_fit() {
-    use collcost::algorithm::Registry;
-    use collcost::fit::{Asked, fit};
+    use collcost::measure::fit::{Asked, fit};
+    use collcost::model::algorithm::Registry;
     let samples = look(ALL_REDUCE).samples();
     assert_eq!(samples.blocks.len(), 14);
     let names: Vec<String> = samples.blocks[..2].iter().map(|b| b.op.to_string()).collect();
@@ -553,7 +553,7 @@ fn samples_of_a_library_are_read_again_and_left_out_of_a_fit() {
     let fitted =
         fit(&Registry::builtin(), &mixed, &Asked { draws: 10, ..Asked::default() }).unwrap();
     assert!(fitted.points.iter().all(|p| p.op == Op::OneWay));
-    let report = collcost::report::fit::fit(&fitted, &mixed, false, None);
+    let report = collcost::answer::fit::fit(&fitted, &mixed, false, None);
     assert!(report.left_out.iter().any(|l| l.op == "library/allreduce/f32" && l.blocks == 7));
 }
 

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::fabric::{Discipline, Fabric, Switch, Tier};
-use collcost::formula::{Ports, Shape};
-use collcost::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
-use collcost::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
-use collcost::simulate::listen::{CriticalPath, Share, Trace, Traffic, Utilisation, Wait};
-use collcost::simulate::{Mode, Setup, Timed, Trouble, simulate_with};
+use collcost::base::collective::Collective;
+use collcost::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::cost::simulate::listen::{CriticalPath, Share, Trace, Traffic, Utilisation, Wait};
+use collcost::cost::simulate::{Mode, Setup, Timed, Trouble, simulate_with};
+use collcost::machine::fabric::{Discipline, Fabric, Switch, Tier};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Ports, Shape};
+use collcost::model::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
 
 /// All schedules of some shapes.
 fn schedules(ports: Ports) -> Vec<(String, Box<dyn Schedule>)> {
@@ -85,7 +85,7 @@ fn adds_up(name: &str, schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) 
     let mut utilisation = Utilisation::new(schedule, fabric).unwrap();
     let mut critical = CriticalPath::new(schedule, fabric, setup).unwrap();
     let mut all = |message: &Timed<'_>| {
-        use collcost::simulate::Listener as _;
+        use collcost::cost::simulate::Listener as _;
         trace.message(message);
         traffic.message(message);
         utilisation.message(message);

@@ -4,13 +4,13 @@
 use std::process::{Command, Output};
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::formula::Params;
-use collcost::import::logs::{self, Asked, Imported, Measured, Tested};
-use collcost::mock::{Ask, Fault, Mock, PROGRAMS, Program, Row, Sizes, Step, mock};
-use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Ratio};
-use collcost::query::{Given, Layout, Machine, Query};
+use collcost::base::quantity::{Bytes, Ratio};
+use collcost::exchange::import::logs::{self, Asked, Imported, Measured, Tested};
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::measure::mock::{Ask, Fault, Mock, PROGRAMS, Program, Row, Sizes, Step, mock};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Params;
 
 const GIB: u64 = 1 << 30;
 
@@ -234,7 +234,7 @@ fn a_healthy_row_is_what_is_expected() {
     let query = query(Collective::AllReduce, "dgx-h100", 16);
     for row in &mocked.rows {
         let query = Query { size: row.size, ..query.clone() };
-        let cost = collcost::report::cost(&Registry::builtin(), &query, None, false).unwrap();
+        let cost = collcost::answer::cost(&Registry::builtin(), &query, None, false).unwrap();
         let ran = cost.algorithms.iter().find(|r| Some(r.id) == cost.runs).unwrap();
         assert_eq!(row.out_of_place.time.0, cost.expect.time_s);
         assert_eq!(row.algorithm, ran.title);

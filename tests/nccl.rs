@@ -11,13 +11,13 @@ mod plain_nccl;
 use std::collections::HashMap;
 use std::io::Read;
 
-use collcost::batch::nccl::{Replay, write_tables};
-use collcost::nccl::comms::{self, Named};
-use collcost::nccl::{
+use collcost::answer::batch::nccl::{Replay, write_tables};
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::comms::{self, Named};
+use collcost::library::nccl::{
     self, Algo, Asked, Call, Chooser, Function, Place, Proto, Range, Reduction, Settings, Table,
     Version, envs, ranges, why_not,
 };
-use collcost::quantity::Bytes;
 use flate2::read::GzDecoder;
 
 fn inflate(bytes: &[u8]) -> String {

@@ -8,15 +8,15 @@
 use std::fmt::Write as _;
 use std::io::Read as _;
 
-use collcost::import::nccl_graphs::Graphs;
-use collcost::import::nccl_log::Log;
-use collcost::nccl::comms::{self, Named};
-use collcost::nccl::{
+use collcost::answer::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
+use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::exchange::import::nccl_log::Log;
+use collcost::library::nccl::comms::{self, Named};
+use collcost::library::nccl::{
     Algo, Capability, Communicator, Function, Gbps, Graph, Micros, Processor, Proto, Settings,
     Table, Told, Version,
 };
-use collcost::render::nccl_table::table;
-use collcost::report::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
+use collcost::view::nccl_table::table;
 use proptest::prelude::*;
 
 const H100: &str = include_str!("data/nccl_logs/h100-2x8.log");

@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
-use collcost::import::nccl_graphs::Graphs;
-use collcost::import::nccl_topology::read;
-use collcost::nccl::search::{Job, Searched, picture, search};
-use collcost::nccl::topology::Knobs;
-use collcost::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
-use collcost::render::nccl_graphs as render;
+use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::exchange::import::nccl_topology::read;
+use collcost::library::nccl::search::{Job, Searched, picture, search};
+use collcost::library::nccl::topology::Knobs;
+use collcost::library::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
+use collcost::view::nccl_graphs as view;
 use nccl_machines::{MACHINES, Machine};
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ fn searched(machine: &Machine, per_node: usize, version: Version, nodes: u32) ->
 
 fn line(machine: &Machine, searched: &Searched) -> String {
     let mut text = Vec::new();
-    render::csv(&mut text, machine.name, searched).unwrap();
+    view::csv(&mut text, machine.name, searched).unwrap();
     String::from_utf8(text).unwrap().lines().nth(1).unwrap().to_owned()
 }
 
@@ -146,7 +146,7 @@ fn communicators_start_as_those_that_decide() {
 /// behind the arrow the best with the steps that were left.
 fn trace(searched: &Searched, id: u32) -> Vec<String> {
     let attempts = searched.attempts.iter().filter(|attempt| attempt.id == id);
-    let line = |a: &collcost::nccl::search::Attempt| {
+    let line = |a: &collcost::library::nccl::search::Attempt| {
         let left = a.left.map_or("perfect".to_owned(), |left| left.to_string());
         format!(
             "{} {} {}/{} {}/{} {}-{} {} -> {} x {}/{} {left}",
@@ -310,7 +310,7 @@ fn graphs_survive_their_file() {
         for version in Version::ALL {
             let found = searched(machine(name), per_node, version, nodes);
             let mut text = Vec::new();
-            render::xml(&mut text, &found).unwrap();
+            view::xml(&mut text, &found).unwrap();
             let text = String::from_utf8(text).unwrap();
             let graphs = Graphs::read(&text, "g.xml").unwrap();
             let comm = found.communicator();
@@ -549,7 +549,7 @@ fn a_profile_names_its_topology() {
     std::fs::create_dir_all(&folder).unwrap();
     let topology = folder.join("sockets.xml");
     std::fs::write(&topology, TWO_SOCKETS).unwrap();
-    let known = collcost::profile::Profile::builtin_text("dgx-a100").unwrap();
+    let known = collcost::machine::profile::Profile::builtin_text("dgx-a100").unwrap();
     let keys = known.lines().filter(|l| !l.starts_with("aliases") && !l.starts_with("nccl_graphs"));
     let rack = keys
         .collect::<Vec<_>>()

@@ -3,20 +3,22 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::batch::Batch;
-use collcost::bucket::{Gradients, Rule};
-use collcost::check::{Files, Options};
-use collcost::entry::Machines;
-use collcost::expect::{Expecting, Rules, site};
-use collcost::formula::Params;
-use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Seconds};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::sample::DataType;
-use collcost::select::{Call, policy};
-use collcost::verdict::{Facts, judge};
-use collcost::{mock, plan, report};
+use collcost::answer;
+use collcost::answer::batch::Batch;
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::library::select::{Call, policy};
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::machine::sample::DataType;
+use collcost::measure::expect::{Expecting, Rules, site};
+use collcost::measure::mock;
+use collcost::measure::verdict::{Facts, judge};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Params;
+use collcost::plan;
+use collcost::plan::bucket::{Gradients, Rule};
+use collcost::plan::check::{Files, Options};
+use collcost::plan::entry::Machines;
 
 /// A small generator with a fixed start: the questions are the same in every run.
 struct Dice(u64);
@@ -120,11 +122,11 @@ fn every_verb_gives_one_answer() {
             assert_eq!(time.to_bits(), expected.time.0.to_bits(), "{verb}: {place}");
             assert_eq!(ran, runs, "{verb}: {place}");
         };
-        let Ok(screen) = report::cost(&registry, &query, None, false) else { continue };
+        let Ok(screen) = answer::cost(&registry, &query, None, false) else { continue };
         asked += 1;
         same("the main screen", screen.expect.time_s, &screen.expect.runs.name());
 
-        let swept = &report::sizes(&registry, &query, &[size], None).unwrap().points[0];
+        let swept = &answer::sizes(&registry, &query, &[size], None).unwrap().points[0];
         same("a sweep", swept.expect.time_s, &swept.expect.runs.name());
 
         let budget = format!(
@@ -136,7 +138,7 @@ fn every_verb_gives_one_answer() {
             q.per_node(),
             expected.time.0
         );
-        let checked = collcost::check::check(&One(budget), "b.toml", &Options::default());
+        let checked = collcost::plan::check::check(&One(budget), "b.toml", &Options::default());
         assert_eq!(checked.faults, [], "{place}");
         let outcome = &checked.outcomes[0];
         let (told, ran) = outcome.expected.as_ref().unwrap();
@@ -170,7 +172,7 @@ fn every_verb_gives_one_answer() {
             let call = Call { nodes, ..Call::new(q.collective, q.ranks, size) };
             let policies = (&*rules, None);
             let select =
-                report::select::select(&registry, &query, &call, policies, (size, size)).unwrap();
+                answer::select::select(&registry, &query, &call, policies, (size, size)).unwrap();
             let choice = &select.intervals[0].choice;
             same("select", choice.expect.as_ref().unwrap().time_s, &choice.name);
             selected += 1;
@@ -203,10 +205,10 @@ fn every_verb_gives_one_answer() {
         if q.collective == Collective::AllReduce {
             let gradients = Gradients::alike(1, size, DataType::F32);
             let rule = Rule::named("greedy").unwrap();
-            let cap = collcost::bucket::Limit::Bytes(Bytes(1 << 40));
+            let cap = collcost::plan::bucket::Limit::Bytes(Bytes(1 << 40));
             let rule = rule.with_cap(cap, None);
             let priced = Some((&query, &expecting));
-            let buckets = report::bucket::bucket(&gradients, &rule, priced, None).unwrap();
+            let buckets = answer::bucket::bucket(&gradients, &rule, priced, None).unwrap();
             let view = &buckets.buckets[0];
             same("bucket", view.time_s.unwrap(), view.algorithm.as_ref().unwrap());
         }
@@ -220,7 +222,7 @@ fn the_explorer_holds_the_same_answer() {
     let registry = Registry::builtin();
     let mut dice = Dice(21);
     let mut held = 0;
-    for machine in report::explorer::explorer(&registry).unwrap().machines {
+    for machine in answer::explorer::explorer(&registry).unwrap().machines {
         for (collective, by_ranks) in &machine.expected {
             for (&ranks, times) in by_ranks {
                 let name = Profile::names().find(|name| *name == machine.name).unwrap();
@@ -228,7 +230,7 @@ fn the_explorer_holds_the_same_answer() {
                 let place = dice.below(times.len() as u64) as usize;
                 let size = 1 << (4 + 2 * place);
                 let q = Question { machine: name, collective, ranks, per_node: None, size };
-                let screen = report::cost(&registry, &q.query().unwrap(), None, false).unwrap();
+                let screen = answer::cost(&registry, &q.query().unwrap(), None, false).unwrap();
                 let (page, told) = (times[place][0], screen.expect.time_s);
                 assert_eq!(page.to_bits(), told.to_bits(), "{name} {collective} {ranks} {size}");
                 held += 1;

@@ -5,13 +5,13 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective::{self, AllReduce};
-use collcost::algorithm::{Algorithm, Guarantee, Registry};
-use collcost::fabric::{Fabric, Switch, Tier};
-use collcost::formula::Shape;
-use collcost::price::Prepared;
-use collcost::quantity::{Bandwidth, Seconds, Volume};
-use collcost::schedule::verify;
-use collcost::simulate::{Setup, Simulator};
+use collcost::base::quantity::{Bandwidth, Seconds, Volume};
+use collcost::cost::price::Prepared;
+use collcost::cost::simulate::{Setup, Simulator};
+use collcost::machine::fabric::{Fabric, Switch, Tier};
+use collcost::model::algorithm::{Algorithm, Guarantee, Registry};
+use collcost::model::formula::Shape;
+use collcost::model::schedule::verify;
 
 /// α, α_sw and seconds a shard of a segment, inside; the same between.
 type Rates = ([f64; 3], [f64; 3]);

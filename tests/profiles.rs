@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::formula::Params;
-use collcost::profile::{Asked, Date, Need, Profile, Severity, check};
-use collcost::quantity::{Bytes, Volume};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::rank::{candidates, rank};
+use collcost::base::quantity::{Bytes, Volume};
+use collcost::cost::rank::{candidates, rank};
+use collcost::machine::profile::{Asked, Date, Need, Profile, Severity, check};
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Params;
 
 /// The day on which the built-in figures were last looked at.
 fn today() -> Option<Date> {
@@ -392,8 +392,8 @@ fn every_file_is_built_in() {
         names.map(str::to_owned).collect::<std::collections::BTreeSet<String>>()
     };
     assert_eq!(files("machines"), all(&mut Profile::names()));
-    assert_eq!(files("nodes"), all(&mut collcost::profile::nodes()));
-    assert_eq!(files("networks"), all(&mut collcost::profile::networks()));
+    assert_eq!(files("nodes"), all(&mut collcost::machine::profile::nodes()));
+    assert_eq!(files("networks"), all(&mut collcost::machine::profile::networks()));
 }
 
 /// A file that stands alone says the same as the machine that it was written from.
@@ -449,10 +449,10 @@ fn the_page_about_machines_shows_files_that_work() {
 #[test]
 fn the_page_about_machines_names_every_key() {
     let page = include_str!("../docs/PROFILES.md");
-    for key in collcost::config::Settings::keys() {
+    for key in collcost::plan::config::Settings::keys() {
         assert!(page.contains(&format!("`{key}`")), "{key}");
     }
-    for id in collcost::profile::nodes().chain(collcost::profile::networks()) {
+    for id in collcost::machine::profile::nodes().chain(collcost::machine::profile::networks()) {
         assert!(page.contains(&format!("`{id}`")), "{id}");
     }
     let how = ["measured", "fitted", "vendor", "datasheet", "paper", "assumed"];

@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Registry};
-use collcost::batch::{Batch, KINDS};
-use collcost::bound::bound;
-use collcost::fabric::{Fabric, Order, Switch, Tier};
-use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Protocol, Relay, Shape, Tie};
-use collcost::price::{Prepared, Price};
-use collcost::profile::Profile;
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::answer::batch::{Batch, KINDS};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::cost::bound::bound;
+use collcost::cost::price::{Prepared, Price};
+use collcost::machine::fabric::{Fabric, Order, Switch, Tier};
+use collcost::machine::profile::Profile;
+use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::formula::{At, Cost, Dims, Form, Params, Ports, Protocol, Relay, Shape, Tie};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -72,7 +72,7 @@ proptest! {
         is_read_or_refused::<Dims>(&text);
         is_read_or_refused::<Order>(&text);
         is_read_or_refused::<Protocol>(&text);
-        let _ = collcost::quantity::dtype_bytes(&text);
+        let _ = collcost::base::quantity::dtype_bytes(&text);
         for &collective in Collective::ALL {
             let _ = Registry::builtin().find(collective, &text);
         }

@@ -9,14 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use collcost::algorithm::Registry;
-use collcost::formula::Shape;
-use collcost::import;
-use collcost::quantity::Bytes;
-use collcost::rules::{mpich, openmpi};
-use collcost::schedule::List;
-use collcost::select::{Call, Flavour, Operation, Part, Runs, Site, policy};
-use collcost::tune;
+use collcost::answer::tune;
+use collcost::base::quantity::Bytes;
+use collcost::exchange::import;
+use collcost::library::rules::{mpich, openmpi};
+use collcost::library::select::{Call, Flavour, Operation, Part, Runs, Site, policy};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
+use collcost::model::schedule::List;
 
 /// A folder of this test's own, gone with it.
 struct Folder(PathBuf);
@@ -304,8 +304,9 @@ fn messages(size: Bytes, part: &Part) -> Vec<u64> {
     let schedule = algorithm.schedule(&Shape::new(part.collective, part.ranks)).unwrap();
     let chunk = size.0 / u64::from(schedule.frame().parts);
     let list = List::of(&*schedule);
-    let chunks =
-        |runs: &[collcost::schedule::Run]| runs.iter().map(|r| u64::from(r.len)).sum::<u64>();
+    let chunks = |runs: &[collcost::model::schedule::Run]| {
+        runs.iter().map(|r| u64::from(r.len)).sum::<u64>()
+    };
     list.iter().map(|m| chunks(m.runs) * chunk).collect()
 }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 
-use collcost::batch::Batch;
-use collcost::schedule::{List, Op, Schedule};
+use collcost::answer::batch::Batch;
+use collcost::model::schedule::{List, Op, Schedule};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
@@ -49,7 +49,8 @@ fn found(schedule: &dyn Schedule) -> Rounds {
     let data = frame.collective != collcost::Collective::Barrier;
     let mut rounds = Rounds::new();
     for message in List::of(schedule).iter() {
-        let place = |endpoint: collcost::schedule::Endpoint| endpoint.place(schedule).unwrap();
+        let place =
+            |endpoint: collcost::model::schedule::Endpoint| endpoint.place(schedule).unwrap();
         let chunks: u64 = message.runs.iter().map(|run| u64::from(run.len)).sum();
         let share = if data { chunks as f64 / f64::from(frame.parts) } else { 0.0 };
         let op = match message.op {

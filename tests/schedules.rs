@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use collcost::Collective::{self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather};
 use collcost::Collective::{Reduce, ReduceScatter, Scatter, SendRecv};
-use collcost::algorithm::{Algorithm, Registry};
-use collcost::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Relay, Shape, Tie};
-use collcost::quantity::Ratio;
-use collcost::schedule::chain::Chain;
-use collcost::schedule::combine::Relabel;
-use collcost::schedule::digits::{Order, Shares, Whole};
-use collcost::schedule::ring::Ring;
-use collcost::schedule::{
+use collcost::base::quantity::Ratio;
+use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Relay, Shape, Tie};
+use collcost::model::schedule::chain::Chain;
+use collcost::model::schedule::combine::Relabel;
+use collcost::model::schedule::digits::{Order, Shares, Whole};
+use collcost::model::schedule::ring::Ring;
+use collcost::model::schedule::{
     Endpoint, Frame, Layout, List, Message, Op, Run, Schedule, Sends, Transfer, count, holds,
     senders, verify, verify_by_fingerprints, wants,
 };

@@ -2,15 +2,15 @@
 //! hand from their sources, and every size looked at by itself.
 
 use collcost::Collective as C;
-use collcost::algorithm::Registry;
-use collcost::fabric::Fabric;
-use collcost::formula::Shape;
-use collcost::import::read_rules;
-use collcost::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::select::{
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::exchange::import::read_rules;
+use collcost::library::select::{
     Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
     policy, priced,
 };
+use collcost::machine::fabric::Fabric;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
 use proptest::prelude::*;
 
 fn site() -> Site {

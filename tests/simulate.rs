@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Registry};
-use collcost::bound::bound;
-use collcost::fabric::{Discipline, Fabric, Order, Switch, Tier};
-use collcost::formula::{Ports, Shape};
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
-use collcost::schedule::combine::Relabel;
-use collcost::schedule::ring::Ring;
-use collcost::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, verify};
-use collcost::simulate::{
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::cost::bound::bound;
+use collcost::cost::simulate::{
     Mode, Outcome, Setup, Simulator, Timed, Trouble, simulate, simulate_with,
 };
+use collcost::machine::fabric::{Discipline, Fabric, Order, Switch, Tier};
+use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::formula::{Ports, Shape};
+use collcost::model::schedule::combine::Relabel;
+use collcost::model::schedule::ring::Ring;
+use collcost::model::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, verify};
 use proptest::prelude::*;
 
 fn near(a: f64, b: f64) -> bool {
@@ -225,9 +225,9 @@ fn elements_do_not_divide() {
 #[test]
 fn what_there_is_not_is_refused() {
     let mut list = List::of(&Ring::new(Collective::AllReduce, 3));
-    let chunk = [collcost::schedule::Run::one(7)];
-    let [a, b] = [0, 1].map(collcost::schedule::Endpoint::Rank);
-    list.push(4, a, b, collcost::schedule::Op::Copy, &chunk);
+    let chunk = [collcost::model::schedule::Run::one(7)];
+    let [a, b] = [0, 1].map(collcost::model::schedule::Endpoint::Rank);
+    list.push(4, a, b, collcost::model::schedule::Op::Copy, &chunk);
     let setup = Setup::new(Volume(1.0));
     for mode in Mode::ALL {
         let setup = setup.clone().in_mode(mode);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use collcost::batch::Batch;
+use collcost::answer::batch::Batch;
 use flate2::read::GzDecoder;
 use serde_json::{Map, Value};
 

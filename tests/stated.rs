@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 
 use collcost::Collective::{self, AllGather, AllReduce, AllToAll, Broadcast, Gather};
 use collcost::Collective::{Reduce, ReduceScatter, Scatter};
-use collcost::algorithm::{Algorithm, Guarantee, Library, Registry, Route, Share};
-use collcost::formula::{At, Form, Notation, Params, Ports, Shape, Trees};
-use collcost::quantity::Ratio;
-use collcost::schedule::{List, Schedule};
+use collcost::base::quantity::Ratio;
+use collcost::model::algorithm::{Algorithm, Guarantee, Library, Registry, Route, Share};
+use collcost::model::formula::{At, Form, Notation, Params, Ports, Shape, Trees};
+use collcost::model::schedule::{List, Schedule};
 
 fn find(name: &str, collective: Collective) -> &'static dyn Algorithm {
     Registry::builtin().find(collective, name).unwrap().algorithm

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::formula::{Params, Ports};
-use collcost::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::render::trace::events;
-use collcost::report::trace::{Cell, Run, Trace};
-use collcost::simulate::Mode;
+use collcost::answer::trace::{Cell, Run, Trace};
+use collcost::base::collective::Collective;
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::cost::simulate::Mode;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Params, Ports};
+use collcost::view::trace::events;
 use serde_json::Value;
 
 const ALPHA: f64 = 1e-6;
@@ -220,7 +220,7 @@ fn events_can_be_replayed() {
                 order(name, &header, &events);
             }
             let last = events.iter().map(|e| e.end).fold(0.0, f64::max);
-            let outcome = run.listen(&mut |_: &collcost::simulate::Timed<'_>| {}).unwrap();
+            let outcome = run.listen(&mut |_: &collcost::cost::simulate::Timed<'_>| {}).unwrap();
             assert_eq!(last, outcome.makespan.0, "{name}");
         });
         assert!(seen > 200, "{seen} runs");
@@ -282,7 +282,7 @@ fn states_end_with_what_the_collective_promises() {
 fn tracks_do_not_overlap() {
     each_run(Ports::full(2), Mode::Flow, |name, run| {
         let mut out = Vec::new();
-        collcost::render::trace::chrome(&mut out, &run.trace(None, None).unwrap()).unwrap();
+        collcost::view::trace::chrome(&mut out, &run.trace(None, None).unwrap()).unwrap();
         let file: Value = serde_json::from_slice(&out).unwrap();
         let mut tracks: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
         for event in file["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "X") {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use collcost::batch::Batch;
+use collcost::answer::batch::Batch;
 use serde_json::Value;
 
 const TOLERANCE: f64 = 1e-9;

@@ -3,22 +3,26 @@
 use std::process::{Command, Output};
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
-use collcost::import::{read_mpich_json, read_nccl_tuner_csv, read_openmpi_rules, read_rules};
-use collcost::nccl::{Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version};
-use collcost::profile::Profile;
-use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule};
-use collcost::rules::{Line, TuningFile, mpich, nccl, openmpi};
-use collcost::sample::{DataType, Mode};
-use collcost::select::{Call, Flavour, Operation, Policy, Site, policy};
-use collcost::tune::nccl::Own;
-use collcost::tune::{
+use collcost::answer::tune::nccl::Own;
+use collcost::answer::tune::{
     self, Compared, Departure, Evidence, LEAST_GAIN, Margin, Plan, Point, Question, Rendezvous,
     Timed, compared,
 };
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::exchange::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
+use collcost::exchange::import::{
+    read_mpich_json, read_nccl_tuner_csv, read_openmpi_rules, read_rules,
+};
+use collcost::library::nccl::{
+    Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version,
+};
+use collcost::library::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule};
+use collcost::library::rules::{Line, TuningFile, mpich, nccl, openmpi};
+use collcost::library::select::{Call, Flavour, Operation, Policy, Site, policy};
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::machine::sample::{DataType, Mode};
+use collcost::model::algorithm::Registry;
 use proptest::prelude::*;
 
 fn own(name: &str) -> Box<dyn Policy> {
@@ -590,7 +594,7 @@ fn planned(rules: &nccl::Rules, own: &Own, collective: Collective, size: Bytes) 
 #[test]
 fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
     let mut calls = 0;
-    for machine in collcost::nccl::machines() {
+    for machine in collcost::library::nccl::machines() {
         for version in Version::ALL {
             let nodes: &[u32] = if version == Version::NEWEST { &[1, 2, 4, 32] } else { &[1, 2] };
             for (&nodes, per_node) in nodes.iter().flat_map(|n| (1..=8).map(move |p| (n, p))) {
@@ -611,7 +615,8 @@ fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
                         for size in (0..40).map(|power| Bytes(1 << power)) {
                             let (algo, proto) = planned(&read, &own, collective, size);
                             let function = Function::of(collective).unwrap();
-                            let call = collcost::nccl::Call { function, size, pipelined: 1 };
+                            let call =
+                                collcost::library::nccl::Call { function, size, pipelined: 1 };
                             let ranked = own.chooser.ranked(&call);
                             let Some(decided) = own.chooser.decide(&call) else { continue };
                             let is = |r: &&(Algo, Proto, _)| (r.0, r.1) == (algo, proto);

@@ -1,11 +1,11 @@
 //! A wrong schedule and a wrong closed form are found, and named.
 
-use collcost::algorithm::Route;
-use collcost::algorithm::{ClosedForm, Guarantee, Meta, Registry, Share, Step};
-use collcost::collective::Collective;
-use collcost::formula::{At, Cost, Field, Shape};
-use collcost::report::verify::verify;
-use collcost::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
+use collcost::answer::verify::verify;
+use collcost::base::collective::Collective;
+use collcost::model::algorithm::Route;
+use collcost::model::algorithm::{ClosedForm, Guarantee, Meta, Registry, Share, Step};
+use collcost::model::formula::{At, Cost, Field, Shape};
+use collcost::model::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
 
 /// A flat broadcast, whole or with a fault.
 struct Flat {

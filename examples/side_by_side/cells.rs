@@ -1,6 +1,6 @@
 //! What is measured, and what each library is forced to.
 
-use collcost::transport::Kind;
+use collcost::run::transport::Kind;
 
 /// Where ranks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Site {
 
     /// Whether each rank has a CPU of its own.
     pub fn spins(self) -> bool {
-        collcost::launch::usable().is_ok_and(|cpus| cpus.at_once >= self.ranks() as usize)
+        collcost::run::launch::usable().is_ok_and(|cpus| cpus.at_once >= self.ranks() as usize)
     }
 
     /// Every algorithm at every size.

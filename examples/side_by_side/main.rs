@@ -35,7 +35,8 @@ fn main() -> std::process::ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words == [measure::RANK] {
         let control = std::io::stdin().as_fd().try_clone_to_owned();
-        let served = control.map_err(|_| ()).and_then(|c| collcost::launch::serve(c).map_err(drop));
+        let served =
+            control.map_err(|_| ()).and_then(|c| collcost::run::launch::serve(c).map_err(drop));
         return std::process::ExitCode::from(u8::from(served.is_err()));
     }
     match measure::all(&words) {
@@ -52,11 +53,11 @@ mod measure {
     use std::fs;
     use std::path::PathBuf;
 
-    use collcost::algorithm::Registry;
-    use collcost::execute::{Block, Check, Runner, Start};
-    use collcost::launch::{Executor, Group, Setup};
-    use collcost::quantity::Bytes;
-    use collcost::transport::Wait;
+    use collcost::base::quantity::Bytes;
+    use collcost::model::algorithm::Registry;
+    use collcost::run::execute::{Block, Check, Runner, Start};
+    use collcost::run::launch::{Executor, Group, Setup};
+    use collcost::run::transport::Wait;
 
     use super::cells::{Cell, PEERS, Site, reps};
     use super::network::Network;

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use collcost::launch::Place;
+use collcost::run::launch::Place;
 
 use super::cells::Library;
 use super::peer::Folder;

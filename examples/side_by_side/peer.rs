@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use collcost::launch::usable;
+use collcost::run::launch::usable;
 
 use super::cells::{Cell, Forced, Library, Site};
 use super::network::Network;

@@ -1,7 +1,7 @@
 //! Every line has exactly one answer, which is JSON with the line's id.
 #![no_main]
 
-use collcost::batch::Batch;
+use collcost::answer::batch::Batch;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

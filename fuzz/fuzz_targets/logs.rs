@@ -3,7 +3,7 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::import::logs::{Asked, look};
+use collcost::exchange::import::logs::{Asked, look};
 use libfuzzer_sys::fuzz_target;
 
 /// What stands before rows, one a format; nothing for whole files, and JSON's first keys.
@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
             }
             let samples = log.samples();
             assert!(samples.blocks.iter().all(|b| b.samples[0].span.0 > 0.0));
-            assert!(collcost::report::import::measurements(&log).count() >= samples.blocks.len());
+            assert!(collcost::answer::import::measurements(&log).count() >= samples.blocks.len());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

@@ -1,8 +1,8 @@
 //! A file of NCCL's graphs is read or refused with its line; what was read is a communicator.
 #![no_main]
 
-use collcost::import::nccl_graphs::Graphs;
-use collcost::nccl::{Capability, Settings, Table, Told, Version};
+use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::library::nccl::{Capability, Settings, Table, Told, Version};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,10 +2,10 @@
 //! communicator is one.
 #![no_main]
 
-use collcost::import::nccl_topology::read;
-use collcost::nccl::search::{Job, picture, search};
-use collcost::nccl::topology::Knobs;
-use collcost::nccl::{Settings, Table, Version};
+use collcost::exchange::import::nccl_topology::read;
+use collcost::library::nccl::search::{Job, picture, search};
+use collcost::library::nccl::topology::Knobs;
+use collcost::library::nccl::{Settings, Table, Version};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

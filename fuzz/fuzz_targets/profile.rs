@@ -2,8 +2,8 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::config::Layer;
-use collcost::profile::{Asked, Profile, Severity, check};
+use collcost::plan::config::Layer;
+use collcost::machine::profile::{Asked, Profile, Severity, check};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,9 +1,9 @@
 //! A tuning file is read or refused; what was read says what runs, without a crash.
 #![no_main]
 
-use collcost::import;
-use collcost::quantity::Bytes;
-use collcost::rules::{TuningFile, openmpi};
+use collcost::exchange::import;
+use collcost::base::quantity::Bytes;
+use collcost::library::rules::{TuningFile, openmpi};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

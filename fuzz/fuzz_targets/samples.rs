@@ -2,10 +2,10 @@
 //! read is fitted or refused, without a crash.
 #![no_main]
 
-use collcost::algorithm::Registry;
-use collcost::fit::{Asked, fit};
-use collcost::import::samples_csv;
-use collcost::sample;
+use collcost::model::algorithm::Registry;
+use collcost::measure::fit::{Asked, fit};
+use collcost::exchange::import::samples_csv;
+use collcost::machine::sample;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,8 +1,8 @@
 //! A schedule of another program is read or refused; what was read is verified or has a fault.
 #![no_main]
 
-use collcost::import;
-use collcost::schedule::verify;
+use collcost::exchange::import;
+use collcost::model::schedule::verify;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

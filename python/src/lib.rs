@@ -60,7 +60,7 @@ fn price(
         let layout =
             Layout { ranks: count(Some(n)), nodes: count(nodes), per_node: count(gpus_per_node) };
         let query = Query::new(machine, collective, size, layout, Params::default())?;
-        let cost = report::cost(&Registry::builtin(), &query, algorithm, false)?;
+        let cost = answer::cost(&Registry::builtin(), &query, algorithm, false)?;
         Ok(serde_json::to_string(&cost).unwrap_or_default())
     };
     plain(py, &asked().map_err(|e| refused(&e))?)
@@ -71,7 +71,7 @@ fn price(
 #[pyo3(signature = (file="collcost.toml"))]
 fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
     let checked = collcost_core::check::check(&Disk, file, &Options::default());
-    let report = report::check::check(file, &checked, false);
+    let report = answer::check::check(file, &checked, false);
     plain(py, &serde_json::to_string(&report).unwrap_or_default())
 }
 

@@ -9,10 +9,14 @@ use super::Stop;
 use super::fit::short;
 use super::import::log;
 use super::terminal::look;
-use collcost::accuracy::answer::{Published, answers, is_published, map, of_logs, published};
-use collcost::error::{Error, Result};
-use collcost::import::logs::{Asked, Imported};
-use collcost::{accuracy, render, report};
+use collcost::answer;
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::logs::{Asked, Imported};
+use collcost::measure::accuracy;
+use collcost::measure::accuracy::answer::{
+    Published, answers, is_published, map, of_logs, published,
+};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -92,12 +96,12 @@ impl Args {
                 .into());
         }
         let left_out = data.left_out();
-        let report = report::accuracy::accuracy(&scored, data.files, left_out);
+        let report = answer::accuracy::accuracy(&scored, data.files, left_out);
         match self.format {
-            Format::Table => render::accuracy::accuracy(out, &report, look())?,
-            Format::Markdown => render::accuracy::sheet(&report).markdown(out)?,
-            Format::Csv => render::accuracy::sheet(&report).csv(out)?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::accuracy::accuracy(out, &report, look())?,
+            Format::Markdown => view::accuracy::sheet(&report).markdown(out)?,
+            Format::Csv => view::accuracy::sheet(&report).csv(out)?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         Ok(())
@@ -142,16 +146,16 @@ impl Args {
                 .mend("name built-in machines; collcost profiles lists them")
                 .into());
         }
-        let report = report::accuracy_answer::answers(&all, data.files, left_out);
+        let report = answer::accuracy_answer::answers(&all, data.files, left_out);
         match self.format {
-            Format::Table => render::accuracy_answer::answers(out, &report, look())?,
+            Format::Table => view::accuracy_answer::answers(out, &report, look())?,
             Format::Markdown => {
-                render::accuracy_answer::beside(&report).markdown(out)?;
+                view::accuracy_answer::beside(&report).markdown(out)?;
                 writeln!(out)?;
-                render::accuracy_answer::sheet(&report).markdown(out)?;
+                view::accuracy_answer::sheet(&report).markdown(out)?;
             }
-            Format::Csv => render::accuracy_answer::sheet(&report).csv(out)?,
-            Format::Json => render::json(out, &report)?,
+            Format::Csv => view::accuracy_answer::sheet(&report).csv(out)?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         Ok(())

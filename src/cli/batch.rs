@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, Write};
 
 use super::Stop;
-use collcost::algorithm::Registry;
-use collcost::batch::Batch;
+use collcost::answer::batch::Batch;
+use collcost::model::algorithm::Registry;
 
 #[derive(clap::Args)]
 pub(super) struct Args {}

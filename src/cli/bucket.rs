@@ -7,13 +7,14 @@ use super::config::{Format, format};
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
 use super::terminal::look;
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::bucket::{Gradients, Limit, Rule};
-use collcost::error::{Error, Result};
-use collcost::expect::Expecting;
-use collcost::quantity::{Bytes, Seconds, dtype_bytes};
-use collcost::sample::DataType;
-use collcost::{render, report};
+use collcost::answer;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::machine::sample::DataType;
+use collcost::measure::expect::Expecting;
+use collcost::model::algorithm::Registry;
+use collcost::plan::bucket::{Gradients, Limit, Rule};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -96,10 +97,10 @@ impl Args {
         let ranks = asked.as_ref().map_or(1, |(query, _)| query.shape.ranks);
         let rule = self.rule(ranks)?;
         let priced = asked.as_ref().map(|(query, take)| (query, take));
-        let report = report::bucket::bucket(&gradients, &rule, priced, backward)?;
+        let report = answer::bucket::bucket(&gradients, &rule, priced, backward)?;
         match format(self.format, Format::Table)? {
-            Format::Table => render::bucket::bucket(out, &report, self.explain, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::bucket::bucket(out, &report, self.explain, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         Ok(())
     }

@@ -8,12 +8,13 @@ use super::Stop;
 use super::export::write_whole;
 use super::files::Here;
 use super::terminal::look;
-use collcost::check::{At, Checked, Gate, Options, check, thresholds, update};
-use collcost::error::{Error, Result, nearest};
-use collcost::quantity::Ratio;
-use collcost::render::Look;
-use collcost::render::check::{self as results, FORMATS, Format};
-use collcost::{render, report};
+use collcost::answer;
+use collcost::base::error::{Error, Result, nearest};
+use collcost::base::quantity::Ratio;
+use collcost::plan::check::{At, Checked, Gate, Options, check, thresholds, update};
+use collcost::view;
+use collcost::view::Look;
+use collcost::view::check::{self as results, FORMATS, Format};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -76,14 +77,14 @@ impl Args {
         let at = at.transpose()?;
         let options = Options { updating: self.update || self.threshold_for.is_some(), at };
         let checked = check(&Here, &self.file, &options);
-        let mut report = report::check::check(&self.file, &checked, self.strict);
+        let mut report = answer::check::check(&self.file, &checked, self.strict);
         if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
             return self.thresholds(gate, &checked, out);
         }
         if self.update && checked.faults.is_empty() {
             let changed = self.update(&checked)?;
             let after = check(&Here, &self.file, &Options { at, ..Options::default() });
-            report = report::check::check(&self.file, &after, self.strict);
+            report = answer::check::check(&self.file, &after, self.strict);
             match changed {
                 1 => eprintln!("note: 1 limit was written"),
                 _ => eprintln!("note: {changed} limits were written"),
@@ -147,9 +148,9 @@ impl Args {
     ) -> std::result::Result<(), Stop> {
         let gate = Gate::named(gate).map_err(|e| e.at(format!("--threshold-for {gate}")))?;
         let found = thresholds(gate, &checked.budgets)?;
-        let report = report::check::thresholds(gate, &found);
+        let report = answer::check::thresholds(gate, &found);
         match self.format.as_str() {
-            "json" => render::json(out, &report)?,
+            "json" => view::json(out, &report)?,
             "table" => results::thresholds(out, &report, look())?,
             other => {
                 return Err(Error::input("thresholds are a table or JSON")

@@ -10,13 +10,14 @@ use super::import::log;
 use super::picture::PictureFlags;
 use super::terminal::look;
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::error::{Error, Result};
-use collcost::import::logs::{Asked, Imported};
-use collcost::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use collcost::sample::DataType;
-use collcost::verdict::{Facts, Run, Typed, judge, two};
-use collcost::{render, report};
+use collcost::answer;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::exchange::import::logs::{Asked, Imported};
+use collcost::machine::sample::DataType;
+use collcost::measure::verdict::{Facts, Run, Typed, judge, two};
+use collcost::model::algorithm::Registry;
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -102,22 +103,22 @@ impl Args {
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
                     .map_err(|e| e.at(place()))?;
             let dtype = run.dtype.map(DataType::id);
-            shown.push(report::compare::run(verdict, &query, dtype, run.file));
+            shown.push(answer::compare::run(verdict, &query, dtype, run.file));
         }
-        let report = report::compare::compare(machine, shown, left_out);
+        let report = answer::compare::compare(machine, shown, left_out);
         let drawn =
-            self.picture.asked() && self.picture.draw(out, &render::plot::measured(&report))?;
+            self.picture.asked() && self.picture.draw(out, &view::plot::measured(&report))?;
         match self.format {
             _ if drawn => {}
-            Format::Table => render::compare::compare(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::compare::compare(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         if report.healthy { Ok(()) } else { Err(Stop::Failed) }
     }
 
     /// The question of a run, on the machine that the flags name.
-    fn query(&self, run: &Run) -> Result<collcost::query::Query> {
+    fn query(&self, run: &Run) -> Result<collcost::machine::query::Query> {
         let mut ranks = self.ranks.clone();
         if let Some(n) = run.ranks {
             ranks = ranks.with_ranks(n);
@@ -181,7 +182,7 @@ impl Args {
     fn logs(&self, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
         let mut runs = Vec::new();
         for (file, log) in self.read()? {
-            let found = collcost::verdict::runs(&file, &log, left_out);
+            let found = collcost::measure::verdict::runs(&file, &log, left_out);
             if found.is_empty() {
                 log.usable()?;
                 return Err(Error::input("the log holds no collective's times")
@@ -220,10 +221,10 @@ impl Args {
                 .at(format!("{first}, {second}"))
                 .mend("give logs of the same collective, ranks, type and sizes")
         })?;
-        let report = report::compare::two(&found, first.clone(), second.clone());
+        let report = answer::compare::two(&found, first.clone(), second.clone());
         match self.format {
-            Format::Table => render::compare::two(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::compare::two(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         if report.differs { Err(Stop::Failed) } else { Ok(()) }

@@ -10,9 +10,10 @@ use std::sync::OnceLock;
 
 use super::Stop;
 use super::terminal::look;
-use collcost::config::{Layer, Settings};
-use collcost::error::{Error, Result};
-use collcost::{render, report};
+use collcost::answer;
+use collcost::base::error::{Error, Result};
+use collcost::plan::config::{Layer, Settings};
+use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -31,10 +32,10 @@ pub(super) enum Format {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let found = find()?;
-        let report = report::config(&found.settings, found.files);
+        let report = answer::config(&found.settings, found.files);
         match self.format.unwrap_or(Format::Table) {
-            Format::Table => render::profiles::config(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::profiles::config(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         Ok(())
     }

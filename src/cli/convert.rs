@@ -5,12 +5,12 @@ use std::io::Write;
 use super::Stop;
 use super::explain::Format;
 use super::flags::{count, value};
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::render;
-use collcost::report::convert::{Amount, Conversion, Kind, convert};
+use collcost::answer::convert::{Amount, Conversion, Kind, convert};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::model::algorithm::Registry;
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -61,9 +61,9 @@ impl Args {
             .and_then(|asked| convert(&Registry::builtin(), &asked))
             .map_err(|e| e.at(place))?;
         let Some(notation) = self.format.notation() else {
-            return Ok(render::json(out, &report)?);
+            return Ok(view::json(out, &report)?);
         };
-        Ok(render::convert::converted(out, &report, notation)?)
+        Ok(view::convert::converted(out, &report, notation)?)
     }
 
     fn conversion(&self) -> Result<Conversion> {
@@ -77,7 +77,7 @@ impl Args {
         let from = match (kinds.next(), words.amount) {
             (Some(from), _) => from,
             (None, Amount::Time(_)) => Kind::Time,
-            (None, Amount::Size(_)) => Kind::Size(collcost::report::convert::Tool::NcclTests),
+            (None, Amount::Size(_)) => Kind::Size(collcost::answer::convert::Tool::NcclTests),
             (None, Amount::Rate(rate)) => {
                 return Err(Error::input(format!("{rate}: algbw or busbw?"))
                     .mend("say what it is: 120GB/s algbw"));

@@ -7,16 +7,16 @@ use super::config::format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
 use super::picture::PictureFlags;
 use super::terminal::look;
-use collcost::algorithm::{Library, Registry};
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::import::logs;
-use collcost::quantity::{Bytes, Seconds, dtype_bytes};
-use collcost::query::Query;
-use collcost::render::{self, columns, plot, table::View};
-use collcost::report::{self, Map, Sweep};
-use collcost::verdict::runs;
-use collcost::what_if::{Figure, Value};
+use collcost::answer::{self, Map, Sweep};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::exchange::import::logs;
+use collcost::machine::query::Query;
+use collcost::machine::what_if::{Figure, Value};
+use collcost::measure::verdict::runs;
+use collcost::model::algorithm::{Library, Registry};
+use collcost::view::{self, columns, plot, table::View};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -132,20 +132,20 @@ impl Args {
         let sized = self.size.is_some() || self.at.is_some() || collective == Collective::Barrier;
         if queries.len() > 1 && !sized && self.range.vary.is_none() {
             let ends = self.range.ends()?;
-            let map = report::map(&registry, &queries, ends, only).map_err(place)?;
+            let map = answer::map(&registry, &queries, ends, only).map_err(place)?;
             return self.map(out, &map);
         }
         if let Some(sizes) = self.range.sizes()? {
-            let sweep = report::sizes(&registry, &first, &sizes, only).map_err(place)?;
+            let sweep = answer::sizes(&registry, &first, &sizes, only).map_err(place)?;
             return self.sweep(out, &sweep);
         }
         if let Some((figure, values)) = self.range.varied(&first)? {
             self.need_size(sized, collective)?;
-            let sweep = report::vary(&registry, &first, figure, &values, only).map_err(place)?;
+            let sweep = answer::vary(&registry, &first, figure, &values, only).map_err(place)?;
             return self.sweep(out, &sweep);
         }
         if queries.len() > 1 {
-            let sweep = report::ranks(&registry, &queries, only).map_err(place)?;
+            let sweep = answer::ranks(&registry, &queries, only).map_err(place)?;
             return self.sweep(out, &sweep);
         }
         if !sized {
@@ -153,21 +153,21 @@ impl Args {
                 self.need_size(sized, collective)?;
             }
             if self.picture.asked() {
-                let curves = report::curves_over_sizes(&registry, &first, &[])?;
+                let curves = answer::curves_over_sizes(&registry, &first, &[])?;
                 if self.picture.draw(out, &plot::algorithms(&curves))? {
                     return Ok(());
                 }
             }
-            let bands = report::bands(&registry, &first)?;
+            let bands = answer::bands(&registry, &first)?;
             match self.format()? {
-                Format::Json => render::json(out, &bands)?,
-                Format::Table => render::sweep::bands(out, &bands, look())?,
+                Format::Json => view::json(out, &bands)?,
+                Format::Table => view::sweep::bands(out, &bands, look())?,
                 _ => return Err(self.cannot("the winners over all sizes").into()),
             }
             return Ok(());
         }
         let detail = self.format()? == Format::Json || self.output.columns.is_some();
-        let mut report = report::cost(&registry, &first, only, detail).map_err(place)?;
+        let mut report = answer::cost(&registry, &first, only, detail).map_err(place)?;
         if self.ships.is_some() {
             report.keep_shipped();
         }
@@ -266,10 +266,10 @@ impl Args {
             }
         }
         match self.format()? {
-            Format::Table => render::map::map(out, map, look())?,
-            Format::Markdown => render::map::sheet(map).markdown(out)?,
-            Format::Csv => render::map::sheet(map).csv(out)?,
-            Format::Json => render::json(out, map)?,
+            Format::Table => view::map::map(out, map, look())?,
+            Format::Markdown => view::map::sheet(map).markdown(out)?,
+            Format::Csv => view::map::sheet(map).csv(out)?,
+            Format::Json => view::json(out, map)?,
             Format::NcclTests => {
                 return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
             }
@@ -282,11 +282,11 @@ impl Args {
             return Ok(());
         }
         match self.format()? {
-            Format::Table => render::sweep::sweep(out, sweep, look())?,
-            Format::Markdown => render::sweep::sheet(sweep).markdown(out)?,
-            Format::Csv => render::sweep::sheet(sweep).csv(out)?,
-            Format::Json => render::json(out, sweep)?,
-            Format::NcclTests if sweep.over == "size" => render::sweep::nccl_tests(out, sweep)?,
+            Format::Table => view::sweep::sweep(out, sweep, look())?,
+            Format::Markdown => view::sweep::sheet(sweep).markdown(out)?,
+            Format::Csv => view::sweep::sheet(sweep).csv(out)?,
+            Format::Json => view::json(out, sweep)?,
+            Format::NcclTests if sweep.over == "size" => view::sweep::nccl_tests(out, sweep)?,
             Format::NcclTests => {
                 return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
             }
@@ -294,7 +294,7 @@ impl Args {
         Ok(())
     }
 
-    fn one(&self, out: &mut impl Write, report: &report::Cost) -> std::result::Result<(), Stop> {
+    fn one(&self, out: &mut impl Write, report: &answer::Cost) -> std::result::Result<(), Stop> {
         if self.picture.asked() && self.picture.draw(out, &plot::bars(report, self.output.all))? {
             return Ok(());
         }
@@ -310,10 +310,10 @@ impl Args {
             look: look(),
         };
         match self.format()? {
-            Format::Table => render::table::cost(out, report, &view)?,
-            Format::Markdown => render::table::cost_sheet(report, &view).markdown(out)?,
-            Format::Csv => render::table::cost_sheet(report, &view).csv(out)?,
-            Format::Json => render::json(out, report)?,
+            Format::Table => view::table::cost(out, report, &view)?,
+            Format::Markdown => view::table::cost_sheet(report, &view).markdown(out)?,
+            Format::Csv => view::table::cost_sheet(report, &view).csv(out)?,
+            Format::Json => view::json(out, report)?,
             Format::NcclTests => {
                 return Err(self.cannot("one size is no sweep: -b and -e make one; this").into());
             }
@@ -416,7 +416,7 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     let asked =
         logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
     let log = logs::look(bytes.as_slice(), text, &asked)?;
-    let same = |run: &collcost::verdict::Run| {
+    let same = |run: &collcost::measure::verdict::Run| {
         run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
     };
     let runs = runs(text, &log, &mut Vec::new());

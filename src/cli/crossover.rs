@@ -7,13 +7,13 @@ use super::config::format as settled;
 use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
 use super::picture::PictureFlags;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::Error;
-use collcost::quantity::Bytes;
-use collcost::query::Query;
-use collcost::render::{self, plot};
-use collcost::report;
+use collcost::answer;
+use collcost::base::collective::Collective;
+use collcost::base::error::Error;
+use collcost::base::quantity::Bytes;
+use collcost::machine::query::Query;
+use collcost::model::algorithm::Registry;
+use collcost::view::{self, plot};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -63,39 +63,39 @@ impl Args {
             }
             if self.picture.asked() {
                 let curves =
-                    report::curves_over_ranks(&registry, &queries, &names).map_err(place)?;
+                    answer::curves_over_ranks(&registry, &queries, &names).map_err(place)?;
                 if self.picture.draw(out, &plot::algorithms(&curves))? {
                     return Ok(());
                 }
             }
-            let report = report::over_ranks(&registry, &queries, &names).map_err(place)?;
+            let report = answer::over_ranks(&registry, &queries, &names).map_err(place)?;
             return self.intervals(out, &report);
         }
         let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
         if self.picture.asked() {
-            let curves = report::curves_over_sizes(&registry, &query, &names).map_err(place)?;
+            let curves = answer::curves_over_sizes(&registry, &query, &names).map_err(place)?;
             if self.picture.draw(out, &plot::algorithms(&curves))? {
                 return Ok(());
             }
         }
         if let [a, b] = names[..] {
-            let report = report::crossover(&registry, &query, a, b).map_err(place)?;
+            let report = answer::crossover(&registry, &query, a, b).map_err(place)?;
             match settled(self.format, Format::Table)? {
-                Format::Json => render::json(out, &report)?,
-                _ => render::crossover::pair(out, &report)?,
+                Format::Json => view::json(out, &report)?,
+                _ => view::crossover::pair(out, &report)?,
             }
             return Ok(());
         }
-        let report = report::over_sizes(&registry, &query, &names).map_err(place)?;
+        let report = answer::over_sizes(&registry, &query, &names).map_err(place)?;
         self.intervals(out, &report)
     }
 
-    fn intervals(&self, out: &mut impl Write, report: &report::Intervals) -> Result<(), Stop> {
+    fn intervals(&self, out: &mut impl Write, report: &answer::Intervals) -> Result<(), Stop> {
         match settled(self.format, Format::Table)? {
-            Format::Json => render::json(out, report)?,
-            Format::Markdown => render::crossover::sheet(report).markdown(out)?,
-            Format::Csv => render::crossover::sheet(report).csv(out)?,
-            Format::Table | Format::NcclTests => render::crossover::intervals(out, report)?,
+            Format::Json => view::json(out, report)?,
+            Format::Markdown => view::crossover::sheet(report).markdown(out)?,
+            Format::Csv => view::crossover::sheet(report).csv(out)?,
+            Format::Table | Format::NcclTests => view::crossover::intervals(out, report)?,
         }
         Ok(())
     }

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words};
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::notes;
-use collcost::quantity::Bytes;
-use collcost::query::Query;
-use collcost::render::{self, explain::Notation};
-use collcost::report::explain::{self, Explanation};
+use collcost::answer::explain::{self, Explanation};
+use collcost::answer::notes;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::machine::query::Query;
+use collcost::model::algorithm::Registry;
+use collcost::view::{self, explain::Notation};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -79,9 +79,9 @@ impl Args {
         let format = self.format;
         let report = self.explanation()?;
         let Some(notation) = format.notation() else {
-            return Ok(render::json(out, &report)?);
+            return Ok(view::json(out, &report)?);
         };
-        Ok(render::explain::explanation(out, &report, notation)?)
+        Ok(view::explain::explanation(out, &report, notation)?)
     }
 
     fn explanation(mut self) -> Result<Explanation> {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use super::Stop;
 use super::export::write_whole;
-use collcost::algorithm::Registry;
-use collcost::error::Error;
-use collcost::render::explorer::page;
-use collcost::report::explorer::explorer;
+use collcost::answer::explorer::explorer;
+use collcost::base::error::Error;
+use collcost::model::algorithm::Registry;
+use collcost::view::explorer::page;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

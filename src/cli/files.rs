@@ -1,8 +1,8 @@
 //! What entries of a project's file name, as the command finds it: the user's own machines too.
 
-use collcost::entry::{Disk, Files};
-use collcost::error::Result;
-use collcost::profile::Profile;
+use collcost::base::error::Result;
+use collcost::machine::profile::Profile;
+use collcost::plan::entry::{Disk, Files};
 
 /// Files of this machine, and profiles as `--profile` finds them.
 pub(super) struct Here;

@@ -12,16 +12,17 @@ use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use super::terminal::look;
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::error::{Error, Result};
-use collcost::fit::{
+use collcost::answer;
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::{logs, samples_csv};
+use collcost::machine::profile::Profile;
+use collcost::machine::sample::{self, Block, Op, Samples};
+use collcost::measure::fit::{
     About, Asked, Fitted, Logs, Statistic, Verdict, devices, fit, has_devices, has_library,
     has_protocols, library, protocols,
 };
-use collcost::import::{logs, samples_csv};
-use collcost::profile::Profile;
-use collcost::sample::{self, Block, Op, Samples};
-use collcost::{render, report};
+use collcost::model::algorithm::Registry;
+use collcost::view;
 use flate2::bufread::MultiGzDecoder;
 
 #[derive(clap::Args)]
@@ -142,7 +143,7 @@ impl Args {
         if let Some(file) = written {
             write_profile(&fitted, &samples, file, self.command())?;
         }
-        let mut shown = report::fit::fit(&fitted, &samples, self.explain, written.cloned());
+        let mut shown = answer::fit::fit(&fitted, &samples, self.explain, written.cloned());
         for row in &mut shown.residuals {
             if self.holdout == HoldOut::Algo {
                 row.held_out_size_error = None;
@@ -152,13 +153,13 @@ impl Args {
             }
         }
         let drawn = self.picture.asked() && {
-            let all = report::fit::fit(&fitted, &samples, true, None);
-            self.picture.draw(out, &render::plot::residuals(&all))?
+            let all = answer::fit::fit(&fitted, &samples, true, None);
+            self.picture.draw(out, &view::plot::residuals(&all))?
         };
         match self.format {
             _ if drawn => {}
-            Format::Table => render::fit::fit(out, &shown, look())?,
-            Format::Json => render::json(out, &shown)?,
+            Format::Table => view::fit::fit(out, &shown, look())?,
+            Format::Json => view::json(out, &shown)?,
         }
         out.flush()?;
         refusal.map_or(Ok(()), Err)
@@ -276,7 +277,7 @@ pub(super) fn measured_library(
     };
     let found = found.and_then(Result::ok);
     let written = asked.out.clone().filter(|_| refusal.is_none());
-    let mut shown = report::curves::curves(&curves, samples.origin.files.clone(), written.clone());
+    let mut shown = answer::curves::curves(&curves, samples.origin.files.clone(), written.clone());
     if let Some(found) = &found {
         shown = shown.with(found);
     }
@@ -288,11 +289,11 @@ pub(super) fn measured_library(
         write(file, &profile.to_toml())?;
     }
     let drawn =
-        asked.picture.asked() && asked.picture.draw(out, &render::plot::measured_curves(&shown))?;
+        asked.picture.asked() && asked.picture.draw(out, &view::plot::measured_curves(&shown))?;
     match asked.format {
         _ if drawn => {}
-        Format::Table => render::curves::curves(out, &shown, look())?,
-        Format::Json => render::json(out, &shown)?,
+        Format::Table => view::curves::curves(out, &shown, look())?,
+        Format::Json => view::json(out, &shown)?,
     }
     out.flush()?;
     refusal.map_or(Ok(()), |error| Err(Stop::FitRefused(error)))
@@ -306,7 +307,7 @@ pub(super) fn measured_devices(
 ) -> std::result::Result<(), Stop> {
     let found = devices(samples, DRAWS, asked.seed)?;
     let machine = samples.origin.machine.clone();
-    let mut shown = report::devices::devices(&found, machine, asked.out.clone());
+    let mut shown = answer::devices::devices(&found, machine, asked.out.clone());
     let mut profile = found.profile(samples, &asked.about(asked.out.as_deref().unwrap_or("gpu")));
     profile.notes.extend(asked.notes.iter().cloned());
     shown.notes.extend(profile.notes.iter().cloned());
@@ -314,8 +315,8 @@ pub(super) fn measured_devices(
         write(file, &profile.to_toml())?;
     }
     match asked.format {
-        Format::Table => render::devices::devices(out, &shown, look())?,
-        Format::Json => render::json(out, &shown)?,
+        Format::Table => view::devices::devices(out, &shown, look())?,
+        Format::Json => view::json(out, &shown)?,
     }
     out.flush()?;
     Ok(())

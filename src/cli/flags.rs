@@ -7,16 +7,16 @@ use std::str::FromStr;
 
 use super::config::settings;
 use super::profiles::find;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::config::{Setting, Settings};
-use collcost::error::{Error, Result};
-use collcost::formula::{Params, Relay, Tie};
-use collcost::presets;
-use collcost::profile::Profile;
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
-use collcost::query::{Given, Layout, Machine, Query};
-use collcost::size_is::SizeIs;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use collcost::base::size_is::SizeIs;
+use collcost::machine::presets;
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Params, Relay, Tie};
+use collcost::plan::config::{Setting, Settings};
 
 // The ranks and where they sit. No doc comments on these structs: clap would show them as the
 // verb's own description.

@@ -9,11 +9,11 @@ use super::flags::{count, value};
 use super::profiles::today;
 use super::terminal::look;
 use collcost::Collective;
-use collcost::error::{Error, Result};
-use collcost::import::logs::{self, Asked, Imported};
-use collcost::render;
-use collcost::report::import as report;
-use collcost::sample::{Header, LaunchRecord, Record, Writer};
+use collcost::answer::import as report;
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::logs::{self, Asked, Imported};
+use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -65,11 +65,11 @@ impl Args {
         let read: Vec<(String, Result<Imported>)> =
             self.files.iter().map(|file| (file.clone(), log(file, &asked))).collect();
         match self.to {
-            To::Table => render::import::import(out, &report::import(&read), look())?,
-            To::Json => render::json(out, &report::import(&read))?,
+            To::Table => view::import::import(out, &report::import(&read), look())?,
+            To::Json => view::json(out, &report::import(&read))?,
             To::Csv => {
                 let logs = read.iter().filter_map(|(_, log)| log.as_ref().ok());
-                render::import::csv(out, logs.flat_map(report::measurements))?;
+                view::import::csv(out, logs.flat_map(report::measurements))?;
             }
             To::Jsonl => samples(out, &read)?,
         }

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use super::Stop;
-use collcost::algorithm::Registry;
-use collcost::render::{self, explain::Notation};
-use collcost::report::list::{PARTS, list};
+use collcost::answer::list::{PARTS, list};
+use collcost::model::algorithm::Registry;
+use collcost::view::{self, explain::Notation};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -37,9 +37,9 @@ impl Args {
         let report = list(&Registry::builtin(), only)
             .map_err(|e| e.at(format!("list {}", only.unwrap_or(PARTS[0]))))?;
         match self.format {
-            Format::Text => render::list::list(out, &report, Notation::Text)?,
-            Format::Markdown => render::list::list(out, &report, Notation::Markdown)?,
-            Format::Json => render::json(out, &report)?,
+            Format::Text => view::list::list(out, &report, Notation::Text)?,
+            Format::Markdown => view::list::list(out, &report, Notation::Markdown)?,
+            Format::Json => view::json(out, &report)?,
         }
         Ok(())
     }

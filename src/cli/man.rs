@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::CommandFactory;
 
 use super::Stop;
-use collcost::error::{Error, nearest};
+use collcost::base::error::{Error, nearest};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

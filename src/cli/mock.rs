@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, count, query, value, whole};
-use collcost::algorithm::Registry;
-use collcost::error::{Error, Result};
-use collcost::mock::{Ask, Fault, OPERATIONS, Program, Sizes, Step, mock};
-use collcost::quantity::{Bytes, Ratio};
-use collcost::sample::DataType;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Ratio};
+use collcost::machine::sample::DataType;
+use collcost::measure::mock::{Ask, Fault, OPERATIONS, Program, Sizes, Step, mock};
+use collcost::model::algorithm::Registry;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

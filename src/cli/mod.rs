@@ -46,7 +46,8 @@ use std::process::ExitCode;
 
 use clap::{Args as _, FromArgMatches, Parser, Subcommand};
 
-use collcost::{Collective, Error};
+use collcost::Collective;
+use collcost::Error;
 
 /// What a collective operation costs, which algorithm to use, and why.
 #[derive(Parser)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Stop;
 use super::export::write_whole;
 use super::terminal::look;
-use collcost::render::plot::{self, Picture};
+use collcost::view::plot::{self, Picture};
 
 #[derive(Clone, Default, clap::Args)]
 #[command(next_help_heading = "Pictures")]

@@ -6,11 +6,12 @@ use super::Stop;
 use super::config::{Format, format};
 use super::files::Here;
 use super::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::error::{Error, Result, nearest};
+use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
+use collcost::base::error::{Error, Result, nearest};
+use collcost::model::algorithm::Registry;
+use collcost::plan::entry::Machines;
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
-use collcost::report::plan::{Plan, plan, plan_diff, plan_vary};
-use collcost::{entry::Machines, render};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -77,8 +78,8 @@ impl Args {
             }
             let report = plan_vary(key, found);
             match json {
-                true => render::json(out, &report)?,
-                false => render::plan::vary(out, &report, look())?,
+                true => view::json(out, &report)?,
+                false => view::plan::vary(out, &report, look())?,
             }
             return Ok(());
         }
@@ -87,14 +88,14 @@ impl Args {
             let old = self.plan(&registry, Some(old), &self.set)?;
             let report = plan_diff(&old, &report);
             match json {
-                true => render::json(out, &report)?,
-                false => render::plan::diff(out, &report, look())?,
+                true => view::json(out, &report)?,
+                false => view::plan::diff(out, &report, look())?,
             }
             return Ok(());
         }
         match json {
-            true => render::json(out, &report)?,
-            false => render::plan::plan(out, &report, look())?,
+            true => view::json(out, &report)?,
+            false => view::plan::plan(out, &report, look())?,
         }
         Ok(())
     }

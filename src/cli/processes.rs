@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use super::flags::value;
 use super::run::RANK;
-use collcost::error::{Error, Result};
-use collcost::launch::{Place, Setup};
-use collcost::transport::Kind;
+use collcost::base::error::{Error, Result};
+use collcost::run::launch::{Place, Setup};
+use collcost::run::transport::Kind;
 
 // How ranks are started.
 #[derive(clap::Args)]

@@ -9,12 +9,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Stop;
 use super::config::{Format, folder};
 use super::terminal::look;
-use collcost::config::is_file;
-use collcost::error::{Error, Result};
-use collcost::import::nccl_topology;
-use collcost::profile::{self, Asked, Date, Need, Profile, same};
-use collcost::report::{self, Entry};
-use collcost::{profile::check, render};
+use collcost::answer::{self, Entry};
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::nccl_topology;
+use collcost::machine::profile::check;
+use collcost::machine::profile::{self, Asked, Date, Need, Profile, same};
+use collcost::plan::config::is_file;
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -144,12 +145,12 @@ fn list(format: ListFormat, out: &mut impl Write) -> std::result::Result<(), Sto
             }),
         }
     }
-    let report = report::profiles(entries);
+    let report = answer::profiles(entries);
     match format {
-        ListFormat::Table => render::profiles::list(&report, look().width).text(out)?,
-        ListFormat::Markdown => render::profiles::list(&report, None).markdown(out)?,
-        ListFormat::Csv => render::profiles::list(&report, None).csv(out)?,
-        ListFormat::Json => render::json(out, &report)?,
+        ListFormat::Table => view::profiles::list(&report, look().width).text(out)?,
+        ListFormat::Markdown => view::profiles::list(&report, None).markdown(out)?,
+        ListFormat::Csv => view::profiles::list(&report, None).csv(out)?,
+        ListFormat::Json => view::json(out, &report)?,
     }
     Ok(())
 }
@@ -159,10 +160,10 @@ impl Show {
         let place = || format!("profiles show {}", self.name);
         let source = Source::of(&self.name).map_err(|e| e.at(place()))?;
         let profile = source.profile()?;
-        let report = || report::profile(&profile, &shown(source.origin()));
+        let report = || answer::profile(&profile, &shown(source.origin()));
         match self.format {
-            ShowFormat::Table => render::profiles::show(out, &report(), look())?,
-            ShowFormat::Json => render::json(out, &report())?,
+            ShowFormat::Table => view::profiles::show(out, &report(), look())?,
+            ShowFormat::Json => view::json(out, &report())?,
             ShowFormat::Toml => out.write_all(profile.to_toml().as_bytes())?,
         }
         Ok(())
@@ -182,10 +183,10 @@ impl Check {
             let figures = source.profile().map_or(0, |p| p.figures().count());
             files.push((source.origin().to_owned(), figures, check(&source.text()?, &asked)));
         }
-        let report = report::profiles_check(files);
+        let report = answer::profiles_check(files);
         match self.format {
-            Format::Table => render::profiles::check(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::profiles::check(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         if report.errors > 0 { Err(Stop::Failed) } else { Ok(()) }
@@ -196,10 +197,10 @@ impl Diff {
     fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let place = || format!("profiles diff {} {}", self.old, self.new);
         let one = |name: &str| find(name).map_err(|e| e.at(place()));
-        let report = report::profiles_diff(&one(&self.old)?, &one(&self.new)?);
+        let report = answer::profiles_diff(&one(&self.old)?, &one(&self.new)?);
         match self.format {
-            Format::Table => render::profiles::diff(out, &report, look())?,
-            Format::Json => render::json(out, &report)?,
+            Format::Table => view::profiles::diff(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
         }
         out.flush()?;
         if report.significant > 0 { Err(Stop::Failed) } else { Ok(()) }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use collcost::calibrate::Progress;
+use collcost::run::calibrate::Progress;
 
 /// How progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

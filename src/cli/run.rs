@@ -11,16 +11,16 @@ use super::flags::{
 };
 use super::processes::ProcessFlags;
 use super::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::execute::{Block, Check, Start, compile};
-use collcost::launch::{Group, Setup, serve, usable};
-use collcost::quantity::Bytes;
-use collcost::render;
-use collcost::report::run::{Run, run};
-use collcost::spell_out::spell_out;
-use collcost::transport::Wait;
+use collcost::answer::run::{Run, run};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::measure::spell_out::spell_out;
+use collcost::model::algorithm::Registry;
+use collcost::run::execute::{Block, Check, Start, compile};
+use collcost::run::launch::{Group, Setup, serve, usable};
+use collcost::run::transport::Wait;
+use collcost::view;
 
 /// The hidden verb that serves as a rank.
 pub(super) const RANK: &str = "run-rank";
@@ -97,8 +97,8 @@ impl Args {
         let output = self.format;
         let report = self.report()?;
         match format(output, Format::Table)? {
-            Format::Json => render::json(out, &report)?,
-            Format::Table => render::run::run(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
+            Format::Table => view::run::run(out, &report, look())?,
         }
         Ok(())
     }

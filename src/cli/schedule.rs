@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use collcost::error::{Error, Result};
-use collcost::import::{self, Foreign};
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::{self, Foreign};
 
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 30;

@@ -8,16 +8,16 @@ use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
 use super::picture::PictureFlags;
 use super::terminal;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::expect::site;
-use collcost::import::read_rules;
-use collcost::quantity::{Bytes, dtype_bytes};
-use collcost::query::Query;
-use collcost::render::{self, plot};
-use collcost::report::select::{Select, select, select_map};
-use collcost::select::{Call, Operation, Policy, Site, entry, of_file, policy};
+use collcost::answer::select::{Select, select, select_map};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, dtype_bytes};
+use collcost::exchange::import::read_rules;
+use collcost::library::select::{Call, Operation, Policy, Site, entry, of_file, policy};
+use collcost::machine::query::Query;
+use collcost::measure::expect::site;
+use collcost::model::algorithm::Registry;
+use collcost::view::{self, plot};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -93,16 +93,16 @@ impl Args {
         }
         let several = reports.len() > 1;
         match settled(self.format, Format::Table)? {
-            Format::Json if several => render::json(out, &select_map(reports))?,
-            Format::Json => reports.iter().try_for_each(|r| render::json(out, r))?,
-            Format::Markdown => render::select::sheets(&reports).markdown(out)?,
-            Format::Csv => render::select::sheets(&reports).csv(out)?,
+            Format::Json if several => view::json(out, &select_map(reports))?,
+            Format::Json => reports.iter().try_for_each(|r| view::json(out, r))?,
+            Format::Markdown => view::select::sheets(&reports).markdown(out)?,
+            Format::Csv => view::select::sheets(&reports).csv(out)?,
             Format::Table | Format::NcclTests => {
                 for (i, report) in reports.iter().enumerate() {
                     if i > 0 {
                         writeln!(out)?;
                     }
-                    render::select::select(out, report, terminal::look(), self.explain)?;
+                    view::select::select(out, report, terminal::look(), self.explain)?;
                 }
             }
         }

@@ -10,18 +10,18 @@ use super::flags::{
 use super::picture::PictureFlags;
 use super::schedule::read;
 use super::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::fabric::Discipline;
-use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::query::Query;
-use collcost::render::{self, plot};
-use collcost::report::simulate::{Ask, Plan, simulate};
-use collcost::report::timeline::timeline;
-use collcost::schedule::Schedule;
-use collcost::simulate::{Mode, Trouble};
-use collcost::spell_out::spell_out;
+use collcost::answer::simulate::{Ask, Plan, simulate};
+use collcost::answer::timeline::timeline;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::cost::simulate::{Mode, Trouble};
+use collcost::machine::fabric::Discipline;
+use collcost::machine::query::Query;
+use collcost::measure::spell_out::spell_out;
+use collcost::model::algorithm::Registry;
+use collcost::model::schedule::Schedule;
+use collcost::view::{self, plot};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -109,8 +109,8 @@ impl Args {
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
         match format(self.format, Format::Table)? {
-            Format::Json => render::json(out, &report)?,
-            Format::Table => render::simulate::simulation(out, &report, look())?,
+            Format::Json => view::json(out, &report)?,
+            Format::Table => view::simulate::simulation(out, &report, look())?,
         }
         Ok(())
     }

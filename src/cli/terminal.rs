@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use collcost::render::Look;
+use collcost::view::Look;
 
 /// The width and colour that suit standard output.
 ///

@@ -7,15 +7,15 @@ use super::config::format as settled;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
 use super::picture::PictureFlags;
 use super::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::quantity::{Bytes, dtype_bytes};
-use collcost::query::Query;
-use collcost::render::plot::space_time;
-use collcost::render::{self, trace as write};
-use collcost::report::trace::Run;
-use collcost::simulate::Mode;
+use collcost::answer::trace::Run;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, dtype_bytes};
+use collcost::cost::simulate::Mode;
+use collcost::machine::query::Query;
+use collcost::model::algorithm::Registry;
+use collcost::view::plot::space_time;
+use collcost::view::{self, trace as write};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -116,7 +116,7 @@ impl Args {
         }
         match settled(self.format, Format::Table)? {
             Format::Table => write::text(out, &trace, look())?,
-            Format::Json => render::json(out, &trace)?,
+            Format::Json => view::json(out, &trace)?,
             Format::Mermaid => write::mermaid(out, &trace)?,
             Format::Dot => write::dot(out, &trace)?,
             Format::Chrome => write::chrome(out, &trace)?,

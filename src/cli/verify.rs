@@ -7,11 +7,11 @@ use super::config::{Format, format};
 use super::flags::count;
 use super::schedule::read;
 use super::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::render;
-use collcost::report::verify::{Verification, verify, verify_file};
+use collcost::answer::verify::{Verification, verify, verify_file};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::model::algorithm::Registry;
+use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -41,10 +41,10 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let report = self.report()?;
         match format(self.format, Format::Table)? {
-            Format::Json => render::json(out, &report)?,
+            Format::Json => view::json(out, &report)?,
             Format::Table => {
                 let all = self.all || self.collective.is_some() || self.schedule.is_some();
-                render::verify::verification(out, &report, all, look())?;
+                view::verify::verification(out, &report, all, look())?;
             }
         }
         if report.failed > 0 { Err(Stop::Failed) } else { Ok(()) }

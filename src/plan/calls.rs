@@ -9,10 +9,10 @@
 //! | DP | gradients once a step; FSDP parameters forward and back, gradients back | nothing |
 
 use super::{Axis, Call, Group, Hides, Mode, OwnGroup, Shard, Step};
-use crate::collective::Collective::{
+use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
-use crate::quantity::{Ratio, Volume};
+use crate::base::quantity::{Ratio, Volume};
 
 /// The collectives of `step`, axis by axis.
 #[must_use]

@@ -7,7 +7,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::query::Layout;
+use crate::machine::query::Layout;
 
 /// Ranks that talk to each other, each `stride` ranks from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,8 +1,10 @@
 //! Steps from a file and what it includes, or from a preset, under what was typed.
 
 use super::{PRESETS, Step, read, steps};
-use crate::entry::{Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts};
-use crate::place::{Document, Place, advice};
+use crate::base::place::{Document, Place, advice};
+use crate::plan::entry::{
+    Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts,
+};
 
 /// Which steps are asked.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,11 @@
 //! (ZeRO); Zhao et al., arXiv 2304.11277 (FSDP); DeepSeek-AI, arXiv 2412.19437 (node-limited
 //! routing); Douillard et al., arXiv 2311.08105 (infrequent synchronisation).
 
+pub mod bucket;
 mod calls;
+pub mod check;
+pub mod config;
+pub mod entry;
 mod group;
 mod load;
 mod moe;
@@ -21,12 +25,12 @@ mod read;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bucket::Limit;
-use crate::collective::Collective;
-use crate::entry::MachineEntry;
-use crate::error::{Error, Result};
-use crate::quantity::{Bytes, Ratio, Seconds, Volume};
-use crate::sample::DataType;
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::machine::sample::DataType;
+use crate::plan::bucket::Limit;
+use crate::plan::entry::MachineEntry;
 
 pub use calls::calls;
 pub use group::{Group, Lies};

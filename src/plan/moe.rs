@@ -12,8 +12,8 @@
 //! and likewise ranks hit. (D − 1)/D of the nodes hit are others. DeepEP's tables count all nodes
 //! hit, its own among them: a logical rate, above the wire's (deepseek-ai/DeepEP issue 285).
 
-use crate::quantity::{Bytes, Ratio, Volume};
-use crate::sample::DataType;
+use crate::base::quantity::{Bytes, Ratio, Volume};
+use crate::machine::sample::DataType;
 
 /// How tokens find their experts.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::{Call, Group, Hides, Lies, Mode, Step, Traffic, calls};
-use crate::algorithm::Registry;
-use crate::bucket::{Gradients, Rule, pack, timeline};
-use crate::collective::Collective;
-use crate::error::{Error, Result};
-use crate::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, Runs};
-use crate::formula::Shape;
-use crate::price::uses;
-use crate::quantity::{Bytes, Ratio, Seconds, Volume};
-use crate::query::Query;
-use crate::what_if::Figure;
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::cost::price::uses;
+use crate::machine::query::Query;
+use crate::machine::what_if::Figure;
+use crate::measure::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, Runs};
+use crate::model::algorithm::Registry;
+use crate::model::formula::Shape;
+use crate::plan::bucket::{Gradients, Rule, pack, timeline};
 
 /// Changes of a machine's figures.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -305,14 +305,14 @@ fn bucketed(step: &Step, call: Call, asked: &Asked<'_>) -> CallPrice {
             None => rule,
         },
         // The name is in the table.
-        Err(_) => crate::bucket::RULES[0].clone(),
+        Err(_) => crate::plan::bucket::RULES[0].clone(),
     };
     let bytes = Bytes(call.size.0.round() as u64);
     let gradients = Gradients::Smooth { bytes, dtype: step.sync.dtype };
     let buckets = pack(&gradients, &rule);
     // Seconds a backward pass of nothing takes: everything is exposed.
     let backward = step.compute.map_or(Seconds(0.0), |c| c.backward);
-    let time = |b: &crate::bucket::Bucket| asked.time(b.bytes);
+    let time = |b: &crate::plan::bucket::Bucket| asked.time(b.bytes);
     let played = timeline(&buckets, backward, time);
     let latency: Seconds =
         buckets.iter().map(|b| no_data(&asked.expecting, b.bytes, time(b))).sum();
@@ -362,8 +362,8 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     let traffic = traffic(step, &call, asked.lies.nodes);
     let (inner, outer) = (&fabric.tiers[0], fabric.tiers.last().unwrap_or(&fabric.tiers[0]));
     let unknown = || Error::unknown("a figure is unknown, and tokens need it");
-    let rate = |tier: &crate::fabric::Tier| tier.link.bandwidth.ok_or_else(unknown);
-    let alpha = |tier: &crate::fabric::Tier| tier.link.alpha.ok_or_else(unknown);
+    let rate = |tier: &crate::machine::fabric::Tier| tier.link.bandwidth.ok_or_else(unknown);
+    let alpha = |tier: &crate::machine::fabric::Tier| tier.link.alpha.ok_or_else(unknown);
     let several = asked.lies.nodes > 1;
     let mut latency = fabric.launch + alpha(inner)?;
     let mut data = traffic.inside / rate(inner)?;

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use collcost::algorithm::Registry;
-use collcost::entry::{BuiltIn, Machines};
-use collcost::fabric::Fabric;
-use collcost::formula::Dims;
-use collcost::peers;
+use collcost::base::quantity::{Bandwidth, Ratio, Volume};
+use collcost::machine::fabric::Fabric;
+use collcost::machine::peers;
+use collcost::machine::presets;
+use collcost::machine::topology;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Dims;
+use collcost::plan::entry::{BuiltIn, Machines};
 use collcost::plan::{Asked, Group, Tweak, load, price};
-use collcost::presets;
-use collcost::quantity::{Bandwidth, Ratio, Volume};
-use collcost::topology;
 
 use super::{Ask, ask, batch, both, flat, number, prints, same, switched, two_tiers};
 

@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::Registry;
-use collcost::formula::{At, Dims, Shape};
-use collcost::host::{Host, Pieces};
-use collcost::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+use collcost::base::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
+use collcost::machine::host::{Host, Pieces};
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{At, Dims, Shape};
 
 use super::{ask, both, flat, prints, same};
 

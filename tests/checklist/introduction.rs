@@ -5,19 +5,21 @@ use serde_json::json;
 use collcost::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
-use collcost::algorithm::Registry;
-use collcost::bound::least_share;
-use collcost::crossover::Pipeline;
-use collcost::entry::{BuiltIn, Machines};
-use collcost::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
-use collcost::nccl::{self, Algo, Chooser, Function, Place, Proto, Settings, Table, Version};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use collcost::base::size_is::SizeIs;
+use collcost::cost::bound::least_share;
+use collcost::cost::crossover::Pipeline;
+use collcost::cost::price::{Prepared, Price};
+use collcost::library::nccl::{
+    self, Algo, Chooser, Function, Place, Proto, Settings, Table, Version,
+};
+use collcost::library::select::{Call, Site, policy};
+use collcost::machine::presets;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
+use collcost::model::schedule::{Endpoint, Frame, List, Op, Run, count, verify};
 use collcost::plan;
-use collcost::presets;
-use collcost::price::{Prepared, Price};
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
-use collcost::schedule::{Endpoint, Frame, List, Op, Run, count, verify};
-use collcost::select::{Call, Site, policy};
-use collcost::size_is::SizeIs;
+use collcost::plan::entry::{BuiltIn, Machines};
 
 use super::{Ask, ask, batch, both, flat, flip, number, prints, same, switched};
 

@@ -3,17 +3,17 @@
 use serde_json::json;
 
 use collcost::Collective::{self, AllReduce};
-use collcost::algorithm::Registry;
-use collcost::bound::least_share;
-use collcost::bucket::{Limit, Rule};
-use collcost::entry::{BuiltIn, Machines};
-use collcost::fabric::Fabric;
-use collcost::formula::{At, Shape};
-use collcost::notes::heard;
+use collcost::answer::notes::heard;
+use collcost::base::quantity::Bytes;
+use collcost::cost::bound::least_share;
+use collcost::cost::price::uses;
+use collcost::machine::fabric::Fabric;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{At, Shape};
+use collcost::model::schedule::{Endpoint, Sends};
+use collcost::plan::bucket::{Limit, Rule};
+use collcost::plan::entry::{BuiltIn, Machines};
 use collcost::plan::{Asked, calls, load};
-use collcost::price::uses;
-use collcost::quantity::Bytes;
-use collcost::schedule::{Endpoint, Sends};
 
 use super::{Ask, ask, batch, both, number, prints, same, two_tiers};
 

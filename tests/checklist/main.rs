@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::algorithm::{Algorithm, Named, Registry};
-use collcost::batch::Batch;
-use collcost::crossover::crossover;
-use collcost::fabric::{Fabric, Switch, Tier};
-use collcost::formula::{At, Params, Phase, Ports, Shape};
-use collcost::price::{Prepared, Price};
-use collcost::quantity::{Bandwidth, Seconds, Volume};
+use collcost::answer::batch::Batch;
+use collcost::base::quantity::{Bandwidth, Seconds, Volume};
+use collcost::cost::crossover::crossover;
+use collcost::cost::price::{Prepared, Price};
+use collcost::machine::fabric::{Fabric, Switch, Tier};
+use collcost::model::algorithm::{Algorithm, Named, Registry};
+use collcost::model::formula::{At, Params, Phase, Ports, Shape};
 
 /// One algorithm for one shape, under the names of the checklist.
 #[derive(Clone, Copy)]

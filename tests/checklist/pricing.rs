@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use collcost::entry::{BuiltIn, Machines};
+use collcost::base::quantity::Ratio;
+use collcost::plan::entry::{BuiltIn, Machines};
 use collcost::plan::{Asked, calls, load};
-use collcost::quantity::Ratio;
 
 use super::{Ask, ask, batch, both, flip, number, prints, same};
 

@@ -5,16 +5,16 @@ use std::num::NonZeroU32;
 use serde_json::json;
 
 use collcost::Collective::AllReduce;
-use collcost::algorithm::{Named, Registry, Route, Share, Step};
-use collcost::bound::{least_messages, least_share};
-use collcost::bucket::{Gradients, Limit, Rule, pack};
-use collcost::crossover::crossover;
-use collcost::fabric::Fabric;
-use collcost::formula::{Form, Ports, Shape};
-use collcost::price::{Use, uses};
-use collcost::quantity::{Bytes, Volume};
-use collcost::sample::DataType;
-use collcost::select::{Call, Site, policy};
+use collcost::base::quantity::{Bytes, Volume};
+use collcost::cost::bound::{least_messages, least_share};
+use collcost::cost::crossover::crossover;
+use collcost::cost::price::{Use, uses};
+use collcost::library::select::{Call, Site, policy};
+use collcost::machine::fabric::Fabric;
+use collcost::machine::sample::DataType;
+use collcost::model::algorithm::{Named, Registry, Route, Share, Step};
+use collcost::model::formula::{Form, Ports, Shape};
+use collcost::plan::bucket::{Gradients, Limit, Rule, pack};
 
 use super::{Ask, ask, batch, both, flip, number, prints, same, two_tiers};
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use collcost::profile::{Asked, Profile, Quality, check};
-use collcost::quantity::{Ratio, Seconds};
-use collcost::sample::{Header, Record, Samples, Wait};
+use collcost::base::quantity::{Ratio, Seconds};
+use collcost::machine::profile::{Asked, Profile, Quality, check};
+use collcost::machine::sample::{Header, Record, Samples, Wait};
 
 use super::synthetic::{Truth, ladder, operations};
 

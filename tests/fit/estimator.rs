@@ -1,8 +1,8 @@
 //! The estimator on samples whose truth is known.
 
-use collcost::algorithm::Registry;
-use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit};
-use collcost::sample::Op;
+use collcost::machine::sample::Op;
+use collcost::measure::fit::{Asked, Fitted, Statistic, Verdict, fit};
+use collcost::model::algorithm::Registry;
 
 use super::synthetic::{Truth, fan_out, ladder, operations};
 

@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use collcost::algorithm::Registry;
-use collcost::fabric::{Fabric, Tier};
-use collcost::fit::{Asked, Fitted, Point, Statistic, fit_points};
-use collcost::price::OnLinks;
-use collcost::profile::StatedBand;
-use collcost::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
-use collcost::sample::{Op, Origin};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use collcost::cost::price::OnLinks;
+use collcost::machine::fabric::{Fabric, Tier};
+use collcost::machine::profile::StatedBand;
+use collcost::machine::sample::{Op, Origin};
+use collcost::measure::fit::{Asked, Fitted, Point, Statistic, fit_points};
+use collcost::model::algorithm::Registry;
 use flate2::read::GzDecoder;
 
 use super::recorded::recorded_points::points;
@@ -63,7 +63,7 @@ fn tell(fit: &Fitted, held: &[Point]) -> Vec<Told> {
             Op::Shift => fit
                 .measured
                 .times()?
-                .message(Volume::from(point.size), collcost::link::Traffic::EXCHANGE),
+                .message(Volume::from(point.size), collcost::machine::link::Traffic::EXCHANGE),
             _ => expected(fit, point)?,
         };
         let StatedBand { low, high } = fit.bands.of(time, fit.alpha())?;
@@ -256,9 +256,9 @@ fn report() {
     }
     let Ok(file) = std::env::var("COLLCOST_SAMPLES") else { return };
     let text = std::fs::read_to_string(&file).unwrap();
-    let (_, samples) = collcost::sample::read(&text, &file).unwrap();
+    let (_, samples) = collcost::machine::sample::read(&text, &file).unwrap();
     let asked = Asked { draws: 2, ..Asked::default() };
-    let fit = collcost::fit::fit(&Registry::builtin(), &samples, &asked).unwrap();
+    let fit = collcost::measure::fit::fit(&Registry::builtin(), &samples, &asked).unwrap();
     println!("{:?}", fit.measured);
     print("algorithms", &by_algorithm(&fit.points));
     print("sizes", &by_size(&fit.points));

@@ -9,10 +9,10 @@ pub mod recorded_points;
 
 use std::collections::BTreeMap;
 
-use collcost::algorithm::Registry;
-use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit_points};
-use collcost::quantity::Seconds;
-use collcost::sample::Origin;
+use collcost::base::quantity::Seconds;
+use collcost::machine::sample::Origin;
+use collcost::measure::fit::{Asked, Fitted, Statistic, Verdict, fit_points};
+use collcost::model::algorithm::Registry;
 use recorded_points::points;
 
 fn fitted(recording: &str, statistic: Statistic) -> Fitted {

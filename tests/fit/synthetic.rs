@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use collcost::algorithm::Registry;
-use collcost::fit::Path;
-use collcost::quantity::{Bytes, Seconds};
-use collcost::sample::{Block, Clock, Mode, Op, Origin, Sample, Samples};
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::machine::sample::{Block, Clock, Mode, Op, Origin, Sample, Samples};
+use collcost::measure::fit::Path;
+use collcost::model::algorithm::Registry;
 
 /// The seeded noise of a test.
 pub struct Noise(u64);
@@ -85,7 +85,7 @@ impl Truth {
 
     /// How long a run takes without noise.
     pub fn time(&self, op: &Op, ranks: u32, size: u64) -> f64 {
-        use collcost::fit::{Kind, Sent};
+        use collcost::measure::fit::{Kind, Sent};
         let path = Path::of(&Registry::builtin(), op, ranks, Bytes(size).into()).unwrap();
         let bytes = |m: f64| self.message(m) - self.alpha;
         let each = |sent: &Sent| {

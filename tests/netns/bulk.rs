@@ -1,8 +1,8 @@
 //! Large operations alone: their time against what the wire's counter says that they must take.
 
-use collcost::execute::{Block, Check, Runner, Start};
-use collcost::quantity::{Bytes, Seconds};
-use collcost::transport::Wait;
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::run::execute::{Block, Check, Runner, Start};
+use collcost::run::transport::Wait;
 
 use crate::measure::{op, ranks, setup};
 use crate::network::{Cap, Network};

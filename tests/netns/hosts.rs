@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use collcost::sample;
+use collcost::machine::sample;
 
 use crate::joint::Folder;
 use crate::network::{Cap, Network};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use collcost::algorithm::Registry;
-use collcost::fit::{Asked, Fitted, Statistic, Verdict, fit};
-use collcost::sample::{self, Samples};
+use collcost::machine::sample::{self, Samples};
+use collcost::measure::fit::{Asked, Fitted, Statistic, Verdict, fit};
+use collcost::model::algorithm::Registry;
 
 use crate::bulk::bulk;
 use crate::network::{Cap, Network};

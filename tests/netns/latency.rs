@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use collcost::algorithm::Registry;
-use collcost::fit::{Asked, Fitted, Statistic, fit};
-use collcost::launch::usable;
-use collcost::sample::Samples;
-use collcost::transport::{Delay, Wait};
+use collcost::machine::sample::Samples;
+use collcost::measure::fit::{Asked, Fitted, Statistic, fit};
+use collcost::model::algorithm::Registry;
+use collcost::run::launch::usable;
+use collcost::run::transport::{Delay, Wait};
 
 use crate::measure::{measured, setup};
 use crate::network::{Cap, Network};

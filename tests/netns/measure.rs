@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use collcost::algorithm::Registry;
-use collcost::calibrate::{Launch, Outside, Plan, Progress, clock_step, measure};
-use collcost::error::Result;
-use collcost::execute::{Block, Runner, Start, Timed};
-use collcost::launch::{Executor, Group, Setup};
-use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::sample::{LaunchRecord, Op, Origin, Record, Samples};
-use collcost::transport::{Delay, Kind, Wait};
+use collcost::base::error::Result;
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::machine::sample::{LaunchRecord, Op, Origin, Record, Samples};
+use collcost::model::algorithm::Registry;
+use collcost::run::calibrate::{Launch, Outside, Plan, Progress, clock_step, measure};
+use collcost::run::execute::{Block, Runner, Start, Timed};
+use collcost::run::launch::{Executor, Group, Setup};
+use collcost::run::transport::{Delay, Kind, Wait};
 
 use crate::network::Network;
 

@@ -1,6 +1,6 @@
 //! An SVG read back: its elements, and its axes as its own ticks say.
 
-use collcost::quantity::{Bytes, Seconds};
+use collcost::base::quantity::{Bytes, Seconds};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-use collcost::formula::Rule;
+use collcost::model::formula::Rule;
 
 /// What the letters and named functions of a formula mean.
 #[derive(Default)]

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use collcost::launch::Place;
+use collcost::run::launch::Place;
 
 /// Names begin so, then comes the process that made them.
 const PREFIX: &str = "collcost-cap-";

@@ -1,7 +1,7 @@
 //! NCCL's choice written down plainly, over all 21 cells, as a second witness and as the bench's
 //! yardstick.
 
-use collcost::nccl::{Algo, Communicator, Function, Proto, Table, Version};
+use collcost::library::nccl::{Algo, Communicator, Function, Proto, Table, Version};
 
 /// What is taken, and the time; `None` where nothing is available.
 pub fn choose(
@@ -82,7 +82,7 @@ fn time(
     if algo == Algo::Tree && (0..23).contains(&class) {
         bandwidth *= FACTORS[proto as usize][class as usize];
     }
-    let x86 = comm.arch == collcost::nccl::Arch::X86;
+    let x86 = comm.arch == collcost::library::nccl::Arch::X86;
     let blackwell = version == Version::V2_30 && x86 && comm.min_cc >= 100;
     if algo == Algo::NvlsTree && blackwell && (0..24).contains(&class) {
         bandwidth *= FACTORS[2][class as usize];

@@ -1,7 +1,7 @@
 //! Points of recorded runs, from `tests/data/calibration_points.csv`.
 
-use collcost::fit::Point;
-use collcost::quantity::{Bytes, Ratio, Seconds};
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::measure::fit::Point;
 
 /// The points of one recording.
 pub fn points(recording: &str) -> Vec<Point> {

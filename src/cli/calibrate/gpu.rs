@@ -19,19 +19,19 @@ use crate::cli::processes::interruption;
 use crate::cli::profiles::{now, today};
 use crate::cli::progress::Bar;
 use crate::cli::terminal::look;
-use collcost::calibrate::{Host, Progress, ladder};
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::fit::Logs;
-use collcost::gpu::{self, Desk, Facts, Fleet, Plan, Set, Setup};
-use collcost::launch::usable;
-use collcost::nccl::Function;
-use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::render;
-use collcost::rendezvous::{Part, Purpose};
-use collcost::report::devices::Devices;
-use collcost::sample::{Header, Record, Samples};
-use collcost::transport::tcp;
+use collcost::answer::devices::Devices;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::library::nccl::Function;
+use collcost::machine::sample::{Header, Record, Samples};
+use collcost::measure::fit::Logs;
+use collcost::run::calibrate::{Host, Progress, ladder};
+use collcost::run::gpu::{self, Desk, Facts, Fleet, Plan, Set, Setup};
+use collcost::run::launch::usable;
+use collcost::run::rendezvous::{Part, Purpose};
+use collcost::run::transport::tcp;
+use collcost::view;
 
 /// The hidden verb that serves as a process with GPUs.
 pub(crate) const GPU: &str = "run-gpu";
@@ -404,8 +404,8 @@ impl Args {
             ..Devices::default()
         };
         match format(self.format, Format::Table)? {
-            Format::Json => render::json(out, &shown)?,
-            Format::Table => render::devices::devices(out, &shown, look())?,
+            Format::Json => view::json(out, &shown)?,
+            Format::Table => view::devices::devices(out, &shown, look())?,
         }
         Ok(out.flush()?)
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::fit::short;
-use collcost::error::{Error, Result};
-use collcost::sample::{self, Header, Record, Samples, Writer};
+use collcost::base::error::{Error, Result};
+use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
 /// How often samples are known to be on the disk.
 const SYNC: Duration = Duration::from_secs(2);

@@ -18,20 +18,21 @@ use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::{now, today};
 use crate::cli::progress::{Bar, Show};
 use crate::cli::terminal::look;
-use collcost::algorithm::Registry;
-use collcost::calibrate::{
+use collcost::answer::calibrate as report;
+use collcost::answer::fit::fit as fit_report;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
+use collcost::measure::fit::{Asked, Gate, Verdict, fit};
+use collcost::model::algorithm::Registry;
+use collcost::run::calibrate::{
     Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
 };
-use collcost::error::{Error, Result};
-use collcost::execute::Start;
-use collcost::fit::{Asked, Gate, Verdict, fit};
-use collcost::launch::{Executor, Setup, Usable, usable};
-use collcost::quantity::{Bytes, Ratio, Seconds};
-use collcost::rendezvous::Part;
-use collcost::report::calibrate as report;
-use collcost::sample::{Header, LaunchRecord, Op, Record, Samples};
-use collcost::transport::{Kind, Wait, tcp};
-use collcost::{render, report::fit::fit as fit_report};
+use collcost::run::execute::Start;
+use collcost::run::launch::{Executor, Setup, Usable, usable};
+use collcost::run::rendezvous::Part;
+use collcost::run::transport::{Kind, Wait, tcp};
+use collcost::view;
 use kept::{Existing, Kept};
 use site::{HostFlags, Site};
 
@@ -195,8 +196,8 @@ impl Args {
         shown: &report::Calibration,
     ) -> std::result::Result<(), Stop> {
         match format(self.format, Format::Table)? {
-            Format::Json => render::json(out, shown)?,
-            Format::Table => render::calibrate::calibration(out, shown, look())?,
+            Format::Json => view::json(out, shown)?,
+            Format::Table => view::calibrate::calibration(out, shown, look())?,
         }
         Ok(out.flush()?)
     }
@@ -271,7 +272,7 @@ impl Args {
         for name in self.ops.split(',') {
             let op: Op = name.trim().parse().map_err(place)?;
             // Whether it can be run is known before anything is started.
-            collcost::execute::programs(&Registry::builtin(), &op, ranks, Bytes(1024))
+            collcost::run::execute::programs(&Registry::builtin(), &op, ranks, Bytes(1024))
                 .map_err(place)?;
             if !ops.contains(&op) {
                 ops.push(op);

@@ -4,12 +4,14 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::cli::flags::{value, whole};
-use collcost::calibrate::{Host, Intent};
-use collcost::error::{Error, Result};
-use collcost::fit::Gate;
-use collcost::launch::{Group, Setup, Usable};
-use collcost::rendezvous::{Hosts, Launcher, Meeting, Part, Purpose, Token, Typed, meet, serve};
-use collcost::transport::{Kind, Wait};
+use collcost::base::error::{Error, Result};
+use collcost::measure::fit::Gate;
+use collcost::run::calibrate::{Host, Intent};
+use collcost::run::launch::{Group, Setup, Usable};
+use collcost::run::rendezvous::{
+    Hosts, Launcher, Meeting, Part, Purpose, Token, Typed, meet, serve,
+};
+use collcost::run::transport::{Kind, Wait};
 
 // How ranks that were started elsewhere find each other.
 #[derive(clap::Args)]

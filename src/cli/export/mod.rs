@@ -11,9 +11,9 @@ use std::path::Path;
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
 use collcost::Collective;
-use collcost::error::{Error, Result, nearest};
-use collcost::export::{FORMATS, xla_sol_options};
-use collcost::quantity::Bytes;
+use collcost::base::error::{Error, Result, nearest};
+use collcost::base::quantity::Bytes;
+use collcost::exchange::export::{FORMATS, xla_sol_options};
 use tuning::Tuning;
 
 /// The flag of XLA's own model, which is neither a schedule nor a tuning file.

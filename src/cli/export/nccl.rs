@@ -7,14 +7,14 @@ use super::Args;
 use super::tuning::Tuning;
 use crate::cli::flags::{queries, value};
 use crate::cli::import::open;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::export::nccl_tuner_csv;
-use collcost::nccl::{Asked, Function, Place, Settings, Version};
-use collcost::quantity::Bytes;
-use collcost::select::Operation;
-use collcost::tune::nccl::{Own, head, table};
-use collcost::tune::{Departure, Evidence, LEAST_LESS, ran};
+use collcost::answer::tune::nccl::{Own, head, table};
+use collcost::answer::tune::{Departure, Evidence, LEAST_LESS, ran};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::exchange::export::nccl_tuner_csv;
+use collcost::library::nccl::{Asked, Function, Place, Settings, Version};
+use collcost::library::select::Operation;
 
 impl Args {
     /// The text of the file for one communicator whose graphs are known, and notes.
@@ -119,7 +119,10 @@ impl Args {
         }
     }
 
-    fn placed(&self, ranks: &crate::cli::flags::RankFlags) -> Result<Vec<collcost::query::Query>> {
+    fn placed(
+        &self,
+        ranks: &crate::cli::flags::RankFlags,
+    ) -> Result<Vec<collcost::machine::query::Query>> {
         queries(Collective::AllReduce, Bytes(0), ranks, &self.machine, &self.params)
     }
 }

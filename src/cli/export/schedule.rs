@@ -2,13 +2,13 @@
 
 use super::Args;
 use crate::cli::flags::{sized_query, sort_words, whole};
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::export::{Format, Job};
-use collcost::quantity::Bytes;
-use collcost::query::Query;
-use collcost::spell_out::spell_out;
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::exchange::export::{Format, Job};
+use collcost::machine::query::Query;
+use collcost::measure::spell_out::spell_out;
+use collcost::model::algorithm::Registry;
 
 /// The size where none is given.
 const SIZE: Bytes = Bytes(16 << 20);

@@ -2,17 +2,17 @@
 
 use super::Args;
 use crate::cli::flags::queries;
-use collcost::algorithm::Registry;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::export::{mpich_json, openmpi_rules};
-use collcost::quantity::Bytes;
-use collcost::query::Query;
-use collcost::rules::mpich::Version;
-use collcost::rules::nccl::COLLECTIVES;
-use collcost::rules::openmpi::{Coll, MessageRule};
-use collcost::select::{Call, Operation, Policy, Site, policy};
-use collcost::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
+use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::exchange::export::{mpich_json, openmpi_rules};
+use collcost::library::rules::mpich::Version;
+use collcost::library::rules::nccl::COLLECTIVES;
+use collcost::library::rules::openmpi::{Coll, MessageRule};
+use collcost::library::select::{Call, Operation, Policy, Site, policy};
+use collcost::machine::query::Query;
+use collcost::model::algorithm::Registry;
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,12 +8,12 @@ use super::super::cost::Format;
 use super::super::flags::value;
 use super::super::terminal;
 use super::source::SourceFlags;
-use collcost::collective::Collective;
-use collcost::error::{Error, Result};
-use collcost::nccl::{Function, Reduction};
-use collcost::quantity::Bytes;
-use collcost::render;
-use collcost::report::nccl::{Choose, Question, choose, emit_env};
+use collcost::answer::nccl::{Choose, Question, choose, emit_env};
+use collcost::base::collective::Collective;
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::{Function, Reduction};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -80,7 +80,7 @@ impl Args {
         }
         let mut report = choose(&question).map_err(|e| e.at(self.asked_sizes()))?;
         match settled(self.format, Format::Table)? {
-            Format::Json => render::json(out, &report)?,
+            Format::Json => view::json(out, &report)?,
             format => {
                 if !self.explain {
                     report.cells.clear();
@@ -135,9 +135,9 @@ impl Args {
 
 fn written(out: &mut impl Write, report: &Choose, format: Format) -> std::result::Result<(), Stop> {
     match format {
-        Format::Markdown => render::nccl::ranges(report).markdown(out)?,
-        Format::Csv => render::nccl::ranges(report).csv(out)?,
-        _ => render::nccl::choose(out, report, terminal::look())?,
+        Format::Markdown => view::nccl::ranges(report).markdown(out)?,
+        Format::Csv => view::nccl::ranges(report).csv(out)?,
+        _ => view::nccl::choose(out, report, terminal::look())?,
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use super::super::Stop;
 use super::source::{self, MachineFlags};
-use collcost::nccl::Asked;
-use collcost::render;
-use collcost::report::nccl_graphs::nccl_graphs;
+use collcost::answer::nccl_graphs::nccl_graphs;
+use collcost::library::nccl::Asked;
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -47,17 +47,17 @@ impl Args {
         let name = source::machine(&machine.topo, searched.per_node);
         match format {
             Format::Text => {
-                render::nccl_graphs::log(out, &searched)?;
+                view::nccl_graphs::log(out, &searched)?;
                 if explain {
                     writeln!(out)?;
-                    render::nccl_graphs::attempts(&searched).text(out)?;
+                    view::nccl_graphs::attempts(&searched).text(out)?;
                 }
             }
-            Format::Xml => render::nccl_graphs::xml(out, &searched)?,
-            Format::Csv => render::nccl_graphs::csv(out, &name, &searched)?,
+            Format::Xml => view::nccl_graphs::xml(out, &searched)?,
+            Format::Csv => view::nccl_graphs::csv(out, &name, &searched)?,
             Format::Json => {
                 let notes = nccl.note().into_iter().collect();
-                return Ok(render::json(out, &nccl_graphs(name, &searched, notes))?);
+                return Ok(view::json(out, &nccl_graphs(name, &searched, notes))?);
             }
         }
         noted(nccl);

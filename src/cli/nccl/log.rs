@@ -6,12 +6,12 @@ use super::super::Stop;
 use super::super::explain::Format;
 use super::super::flags::{count, value};
 use super::source;
-use collcost::error::{Error, Result};
-use collcost::import::nccl_graphs::Graphs;
-use collcost::import::nccl_log::Log;
-use collcost::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
-use collcost::render;
-use collcost::report::nccl_log::{Asked, Given, NcclLog, nccl_log};
+use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::exchange::import::nccl_log::Log;
+use collcost::library::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -66,8 +66,8 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let report = self.report()?;
         match self.format.notation() {
-            None => render::json(out, &report)?,
-            Some(notation) => render::nccl_log::nccl_log(out, &report, notation)?,
+            None => view::json(out, &report)?,
+            Some(notation) => view::nccl_log::nccl_log(out, &report, notation)?,
         }
         if report.differences > 0 { Err(Stop::Failed) } else { Ok(()) }
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::super::Stop;
 use super::source;
-use collcost::batch::nccl::{Failed, Replay};
+use collcost::answer::batch::nccl::{Failed, Replay};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -5,14 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use super::super::flags::{count, value};
-use collcost::error::{Error, Result};
-use collcost::import::nccl_graphs::Graphs;
-use collcost::import::nccl_log::Log;
-use collcost::import::nccl_topology;
-use collcost::nccl::search::{Job, Searched, search};
-use collcost::nccl::topology::{Description, Knobs};
-use collcost::nccl::{Asked, Capability, Communicator, Place, Processor, Settings, Told, Version};
-use collcost::nccl::{comms, envs};
+use collcost::base::error::{Error, Result};
+use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::exchange::import::nccl_log::Log;
+use collcost::exchange::import::nccl_topology;
+use collcost::library::nccl::search::{Job, Searched, search};
+use collcost::library::nccl::topology::{Description, Knobs};
+use collcost::library::nccl::{
+    Asked, Capability, Communicator, Place, Processor, Settings, Told, Version,
+};
+use collcost::library::nccl::{comms, envs};
 
 /// The flags that name a communicator and what its job's environment says.
 #[derive(clap::Args)]

@@ -5,11 +5,11 @@ use std::io::Write;
 use super::super::Stop;
 use super::super::flags::value;
 use super::source::{self, SourceFlags};
-use collcost::batch::nccl::write_tables;
-use collcost::error::Error;
-use collcost::nccl::comms::Named;
-use collcost::nccl::{Asked, Settings, Table, Version};
-use collcost::render;
+use collcost::answer::batch::nccl::write_tables;
+use collcost::base::error::Error;
+use collcost::library::nccl::comms::Named;
+use collcost::library::nccl::{Asked, Settings, Table, Version};
+use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -59,7 +59,7 @@ impl Args {
         }
         let version = source.nccl.rules;
         let table = Table::new(&source.comm, version, &source.settings)?;
-        render::nccl_table::table(out, &table, version, "")?;
+        view::nccl_table::table(out, &table, version, "")?;
         for note in source.notes.into_iter().chain(source.nccl.note()) {
             eprintln!("note: {note}");
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 use super::super::Stop;
 use super::graph::noted;
 use super::source::{self, MachineFlags};
-use collcost::nccl::search::picture;
+use collcost::library::nccl::search::picture;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -1,0 +1,169 @@
+//! How far off the default answer is on published points.
+
+use serde::Serialize;
+
+use super::six;
+use crate::measure::accuracy::answer::{Answered, Figures, Nodes, Pool, Sizes, by_cell, figures};
+use crate::measure::expect::Basis;
+
+/// The errors of the default answer, each cluster left out of what was learned.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AnswerAccuracy {
+    /// `collcost/accuracy-answer/1`.
+    pub schema: &'static str,
+    /// The files, without their folders.
+    pub files: Vec<String>,
+    /// Files and series without an answer, and why.
+    pub left_out: Vec<String>,
+    /// The default answer and others.
+    pub answers: Vec<AnswerView>,
+    /// By nodes, sizes and basis.
+    pub cells: Vec<CellView>,
+    /// By sorts of machines.
+    pub pools: Vec<PoolView>,
+    /// By cluster, the worst first.
+    pub clusters: Vec<ClusterView>,
+}
+
+/// One answer, on the points of which it says something.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AnswerView {
+    /// `default`, `nccl`, `pytorch` or `ideal`.
+    pub answer: &'static str,
+    /// Its errors.
+    pub error: FiguresView,
+    /// Those of the default answer on the same points.
+    pub default: FiguresView,
+}
+
+/// One cell.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CellView {
+    /// Nodes.
+    pub nodes: Nodes,
+    /// Sizes.
+    pub sizes: Sizes,
+    /// What the answers rest on.
+    pub basis: Basis,
+    /// Their errors.
+    pub error: FiguresView,
+    /// After one point of each series was seen; without the points that were.
+    pub seen: Option<FiguresView>,
+}
+
+/// One sort of machines.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolView {
+    /// Which.
+    pub pool: Pool,
+    /// The errors.
+    pub error: FiguresView,
+    /// After one point of each series was seen; without the points that were.
+    pub seen: Option<FiguresView>,
+}
+
+/// One cluster.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClusterView {
+    /// Its name.
+    pub cluster: String,
+    /// What was left out for it; none where nothing was learned of it.
+    pub machine_left_out: Option<String>,
+    /// The errors.
+    pub error: FiguresView,
+}
+
+/// |expected/measured − 1| over points, as fractions.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FiguresView {
+    /// How many points.
+    pub points: usize,
+    /// Of how many clusters.
+    pub clusters: usize,
+    /// The median.
+    pub median: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The median with its sign: below 0 the answer is too short.
+    pub signed: f64,
+    /// The part of measured times inside the band.
+    pub inside: Option<f64>,
+    /// The median of the band's high over its low.
+    pub high_over_low: Option<f64>,
+}
+
+impl FiguresView {
+    fn new(of: Figures) -> Self {
+        Self {
+            points: of.points,
+            clusters: of.clusters,
+            median: six(of.median.0),
+            p90: six(of.p90.0),
+            signed: six(of.signed.0),
+            inside: of.band.map(|b| six(b.0.0)),
+            high_over_low: of.band.map(|b| six(b.1.0)),
+        }
+    }
+
+    fn default<'a>(of: impl IntoIterator<Item = &'a Answered>) -> Option<Self> {
+        figures(of, |a| Some((a.answer.time, Some(a.answer)))).map(Self::new)
+    }
+
+    fn seen<'a>(of: impl IntoIterator<Item = &'a Answered>) -> Option<Self> {
+        figures(of, |a| a.seen.map(|e| (e.time, Some(e)))).map(Self::new)
+    }
+}
+
+/// The report of all answers over `files`, without what was left out.
+#[must_use]
+pub fn answers(all: &[Answered], files: Vec<String>, left_out: Vec<String>) -> AnswerAccuracy {
+    type Tell = fn(&Answered) -> Option<crate::base::quantity::Seconds>;
+    let others: [(&'static str, Tell); 4] = [
+        ("default", |a| Some(a.answer.time)),
+        ("nccl", |a| a.nccl),
+        ("pytorch", |a| a.pytorch),
+        ("ideal", |a| a.ideal),
+    ];
+    let answers = others.into_iter().filter_map(|(answer, tell)| {
+        let error = FiguresView::new(figures(all, |a| tell(a).map(|t| (t, None)))?);
+        let default = FiguresView::default(all.iter().filter(|a| tell(a).is_some()))?;
+        Some(AnswerView { answer, error, default })
+    });
+    let cells = by_cell(all).into_iter().filter_map(|((nodes, sizes, basis), of)| {
+        let error = FiguresView::default(of.iter().copied())?;
+        Some(CellView { nodes, sizes, basis, error, seen: FiguresView::seen(of) })
+    });
+    let pools = Pool::ALL.into_iter().filter_map(|pool| {
+        let of = || all.iter().filter(|a| pool.has(a));
+        let error = FiguresView::default(of())?;
+        Some(PoolView { pool, error, seen: FiguresView::seen(of()) })
+    });
+    let (answers, cells, pools) = (answers.collect(), cells.collect(), pools.collect());
+    let clusters = clusters(all);
+    let schema = "collcost/accuracy-answer/1";
+    AnswerAccuracy { schema, files, left_out, answers, cells, pools, clusters }
+}
+
+fn clusters(all: &[Answered]) -> Vec<ClusterView> {
+    let mut names: Vec<(&str, Option<&String>)> =
+        all.iter().map(|a| (a.point.cluster.as_str(), a.left_out.as_ref())).collect();
+    names.sort_unstable();
+    names.dedup();
+    let view = |(cluster, machine): (&str, Option<&String>)| {
+        let of = all.iter().filter(|a| a.point.cluster == cluster);
+        Some(ClusterView {
+            cluster: cluster.to_owned(),
+            machine_left_out: machine.cloned(),
+            error: FiguresView::default(of)?,
+        })
+    };
+    let mut views: Vec<ClusterView> = names.into_iter().filter_map(view).collect();
+    views.sort_by(|a, b| b.error.median.total_cmp(&a.error.median));
+    views
+}

@@ -1,0 +1,114 @@
+//! Questions as JSON Lines, answered one by one, in order, in constant memory.
+//!
+//! A question is an object with a `kind`; its fields and those of its answer are listed in
+//! `docs/BATCH.md`. An answer repeats the `id`. What cannot be answered comes back as
+//! `{"id": …, "error": …}` on its line, and the next line goes on.
+//!
+//! ```
+//! let mut batch = collcost::answer::batch::Batch::default();
+//! let question = r#"{"id": 1, "kind": "cost", "primitive": "allreduce", "algorithm": "ring",
+//!     "n": 4, "size_bytes": 1000000, "alpha_s": "1e-6", "bandwidth_Bps": 1e11}"#;
+//! let mut answer = Vec::new();
+//! batch.answer(question, &mut answer);
+//! assert!(answer.starts_with(br#"{"id":1,"time_s":"#));
+//! ```
+
+mod answer;
+mod calibrate;
+mod expect;
+mod hierarchy;
+pub mod nccl;
+mod plan;
+mod question;
+mod simulate;
+mod trace;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::machine::profile::Profile;
+use crate::model::algorithm::{Named, Registry};
+use question::Question;
+
+pub use question::KINDS;
+
+/// Finds a machine by its name.
+pub type FindProfile = fn(&str) -> Result<Profile>;
+
+/// Answers questions; keeps what it has looked up.
+pub struct Batch {
+    registry: Registry,
+    names: HashMap<Collective, HashMap<Box<str>, Named>>,
+    find_profile: FindProfile,
+    profiles: HashMap<Box<str>, Rc<Profile>>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new(Registry::builtin(), Profile::builtin)
+    }
+}
+
+impl Batch {
+    /// Answers with these algorithms, and machines as `find_profile` finds them.
+    #[must_use]
+    pub fn new(registry: Registry, find_profile: FindProfile) -> Self {
+        Self { registry, names: HashMap::new(), find_profile, profiles: HashMap::new() }
+    }
+
+    /// Appends the answer to one question, a line with its end, to `out`.
+    pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) {
+        let start = out.len();
+        let parsed = question::parse(line);
+        let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
+        out.extend_from_slice(b"{\"id\":");
+        out.extend_from_slice(id.as_bytes());
+        let answered = parsed.and_then(|q| self.dispatch(q, out));
+        if let Err(error) = answered {
+            // Half an answer may stand there: the error replaces it.
+            let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
+            out.truncate(start);
+            out.extend_from_slice(b"{\"id\":");
+            out.extend_from_slice(id.as_bytes());
+            answer::text(out, "error", &error.to_string());
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn dispatch(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match q.kind()? {
+            "cost" => self.cost(&q, None, out),
+            "paper" => self.cost(&q, Some(crate::model::formula::Form::Paper), out),
+            "pipeline" => answer::pipeline(&q, out),
+            "pipeline_table" => answer::pipeline_table(&q, out),
+            "crossover" => self.crossover(&q, out),
+            "crossover_approx" => answer::crossover_approx(&q, out),
+            "select" => self.select(&q, out),
+            "hierarchical" => hierarchy::answer(&q, out),
+            "busbw" => answer::busbw(&q, out),
+            "bytes" => self.bytes(&q, out),
+            "threshold" => answer::threshold(&q, out),
+            "eta" => answer::eta(&q, out),
+            "simulate" => self.simulate(q, out),
+            "trace" => self.trace(q, out),
+            "calibrate" => self.calibrate(&q, out),
+            "buckets" => self.buckets(&q, out),
+            "step" => self.step(&q, out),
+            "expect" => self.expect(&q, out),
+            other => Err(question::unknown_kind(other)),
+        }
+    }
+
+    /// The algorithm called `name`, from memory if it was asked before.
+    fn find(&mut self, collective: Collective, name: &str) -> Result<Named> {
+        let names = self.names.entry(collective).or_default();
+        if let Some(&found) = names.get(name) {
+            return Ok(found);
+        }
+        let found = self.registry.find(collective, name)?;
+        names.insert(name.into(), found);
+        Ok(found)
+    }
+}

@@ -1,0 +1,461 @@
+//! What a question may hold, and reading it with one clear message where it is wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde_json::value::RawValue;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
+use crate::model::formula::{Params, Ports, Relay, Shape, Tie, Trees};
+
+/// The kinds of questions.
+pub const KINDS: &[&str] = &[
+    "cost",
+    "paper",
+    "pipeline",
+    "pipeline_table",
+    "crossover",
+    "crossover_approx",
+    "select",
+    "hierarchical",
+    "busbw",
+    "bytes",
+    "threshold",
+    "eta",
+    "simulate",
+    "trace",
+    "calibrate",
+    "buckets",
+    "step",
+    "expect",
+];
+
+/// A number, or a text that is one or says something else.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    Number(f64),
+    Text(Cow<'a, str>),
+}
+
+/// One line. Fields of other kinds are ignored, so that a table of cases can be piped in.
+#[derive(Debug, serde::Deserialize)]
+pub(super) struct Question<'a> {
+    #[serde(borrow)]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    primitive: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    collective: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub algorithm: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub algorithm_a: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub algorithm_b: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub candidates: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub preset: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub unit: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    style: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tie: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    fold: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    ag: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    tree: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    first: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub mode: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    duplex: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub profile: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub alpha: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub bw: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub alpha_inter: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub gamma: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub alpha_switch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub launch: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub placement: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub protocol: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "bw_inter")]
+    pub bw_inter_text: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub nics: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub seen: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub n: Option<Value<'a>>,
+    #[serde(borrow)]
+    size_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    alpha_s: Option<Value<'a>>,
+    #[serde(borrow, alias = "bw_Bps")]
+    #[serde(rename = "bandwidth_Bps")]
+    bandwidth: Option<Value<'a>>,
+    #[serde(borrow)]
+    alpha_switch_s: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub ports: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub segments: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub depth: Option<Value<'a>>,
+    #[serde(borrow)]
+    c_real: Option<Value<'a>>,
+    #[serde(borrow)]
+    agg: Option<Value<'a>>,
+    #[serde(borrow, rename = "K", alias = "B", alias = "radix")]
+    radix: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub gpus_per_node: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub nodes: Option<Value<'a>>,
+    #[serde(borrow, alias = "intra_alpha_s")]
+    pub alpha_intra_s: Option<Value<'a>>,
+    #[serde(
+        borrow,
+        rename = "bw_intra_Bps",
+        alias = "bandwidth_intra_Bps",
+        alias = "intra_bw_Bps"
+    )]
+    pub bw_intra: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub alpha_inter_s: Option<Value<'a>>,
+    #[serde(borrow, rename = "bw_inter_Bps", alias = "bandwidth_inter_Bps")]
+    pub bw_inter: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub points: Option<&'a RawValue>,
+    #[serde(borrow, rename = "algbw_Bps")]
+    pub algbw: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub n_alpha: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub n_beta: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub eta_alpha: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub eta_beta: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub step: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tensors: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tensor_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub bucket_cap_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub tp_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub sp_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub ep: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub moe_layers: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub ep_bytes: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub pp: Option<Value<'a>>,
+    #[serde(borrow)]
+    pub pp_bytes: Option<Value<'a>>,
+}
+
+pub(super) fn parse(line: &str) -> Result<Question<'_>> {
+    serde_json::from_str(line).map_err(|e| {
+        Error::input(format!("the line is no question: {e}"))
+            .mend("write one JSON object a line, such as {\"id\":1,\"kind\":\"cost\", …}")
+    })
+}
+
+pub(super) fn unknown_kind(kind: &str) -> Error {
+    let near = nearest(kind, KINDS.iter().copied());
+    Error::input(format!("`{kind}` is no kind of question")).mend(match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", KINDS.join(", ")),
+    })
+}
+
+/// The text of a field that the question cannot do without.
+pub(super) fn needed<'q>(field: Option<&'q Cow<'_, str>>, name: &str) -> Result<&'q str> {
+    field.map(AsRef::as_ref).ok_or_else(|| missing(name))
+}
+
+pub(super) fn missing(name: &str) -> Error {
+    Error::input(format!("the question has no `{name}`"))
+}
+
+impl Value<'_> {
+    /// As a finite number.
+    pub fn number(&self, name: &str) -> Result<f64> {
+        let number = match self {
+            Self::Number(value) => Some(*value),
+            Self::Text(text) => text.trim().parse().ok(),
+        };
+        number.filter(|v: &f64| v.is_finite()).ok_or_else(|| {
+            Error::input(format!("`{name}` is no finite number")).at(format!("\"{name}\": {self}"))
+        })
+    }
+
+    /// As a number of at least `least`.
+    pub fn at_least(&self, name: &str, least: f64) -> Result<f64> {
+        let value = self.number(name)?;
+        if value < least {
+            return Err(Error::input(format!("`{name}` must be at least {least}"))
+                .at(format!("\"{name}\": {self}")));
+        }
+        Ok(value)
+    }
+
+    /// As a whole number of at least `least`.
+    pub fn whole(&self, name: &str, least: u32) -> Result<u32> {
+        let value = self.at_least(name, f64::from(least))?;
+        if value.fract() != 0.0 || value > f64::from(u32::MAX) {
+            return Err(Error::input(format!(
+                "`{name}` must be a whole number up to {}",
+                u32::MAX
+            ))
+            .at(format!("\"{name}\": {self}")));
+        }
+        Ok(value as u32)
+    }
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Text(text) => write!(f, "\"{text}\""),
+        }
+    }
+}
+
+impl<'a> Question<'a> {
+    /// The same with what `params` holds, such as `P=4;tree=heap`, as fields of their own.
+    pub fn unfolded(mut self) -> Result<Self> {
+        let Some(params) = self.params.take() else { return Ok(self) };
+        for pair in params.split(';').filter(|pair| !pair.is_empty()) {
+            let unknown = || {
+                Error::input(format!("`{pair}` is no parameter"))
+                    .at(format!("\"params\": \"{params}\""))
+                    .mend("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
+            };
+            let (name, value) = pair.split_once('=').ok_or_else(unknown)?;
+            let text = Some(Cow::Owned(value.to_owned()));
+            let number = Some(Value::Text(Cow::Owned(value.to_owned())));
+            match name {
+                "P" => self.segments = number,
+                "K" | "B" => self.radix = number,
+                "G" => self.gpus_per_node = number,
+                "agg" => self.agg = number,
+                "fold" => self.fold = text,
+                "first" => self.first = text,
+                "ag" => self.ag = text,
+                "style" => self.style = text,
+                "tie" => self.tie = text,
+                "tree" => self.tree = text,
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(self)
+    }
+
+    pub fn kind(&self) -> Result<&str> {
+        needed(self.kind.as_ref(), "kind")
+    }
+
+    /// The collective; `None` where the question names none.
+    pub fn collective(&self) -> Result<Option<Collective>> {
+        let Some(name) = self.collective.as_ref().or(self.primitive.as_ref()) else {
+            return Ok(None);
+        };
+        // The usual spelling is compared without building a plain copy of the name.
+        let usual = Collective::ALL.iter().find(|c| c.id() == name.as_ref());
+        usual.map_or_else(|| name.parse().map(Some), |&c| Ok(Some(c)))
+    }
+
+    pub fn ranks(&self) -> Result<u32> {
+        self.n.as_ref().ok_or_else(|| missing("n"))?.whole("n", 1)
+    }
+
+    pub fn size(&self) -> Result<Volume> {
+        let size = self.size_bytes.as_ref().ok_or_else(|| missing("size_bytes"))?;
+        size.at_least("size_bytes", 0.0).map(Volume)
+    }
+
+    pub fn segments(&self) -> Result<u32> {
+        self.segments.as_ref().map_or(Ok(1), |p| p.whole("segments", 1))
+    }
+
+    /// Whether the limit for large vectors is asked instead of a number of segments.
+    pub fn is_asymptotic(&self) -> bool {
+        matches!(&self.segments, Some(Value::Text(text)) if text == "asymptotic")
+    }
+
+    pub fn alpha(&self) -> Result<Seconds> {
+        time(self.alpha_s.as_ref(), "alpha_s")
+    }
+
+    pub fn alpha_switch(&self) -> Result<Seconds> {
+        time(self.alpha_switch_s.as_ref(), "alpha_switch_s")
+    }
+
+    pub fn bandwidth(&self) -> Result<Bandwidth> {
+        rate(self.bandwidth.as_ref(), "bandwidth_Bps")
+    }
+
+    pub fn ports(&self) -> Result<Ports> {
+        let unbounded = |t: &str| matches!(t, "unbounded" | "inf");
+        let k = match &self.ports {
+            Some(Value::Text(text)) if unbounded(text) => return Ok(Ports::Unbounded),
+            Some(value) => value.whole("ports", 0)?,
+            None => 1,
+        };
+        match (self.duplex.as_deref().unwrap_or("full"), Ports::full(k)) {
+            ("full" | "fd", ports) => Ok(ports),
+            ("half" | "hd", Ports::Full(k)) => Ok(Ports::Half(k)),
+            ("half" | "hd", ports) => Ok(ports),
+            (text, _) if unbounded(text) => Ok(Ports::Unbounded),
+            (other, _) => Err(Error::input(format!("`{other}` is no duplex"))
+                .at(format!("\"duplex\": \"{other}\""))
+                .mend("write full, half or unbounded")),
+        }
+    }
+
+    /// The algorithm's name, with the variants that tables write as parameters.
+    pub fn algorithm(&self) -> Result<Cow<'_, str>> {
+        let name = needed(self.algorithm.as_ref(), "algorithm")?;
+        if matches!(name, "rabenseifner" | "rabenseifner_ar") {
+            let half = self.fold.as_deref() == Some("half") && !self.ranks()?.is_power_of_two();
+            return Ok(match (half, self.first.as_deref()) {
+                (false, Some("far")) => "rabenseifner-far",
+                (true, Some("far")) => "rabenseifner-half-fold-far",
+                (true, _) => "rabenseifner-half-fold",
+                _ => name,
+            }
+            .into());
+        }
+        Ok(match (name, self.ag.as_deref()) {
+            ("scatter_allgather_bcast", Some("ring")) => "scatter-ring".into(),
+            _ => name.into(),
+        })
+    }
+
+    /// The shape that the question asks about.
+    pub fn shape(&self, collective: Collective) -> Result<Shape> {
+        let params = Params {
+            radix: self.radix.as_ref().map(|k| k.whole("K", 2)).transpose()?,
+            aggregation: match &self.agg {
+                Some(Value::Text(text)) if text == "none" || text.is_empty() => None,
+                Some(a) => std::num::NonZeroU32::new(a.whole("agg", 1)?),
+                None => None,
+            },
+            c_real: self.c_real.as_ref().map(|c| c.number("c_real")).transpose()?.map(Ratio),
+            relay: match self.style.as_deref() {
+                Some("chunk") => Relay::Chunk,
+                _ => Relay::Aggregated,
+            },
+            tie: match self.tie.as_deref() {
+                Some("split") => Tie::Split,
+                _ => Tie::Right,
+            },
+            trees: match (self.tree.as_deref(), self.algorithm.as_deref()) {
+                (Some("heap"), _) => Trees::Heap,
+                (_, Some("dbt_ar" | "two_tree_bcast")) => Trees::Levels,
+                _ => Trees::Coloured,
+            },
+            ..Params::default()
+        };
+        let group = self.gpus_per_node.as_ref().map(|g| g.whole("gpus_per_node", 1)).transpose()?;
+        let group = group.and_then(std::num::NonZeroU32::new);
+        let shape =
+            Shape { params, group, ports: self.ports()?, ..Shape::new(collective, self.ranks()?) };
+        Ok(shape.with_segments(if self.is_asymptotic() { 1 } else { self.segments()? }))
+    }
+}
+
+/// A time in seconds, 0 or more.
+pub(super) fn time(value: Option<&Value<'_>>, name: &str) -> Result<Seconds> {
+    value.ok_or_else(|| missing(name))?.at_least(name, 0.0).map(Seconds)
+}
+
+/// A rate in bytes a second, above 0.
+pub(super) fn rate(value: Option<&Value<'_>>, name: &str) -> Result<Bandwidth> {
+    let value = value.ok_or_else(|| missing(name))?;
+    let rate = value.number(name)?;
+    if rate <= 0.0 {
+        return Err(
+            Error::input(format!("`{name}` must be above 0")).at(format!("\"{name}\": {value}"))
+        );
+    }
+    Ok(Bandwidth(rate))
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Value<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number or a string")
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> std::result::Result<Value<'de>, E> {
+                Ok(Value::Number(value))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> std::result::Result<Value<'de>, E> {
+                Ok(Value::Number(value as f64))
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> std::result::Result<Value<'de>, E> {
+                Ok(Value::Number(value as f64))
+            }
+
+            fn visit_borrowed_str<E: de::Error>(
+                self,
+                text: &'de str,
+            ) -> std::result::Result<Value<'de>, E> {
+                Ok(Value::Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Value<'de>, E> {
+                Ok(Value::Text(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}

@@ -1,0 +1,164 @@
+//! A calibration: the machine, what was planned, what was measured, what came of it.
+
+use serde::Serialize;
+
+use super::fit::{Fit, GateView, gate};
+use crate::machine::sample::Samples;
+use crate::measure::fit::Gate;
+use crate::run::calibrate::{Host, Plan};
+use crate::run::launch::Setup;
+
+/// A calibration, as far as it went.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Calibration {
+    /// `collcost/calibrate/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub machine: MachineView,
+    /// All machines of the run, where a launcher started its ranks; `machine` is rank 0's.
+    pub hosts: Option<String>,
+    /// What speaks for and against measuring on it now.
+    pub gates: Vec<GateView>,
+    /// What is measured; absent where only the machine was asked for.
+    pub plan: Option<PlanView>,
+    /// What was measured; absent where nothing was.
+    pub measured: Option<MeasuredView>,
+    /// The fit; absent where nothing was measured.
+    pub fit: Option<Fit>,
+}
+
+/// A machine as its kernel describes it; what it does not say is absent.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineView {
+    /// Host, processor, CPUs, kernel.
+    pub description: String,
+    /// The CPUs that may be used.
+    pub cpus: Vec<usize>,
+    /// How many of them at once.
+    pub cpus_at_once: usize,
+    /// Hardware threads of one core.
+    pub threads_per_core: usize,
+    /// NUMA nodes.
+    pub numa_nodes: usize,
+    /// All memory.
+    pub memory_bytes: u64,
+    /// Whether a hypervisor runs it.
+    #[serde(rename = "virtual")]
+    pub is_virtual: bool,
+    /// How CPUs choose their clock.
+    pub governor: Option<String>,
+    /// What tells the time.
+    pub clock_source: Option<String>,
+    /// Between two readings of the clock that differ.
+    pub clock_step_s: f64,
+    /// The part of the last ten seconds in which some process waited for a CPU.
+    pub cpu_pressure: Option<f64>,
+    /// Processes that wanted a CPU in the last minute, over the CPUs.
+    pub load_per_cpu: Option<f64>,
+    /// TCP's congestion control unless something else is set.
+    pub congestion: Option<String>,
+    /// Whether TCP starts slowly again after a pause.
+    pub slow_start_after_idle: Option<bool>,
+    /// When memory comes in huge pages.
+    pub huge_pages: Option<String>,
+}
+
+/// What is measured.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlanView {
+    /// `shm` or `tcp`.
+    pub transport: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// `spin` or `poll`.
+    pub wait: Option<&'static str>,
+    /// The operations.
+    pub operations: Vec<String>,
+    /// The sizes.
+    pub sizes_bytes: Vec<u64>,
+    /// Operations × sizes; those that would take too long are left out once a probe tells.
+    pub points: usize,
+    /// How often processes start anew.
+    pub launches: u32,
+    /// The seed of the order.
+    pub seed: u64,
+    /// Half the 95 % interval of a median, over it, with which a point is finished.
+    pub precision: f64,
+    /// All measuring ends after it.
+    pub budget_s: f64,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MeasuredView {
+    /// The file of samples.
+    pub samples: String,
+    /// Blocks in it.
+    pub blocks: usize,
+    /// Timed runs in it.
+    pub runs: usize,
+    /// How long measuring took.
+    pub time_s: f64,
+}
+
+/// The machine and what speaks for and against it.
+#[must_use]
+pub fn machine(host: &Host, gates: &[Gate]) -> Calibration {
+    Calibration {
+        schema: "collcost/calibrate/1",
+        machine: MachineView {
+            description: host.describe(),
+            cpus: host.cpus.clone(),
+            cpus_at_once: host.at_once,
+            threads_per_core: host.threads_per_core,
+            numa_nodes: host.numa_nodes,
+            memory_bytes: host.memory.0,
+            is_virtual: host.is_virtual,
+            governor: host.governor.clone(),
+            clock_source: host.clock_source.clone(),
+            clock_step_s: host.clock_step.0,
+            cpu_pressure: host.pressure.map(|p| p.0),
+            load_per_cpu: host.load.map(|l| l.0),
+            congestion: host.congestion.clone(),
+            slow_start_after_idle: host.slow_start_after_idle,
+            huge_pages: host.huge_pages.clone(),
+        },
+        hosts: None,
+        gates: gates.iter().map(gate).collect(),
+        plan: None,
+        measured: None,
+        fit: None,
+    }
+}
+
+/// What `plan` measures on ranks that start as `setup` says.
+#[must_use]
+pub fn plan(plan: &Plan, setup: &Setup) -> PlanView {
+    PlanView {
+        transport: setup.transport.id(),
+        ranks: plan.ranks,
+        wait: setup.wait.map(|wait| wait.id()),
+        operations: plan.ops.iter().map(ToString::to_string).collect(),
+        sizes_bytes: plan.sizes.iter().map(|size| size.0).collect(),
+        points: plan.ops.len() * plan.sizes.len(),
+        launches: plan.launches,
+        seed: plan.seed,
+        precision: plan.precision.0,
+        budget_s: plan.budget.as_secs_f64(),
+    }
+}
+
+/// What is in the file of samples.
+#[must_use]
+pub fn measured(samples: &Samples, file: &str, time: std::time::Duration) -> MeasuredView {
+    MeasuredView {
+        samples: file.to_owned(),
+        blocks: samples.blocks.len(),
+        runs: samples.count(),
+        time_s: time.as_secs_f64(),
+    }
+}

@@ -1,0 +1,281 @@
+//! Budgets and how they stand.
+
+use serde::Serialize;
+
+use super::Expect;
+use crate::plan::check::{Budget, Checked, Fault, Limit, Number, Outcome, Standing, Subject};
+
+/// The budgets of a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Check {
+    /// `collcost/check/1`.
+    pub schema: &'static str,
+    /// The file that was asked.
+    pub file: String,
+    /// The budgets, in the order of their files; none where the files have faults.
+    pub budgets: Vec<BudgetView>,
+    /// How many hold.
+    pub held: usize,
+    /// Of how many the limit lies inside the band.
+    pub at_risk: usize,
+    /// Whether those count as failing.
+    pub strict: bool,
+    /// How many fail.
+    pub failed: usize,
+    /// What is wrong with the files.
+    pub faults: Vec<FaultView>,
+}
+
+/// One budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BudgetView {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// The line of its limit.
+    pub line: usize,
+    /// The column there.
+    pub column: usize,
+    /// Whether it holds, with all of its band or at the point that was asked for.
+    pub holds: bool,
+    /// The same, told apart from a limit inside the band.
+    pub standing: Standing,
+    /// The kind of limit, such as `max_time`; absent where an update is to write it.
+    pub kind: Option<&'static str>,
+    /// The limit, in its base unit.
+    pub limit: Option<f64>,
+    /// What there is now, in the same unit.
+    pub value: f64,
+    /// The least of its band; absent where logs say it.
+    pub low: Option<f64>,
+    /// The most.
+    pub high: Option<f64>,
+    /// `seconds`, `bytes_per_second` or `ratio`.
+    pub unit: &'static str,
+    /// The part of the limit that is used: above 1 it is passed.
+    pub used: f64,
+    /// What the model said when the limit was written, as it stands in the file.
+    pub expected: Option<String>,
+    /// The collective's id, or none for a step.
+    pub collective: Option<&'static str>,
+    /// The step, where it is of one.
+    pub step: Option<String>,
+    /// The machine.
+    pub machine: String,
+    /// N.
+    pub ranks: u64,
+    /// M.
+    pub size_bytes: Option<u64>,
+    /// What is taken: an algorithm, a policy's choice, logs.
+    pub by: String,
+    /// The time.
+    pub time_s: Option<f64>,
+    /// busbw.
+    #[serde(rename = "busbw_Bps")]
+    pub busbw: Option<f64>,
+    /// The time over the lower bound.
+    pub bound_ratio: Option<f64>,
+    /// The call as it is expected; absent where logs say it, and for a step.
+    pub expect: Option<Expect>,
+    /// The verdict in a sentence.
+    pub message: String,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FaultView {
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be accepted.
+    pub mend: Option<String>,
+}
+
+impl Check {
+    /// Those that stand so.
+    pub fn standing(&self, standing: Standing) -> impl Iterator<Item = &BudgetView> {
+        self.budgets.iter().filter(move |b| b.standing == standing)
+    }
+
+    /// Whether a budget counts as failing.
+    #[must_use]
+    pub fn fails(&self, budget: &BudgetView) -> bool {
+        match budget.standing {
+            Standing::Holds => false,
+            Standing::AtRisk => self.strict,
+            Standing::Fails => true,
+        }
+    }
+
+    /// Whether any does.
+    #[must_use]
+    pub fn any_fails(&self) -> bool {
+        self.budgets.iter().any(|b| self.fails(b))
+    }
+}
+
+/// The report of what was found in `file`; `strict` where a limit inside the band is passed.
+#[must_use]
+pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
+    let pairs = checked.budgets.iter().zip(&checked.outcomes);
+    let budgets: Vec<BudgetView> = pairs.map(|(b, o)| view(b, o)).collect();
+    let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
+    Check {
+        schema: "collcost/check/1",
+        file: file.to_owned(),
+        strict,
+        held: count(Standing::Holds),
+        at_risk: count(Standing::AtRisk),
+        failed: count(Standing::Fails),
+        budgets,
+        faults: checked.faults.iter().map(fault).collect(),
+    }
+}
+
+fn fault(fault: &Fault) -> FaultView {
+    FaultView {
+        file: fault.file.clone(),
+        line: fault.line,
+        column: fault.column,
+        what: fault.what.clone(),
+        mend: fault.mend.clone(),
+    }
+}
+
+fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
+    let (collective, step) = match &budget.subject {
+        Subject::Call(call) => (Some(call.collective.id()), None),
+        Subject::Step(step) => (None, Some(step.name.clone())),
+    };
+    BudgetView {
+        name: budget.name.clone(),
+        file: budget.file.clone(),
+        line: budget.place.line,
+        column: budget.place.column,
+        holds: outcome.standing == Standing::Holds,
+        standing: outcome.standing,
+        kind: budget.limit.as_ref().map(Limit::key),
+        limit: outcome.limit.map(|l| l.base().0),
+        value: outcome.value.base().0,
+        low: outcome.band.map(|(low, _)| low.base().0),
+        high: outcome.band.map(|(_, high)| high.base().0),
+        unit: outcome.value.unit(),
+        used: outcome.used.0,
+        expected: budget.expected.clone(),
+        collective,
+        step,
+        machine: outcome.machine.clone(),
+        ranks: outcome.ranks,
+        size_bytes: outcome.size.map(|s| s.0),
+        by: outcome.by.clone(),
+        time_s: outcome.time.map(|t| t.0),
+        busbw: outcome.busbw.map(|b| b.0),
+        bound_ratio: outcome.bound_ratio.map(|r| r.0),
+        expect: outcome
+            .expected
+            .as_ref()
+            .map(|(expected, runs)| Expect::stated(*expected, runs.clone(), outcome.busbw)),
+        message: message(budget, outcome),
+    }
+}
+
+/// `all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring: 9.1 ms, limit 5 ms (max_time), was 4.6 ms`.
+fn message(budget: &Budget, outcome: &Outcome) -> String {
+    let what = match &budget.subject {
+        Subject::Call(call) => {
+            let size = outcome.size.map_or(String::new(), |s| format!(" of {s}"));
+            let (name, ranks) = (call.collective.name(), outcome.ranks);
+            format!("{name}{size} on {ranks} ranks of {} by {}", outcome.machine, outcome.by)
+        }
+        Subject::Step(_) => {
+            format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine)
+        }
+    };
+    let of = |n: Number| match (&budget.limit, n) {
+        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("{:.1} % above the best", 100.0 * r.0)
+        }
+        (_, n) => n.to_string(),
+    };
+    let limit = match (&budget.limit, outcome.limit) {
+        (Some(limit), Some(number)) => format!(", limit {} ({})", of(number), limit.key()),
+        _ => ", no limit".to_owned(),
+    };
+    let was = budget.expected.as_ref().map_or(String::new(), |was| format!(", was {was}"));
+    let note = if outcome.note.is_empty() { String::new() } else { format!("; {}", outcome.note) };
+    let band = match outcome.band {
+        // A range that rounding hides says nothing.
+        Some((low, high)) if high.base().0 > 1.005 * low.base().0 => {
+            format!(" (8 of 10: {} to {})", of(low), of(high))
+        }
+        _ => String::new(),
+    };
+    format!("{what}: {}{band}{limit}{was}{note}", of(outcome.value))
+}
+
+/// What a gate wants for each budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Thresholds {
+    /// `collcost/thresholds/1`.
+    pub schema: &'static str,
+    /// The gate.
+    pub gate: &'static str,
+    /// What to know about it.
+    pub note: &'static str,
+    /// Who says so.
+    pub source: &'static str,
+    /// One for each budget of a collective.
+    pub thresholds: Vec<ThresholdView>,
+}
+
+/// What a gate wants for one budget.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThresholdView {
+    /// The budget.
+    pub budget: String,
+    /// M.
+    pub size_bytes: u64,
+    /// The rate; absent where the size is latency alone.
+    #[serde(rename = "rate_Bps")]
+    pub rate: Option<f64>,
+    /// The line to set, in the gate's own unit.
+    pub setting: Option<String>,
+    /// What it rests on.
+    pub basis: &'static str,
+}
+
+/// The thresholds of `gate` as they are shown.
+#[must_use]
+pub fn thresholds(
+    gate: &'static crate::plan::check::Gate,
+    found: &[crate::plan::check::Threshold],
+) -> Thresholds {
+    // All of these gates count in 10^9 bytes a second.
+    let setting = |rate: f64| gate.setting.replacen("{}", &format!("{:.2}", rate / 1e9), 1);
+    let view = |t: &crate::plan::check::Threshold| ThresholdView {
+        budget: t.budget.clone(),
+        size_bytes: t.size.0,
+        rate: t.rate.map(|r| r.0),
+        setting: t.rate.map(|r| setting(r.0)),
+        basis: t.basis,
+    };
+    Thresholds {
+        schema: "collcost/thresholds/1",
+        gate: gate.id,
+        note: gate.note,
+        source: gate.source,
+        thresholds: found.iter().map(view).collect(),
+    }
+}

@@ -1,0 +1,238 @@
+//! Measured runs beside what is expected of a machine, with a verdict.
+
+use serde::Serialize;
+
+use super::six;
+use crate::base::quantity::{Bandwidth, Volume};
+use crate::machine::query::Query;
+use crate::measure::expect::Basis;
+use crate::measure::verdict::{Health, Side, Two, Verdict};
+
+/// Runs that were compared with a machine.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compare {
+    /// `collcost/compare/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub machine: String,
+    /// One for each collective, number of ranks and type of elements.
+    pub runs: Vec<RunView>,
+    /// Whether every run is healthy.
+    pub healthy: bool,
+    /// What was not compared, and why.
+    pub left_out: Vec<String>,
+}
+
+/// One run.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunView {
+    /// Where it was read; absent for one typed number.
+    pub file: Option<String>,
+    /// The collective's id.
+    pub collective: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// The type of the elements.
+    pub dtype: Option<&'static str>,
+    /// How it is.
+    pub health: Health,
+    /// Which sizes are off.
+    pub side: Option<Side>,
+    /// What the expectation rests on.
+    pub basis: Basis,
+    /// Where busbw falls although sizes grow.
+    pub breaks: Option<BreakView>,
+    /// By size.
+    pub points: Vec<PointView>,
+    /// Likely causes, the likeliest first.
+    pub causes: Vec<CauseView>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// Where busbw falls.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BreakView {
+    /// The last size before it.
+    pub before_bytes: u64,
+    /// The first size behind it.
+    pub at_bytes: u64,
+    /// busbw before.
+    #[serde(rename = "from_Bps")]
+    pub from: f64,
+    /// busbw behind.
+    #[serde(rename = "to_Bps")]
+    pub to: f64,
+}
+
+/// One size.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PointView {
+    /// M.
+    pub size_bytes: u64,
+    /// What was measured.
+    pub measured_s: f64,
+    /// What is expected.
+    pub expected_s: f64,
+    /// A tenth of runs is faster.
+    pub low_s: f64,
+    /// A tenth is slower.
+    pub high_s: f64,
+    /// Measured over expected.
+    pub ratio: f64,
+    /// busbw as measured.
+    #[serde(rename = "busbw_Bps")]
+    pub busbw: f64,
+    /// busbw as expected.
+    #[serde(rename = "expected_busbw_Bps")]
+    pub expected_busbw: f64,
+    /// What the expectation rests on.
+    pub basis: Basis,
+}
+
+/// A likely cause.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CauseView {
+    /// A short name.
+    pub id: &'static str,
+    /// In a sentence.
+    pub what: String,
+    /// The mean of |ln(measured/predicted)| with it; absent where the log itself says it.
+    pub off: Option<f64>,
+    /// What speaks for it.
+    pub evidence: String,
+    /// What to run next.
+    pub next: String,
+}
+
+/// One run as it is shown.
+#[must_use]
+pub fn run(
+    verdict: Verdict,
+    query: &Query,
+    dtype: Option<&'static str>,
+    file: Option<String>,
+) -> RunView {
+    let shape = &query.shape;
+    let factor = shape.collective.busbw_factor(shape.ranks).0;
+    let points = verdict.points.iter().map(|p| {
+        let busbw = |time: f64| six(Volume::from(p.size).0 * factor / time);
+        PointView {
+            size_bytes: p.size.0,
+            measured_s: six(p.measured.0),
+            expected_s: p.expected.time.0,
+            low_s: p.expected.low.0,
+            high_s: p.expected.high.0,
+            ratio: six(p.ratio().0),
+            busbw: busbw(p.measured.0),
+            expected_busbw: busbw(p.expected.time.0),
+            basis: p.expected.basis,
+        }
+    });
+    let rate = |b: Bandwidth| six(b.0);
+    RunView {
+        file,
+        collective: shape.collective.id(),
+        ranks: shape.ranks,
+        nodes: query.placement.nodes(),
+        dtype,
+        health: verdict.health,
+        side: verdict.side,
+        basis: verdict.basis,
+        breaks: verdict.breaks.map(|b| BreakView {
+            before_bytes: b.before.0,
+            at_bytes: b.at.0,
+            from: rate(b.from),
+            to: rate(b.to),
+        }),
+        points: points.collect(),
+        causes: verdict
+            .causes
+            .into_iter()
+            .map(|c| CauseView {
+                id: c.id,
+                what: c.what,
+                off: c.off.map(|o| six(o.0)),
+                evidence: c.evidence,
+                next: c.next,
+            })
+            .collect(),
+        notes: verdict.notes,
+    }
+}
+
+/// All runs of a comparison with `machine`.
+#[must_use]
+pub fn compare(machine: String, runs: Vec<RunView>, left_out: Vec<String>) -> Compare {
+    let healthy = runs.iter().all(|r| r.health == Health::Healthy);
+    Compare { schema: "collcost/compare/1", machine, runs, healthy, left_out }
+}
+
+/// Two runs of one thing.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TwoView {
+    /// `collcost/compare-two/1`.
+    pub schema: &'static str,
+    /// The first log.
+    pub first: String,
+    /// The second log.
+    pub second: String,
+    /// The deviation of one size's ratio from its neighbours'.
+    pub noise: f64,
+    /// Whether the second differs anywhere by more than noise makes.
+    pub differs: bool,
+    /// Small, middle and large sizes of each thing that both ran.
+    pub regions: Vec<RegionView>,
+}
+
+/// Sizes over which both are compared.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RegionView {
+    /// What ran.
+    pub what: String,
+    /// The smallest size.
+    pub from_bytes: u64,
+    /// The largest.
+    pub to_bytes: u64,
+    /// Times that both have.
+    pub pairs: usize,
+    /// The median of the second's time over the first's.
+    pub ratio: f64,
+    /// Its 95 % interval.
+    pub low: f64,
+    /// The interval's other end.
+    pub high: f64,
+    /// Whether they differ by more than noise makes.
+    pub differs: bool,
+}
+
+/// The comparison of two logs.
+#[must_use]
+pub fn two(two: &Two, first: String, second: String) -> TwoView {
+    let regions: Vec<RegionView> = two
+        .regions
+        .iter()
+        .map(|r| RegionView {
+            what: r.what.clone(),
+            from_bytes: r.from.0,
+            to_bytes: r.to.0,
+            pairs: r.pairs,
+            ratio: six(r.ratio.0),
+            low: six(r.low.0),
+            high: six(r.high.0),
+            differs: r.differs,
+        })
+        .collect();
+    let differs = regions.iter().any(|r| r.differs);
+    let noise = six(two.noise.0);
+    TwoView { schema: "collcost/compare-two/1", first, second, noise, differs, regions }
+}

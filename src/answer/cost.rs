@@ -1,0 +1,542 @@
+//! The main report: what a call will take, and every algorithm with its ideal price.
+
+use serde::Serialize;
+
+use super::Expect;
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::cost::bound::bound;
+use crate::cost::crossover::envelope;
+use crate::cost::price::{Use, uses};
+use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
+use crate::cost::simulate::{Setup, simulate};
+use crate::machine::profile::How;
+use crate::machine::query::{Machine, Query};
+use crate::measure::expect::{Expecting, NOTHING};
+use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
+use crate::model::formula::{At, Form, Notation, Shape};
+
+/// Every algorithm of a collective on a machine, the fastest first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cost {
+    /// `collcost/cost/2`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub question: QuestionView,
+    /// On which machine.
+    pub machine: MachineView,
+    /// What it will take.
+    pub expect: Expect,
+    /// Where that is known from, in words.
+    pub known_from: String,
+    /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
+    pub bound_s: Option<f64>,
+    /// The algorithms that apply, then, with a reason, those that do not.
+    pub algorithms: Vec<Row>,
+    /// The algorithm that stands for what the library runs; absent where nothing prices that.
+    pub runs: Option<&'static str>,
+    /// The algorithm of the least ideal price that the machine's library ships.
+    pub fastest_shipped: Option<&'static str>,
+    /// The one of the least ideal price of all.
+    pub fastest: Option<&'static str>,
+    /// The least ideal price of all as the size grows: each from its size up to the next one's.
+    pub flips: Vec<Flip>,
+    /// What the library runs as the size grows, by its rules; none where they are not known.
+    pub switch_points: Vec<SwitchPoint>,
+    /// The library's own estimate of what it runs, where it makes one.
+    pub estimate_s: Option<f64>,
+    /// How far the fit of the machine is to be trusted; none where nothing was fitted.
+    pub trust: Vec<String>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+}
+
+/// The question with what was filled in.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuestionView {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// Nodes in use.
+    pub nodes: u32,
+    /// Ranks on a node.
+    pub ranks_per_node: u32,
+    /// M.
+    pub size_bytes: u64,
+    /// Transfers a rank can make at once.
+    pub ports: String,
+    /// How ranks are laid over nodes.
+    pub placement: String,
+}
+
+/// The machine with where its figures come from.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineView {
+    /// Its name.
+    pub name: String,
+    /// Who chose it: `default`, `--profile` or `flags`.
+    pub chosen: &'static str,
+    /// The library that people run on it.
+    pub library: Option<String>,
+    /// Its links, from the innermost out.
+    pub tiers: Vec<TierView>,
+    /// What a call costs before its first message.
+    pub launch_s: f64,
+    /// How that was obtained; absent where it was given.
+    pub launch_how: Option<How>,
+    /// γ, absent where it is unknown.
+    pub gamma_s_per_byte: Option<f64>,
+}
+
+/// One tier.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TierView {
+    /// Its name.
+    pub name: String,
+    /// Ranks in one domain.
+    pub span: Option<u32>,
+    /// NICs that the ranks of a node share.
+    pub nics: Option<u32>,
+    /// α, absent where it is unknown.
+    pub alpha_s: Option<f64>,
+    /// How α was obtained; absent where it was given.
+    pub alpha_how: Option<How>,
+    /// The rate that transfers reach, absent where it is unknown.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Option<f64>,
+    /// How the rate was obtained; absent where it was given.
+    pub bandwidth_how: Option<How>,
+    /// The rate before the efficiency.
+    #[serde(rename = "raw_bandwidth_Bps")]
+    pub raw_bandwidth: Option<f64>,
+    /// The part of it that transfers reach.
+    pub efficiency: Option<f64>,
+    /// How the efficiency was obtained.
+    pub efficiency_how: Option<How>,
+}
+
+/// One algorithm.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Row {
+    /// Its id.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Whether it can run here.
+    pub applies: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// n_α, messages one after another; switch hops count.
+    pub n_alpha: Option<f64>,
+    /// n_β, vectors through the busiest port; over tiers, their sum.
+    pub n_beta: Option<f64>,
+    /// n_γ, vectors reduced one after another.
+    pub n_gamma: Option<f64>,
+    /// P, where it is pipelined.
+    pub segments: Option<u32>,
+    /// n_α·α.
+    pub latency_s: Option<f64>,
+    /// n_β·M/BW.
+    pub bandwidth_s: Option<f64>,
+    /// n_γ·M·γ; absent where γ is unknown.
+    pub compute_s: Option<f64>,
+    /// All terms and the launch.
+    pub time_s: Option<f64>,
+    /// What its schedule takes in mode flow, and the launch; absent where it was not simulated.
+    pub simulated_s: Option<f64>,
+    /// The time over the bound.
+    pub bound_ratio: Option<f64>,
+    /// M over the time.
+    #[serde(rename = "algbw_Bps")]
+    pub algbw: Option<f64>,
+    /// algbw by nccl-tests' factor.
+    #[serde(rename = "busbw_Bps")]
+    pub busbw: Option<f64>,
+    /// What the busiest rank sends.
+    pub bytes_sent: Option<f64>,
+    /// Messages and bytes over each tier.
+    pub tiers: Vec<TierUse>,
+    /// Whether the figure is the schedule's time, above it, or its limit.
+    pub guarantee: Option<&'static str>,
+    /// Libraries that ship it, with the name that it has there.
+    pub ships: Vec<String>,
+    /// The closed form.
+    pub formula: Option<String>,
+}
+
+/// What the asker of a known library stumbles over.
+fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
+    use crate::base::collective::Collective::{AllReduce, AllToAll};
+    let mut notes = Vec::new();
+    if query.library() != Some(Library::Nccl) {
+        return notes;
+    }
+    let (shape, nodes) = (&query.shape, query.placement.nodes());
+    let first = rows.iter().find(|r| r.applies && r.is_shipped(query.library()));
+    let bound_by_data =
+        |r: &&Row| r.bandwidth_s > r.latency_s.map(|l| l + query.machine.fabric.launch.0);
+    let switch = first.filter(|r| r.id == "inc" && shape.collective == AllReduce);
+    if let Some(row) = switch.filter(bound_by_data) {
+        let wire = row.algbw.map_or(0.0, |b| b / 1e9);
+        notes.push(format!(
+            "busbw counts 2(N − 1)/N·M, the switch moves M: {wire:.0} GB/s on the wire"
+        ));
+    }
+    if shape.collective == AllReduce && matches!(nodes, 2 | 3) {
+        let factor = if nodes == 2 { "2" } else { "4/3" };
+        notes.push(format!(
+            "NCCL's tree over {nodes} nodes sends M over the NICs, not 2(N − 1)/N·M: \
+             its busbw is up to {factor} times the ring's"
+        ));
+    }
+    if shape.collective == AllToAll && nodes > 1 {
+        let (n, g) = (shape.ranks, query.placement.per_node);
+        notes.push(format!(
+            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs, near ones beside them",
+            n - g
+        ));
+    }
+    notes
+}
+
+/// What an algorithm asks of one tier.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TierUse {
+    /// The tier's name.
+    pub name: String,
+    /// Messages one after another over it.
+    pub messages: f64,
+    /// Bytes through its busiest port.
+    pub port_bytes: f64,
+}
+
+/// Where the fastest algorithm changes.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Flip {
+    /// From this size on.
+    pub from_bytes: f64,
+    /// This one is the fastest.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+}
+
+/// Where the library changes what it runs.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SwitchPoint {
+    /// From this size on.
+    pub from_bytes: u64,
+    /// It runs this, in its own words.
+    pub runs: String,
+}
+
+impl Cost {
+    /// Leaves out what the machine's library does not ship.
+    pub fn keep_shipped(&mut self) {
+        let library = self.machine.library.as_deref().and_then(Library::named);
+        self.algorithms.retain(|row| row.is_shipped(library));
+        self.fastest = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
+        self.flips.clear();
+    }
+}
+
+impl Cost {
+    /// Plays out the schedule of every algorithm that is spelled out, in mode flow.
+    ///
+    /// # Errors
+    /// An unknown figure. One that takes too much memory is left out with a note.
+    pub fn add_simulated(&mut self, registry: &Registry, query: &Query) -> Result<()> {
+        let fabric = &query.machine.fabric;
+        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
+        let mut without = 0;
+        for row in self.algorithms.iter_mut().filter(|row| row.applies) {
+            let algorithm = registry.find(query.shape.collective, row.id)?.algorithm;
+            let segments = row.segments;
+            let shape = segments.map_or(query.shape, |p| query.shape_of(p));
+            let Some(schedule) = algorithm.schedule(&shape) else {
+                without += 1;
+                continue;
+            };
+            match simulate(&*schedule, fabric, &setup) {
+                Ok(outcome) => row.simulated_s = Some((outcome.makespan + fabric.launch).0),
+                Err(why) if why.is_input() => {
+                    self.notes.push(format!("{} is not simulated: {}", row.title, why.what()));
+                }
+                Err(why) => return Err(why),
+            }
+        }
+        if without > 0 {
+            self.notes.push(format!("{without} algorithms are not spelled out, so not simulated"));
+        }
+        Ok(())
+    }
+}
+
+impl Row {
+    /// Whether `library` ships it; any one where none is named.
+    #[must_use]
+    pub fn is_shipped(&self, library: Option<Library>) -> bool {
+        let by =
+            |library: Library| self.ships.iter().any(|s| s.split(':').next() == Some(library.id()));
+        library.map_or(!self.ships.is_empty(), by)
+    }
+}
+
+impl Flip {
+    pub(super) fn new((from, candidate): &(Volume, Candidate)) -> Self {
+        let meta = candidate.algorithm.meta();
+        Self { from_bytes: from.0, id: meta.id, title: meta.title }
+    }
+}
+
+/// Prices every algorithm of the question; in `detail` with what takes longer to say than to
+/// price: their closed forms written out, and the bytes of the busiest rank.
+///
+/// # Errors
+/// A figure that the question needs is unknown, or the named algorithm does not apply.
+pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool) -> Result<Cost> {
+    let shape = query.shape;
+    let fabric = &query.machine.fabric;
+    let size = Volume::from(query.size);
+    let expecting = Expecting::of(registry, query, only)?;
+    let Priceable { ready, refused, unpriced } = priceable(registry, query, only, &expecting)?;
+    let bound = bound_of(query, &expecting)?;
+    let ranked = match query.element {
+        None => rank(&ready, size),
+        Some(each) => rank_elements(&ready, &shape, fabric, query.size, each)?,
+    };
+    let mut algorithms = Vec::with_capacity(ranked.len() + refused.len());
+    for one in &ranked {
+        algorithms.push(row(one, query, bound.unwrap_or_default(), detail)?);
+    }
+    algorithms.extend(
+        refused
+            .iter()
+            .map(|r| Row { reason: Some(r.why.to_string()), ..named(r.algorithm, query) }),
+    );
+    let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
+    let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
+    let expected = expecting.at(query.size);
+    let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != NOTHING);
+    let report = Cost {
+        schema: "collcost/cost/2",
+        question: question(query),
+        machine: machine(&query.machine),
+        expect: Expect::of(expected, &expecting, query.size),
+        known_from: expecting.known_from(&expected),
+        bound_s: bound.map(|b| b.0),
+        runs,
+        fastest_shipped: first(ranked.iter().find(ships)),
+        fastest: first(ranked.first()),
+        flips: flips(&ready),
+        switch_points: switch_points(&expecting),
+        estimate_s: expecting.estimate(query.size).map(|t| t.0),
+        trust: query
+            .machine
+            .fit
+            .as_ref()
+            .map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size)))),
+        notes: unpriced.into_iter().chain(notes(query, &algorithms)).collect(),
+        algorithms,
+    };
+    Ok(report)
+}
+
+/// What has an ideal price.
+pub(super) struct Priceable {
+    pub ready: Vec<Candidate>,
+    pub refused: Vec<Refused>,
+    /// Why nothing has one.
+    pub unpriced: Option<String>,
+}
+
+/// All candidates, or the one that was named. Where figures are unknown there are none if what was
+/// measured of like machines answers all the same.
+pub(super) fn priceable(
+    registry: &Registry,
+    query: &Query,
+    only: Option<&str>,
+    expecting: &Expecting<'_>,
+) -> Result<Priceable> {
+    let (shape, fabric) = (&query.shape, &query.machine.fabric);
+    // That the one that was named does not apply is an error.
+    if let Some(name) = only {
+        let ready = vec![Candidate::named(registry, name, shape, fabric)?];
+        return Ok(Priceable { ready, refused: Vec::new(), unpriced: None });
+    }
+    match candidates(registry, shape, fabric) {
+        Err(unknown) if expecting.is_learned() => {
+            let unpriced = Some(format!("no ideal prices: {}", unknown.what()));
+            Ok(Priceable { ready: Vec::new(), refused: Vec::new(), unpriced })
+        }
+        found => {
+            let (ready, refused) = found?;
+            Ok(Priceable { ready, refused, unpriced: None })
+        }
+    }
+}
+
+/// What any algorithm takes at least, the launch included; likewise none where a figure is unknown.
+pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Option<Seconds>> {
+    let Query { shape, machine, size, .. } = query;
+    match bound(shape.collective, shape.ranks, Volume::from(*size), &machine.fabric) {
+        Err(_) if expecting.is_learned() => Ok(None),
+        found => Ok(Some(with_launch(found?.time(), query))),
+    }
+}
+
+/// The least ideal price as the size grows.
+pub(super) fn flips(ready: &[Candidate]) -> Vec<Flip> {
+    envelope(ready, SMALLEST, LARGEST).iter().map(Flip::new).collect()
+}
+
+/// What the library runs as the size grows.
+pub(super) fn switch_points(expecting: &Expecting<'_>) -> Vec<SwitchPoint> {
+    let point = |(from, runs): (Bytes, String)| SwitchPoint { from_bytes: from.0, runs };
+    expecting.switch_points().into_iter().map(point).collect()
+}
+
+/// The sizes between which flips are looked for: one byte and one tebibyte.
+pub(super) const SMALLEST: Volume = Volume(1.0);
+pub(super) const LARGEST: Volume = Volume(1_099_511_627_776.0);
+
+/// A bound with what a call costs before its first message; one rank may do without the call.
+pub(super) fn with_launch(least: Seconds, query: &Query) -> Seconds {
+    if query.shape.ranks > 1 { least + query.machine.fabric.launch } else { least }
+}
+
+/// `nccl:Tree`, `mpich:ring`.
+pub(super) fn ships(algorithm: &dyn Algorithm, query: &Query) -> Vec<String> {
+    let here = algorithm.shipped(&query.shape).into_iter();
+    here.map(|(library, name)| format!("{}:{name}", library.id())).collect()
+}
+
+fn named(algorithm: &dyn Algorithm, query: &Query) -> Row {
+    let meta = algorithm.meta();
+    Row { id: meta.id, title: meta.title, ships: ships(algorithm, query), ..Row::default() }
+}
+
+fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<Row> {
+    let (algorithm, price) = (ranked.algorithm, &ranked.price);
+    let shape = query.shape_of(price.segments);
+    let size = Volume::from(query.size);
+    // It was priced before, so it has this form.
+    let phase = algorithm.price_form(&At::numbers(shape), ranked.form).map(|cost| cost.total());
+    let printed =
+        if detail { algorithm.print_form(&At::symbols(shape), ranked.form) } else { None };
+    let fabric = &query.machine.fabric;
+    let total = price.total();
+    let tiers = uses(algorithm, &shape, fabric)?;
+    let rate = |b: Bandwidth| (total.0 > 0.0).then_some(b.0);
+    Ok(Row {
+        applies: true,
+        n_alpha: phase.as_ref().map(|p| p.alpha + p.switch),
+        n_beta: phase.as_ref().map(|p| p.beta),
+        n_gamma: phase.as_ref().map(|p| p.gamma),
+        segments: algorithm.is_pipelined().then_some(price.segments),
+        latency_s: Some(price.latency.0),
+        bandwidth_s: Some(price.bandwidth.0),
+        compute_s: price.compute.map(|c| c.0),
+        time_s: Some(total.0),
+        bound_ratio: (bound.0 > 0.0).then_some(total.0 / bound.0),
+        algbw: rate(price.algbw(size)),
+        busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
+        bytes_sent: detail.then(|| algorithm.sent(&At::numbers(shape)) * size.0),
+        tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
+        guarantee: Some(match ranked.form {
+            Form::Paper => "as-printed",
+            Form::Asymptotic => Guarantee::Asymptotic.name(),
+            Form::Exact => algorithm.guarantee(&shape).name(),
+        }),
+        formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
+        ..named(algorithm, query)
+    })
+}
+
+fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
+    let name = query.machine.fabric.tiers[one.tier].name.clone();
+    TierUse { name, messages: one.messages.0, port_bytes: one.share.0 * size.0 }
+}
+
+pub(super) fn question(query: &Query) -> QuestionView {
+    QuestionView {
+        collective: query.shape.collective.id(),
+        ranks: query.shape.ranks,
+        nodes: query.placement.nodes(),
+        ranks_per_node: query.placement.per_node,
+        size_bytes: query.size.0,
+        ports: query.shape.ports.to_string(),
+        placement: query.machine.fabric.order.to_string(),
+    }
+}
+
+pub(super) fn machine(machine: &Machine) -> MachineView {
+    let tiers = machine.fabric.tiers.iter().zip(&machine.origins).map(|(tier, origin)| TierView {
+        name: tier.name.clone(),
+        span: tier.span.map(Into::into),
+        nics: tier.nics.map(Into::into),
+        alpha_s: tier.link.alpha.map(|a| a.0),
+        alpha_how: origin.alpha,
+        bandwidth: tier.link.bandwidth.map(|b| b.0),
+        bandwidth_how: origin.bandwidth,
+        raw_bandwidth: origin.efficiency.map(|(raw, ..)| raw.0),
+        efficiency: origin.efficiency.map(|(_, e, _)| e.0),
+        efficiency_how: origin.efficiency.map(|(.., how)| how),
+    });
+    MachineView {
+        name: machine.name.clone(),
+        chosen: machine.chosen,
+        library: machine.library.clone(),
+        tiers: tiers.collect(),
+        launch_s: machine.fabric.launch.0,
+        launch_how: machine.launch,
+        gamma_s_per_byte: machine.fabric.gamma.map(|g| g.0),
+    }
+}
+
+fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let machine = &query.machine;
+    let depth = machine.fabric.depth(query.shape.ranks).unwrap_or(1);
+    for (tier, origin) in machine.fabric.tiers.iter().zip(&machine.origins).take(depth) {
+        let assumed = [(origin.alpha, "α"), (origin.bandwidth, "bandwidth")];
+        for (_, figure) in assumed.iter().filter(|(how, _)| *how == Some(How::Assumed)) {
+            notes.push(format!("{figure} of {} is assumed", tier.name));
+        }
+    }
+    if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
+        notes.push("γ is unknown: the time to add is not in it".to_owned());
+    }
+    notes.extend(library_notes(query, rows));
+    let bounded = |r: &Row| r.guarantee == Some("upper-bound");
+    if rows.iter().any(bounded) {
+        notes.push("≤ marks an upper bound of what the schedule takes".to_owned());
+    }
+    let n = f64::from(query.shape.ranks);
+    let floor = 2.0 * (n - 1.0) / n;
+    if query.shape.params.c_real.is_some_and(|c| c.0 < floor) {
+        notes.push(format!("c_real is below the one-port bound 2(N − 1)/N = {floor:.4}"));
+    }
+    notes
+}
+
+impl Query {
+    /// The shape at a given number of segments.
+    fn shape_of(&self, segments: u32) -> Shape {
+        self.shape.with_segments(segments)
+    }
+
+    /// The library that people run on the machine, where one is known.
+    pub(super) fn library(&self) -> Option<Library> {
+        self.machine.library.as_deref().and_then(Library::named)
+    }
+}

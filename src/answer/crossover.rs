@@ -1,0 +1,274 @@
+//! Where the answer flips, over sizes or over rank counts: what the library runs, and which
+//! algorithm has the least ideal price; of a pair or of all.
+
+use serde::Serialize;
+
+use super::cost::{LARGEST, SMALLEST};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::cost::crossover::{crossover as crossing, envelope_in_steps};
+use crate::cost::rank::{Candidate, candidates, rank};
+use crate::machine::query::Query;
+use crate::measure::expect::{Expecting, Rules};
+use crate::model::algorithm::Registry;
+use crate::model::formula::ceil_lg;
+
+/// Two algorithms and the size where the better of them changes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Crossover {
+    /// `collcost/crossover/1`.
+    pub schema: &'static str,
+    /// The collective's id.
+    pub collective: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// The machine's name.
+    pub machine: String,
+    /// Wins below.
+    pub below: &'static str,
+    /// Wins above.
+    pub above: &'static str,
+    /// Where; absent where one of them is never slower.
+    pub size_bytes: Option<f64>,
+    /// The time of both there.
+    pub time_s: Option<f64>,
+    /// The one that is never slower, where there is no crossover.
+    pub always: Option<&'static str>,
+    /// A text's shortcut for tree against ring, α·BW·N/(⌈lg N⌉ − 1), where it speaks of this pair.
+    pub shortcut_bytes: Option<f64>,
+    /// How far the shortcut is off, as a fraction of the exact size.
+    pub shortcut_error: Option<f64>,
+}
+
+/// An interval in which one algorithm has the least ideal price.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Interval {
+    /// From here on: bytes, or ranks.
+    pub from: f64,
+    /// Up to here; absent: to the end of the range.
+    pub to: Option<f64>,
+    /// The best there.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Its ideal price at the start.
+    pub time_s: f64,
+}
+
+/// An interval in which the library runs one thing.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Running {
+    /// From here on: bytes, or ranks.
+    pub from: f64,
+    /// Up to here; absent: to the end of the range.
+    pub to: Option<f64>,
+    /// What runs, in the library's words.
+    pub runs: String,
+    /// What is expected at the start.
+    pub expected_s: f64,
+}
+
+/// What runs over a range, and the best algorithms, as intervals.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Intervals {
+    /// `collcost/intervals/2`.
+    pub schema: &'static str,
+    /// The collective's id.
+    pub collective: &'static str,
+    /// The machine's name.
+    pub machine: String,
+    /// The library that people run on it.
+    pub library: Option<String>,
+    /// `size` or `ranks`.
+    pub over: &'static str,
+    /// N, where sizes vary.
+    pub ranks: Option<u32>,
+    /// M, where ranks vary.
+    pub size_bytes: Option<u64>,
+    /// What the library runs, by its rules: none where they are not known, or algorithms are named.
+    pub runs: Vec<Running>,
+    /// The least ideal prices in order.
+    pub intervals: Vec<Interval>,
+}
+
+/// Compares two algorithms of the question's collective; the sizes decide which wins below.
+///
+/// # Errors
+/// An unknown name, an algorithm that does not apply, an unknown figure.
+pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
+    let a = one(registry, query, a)?;
+    let b = one(registry, query, b)?;
+    let there = crossing(&a.prepared, &b.prepared).map(|size| (a, b, size));
+    let back = || crossing(&b.prepared, &a.prepared).map(|size| (b, a, size));
+    let found = there.or_else(back);
+    let (below, above) = found.map_or((a, b), |(below, above, _)| (below, above));
+    let size = found.map(|(.., size)| size);
+    let faster = if a.prepared.time(MIDDLE).0 <= b.prepared.time(MIDDLE).0 { a } else { b };
+    let id = |c: Candidate| c.algorithm.meta().id;
+    let shortcut = shortcut(query, id(below), id(above)).filter(|_| size.is_some());
+    Ok(Crossover {
+        schema: "collcost/crossover/1",
+        collective: query.shape.collective.id(),
+        ranks: query.shape.ranks,
+        machine: query.machine.name.clone(),
+        below: id(below),
+        above: id(above),
+        size_bytes: size.map(|s| s.0),
+        time_s: size.map(|s| above.prepared.time(s).0),
+        always: size.is_none().then_some(id(faster)),
+        shortcut_bytes: shortcut.map(|s| s.0),
+        shortcut_error: shortcut.zip(size).map(|(s, exact)| s.0 / exact.0 - 1.0),
+    })
+}
+
+/// Without a crossover the order is the same at every size; this one is as good as any.
+const MIDDLE: Volume = Volume(1_048_576.0);
+
+/// The ring and tree chapter's approximation for many ranks, on one tier (K19: it overstates).
+fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
+    let n = query.shape.ranks;
+    let tier = query.machine.fabric.tiers.first()?;
+    let flat = query.machine.fabric.depth(n).ok()? == 1;
+    if !flat || n < 3 || (below, above) != ("tree", "ring") {
+        return None;
+    }
+    let (Seconds(alpha), Bandwidth(rate)) = (tier.link.alpha?, tier.link.bandwidth?);
+    Some(Volume(alpha * rate * f64::from(n) / f64::from(ceil_lg(n) - 1)))
+}
+
+/// The best of all algorithms, or of the named ones, as the size grows.
+///
+/// # Errors
+/// As [`crossover`].
+pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
+    let ready = chosen(registry, query, names)?;
+    // Many steps: a winner that holds for less than a sixteenth of an octave is of no use.
+    let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
+    let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
+    let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
+    Ok(Intervals {
+        schema: "collcost/intervals/2",
+        collective: query.shape.collective.id(),
+        machine: query.machine.name.clone(),
+        library: query.machine.library.clone(),
+        over: "size",
+        ranks: Some(query.shape.ranks),
+        size_bytes: None,
+        runs: if names.is_empty() { runs_over_sizes(registry, query)? } else { Vec::new() },
+        intervals: join(&starts, time),
+    })
+}
+
+/// The best of all algorithms, or of the named ones, for each of `queries`, which differ in their
+/// ranks; neighbours with the same best make one interval.
+///
+/// # Errors
+/// As [`crossover`]; no query at all.
+pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
+    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let mut intervals: Vec<Interval> = Vec::new();
+    let mut runs: Vec<Running> = Vec::new();
+    for query in queries {
+        if names.is_empty() {
+            add_running(&mut runs, registry, query)?;
+        }
+        let ready = chosen(registry, query, names)?;
+        let ranked = rank(&ready, Volume::from(query.size));
+        let Some(best) = ranked.first() else { continue };
+        let meta = best.algorithm.meta();
+        let n = f64::from(query.shape.ranks);
+        match intervals.last_mut() {
+            Some(last) if last.id == meta.id => last.to = Some(n),
+            _ => intervals.push(Interval {
+                from: n,
+                to: Some(n),
+                id: meta.id,
+                title: meta.title,
+                time_s: best.price.total().0,
+            }),
+        }
+    }
+    Ok(Intervals {
+        schema: "collcost/intervals/2",
+        collective: first.shape.collective.id(),
+        machine: first.machine.name.clone(),
+        library: first.machine.library.clone(),
+        over: "ranks",
+        ranks: None,
+        size_bytes: Some(first.size.0),
+        runs,
+        intervals,
+    })
+}
+
+fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
+    let expecting = Expecting::new(registry, query)?;
+    let points = expecting.switch_points();
+    let next = points.iter().skip(1).map(|(from, _)| Some(from.0 as f64)).chain([None]);
+    let running = |((from, runs), to): (&(Bytes, String), Option<f64>)| Running {
+        from: from.0 as f64,
+        to,
+        runs: runs.clone(),
+        expected_s: expecting.time(*from).0,
+    };
+    Ok(points.iter().zip(next).map(running).collect())
+}
+
+/// What runs for the ranks of `query`, where the library's rules say so; neighbours join.
+fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
+    let expecting = Expecting::new(registry, query)?;
+    let runs = expecting.runs(query.size);
+    if runs.rules != Rules::Own {
+        return Ok(());
+    }
+    let (n, name) = (f64::from(query.shape.ranks), runs.name());
+    match all.last_mut() {
+        Some(last) if last.runs == name => last.to = Some(n),
+        _ => {
+            let expected_s = expecting.time(query.size).0;
+            all.push(Running { from: n, to: Some(n), runs: name, expected_s });
+        }
+    }
+    Ok(())
+}
+
+fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
+    Candidate::named(registry, name, &query.shape, &query.machine.fabric)
+}
+
+/// The named candidates as far as they apply to these ranks; all where none is named.
+pub(super) fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
+    if names.is_empty() {
+        return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
+    }
+    let mut ready = Vec::new();
+    for name in names {
+        // An unknown name is an error for any ranks; that one does not apply to some is not.
+        registry.find(query.shape.collective, name)?;
+        match one(registry, query, name) {
+            Ok(candidate) => ready.push(candidate),
+            Err(e) if e.is_unsupported() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(ready)
+}
+
+pub(super) fn join(
+    starts: &[(f64, Candidate)],
+    time: impl Fn(f64, &Candidate) -> f64,
+) -> Vec<Interval> {
+    let next = starts.iter().skip(1).map(|(from, _)| Some(*from)).chain([None]);
+    let interval = |((from, c), to): (&(f64, Candidate), Option<f64>)| Interval {
+        from: *from,
+        to,
+        id: c.algorithm.meta().id,
+        title: c.algorithm.meta().title,
+        time_s: time(*from, c),
+    };
+    starts.iter().zip(next).map(interval).collect()
+}

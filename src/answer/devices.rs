@@ -1,0 +1,86 @@
+//! What GPUs do by themselves.
+
+use serde::Serialize;
+
+use super::six;
+use crate::measure::fit::{DeviceFit, Devices as Fitted};
+
+/// The GPUs of a machine, and what they take.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Devices {
+    /// `collcost/devices/1`.
+    pub schema: &'static str,
+    /// The machine in words.
+    pub machine: Option<String>,
+    /// The GPUs by their makers' names, where they were looked at.
+    pub gpus: Vec<String>,
+    /// The version of CUDA that the driver has.
+    pub driver: Option<String>,
+    /// The library with its version.
+    pub library: Option<String>,
+    /// Whether the GPU of a row reaches the memory of that of a column by itself.
+    pub reach: Vec<Vec<bool>>,
+    /// What each operation takes.
+    pub figures: Vec<FigureView>,
+    /// What to know.
+    pub notes: Vec<String>,
+    /// The profile that was written.
+    pub written: Option<String>,
+}
+
+/// What an operation takes: a start, and a rate.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FigureView {
+    /// The operation, as samples name it.
+    pub operation: String,
+    /// The time of no bytes.
+    pub start_s: f64,
+    /// The low end of its 95 % interval.
+    pub start_low_s: f64,
+    /// The high end.
+    pub start_high_s: f64,
+    /// The rate of many bytes.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Option<f64>,
+    /// The low end of its 95 % interval.
+    #[serde(rename = "bandwidth_low_Bps")]
+    pub low: Option<f64>,
+    /// The high end.
+    #[serde(rename = "bandwidth_high_Bps")]
+    pub high: Option<f64>,
+    /// Sizes that were timed.
+    pub sizes: usize,
+}
+
+/// The report of `found` on `machine`, written to `written`.
+#[must_use]
+pub fn devices(found: &Fitted, machine: Option<String>, written: Option<String>) -> Devices {
+    Devices {
+        schema: "collcost/devices/1",
+        machine,
+        figures: found.figures.iter().map(view).collect(),
+        notes: found
+            .left_out
+            .iter()
+            .map(|op| format!("{op} was timed at fewer sizes than four, and has no line"))
+            .collect(),
+        written,
+        ..Devices::default()
+    }
+}
+
+fn view(fit: &DeviceFit) -> FigureView {
+    let (start, bandwidth) = (fit.ladder.start, fit.bandwidth());
+    FigureView {
+        operation: fit.op.to_string(),
+        start_s: six(start.value.0),
+        start_low_s: six(start.low.0),
+        start_high_s: six(start.high.0),
+        bandwidth: bandwidth.map(|b| six(b.value.0)),
+        low: bandwidth.map(|b| six(b.low.0)),
+        high: bandwidth.map(|b| six(b.high.0)),
+        sizes: fit.ladder.count,
+    }
+}

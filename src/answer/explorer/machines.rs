@@ -1,0 +1,177 @@
+//! Prices on built-in machines as numbers, from which every size follows, and what NCCL picks there.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use serde::Serialize;
+
+use super::AlgorithmView;
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::cost::crossover::envelope;
+use crate::cost::rank::{Candidate, candidates};
+use crate::library::select::{Call, intervals, policy};
+use crate::machine::profile::Profile;
+use crate::machine::query::{Given, Layout, Machine as Asked, Query};
+use crate::measure::expect::{Expecting, site};
+use crate::model::algorithm::{Library, Registry};
+use crate::model::formula::Params;
+
+/// The machines that the page has: one or two of each generation and cloud.
+const NAMES: &[&str] =
+    &["dgx-h100", "dgx-a100", "dgx-b200", "gb200-nvl72", "p5.48xlarge", "nd-h100-v5", "mi300x"];
+
+/// The collectives that it prices there.
+const COLLECTIVES: &[Collective] = &[
+    Collective::AllReduce,
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::AllToAll,
+    Collective::Broadcast,
+    Collective::Reduce,
+];
+
+/// Nodes that it can be asked about.
+const NODES: &[u32] = &[1, 2, 4, 8, 16, 64];
+
+/// A built-in machine.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// What a person calls it.
+    pub title: String,
+    /// Its links.
+    pub tiers: Vec<TierView>,
+    /// Its prices, by collective and ranks.
+    pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
+    /// What is expected, by collective and ranks: the time at 2^4, 2^6, … 2^36 bytes, and the ends of
+    /// its band over it, to four digits.
+    pub expected: BTreeMap<&'static str, BTreeMap<u32, Vec<[f64; 3]>>>,
+    /// NCCL's choices, by collective and ranks: from this size on, by this name.
+    pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
+}
+
+/// What NCCL chooses: from this size on, by this name.
+pub type Choices = Vec<(u64, String)>;
+
+/// The links of one tier.
+#[derive(Debug, Serialize)]
+pub struct TierView {
+    /// Its name.
+    pub name: String,
+    /// α.
+    pub alpha_s: Option<f64>,
+    /// The rate of a port.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Option<f64>,
+}
+
+/// An algorithm's price: its place, whether the machine's library ships it, the launch, P or 0 where
+/// it is free, and latency, transfer and compute a byte: of that P, or of P = 1, of what every P
+/// has, and of what grows or shrinks with it; where stages overlap, of P = 1, of the first segment,
+/// and of the three that a segment may wait for.
+#[derive(Debug, Serialize)]
+pub struct Price(usize, u8, f64, u32, Vec<f64>);
+
+pub(super) fn machines(registry: &Registry, known: &[AlgorithmView]) -> Result<Vec<Machine>> {
+    NAMES.iter().map(|name| machine(registry, known, name)).collect()
+}
+
+fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<Machine> {
+    let profile = Profile::builtin(name)?;
+    let mut found = Machine {
+        name: profile.name.clone(),
+        title: profile.title.clone(),
+        tiers: Vec::new(),
+        prices: BTreeMap::new(),
+        expected: BTreeMap::new(),
+        nccl: BTreeMap::new(),
+    };
+    for &collective in COLLECTIVES {
+        for &nodes in NODES {
+            let machine =
+                Asked::new(Some((profile.clone(), "--profile")), &Given::default(), collective)?;
+            let layout = Layout { nodes: NonZeroU32::new(nodes), ..Layout::default() };
+            // A machine may join no more nodes.
+            let Ok(query) = Query::new(machine, collective, Bytes(0), layout, Params::default())
+            else {
+                continue;
+            };
+            let Ok((ready, _)) = candidates(registry, &query.shape, &query.machine.fabric) else {
+                continue;
+            };
+            if found.tiers.is_empty() {
+                found.tiers = tiers(&query);
+            }
+            let n = query.shape.ranks;
+            let prices = prices(known, &query, &ready);
+            found.prices.entry(collective.id()).or_default().insert(n, prices);
+            let expected = expected(registry, &query)?;
+            found.expected.entry(collective.id()).or_default().insert(n, expected);
+            if let Some(choices) = nccl(&query) {
+                found.nccl.entry(collective.id()).or_default().insert(n, choices);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The powers of two at which the page knows what is expected, every second one.
+const POWERS: std::ops::RangeInclusive<u32> = 4..=36;
+
+fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
+    let expecting = Expecting::new(registry, query)?;
+    let at = |power| {
+        let expected = expecting.at(Bytes(1_u64 << power));
+        let over = |end: Seconds| (end.0 / expected.time.0 * 1e4).round() / 1e4;
+        [expected.time.0, over(expected.low), over(expected.high)]
+    };
+    Ok(POWERS.step_by(2).map(at).collect())
+}
+
+fn tiers(query: &Query) -> Vec<TierView> {
+    let view = |tier: &crate::machine::fabric::Tier| TierView {
+        name: tier.name.clone(),
+        alpha_s: tier.link.alpha.map(|a| a.0),
+        bandwidth: tier.link.bandwidth.map(|b| b.0),
+    };
+    query.machine.fabric.tiers.iter().map(view).collect()
+}
+
+/// Those that win at some size or that the machine's library ships, and ring and tree beside them.
+fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Price> {
+    let id = |c: &Candidate| c.algorithm.meta().id;
+    let winners = envelope(ready, Volume(1.0), Volume(1_099_511_627_776.0));
+    let ships = |c: &Candidate| c.algorithm.is_shipped(query.library(), &query.shape);
+    let shown = |c: &&Candidate| {
+        winners.iter().any(|(_, w)| id(w) == id(c)) || ships(c) || matches!(id(c), "ring" | "tree")
+    };
+    let price = |c: &Candidate| {
+        let (launch, segments, loads) = c.prepared.loads()?;
+        let numbers = loads.iter().flat_map(|l| [l.latency, l.transfer, l.compute]).collect();
+        let place = known.iter().position(|a| a.id == id(c)).unwrap_or_default();
+        Some(Price(place, ships(c).into(), launch.0, segments.unwrap_or(0), numbers))
+    };
+    ready.iter().filter(shown).filter_map(price).collect()
+}
+
+/// What the newest NCCL picks by size; none where it does not run, or its graphs are unknown.
+fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
+    if query.library() != Some(Library::Nccl) {
+        return None;
+    }
+    let nodes = query.placement.nodes();
+    let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, Bytes(4)) };
+    let policy = policy("nccl", &site(query)).ok()?;
+    let found = intervals(&*policy, &call, Bytes(4), Bytes(1 << 40)).ok()?;
+    let mut choices: Vec<(u64, String)> = Vec::new();
+    for one in found {
+        let name = one.choice.name.to_string();
+        if choices.last().is_none_or(|(_, last)| *last != name) {
+            choices.push((one.from.0, name));
+        }
+    }
+    Some(choices)
+}

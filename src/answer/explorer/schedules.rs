@@ -1,0 +1,129 @@
+//! Schedules of a few ranks, message by message; what ranks then hold follows from them.
+
+use serde::Serialize;
+
+use super::AlgorithmView;
+use crate::base::collective::Collective;
+use crate::model::algorithm::{Algorithm, Registry};
+use crate::model::formula::Shape;
+use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, holds, senders};
+
+/// Ranks of the schedules: two that powers of two divide, and an odd one.
+const RANKS: [u32; 3] = [4, 5, 8];
+
+/// Segments of those that are pipelined.
+const SEGMENTS: u32 = 4;
+
+/// Messages that a page can step through.
+const MOST: usize = 400;
+
+/// A schedule.
+#[derive(Debug, Serialize)]
+pub struct Played {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// Its algorithm's place.
+    pub algorithm: usize,
+    /// N.
+    pub ranks: u32,
+    /// Ranks of a node; absent: all links are alike.
+    pub group: Option<u32>,
+    /// P, where it is pipelined.
+    pub segments: Option<u32>,
+    /// Switches, which stand behind the ranks.
+    pub switches: u32,
+    /// Into how many parts M is cut.
+    pub parts: u32,
+    /// Whether every rank has parts of its own.
+    pub own: bool,
+    /// The chunks that each rank holds at the start.
+    pub holds: Vec<Vec<u32>>,
+    /// The messages of each round in which somebody sends.
+    pub rounds: Vec<Vec<Message>>,
+}
+
+/// A message: from, to, what the receiver does (0 store, 1 add, 2 join), first chunks and lengths
+/// of its runs in turn.
+#[derive(Debug, Serialize)]
+pub struct Message(u32, u32, u8, Vec<u32>);
+
+pub(super) fn schedules(registry: &Registry, known: &[AlgorithmView]) -> Vec<Played> {
+    let mut found = Vec::new();
+    for &collective in Collective::ALL {
+        for algorithm in registry.of(collective) {
+            found.extend(RANKS.into_iter().filter_map(|n| {
+                let place = known.iter().position(|a| a.id == algorithm.meta().id)?;
+                played(algorithm, collective, n, place)
+            }));
+        }
+    }
+    found
+}
+
+fn played(
+    algorithm: &dyn Algorithm,
+    collective: Collective,
+    ranks: u32,
+    place: usize,
+) -> Option<Played> {
+    let mut shape = Shape::new(collective, ranks);
+    if algorithm.is_pipelined() {
+        shape = shape.with_segments(SEGMENTS);
+    }
+    // A hierarchy runs over nodes of half the ranks.
+    let mut group = None;
+    if algorithm.applies(&shape).is_err() && ranks.is_multiple_of(2) {
+        group = Some(ranks / 2);
+        shape.group = (ranks / 2).try_into().ok();
+    }
+    algorithm.applies(&shape).ok()?;
+    let schedule = algorithm.schedule(&shape)?;
+    let frame = schedule.frame();
+    let rounds = rounds(&*schedule)?;
+    let held = |rank| (0..frame.chunks()).filter(|&c| holds(&*schedule, rank, c)).collect();
+    Some(Played {
+        collective: collective.id(),
+        algorithm: place,
+        ranks,
+        group,
+        segments: algorithm.is_pipelined().then_some(SEGMENTS),
+        switches: frame.switches,
+        parts: frame.parts,
+        own: frame.layout == Layout::Owned,
+        holds: (0..ranks).map(held).collect(),
+        rounds,
+    })
+}
+
+/// The rounds in which somebody sends; none where they are too many.
+fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
+    let mut sends = Sends::default();
+    let mut rounds = Vec::new();
+    let mut count = 0;
+    let number = |end: Endpoint| end.place(schedule).and_then(|place| u32::try_from(place).ok());
+    for round in 0..schedule.rounds() {
+        let mut messages = Vec::new();
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            for transfer in sends.iter() {
+                let op = match transfer.op {
+                    Op::Copy => 0,
+                    Op::Reduce => 1,
+                    Op::Or => 2,
+                };
+                let runs = transfer.runs.iter().map(|run| run.chunks());
+                let runs = runs.flat_map(|chunks| [chunks.start, chunks.end - chunks.start]);
+                messages.push(Message(number(from)?, number(transfer.to)?, op, runs.collect()));
+            }
+        }
+        count += messages.len();
+        if count > MOST {
+            return None;
+        }
+        if !messages.is_empty() {
+            rounds.push(messages);
+        }
+    }
+    Some(rounds)
+}

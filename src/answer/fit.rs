@@ -1,0 +1,442 @@
+//! A fit: figures with intervals, errors on what was held out, and what the gates say.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::base::quantity::{Ratio, Seconds};
+use crate::machine::sample::{Op, Samples, Wait};
+use crate::measure::fit::{
+    Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Line, Regimes, Slope, Statistic,
+    Verdict,
+};
+
+/// A fitted machine.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Fit {
+    /// `collcost/fit/1`.
+    pub schema: &'static str,
+    /// The files of samples.
+    pub samples: Vec<String>,
+    /// How data moved.
+    pub transport: Option<String>,
+    /// How ranks waited.
+    pub wait: Option<Wait>,
+    /// Runs that were timed.
+    pub runs: usize,
+    /// Points, each an operation with a number of ranks and a size.
+    pub points: usize,
+    /// Points in the joint fit.
+    pub fitted_points: usize,
+    /// Which time of a point was fitted.
+    pub statistic: Statistic,
+    /// α.
+    pub alpha_s: Interval,
+    /// β, the long-run time of a byte.
+    #[serde(rename = "beta_s_per_B")]
+    pub beta: Interval,
+    /// 1/β.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Interval,
+    /// The time of a byte by where it lies in its message.
+    pub slopes: Vec<SlopeView>,
+    /// γ.
+    #[serde(rename = "gamma_s_per_B")]
+    pub gamma: Option<Interval>,
+    /// Copies in a rank's memory, all ranks at once, where they were measured.
+    pub copy: Option<LadderView>,
+    /// Additions (f32) in a rank's memory, all ranks at once, where they were measured.
+    pub reduce: Option<LadderView>,
+    /// n_β of the double binary tree as measured.
+    pub c_real: Option<Interval>,
+    /// The rate each way of an exchange over the rate one way, where they differ for sure.
+    pub duplex_factor: Option<Interval>,
+    /// For k messages out of one port at once, the part of the rate that they reach together.
+    pub sharing: Vec<Sharing>,
+    /// A token bucket, where the ladder shows one.
+    pub token_bucket: Option<BucketView>,
+    /// α and β of the other statistic.
+    pub other: OtherView,
+    /// How far predictions lay from what was measured.
+    pub errors: ErrorsView,
+    /// Each operation as foretold by a fit without it.
+    pub operations: Vec<Operation>,
+    /// R² of the logarithms.
+    pub r2_log: f64,
+    /// The condition number of the design.
+    pub condition: f64,
+    /// The largest variance inflation of α, β and γ.
+    pub variance_inflation: f64,
+    /// The part of the blocks that something disturbed.
+    pub disturbed: f64,
+    /// What the gates say.
+    pub gates: Vec<GateView>,
+    /// The worst of it.
+    pub quality: Verdict,
+    /// Operations of the samples that no fit knows, with how many blocks.
+    pub left_out: Vec<LeftOutView>,
+    /// The profile that was written.
+    pub written: Option<String>,
+    /// Every point with its predictions, where they are asked.
+    pub residuals: Vec<Residual>,
+}
+
+/// A value with its 95 % interval.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Interval {
+    /// The value.
+    pub value: f64,
+    /// The low end.
+    pub low: f64,
+    /// The high end.
+    pub high: f64,
+}
+
+impl<T> From<Estimate<T>> for Interval
+where
+    T: Into<Number>,
+{
+    fn from(e: Estimate<T>) -> Self {
+        let Estimate { value, low, high } = e.map(|v| v.into().0);
+        Self { value, low, high }
+    }
+}
+
+/// A quantity in its base unit.
+pub struct Number(f64);
+
+macro_rules! numbers {
+    ($($quantity:ident),*) => {$(
+        impl From<crate::base::quantity::$quantity> for Number {
+            fn from(quantity: crate::base::quantity::$quantity) -> Self {
+                Self(quantity.0)
+            }
+        }
+    )*};
+}
+
+numbers!(Seconds, SecondsPerByte, Bandwidth, Ratio);
+
+/// What a byte costs between two sizes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SlopeView {
+    /// From this byte of a message on.
+    pub from_bytes: u64,
+    /// To this one; absent: without end.
+    pub to_bytes: Option<u64>,
+    /// The time of each byte between.
+    #[serde(rename = "beta_s_per_B")]
+    pub beta: Interval,
+}
+
+/// Work in memory.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LadderView {
+    /// The time of no bytes.
+    pub start_s: Interval,
+    /// The time of a byte by the size of the whole.
+    pub slopes: Vec<SlopeView>,
+}
+
+/// How messages out of one port share it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sharing {
+    /// Messages at once.
+    pub messages: u32,
+    /// The part of the rate that they reach together.
+    pub part: Interval,
+}
+
+/// A token bucket.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BucketView {
+    /// The long-run rate.
+    #[serde(rename = "rate_Bps")]
+    pub rate: f64,
+    /// Bytes that may leave at once.
+    pub burst_bytes: f64,
+}
+
+/// α and β of a statistic.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OtherView {
+    /// Which.
+    pub statistic: Statistic,
+    /// α.
+    pub alpha_s: Interval,
+    /// 1/β.
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth: Interval,
+}
+
+/// How far predictions lay from what was measured.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ErrorsView {
+    /// On algorithms that the fit did not see; absent where there is only one.
+    pub algorithms: Option<RegimesView>,
+    /// On sizes that the fit did not see.
+    pub sizes: Option<RegimesView>,
+    /// Of α and β alone, without knots: what prices are made of.
+    pub line: Option<RegimesView>,
+}
+
+/// Errors of all points, and where latency, both, or bytes decide.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RegimesView {
+    /// All.
+    pub all: ErrorView,
+    /// Times below 3 α.
+    pub latency: Option<ErrorView>,
+    /// Between.
+    pub middle: Option<ErrorView>,
+    /// Times above 10 α.
+    pub bulk: Option<ErrorView>,
+}
+
+/// |prediction/time − 1|.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ErrorView {
+    /// Half of the errors are smaller.
+    pub median: f64,
+    /// Nine of ten are smaller.
+    pub p90: f64,
+    /// How many.
+    pub count: usize,
+}
+
+/// One operation, foretold by a fit without it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Operation {
+    /// The operation.
+    pub op: String,
+    /// Its points.
+    pub points: usize,
+    /// The median of prediction over time, minus 1.
+    pub error: Option<f64>,
+    /// The same for times above 10 α.
+    pub bulk_error: Option<f64>,
+    /// Why it has no part in the joint fit, or only small messages have.
+    pub apart: Option<String>,
+    /// Whether the model does not describe it: all its points lie off by more than a tenth.
+    pub off: bool,
+}
+
+/// What one gate says.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GateView {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says.
+    pub verdict: Verdict,
+    /// What it saw.
+    pub said: String,
+    /// What to do, where it speaks against the fit.
+    pub mend: Option<&'static str>,
+}
+
+/// What a gate says, and what to do where it speaks against something.
+pub(super) fn gate(gate: &Gate) -> GateView {
+    GateView {
+        name: gate.name,
+        verdict: gate.verdict,
+        said: gate.said.clone(),
+        mend: (gate.verdict != Verdict::Good).then_some(gate.mend),
+    }
+}
+
+/// Samples that were not used.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftOutView {
+    /// The operation as the file calls it.
+    pub op: String,
+    /// How many blocks.
+    pub blocks: usize,
+}
+
+/// A point with its predictions.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Residual {
+    /// The operation.
+    pub op: String,
+    /// N.
+    pub ranks: u32,
+    /// M.
+    pub size_bytes: u64,
+    /// Runs.
+    pub runs: usize,
+    /// Half the width of the median's 95 % interval, over it.
+    pub precision: f64,
+    /// The time that was fitted.
+    pub time_s: f64,
+    /// What the whole model says.
+    pub predicted_s: Option<f64>,
+    /// Prediction over time, minus 1.
+    pub error: Option<f64>,
+    /// The same by a fit that did not see the algorithm.
+    pub held_out_algorithm_error: Option<f64>,
+    /// The same by a fit that did not see the size.
+    pub held_out_size_error: Option<f64>,
+}
+
+fn errors(e: Errors) -> ErrorView {
+    ErrorView { median: e.median.0, p90: e.p90.0, count: e.count }
+}
+
+fn regimes(r: Regimes) -> RegimesView {
+    let Regimes { all, latency, middle, bulk } = r;
+    RegimesView {
+        all: errors(all),
+        latency: latency.map(errors),
+        middle: middle.map(errors),
+        bulk: bulk.map(errors),
+    }
+}
+
+fn slope(s: &Slope) -> SlopeView {
+    SlopeView { from_bytes: s.from.0, to_bytes: s.to.map(|b| b.0), beta: s.each.into() }
+}
+
+fn ladder(l: &Ladder) -> LadderView {
+    LadderView { start_s: l.start.into(), slopes: l.slopes.iter().map(slope).collect() }
+}
+
+/// The report of a fit; with `residuals` every point is in it.
+#[must_use]
+pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<String>) -> Fit {
+    let Line { statistic, alpha, beta } = fitted.link;
+    let origin = &samples.origin;
+    Fit {
+        schema: "collcost/fit/1",
+        samples: origin.files.clone(),
+        transport: origin.transport.clone(),
+        wait: origin.wait,
+        runs: samples.count(),
+        points: fitted.points.len(),
+        fitted_points: fitted.by_size.len(),
+        statistic,
+        alpha_s: alpha.into(),
+        beta: beta.into(),
+        bandwidth: fitted.link.bandwidth().into(),
+        slopes: fitted.slopes.iter().map(slope).collect(),
+        gamma: fitted.gamma.map(Into::into),
+        copy: fitted.copies.as_ref().map(ladder),
+        reduce: fitted.additions.as_ref().map(ladder),
+        c_real: fitted.c_real.map(Into::into),
+        duplex_factor: fitted.duplex.map(Into::into),
+        sharing: fitted
+            .sharing
+            .iter()
+            .map(|&(messages, part)| Sharing { messages, part: part.into() })
+            .collect(),
+        token_bucket: fitted
+            .bucket
+            .map(|b| BucketView { rate: b.rate.0, burst_bytes: b.burst.0 as f64 }),
+        other: OtherView {
+            statistic: fitted.other.statistic,
+            alpha_s: fitted.other.alpha.into(),
+            bandwidth: fitted.other.bandwidth().into(),
+        },
+        errors: ErrorsView {
+            algorithms: fitted.errors_by_algorithm.map(regimes),
+            sizes: fitted.errors_by_size.map(regimes),
+            line: fitted.errors_of_line.map(regimes),
+        },
+        operations: operations(fitted),
+        r2_log: fitted.r2_log.0,
+        condition: fitted.condition.0,
+        variance_inflation: fitted.inflation.0,
+        disturbed: fitted.disturbed.0,
+        gates: fitted.gates.iter().map(gate).collect(),
+        quality: fitted.verdict(),
+        left_out: left_out(samples),
+        written,
+        residuals: if residuals { table(fitted) } else { Vec::new() },
+    }
+}
+
+/// Operations that no fit knows: those that the file's reader left out, and libraries' own.
+fn left_out(samples: &Samples) -> Vec<LeftOutView> {
+    let mut all: BTreeMap<String, usize> = samples.left_out.iter().cloned().collect();
+    for block in samples.blocks.iter().filter(|b| matches!(b.op, Op::Library(_))) {
+        *all.entry(block.op.to_string()).or_default() += 1;
+    }
+    all.into_iter().map(|(op, blocks)| LeftOutView { op, blocks }).collect()
+}
+
+fn median(mut errors: Vec<f64>) -> Option<f64> {
+    errors.sort_by(f64::total_cmp);
+    let n = errors.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(errors[n / 2]),
+        _ => Some(0.5 * (errors[n / 2 - 1] + errors[n / 2])),
+    }
+}
+
+fn operations(fitted: &Fitted) -> Vec<Operation> {
+    let mut names: Vec<_> = fitted.points.iter().map(|p| &p.op).collect();
+    names.dedup();
+    let line = |op: &crate::machine::sample::Op| {
+        let own: Vec<usize> =
+            (0..fitted.points.len()).filter(|&i| fitted.points[i].op == *op).collect();
+        let told: Vec<&Foretold> =
+            fitted.by_algorithm.iter().filter(|f| fitted.points[f.point].op == *op).collect();
+        let time = |f: &Foretold| fitted.points[f.point].time(fitted.link.statistic);
+        let bulk = |f: &&&Foretold| time(f) > Seconds(10.0 * fitted.alpha().0);
+        let all: Vec<f64> = told.iter().map(|f| f.error.0).collect();
+        let why = fitted.apart.iter().find(|(i, _)| own.contains(i)).map(|(_, why)| match why {
+            Apart::Local => "no messages",
+            Apart::Bucket => "a token bucket hides the rate: up to 64 B only",
+            Apart::FanOut => "it says how a port is shared",
+            Apart::Tree => "it has c_real of its own",
+        });
+        let one_sided = all.iter().all(|e| *e > 0.0) || all.iter().all(|e| *e < 0.0);
+        Operation {
+            op: op.to_string(),
+            points: own.len(),
+            error: median(all.clone()),
+            bulk_error: median(told.iter().filter(bulk).map(|f| f.error.0).collect()),
+            apart: why.map(str::to_owned),
+            off: all.len() >= 4 && one_sided && median(all).is_some_and(|e| e.abs() > 0.1),
+        }
+    };
+    names.into_iter().map(line).collect()
+}
+
+fn table(fitted: &Fitted) -> Vec<Residual> {
+    let told = |list: &[Foretold], i: usize| {
+        list.iter().find(|f| f.point == i).map(|f: &Foretold| f.error.0)
+    };
+    let row = |(i, p): (usize, &crate::measure::fit::Point)| {
+        let time = p.time(fitted.link.statistic);
+        let predicted = fitted.predicted[i];
+        let error = predicted.map(|said| Ratio(said.0 / time.0 - 1.0).0);
+        Residual {
+            op: p.op.to_string(),
+            ranks: p.ranks,
+            size_bytes: p.size.0,
+            runs: p.count,
+            precision: p.precision.0,
+            time_s: time.0,
+            predicted_s: predicted.map(|s| s.0),
+            error,
+            held_out_algorithm_error: told(&fitted.by_algorithm, i),
+            held_out_size_error: told(&fitted.by_size, i),
+        }
+    };
+    fitted.points.iter().enumerate().map(row).collect()
+}

@@ -1,0 +1,212 @@
+//! What was read from logs, and what was not and why.
+
+use serde::Serialize;
+
+use crate::base::error::Error;
+use crate::exchange::import::logs::{Imported, Measured, Table};
+
+/// Logs that were read.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Import {
+    /// `collcost/import/1`.
+    pub schema: &'static str,
+    /// The files, in order.
+    pub files: Vec<FileView>,
+    /// Rows that were read, over all files.
+    pub rows: usize,
+    /// Rows that were left out, over all files.
+    pub left_out: usize,
+    /// Files of which nothing can be used.
+    pub refused: usize,
+}
+
+/// A file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileView {
+    /// Its name, as it was given.
+    pub file: String,
+    /// Why nothing of it can be used; absent where something can.
+    pub refused: Option<String>,
+    /// Its tables, in order.
+    pub tables: Vec<TableView>,
+}
+
+/// A table of a log.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TableView {
+    /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `imb`, `perftest`, `nccom-test`, `csv`.
+    pub format: &'static str,
+    /// The line where it begins.
+    pub line: usize,
+    /// What ran, as the log calls it.
+    pub title: String,
+    /// What was measured: a collective, `one-way`, `shift`, `rate`, `rate-both-ways`, or what is
+    /// not used in the log's own words.
+    pub measured: String,
+    /// N; absent where it is not known.
+    pub ranks: Option<u32>,
+    /// How N is known.
+    pub ranks_by: Option<&'static str>,
+    /// How many hosts; absent where the log does not say it.
+    pub nodes: Option<u32>,
+    /// The library with its version; absent where the log does not say it.
+    pub library: Option<String>,
+    /// The types of elements.
+    pub dtypes: Vec<&'static str>,
+    /// Rows that were read; a line with two places is two.
+    pub rows: usize,
+    /// Those of them that are in-place.
+    pub in_place_rows: usize,
+    /// The least M.
+    pub least_bytes: Option<u64>,
+    /// The greatest M.
+    pub most_bytes: Option<u64>,
+    /// Rows that were not, by why.
+    pub left_out: Vec<LeftOutView>,
+    /// Why nothing of the table is used; absent where something is.
+    pub refused: Option<String>,
+    /// What to do about that.
+    pub mend: Option<String>,
+    /// What to know before trusting it.
+    pub warnings: Vec<String>,
+}
+
+/// Rows that were left out for one reason.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftOutView {
+    /// Why.
+    pub why: String,
+    /// Their lines.
+    pub lines: Vec<usize>,
+}
+
+/// The report of files, each read or refused.
+#[must_use]
+pub fn import(files: &[(String, Result<Imported, Error>)]) -> Import {
+    let views: Vec<FileView> = files.iter().map(|(file, read)| view(file, read)).collect();
+    let tables = || views.iter().flat_map(|f| &f.tables);
+    Import {
+        schema: "collcost/import/1",
+        rows: tables().map(|t| t.rows).sum(),
+        left_out: tables().flat_map(|t| &t.left_out).map(|l| l.lines.len()).sum(),
+        refused: views.iter().filter(|f| f.refused.is_some()).count(),
+        files: views,
+    }
+}
+
+fn view(file: &str, read: &Result<Imported, Error>) -> FileView {
+    let (tables, error) = match read {
+        Ok(log) => (log.tables.iter().map(table).collect(), log.usable().err()),
+        Err(error) => (Vec::new(), Some(error.clone())),
+    };
+    FileView { file: file.to_owned(), refused: error.map(|e| e.what().to_owned()), tables }
+}
+
+fn table(table: &Table) -> TableView {
+    let mut dtypes: Vec<&str> = table
+        .rows
+        .iter()
+        .filter_map(|r| r.dtype)
+        .map(crate::machine::sample::DataType::id)
+        .collect();
+    dtypes.sort_unstable();
+    dtypes.dedup();
+    let sizes = table.sizes();
+    TableView {
+        format: table.format,
+        line: table.line,
+        title: table.title.clone(),
+        measured: table.tested.id().to_owned(),
+        ranks: table.ranks,
+        ranks_by: table.ranks_by,
+        nodes: table.nodes,
+        library: table.library.clone(),
+        dtypes,
+        rows: table.rows.len(),
+        in_place_rows: table.rows.iter().filter(|r| r.in_place).count(),
+        least_bytes: sizes.map(|(least, _)| least.0),
+        most_bytes: sizes.map(|(_, most)| most.0),
+        left_out: table
+            .left_out
+            .iter()
+            .map(|l| LeftOutView { why: l.why.clone(), lines: l.lines.clone() })
+            .collect(),
+        refused: table.refused.as_ref().map(|r| r.what.clone()),
+        mend: table.refused.as_ref().map(|r| r.mend.clone()),
+        warnings: table.warnings.clone(),
+    }
+}
+
+/// A row of a log with all that belongs to it, for a table of measurements.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// What was measured, as [`TableView::measured`].
+    pub measured: String,
+    /// N.
+    pub ranks: u32,
+    /// How many hosts.
+    pub nodes: Option<u32>,
+    /// M.
+    pub bytes: u64,
+    /// The type of the elements.
+    pub dtype: Option<&'static str>,
+    /// Whether the result took the place of the operand.
+    pub in_place: bool,
+    /// The time, µs; absent for a rate.
+    pub time_us: Option<f64>,
+    /// M over the time, or the rate, 10^9 bytes a second.
+    pub algbw: Option<f64>,
+    /// The same as nccl-tests' busbw; absent for a rate.
+    pub busbw: Option<f64>,
+    /// Elements that were wrong.
+    pub wrong: Option<u64>,
+    /// The library with its version.
+    pub library: String,
+    /// The format's id.
+    pub format: &'static str,
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+}
+
+/// Every row of a log whose ranks are known, in order.
+pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
+    log.tables.iter().flat_map(move |table| {
+        table.rows.iter().filter_map(move |row| {
+            let ranks = table.ranks?;
+            let (time, rate) = match row.measured {
+                Measured::Time(time) => (Some(time), None),
+                Measured::Rate(rate) => (None, Some(rate.0 / 1e9)),
+            };
+            // Six digits behind the point are what the finest format has.
+            let rounded = |x: f64| (x * 1e6).round() / 1e6;
+            let bytes = row.size.0 as f64;
+            let algbw = time.filter(|_| bytes > 0.0).map(|t| bytes / t.0 / 1e9).or(rate);
+            let factor = match &table.tested {
+                crate::exchange::import::logs::Tested::Collective(c) => c.busbw_factor(ranks).0,
+                _ => 1.0,
+            };
+            Some(Measurement {
+                measured: table.tested.id().to_owned(),
+                ranks,
+                nodes: table.nodes,
+                bytes: row.size.0,
+                dtype: row.dtype.map(crate::machine::sample::DataType::id),
+                in_place: row.in_place,
+                time_us: time.map(|t| rounded(t.0 * 1e6)),
+                algbw: algbw.map(rounded),
+                busbw: algbw.filter(|_| time.is_some()).map(|a| rounded(a * factor)),
+                wrong: row.wrong,
+                library: table.library.clone().unwrap_or_default(),
+                format: table.format,
+                file: log.file.clone(),
+                line: row.line,
+            })
+        })
+    })
+}

@@ -1,0 +1,139 @@
+//! What can be asked about: collectives, algorithms, topics, kinds of batch questions.
+
+use serde::Serialize;
+
+use crate::answer::batch::KINDS;
+use crate::answer::notes::{CONTRADICTIONS, TOPICS};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, nearest};
+use crate::library::select::POLICIES;
+use crate::model::algorithm::{Library, Registry};
+
+/// Everything that has a name.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct List {
+    /// `collcost/list/1`.
+    pub schema: &'static str,
+    /// The collectives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<Named>,
+    /// The algorithms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub algorithms: Vec<AlgorithmEntry>,
+    /// The libraries whose algorithms are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<Named>,
+    /// Whose rules `select` knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<Named>,
+    /// The pages of `explain`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<Named>,
+    /// Where texts and schedules differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Named>,
+    /// The kinds of `batch` questions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batch: Vec<&'static str>,
+}
+
+/// A name, its other spellings, what it is.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Named {
+    /// The name on the command line.
+    pub id: &'static str,
+    /// Other names that are understood.
+    pub aliases: Vec<&'static str>,
+    /// In one line.
+    pub title: String,
+}
+
+/// An algorithm.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AlgorithmEntry {
+    /// The name on the command line.
+    pub id: &'static str,
+    /// Other names that are understood.
+    pub aliases: &'static [&'static str],
+    /// The name in a table.
+    pub title: &'static str,
+    /// Who sends what to whom.
+    pub summary: &'static str,
+    /// What it implements.
+    pub collectives: Vec<&'static str>,
+    /// What libraries call it: `nccl:Tree`.
+    pub ships: Vec<String>,
+}
+
+/// The parts that can be asked for.
+pub const PARTS: &[&str] =
+    &["collectives", "algorithms", "libraries", "policies", "topics", "contradictions", "batch"];
+
+/// Lists everything, or the part called `only`.
+///
+/// # Errors
+/// An unknown part, with the nearest known one.
+pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
+    if let Some(part) = only.filter(|p| !PARTS.contains(p)) {
+        let near = nearest(part, PARTS.iter().copied());
+        return Err(Error::input(format!("`{part}` is nothing that is listed")).mend(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("write {}", PARTS.join(", ")),
+        }));
+    }
+    let wanted = |part: &str| only.is_none_or(|o| o == part);
+    let when = |part: &str, entries: Vec<Named>| if wanted(part) { entries } else { Vec::new() };
+    let collectives = Collective::ALL.iter().map(|c| Named {
+        id: c.id(),
+        aliases: c.aliases().to_vec(),
+        title: super::explain::state(*c).what.to_owned(),
+    });
+    let libraries = Library::ALL.iter().map(|&l| {
+        let shipped = registry.iter().filter(|a| a.meta().known_as.iter().any(|k| k.0 == l));
+        Named {
+            id: l.id(),
+            aliases: vec![],
+            title: format!("{l}: {} of the algorithms", shipped.count()),
+        }
+    });
+    let policies = POLICIES.iter().map(|p| Named {
+        id: p.id,
+        aliases: p.aliases.to_vec(),
+        title: p.title.to_owned(),
+    });
+    let topics = TOPICS.iter().map(|t| Named {
+        id: t.id,
+        aliases: t.aliases.to_vec(),
+        title: t.title.to_owned(),
+    });
+    let contradictions = CONTRADICTIONS.iter().map(|c| Named {
+        id: c.id,
+        aliases: vec![],
+        title: c.title.to_owned(),
+    });
+    Ok(List {
+        schema: "collcost/list/1",
+        collectives: when("collectives", collectives.collect()),
+        algorithms: if wanted("algorithms") { algorithms(registry) } else { Vec::new() },
+        libraries: when("libraries", libraries.collect()),
+        policies: when("policies", policies.collect()),
+        topics: when("topics", topics.collect()),
+        contradictions: when("contradictions", contradictions.collect()),
+        batch: if wanted("batch") { KINDS.to_vec() } else { Vec::new() },
+    })
+}
+
+fn algorithms(registry: &Registry) -> Vec<AlgorithmEntry> {
+    let entry = |meta: &'static crate::model::algorithm::Meta| AlgorithmEntry {
+        id: meta.id,
+        aliases: meta.aliases,
+        title: meta.title,
+        summary: meta.summary,
+        collectives: meta.collectives.iter().map(|c| c.id()).collect(),
+        ships: meta.known_as.iter().map(|(l, _, name)| format!("{}:{name}", l.id())).collect(),
+    };
+    registry.iter().map(|a| entry(a.meta())).collect()
+}

@@ -1,0 +1,60 @@
+//! What a person or a machine reads: one serialisable struct a question, rendered elsewhere.
+//!
+//! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
+
+pub mod accuracy;
+pub mod accuracy_answer;
+pub mod batch;
+pub mod bucket;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod calibrate;
+pub mod check;
+pub mod compare;
+mod config;
+pub mod convert;
+mod cost;
+mod crossover;
+pub mod curves;
+pub mod devices;
+mod end;
+pub mod explain;
+pub mod explorer;
+pub mod fit;
+pub mod import;
+pub mod list;
+mod map;
+pub mod nccl;
+pub mod nccl_graphs;
+pub mod nccl_log;
+pub mod notes;
+pub mod plan;
+mod priced_curves;
+mod profiles;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod run;
+pub mod select;
+pub mod simulate;
+mod sweep;
+pub mod timeline;
+pub mod trace;
+pub mod tune;
+pub mod verify;
+
+pub use crate::measure::expect::Expect;
+pub use config::{Config, FileView, LeftOut, SettingView, config};
+pub use cost::{Cost, Flip, MachineView, QuestionView, Row, SwitchPoint, TierUse, TierView, cost};
+pub use crossover::{Crossover, Interval, Intervals, Running, crossover, over_ranks, over_sizes};
+pub use end::End;
+pub use map::{Map, MapRow, map};
+pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};
+pub use profiles::{
+    ChangeView, Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck,
+    ProfilesDiff, RateView, profile, profiles, profiles_check, profiles_diff,
+};
+pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
+
+/// Six digits that count: a fitted figure has no more, and the last ones of a double differ between
+/// machines.
+fn six(x: f64) -> f64 {
+    format!("{x:.5e}").parse().unwrap_or(x)
+}

@@ -1,0 +1,404 @@
+//! A log of NCCL's, decoded and held against what the tuner computes.
+//!
+//! ```text
+//! nccl.log: NCCL 2.21.5, 16 ranks on 2 nodes, compute capability 90, processors intel, 16 channels
+//!
+//! Table in line 20: 198 figures, all as computed
+//!
+//!   line  lines  function     size  took                time  GB/s  busbw  computed
+//!   44        1  AllReduce  256 KiB  Tree/LL128          52 µs   5.0    9.5  the same
+//!   45        1  AllReduce    1 MiB  NVLSTree/Simple  56.93 µs  18.4   34.5  the same
+//! ```
+//!
+//! What a log says of its communicator is as much as it happens to print. With graphs, ranks and
+//! nodes the table is computed and compared; without them the choices are compared with what the
+//! printed table allows, and those that its one digit behind the point leaves open are called so.
+
+mod basis;
+mod choices;
+mod intervals;
+
+use serde::Serialize;
+
+use crate::base::error::{Error, Result};
+use crate::exchange::import::nccl_graphs::Graphs;
+use crate::exchange::import::nccl_log::{Layout, Log};
+use crate::library::nccl::{self, Algo, Communicator, Function, Proto, Told};
+use basis::Basis;
+
+/// How a log is to be read.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// What the log may not say.
+    pub told: Told,
+    /// The version; absent: as the log has it, or whichever computes its table.
+    pub version: Option<nccl::Asked>,
+    /// Which table, from 1, where there are several.
+    pub table: Option<usize>,
+    /// Where the communicator is known from, other than the log.
+    pub given: Option<Given>,
+}
+
+/// A communicator that does not come from the log.
+#[derive(Debug, Clone)]
+pub enum Given {
+    /// The whole of it, and its name.
+    Whole(String, Box<Communicator>),
+    /// Its graphs, and their file.
+    Graphs(String, Graphs),
+}
+
+/// What a log says, and whether it is what the tuner computes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NcclLog {
+    /// `collcost/nccl-log/1`.
+    pub schema: &'static str,
+    /// The file.
+    pub file: String,
+    /// The version that the log names; absent where it names none.
+    pub version: Option<String>,
+    /// The version whose rules were computed; absent where none fits.
+    pub rules: Option<&'static str>,
+    /// The communicator, as far as it is known.
+    pub communicator: CommView,
+    /// Variables that the tuner reads.
+    pub environment: Vec<SettingView>,
+    /// What the environment leaves on, where the log prints it.
+    pub enabled: Vec<EnabledView>,
+    /// The table.
+    pub table: Option<TableView>,
+    /// What was chosen for calls; lines that say the same are one.
+    pub choices: Vec<ChoiceView>,
+    /// What the tuner chooses by size, where the log has no choices of its own.
+    pub intervals: Vec<IntervalView>,
+    /// Cells and choices that are not as computed.
+    pub differences: u64,
+    /// Choices that a printed table leaves open.
+    pub open: u64,
+    /// What to know before trusting it.
+    pub notes: Vec<String>,
+}
+
+/// A communicator.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommView {
+    /// Ranks.
+    pub ranks: Option<u32>,
+    /// Nodes.
+    pub nodes: Option<u32>,
+    /// The GPUs' compute capability: 80, 90, 100 …
+    pub compute_capability: Option<u32>,
+    /// The processor's instruction set.
+    pub processor: Option<&'static str>,
+    /// Who made it: intel, amd, zhaoxin, mixed, or nothing.
+    pub processor_vendor: Option<&'static str>,
+    /// Channels.
+    pub channels: Option<u32>,
+    /// Channels of NVLS.
+    pub nvls_channels: Option<u32>,
+}
+
+/// A variable of the environment.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SettingView {
+    /// Its line.
+    pub line: usize,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What the environment leaves on for a function.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EnabledView {
+    /// The function.
+    pub function: &'static str,
+    /// Protocols that are on; `LL128?` is on where NCCL trusts it.
+    pub protocols: Vec<String>,
+    /// Algorithms that are on.
+    pub algorithms: Vec<&'static str>,
+}
+
+/// A table.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TableView {
+    /// Its first line.
+    pub line: usize,
+    /// `blocks`, or `one-block` for 2.17 and older.
+    pub layout: &'static str,
+    /// Its algorithms.
+    pub algorithms: Vec<&'static str>,
+    /// Its cells.
+    pub cells: Vec<CellView>,
+    /// Cells and numbers of threads that were compared with computed ones; absent where the
+    /// communicator is not known well enough.
+    pub compared: Option<u64>,
+    /// Those that are not as computed.
+    pub differences: Vec<CellDifference>,
+}
+
+/// A cell.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CellView {
+    /// Its line.
+    pub line: usize,
+    /// The function.
+    pub function: &'static str,
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// What a call costs before its first byte, in microseconds.
+    pub latency_us: f64,
+    /// Bytes of the largest buffer over time, in 10^9 a second; 0 where it is not available.
+    pub bandwidth_gb_per_s: f64,
+    /// The most threads of a block; absent where they were not printed.
+    pub max_threads: Option<u32>,
+}
+
+/// A figure that is not as computed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CellDifference {
+    /// Its line.
+    pub line: usize,
+    /// The function; absent for threads, which all share.
+    pub function: Option<&'static str>,
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// `latency`, `bandwidth` or `threads`.
+    pub figure: &'static str,
+    /// As logged.
+    pub logged: String,
+    /// As computed, to the same digit.
+    pub computed: String,
+}
+
+/// What was chosen for calls of one size.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ChoiceView {
+    /// The first line that says so.
+    pub line: usize,
+    /// Lines that say so.
+    pub lines: u64,
+    /// The function: one, or those whose computed time is the logged one where the log does not
+    /// say; empty where nothing tells.
+    pub functions: Vec<&'static str>,
+    /// The bytes that stand there.
+    pub logged_bytes: u64,
+    /// What those count: `largest-buffer`, or `rank-buffer` for one rank's block.
+    pub counts: &'static str,
+    /// The largest buffer; absent where ranks are needed for it and unknown.
+    pub size_bytes: Option<u64>,
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// The tuner's estimate, in microseconds; absent since 2.24.
+    pub time_us: Option<f64>,
+    /// Bytes over that time: what the tuner believes in, in bytes per second.
+    pub algbw: Option<f64>,
+    /// The same as nccl-tests' busbw; absent where ranks or the function are unknown.
+    pub busbw: Option<f64>,
+    /// The first channel; absent before 2.24.
+    pub first_channel: Option<u32>,
+    /// The last channel; absent before 2.24.
+    pub last_channel: Option<u32>,
+    /// `agrees`, `open` where the printed table allows others too, `differs`, or `unchecked`.
+    pub verdict: &'static str,
+    /// What the tuner computes, or may: algorithm and protocol as `Ring/LL`.
+    pub computed: Vec<String>,
+    /// Why the verdict is what it is, where that is not plain.
+    pub why: Option<String>,
+}
+
+/// Sizes for which the tuner chooses the same.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct IntervalView {
+    /// The function.
+    pub function: &'static str,
+    /// The least size, in bytes of the largest buffer; a power of two where several communicators
+    /// may be behind the table.
+    pub from_bytes: u64,
+    /// The greatest, likewise.
+    pub to_bytes: u64,
+    /// What is chosen, as `Ring/LL`; several where the printed table leaves it open; none where
+    /// nothing is available, and the call fails.
+    pub choices: Vec<String>,
+}
+
+/// Decodes a log and holds it against the tuner.
+///
+/// # Errors
+/// Several tables and none picked; versions, ranks, nodes and graphs that contradict each other;
+/// settings that the version refuses; a version before 2.
+pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
+    let table = log.table(asked.table)?;
+    let known = log.known(table, &asked.told)?;
+    let basis = Basis::find(log, table, &known, asked)?;
+    let mut notes = basis.notes.clone();
+    let choices = choices::choices(log, table, &basis);
+    let table = table.map(|printed| {
+        let (compared, differences) = match basis.computed.first() {
+            Some(computed) => {
+                let found = computed.differences(printed);
+                (Some(found.compared), found.views)
+            }
+            None => (None, Vec::new()),
+        };
+        let layout = match printed.layout {
+            Layout::OneBlock => "one-block",
+            Layout::Blocks => "blocks",
+        };
+        let algorithms = printed.algos.iter().map(|a| a.name()).collect();
+        TableView {
+            line: printed.line,
+            layout,
+            algorithms,
+            cells: cells(printed),
+            compared,
+            differences,
+        }
+    });
+    let intervals = if choices.is_empty() { intervals::intervals(&basis) } else { Vec::new() };
+    let count = |verdict| choices.iter().filter(|c| c.verdict == verdict).count() as u64;
+    let cells = table.as_ref().map_or(0, |t: &TableView| t.differences.len()) as u64;
+    if choices.iter().any(|c| c.counts == "rank-buffer") {
+        notes.push(
+            "choice lines of all-gather and reduce-scatter count one rank's block; sizes here are \
+             of all ranks"
+                .to_owned(),
+        );
+    }
+    if basis.rules.is_none() && !log.choices.is_empty() && log.tables.is_empty() {
+        notes.push("nothing tells the version: give --nccl".to_owned());
+    }
+    Ok(NcclLog {
+        schema: "collcost/nccl-log/1",
+        file: log.file.clone(),
+        version: basis.version.clone(),
+        rules: basis.rules.map(nccl::Version::id),
+        communicator: basis.view(&known),
+        environment: environment(log),
+        enabled: enabled(log),
+        differences: count("differs") + cells,
+        open: count("open"),
+        table,
+        choices,
+        intervals,
+        notes,
+    })
+}
+
+/// The communicator that a log is of, to ask something else of it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The communicator.
+    pub comm: Communicator,
+    /// The rules that gave its table.
+    pub version: nccl::Version,
+    /// Its environment.
+    pub settings: nccl::Settings,
+    /// What was found by trying, and what the log leaves out.
+    pub notes: Vec<String>,
+}
+
+/// The communicator behind a log.
+///
+/// # Errors
+/// As [`nccl_log`]; a log that does not tell enough, with what it lacks.
+pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
+    let table = log.table(asked.table)?;
+    let known = log.known(table, &asked.told)?;
+    let basis = Basis::find(log, table, &known, asked)?;
+    let settings = log.settings()?;
+    let found = basis.computed.into_iter().next();
+    let Some(computed) = found else {
+        return Err(Error::unknown("the log does not tell its communicator")
+            .at(log.file.clone())
+            .mend(
+                "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
+                 nodes, and without a table --gpu and --nccl; or give --graph",
+            ));
+    };
+    Ok(Found { comm: computed.comm, version: computed.version, settings, notes: basis.notes })
+}
+
+/// An algorithm with its protocol, as `Ring/LL`.
+fn pair(algo: Algo, proto: Proto) -> String {
+    format!("{}/{}", algo.name(), proto.name())
+}
+
+fn cells(table: &crate::exchange::import::nccl_log::Table) -> Vec<CellView> {
+    let mut cells = Vec::new();
+    for function in Function::ALL {
+        for &algo in &table.algos {
+            for proto in Proto::ALL {
+                let Some(cell) = table.cell(function, algo, proto) else { continue };
+                cells.push(CellView {
+                    line: table.line_of(function, algo),
+                    function: function.name(),
+                    algorithm: algo.name(),
+                    protocol: proto.name(),
+                    latency_us: cell.latency.0 as f64 / 10.0,
+                    bandwidth_gb_per_s: cell.bandwidth.0 as f64 / 10.0,
+                    max_threads: table.threads(algo, proto),
+                });
+            }
+        }
+    }
+    cells
+}
+
+fn environment(log: &Log) -> Vec<SettingView> {
+    let mut seen: Vec<SettingView> = Vec::new();
+    for set in &log.environment {
+        let (name, value) = &set.what;
+        let known = nccl::Settings::KNOWN.contains(&name.as_str());
+        if known && seen.iter().all(|other| other.name != *name) {
+            seen.push(SettingView { line: set.line, name: name.clone(), value: value.clone() });
+        }
+    }
+    seen
+}
+
+fn enabled(log: &Log) -> Vec<EnabledView> {
+    let Some(matrix) = log.matrices.last() else { return Vec::new() };
+    let rows = Function::ALL.iter().zip(&matrix.what);
+    rows.map(|(function, row)| {
+        let protocols = Proto::ALL.iter().zip(row).filter(|(_, on)| **on > 0);
+        let protocols = protocols
+            .map(|(proto, &on)| format!("{}{}", proto.name(), if on == 2 { "?" } else { "" }));
+        let algorithms = Algo::ALL.iter().zip(row.iter().skip(Proto::ALL.len()));
+        EnabledView {
+            function: function.name(),
+            protocols: protocols.collect(),
+            algorithms: algorithms.filter(|(_, on)| **on > 0).map(|(a, _)| a.name()).collect(),
+        }
+    })
+    .collect()
+}
+
+/// A log that names a version with other rules.
+fn too_old(version: &str) -> Option<String> {
+    let minor: u32 = version.strip_prefix("2.")?.split('.').next()?.parse().ok()?;
+    (minor < 18).then(|| {
+        format!("NCCL {version} chose by other rules: what it printed is decoded, not checked")
+    })
+}
+
+/// The version as it was asked for or announced.
+fn parsed(version: &str, place: &str) -> Result<nccl::Asked> {
+    version.parse::<nccl::Asked>().map_err(|e: Error| e.at(place.to_owned()))
+}

@@ -1,0 +1,443 @@
+//! A step's collectives, what they take, and what computation hides.
+
+use serde::Serialize;
+
+use super::Expect;
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Ratio, Volume};
+use crate::machine::what_if::Figure;
+use crate::model::algorithm::Registry;
+use crate::plan::{CallPrice, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
+
+/// A step of a model.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Plan {
+    /// `collcost/plan/1`.
+    pub schema: &'static str,
+    /// The steps, in the order of the file.
+    pub steps: Vec<StepView>,
+}
+
+/// One step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StepView {
+    /// Its name.
+    pub name: String,
+    /// `training` or `decoding`.
+    pub mode: &'static str,
+    /// The machine.
+    pub machine: String,
+    /// Ranks in all.
+    pub ranks: u64,
+    /// The degrees of parallelism that are above 1, such as `tp 8`.
+    pub layout: Vec<String>,
+    /// Its collectives.
+    pub calls: Vec<CallView>,
+    /// All collectives, one after another.
+    pub messages_s: f64,
+    /// What computation does not hide of them.
+    pub exposed_s: f64,
+    /// What a rank computes; absent where nothing says.
+    pub compute_s: Option<f64>,
+    /// What it waits for other stages of a pipeline.
+    pub bubble_s: Option<f64>,
+    /// Computing, waiting, and what is exposed.
+    pub step_s: f64,
+    /// The same where every collective is at the short end of its band.
+    pub step_low_s: f64,
+    /// The same at the long end.
+    pub step_high_s: f64,
+    /// What each figure of the machine weighs: percent of the collectives for a percent of it.
+    pub weights: Vec<WeightView>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+}
+
+/// One collective of a step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CallView {
+    /// The parallelism that needs it.
+    pub axis: &'static str,
+    /// What it is for.
+    pub name: String,
+    /// The collective's id.
+    pub collective: &'static str,
+    /// Ranks of its group.
+    pub ranks: u32,
+    /// From one of them to the next.
+    pub stride: u32,
+    /// Nodes of its group.
+    pub nodes: u32,
+    /// M.
+    pub size_bytes: f64,
+    /// Calls a step; below 1 where it is not in every step.
+    pub calls: f64,
+    /// What runs.
+    pub algorithm: String,
+    /// One call as it is expected; absent where tokens go by routes of their own.
+    pub expect: Option<Expect>,
+    /// One call.
+    pub time_s: f64,
+    /// All calls of a step.
+    pub total_s: f64,
+    /// Of that what is no data.
+    pub latency_s: f64,
+    /// What computation does not hide.
+    pub exposed_s: f64,
+    /// The part of all collectives.
+    pub share: f64,
+    /// Groups that share a NIC.
+    pub nic_sharing: f64,
+    /// Bytes a step through a rank's port inside its node.
+    pub inside_bytes: Option<f64>,
+    /// Bytes a step through a NIC.
+    pub between_bytes: Option<f64>,
+    /// Where tokens go, for calls between experts.
+    pub experts: Option<ExpertsView>,
+}
+
+/// One dispatch or combine of tokens.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExpertsView {
+    /// Nodes that a token hits, on average.
+    pub nodes_hit: f64,
+    /// Ranks that it hits.
+    pub ranks_hit: f64,
+    /// Bytes that a rank sends to other nodes where a token crosses once a node.
+    pub between_bytes: f64,
+    /// Bytes inside nodes then.
+    pub inside_bytes: f64,
+    /// Bytes without that: a token once to every expert.
+    pub plain_bytes: f64,
+    /// The busiest rank's tokens over the mean.
+    pub skew: f64,
+    /// Bytes on the wire between nodes over the time.
+    #[serde(rename = "wire_Bps")]
+    pub wire: f64,
+    /// The rate that DeepEP prints: it counts a token's own node too.
+    #[serde(rename = "logical_Bps")]
+    pub logical: f64,
+}
+
+/// What one figure weighs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WeightView {
+    /// The figure, such as `inter.bw`.
+    pub figure: String,
+    /// Percent that the collectives take longer for a percent more of it.
+    pub elasticity: f64,
+}
+
+/// Prices the steps, with `tweak` put into their machines.
+///
+/// # Errors
+/// As [`price`].
+pub fn plan(registry: &Registry, steps: &[Step], tweak: &Tweak, weigh: bool) -> Result<Plan> {
+    let views: Result<Vec<StepView>> =
+        steps.iter().map(|step| step_view(registry, step, tweak, weigh)).collect();
+    Ok(Plan { schema: "collcost/plan/1", steps: views? })
+}
+
+fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Result<StepView> {
+    let priced = price(registry, step, tweak)?;
+    let machine = step.machine.machine(Collective::AllReduce)?;
+    let p = &step.parallel;
+    let degrees = [("tp", p.tp), ("cp", p.cp), ("dp", p.dp), ("pp", p.pp), ("ep", p.ep)];
+    let above = degrees.into_iter().filter(|(_, degree)| *degree > 1);
+    let weights = if weigh { weights(registry, step, tweak, &priced)? } else { Vec::new() };
+    let all = priced.messages.0.max(f64::MIN_POSITIVE);
+    Ok(StepView {
+        name: step.name.clone(),
+        mode: step.mode.id(),
+        machine: machine.name.clone(),
+        ranks: p.ranks(),
+        layout: above.map(|(axis, degree)| format!("{axis} {degree}")).collect(),
+        calls: priced.calls.iter().map(|call| view(call, all)).collect(),
+        messages_s: priced.messages.0,
+        exposed_s: priced.exposed.0,
+        compute_s: priced.compute.map(|c| c.0),
+        bubble_s: priced.bubble.map(|b| b.0),
+        step_s: priced.time().0,
+        step_low_s: priced.low.0,
+        step_high_s: priced.high.0,
+        weights,
+        notes: notes(step, &priced),
+    })
+}
+
+fn view(priced: &CallPrice, all: f64) -> CallView {
+    let call = &priced.call;
+    let bytes = |v: Option<Volume>| v.map(|v| v.0);
+    let experts = priced.traffic.map(|traffic| {
+        let rate = |v: Volume| v.0 / priced.time.0.max(f64::MIN_POSITIVE);
+        ExpertsView {
+            nodes_hit: traffic.nodes_hit.0,
+            ranks_hit: traffic.ranks_hit.0,
+            between_bytes: traffic.between.0,
+            inside_bytes: traffic.inside.0,
+            plain_bytes: traffic.plain.0,
+            skew: call.routed.map_or(1.0, |r| r.skew.0),
+            wire: rate(traffic.between),
+            logical: rate(traffic.logical),
+        }
+    });
+    CallView {
+        axis: call.axis.id(),
+        name: call.name.clone(),
+        collective: call.collective.id(),
+        ranks: call.group.ranks,
+        stride: call.group.stride,
+        nodes: priced.lies.nodes,
+        size_bytes: call.size.0,
+        calls: priced.calls.0,
+        algorithm: priced.algorithm.clone(),
+        expect: priced.expected.as_ref().map(|(expected, runs)| {
+            let factor = call.collective.busbw_factor(call.group.ranks);
+            let moves = call.size.0 > 0.0 && expected.time.0 > 0.0;
+            let busbw = moves.then(|| call.size / expected.time * factor);
+            Expect::stated(*expected, runs.clone(), busbw)
+        }),
+        time_s: priced.time.0,
+        total_s: priced.total.0,
+        latency_s: priced.latency.0,
+        exposed_s: priced.exposed.0,
+        share: priced.total.0 / all,
+        nic_sharing: priced.sharing.0,
+        inside_bytes: bytes(priced.inside),
+        between_bytes: bytes(priced.between),
+        experts,
+    }
+}
+
+/// The largest first; a figure that changes nothing is left out.
+fn weights(
+    registry: &Registry,
+    step: &Step,
+    tweak: &Tweak,
+    base: &Priced,
+) -> Result<Vec<WeightView>> {
+    const STEP: f64 = 0.01;
+    let fabric = step.machine.machine(Collective::AllReduce)?.fabric;
+    let mut weights = Vec::new();
+    for figure in Figure::all(&fabric) {
+        let name = figure.name(&fabric);
+        let messages = |factor: f64| {
+            let scale = Some((name.clone(), Ratio(factor)));
+            price(registry, step, &Tweak { scale, ..tweak.clone() }).map(|p| p.messages.0)
+        };
+        // Not every collective's machine has the figure.
+        let (Ok(more), Ok(less)) = (messages(1.0 + STEP), messages(1.0 - STEP)) else { continue };
+        let elasticity = (more - less) / (2.0 * STEP * base.messages.0.max(f64::MIN_POSITIVE));
+        if elasticity.abs() >= 5e-4 {
+            weights.push(WeightView { figure: name, elasticity });
+        }
+    }
+    weights.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
+    Ok(weights)
+}
+
+fn notes(step: &Step, priced: &Priced) -> Vec<String> {
+    let mut notes = Vec::new();
+    let p = &step.parallel;
+    match step.compute {
+        None => notes.push(
+            "nothing says how long it computes, so nothing is hidden: give forward and backward, or \
+             compute, such as compute = \"400TFLOP/s\""
+                .to_owned(),
+        ),
+        Some(compute) if compute.derived => notes.push(
+            "the passes follow from 2 operations a parameter and token forward and 4 back; attention's \
+             own products are left out"
+                .to_owned(),
+        ),
+        Some(_) => {}
+    }
+    if step.mode == Mode::Training && p.pp > 1 {
+        notes.push(
+            "a pipeline of 1F1B: a stage idles (stages − 1)·(forward + backward); interleaving \
+             divides that and multiplies the hops"
+                .to_owned(),
+        );
+    }
+    for call in &priced.calls {
+        if call.sharing.0 > 1.0 {
+            notes.push(format!(
+                "{}: {} groups on a node share its NICs, {:.3} a NIC",
+                call.call.name, call.lies.beside, call.sharing.0
+            ));
+        }
+        if call.lies.uneven {
+            notes.push(format!(
+                "{}: groups of {} at every {} ranks do not divide over nodes; the worst placed one \
+                 is priced",
+                call.call.name, call.call.group.ranks, call.call.group.stride
+            ));
+        }
+    }
+    if priced.calls.iter().any(|c| c.algorithm == NODE_LIMITED) {
+        notes.push(
+            "tokens cross once a node, network and links inside at once; experts are drawn \
+             uniformly, scales of fp8 are left out"
+                .to_owned(),
+        );
+    }
+    if step.sync.every > 1 {
+        notes
+            .push(format!("replicas agree every {} steps: a step bears its part", step.sync.every));
+    }
+    notes.dedup();
+    notes
+}
+
+/// Two plans beside each other.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlanDiff {
+    /// `collcost/plan-diff/1`.
+    pub schema: &'static str,
+    /// Steps of both by name, then those of one.
+    pub steps: Vec<StepDiff>,
+}
+
+/// A step before and now.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StepDiff {
+    /// Its name.
+    pub name: String,
+    /// The whole step before; absent where it is new.
+    pub old_s: Option<f64>,
+    /// The whole step now; absent where it is gone.
+    pub new_s: Option<f64>,
+    /// Exposed before.
+    pub old_exposed_s: Option<f64>,
+    /// Exposed now.
+    pub new_exposed_s: Option<f64>,
+    /// Its collectives that differ.
+    pub calls: Vec<CallDiff>,
+}
+
+/// A collective before and now.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CallDiff {
+    /// The parallelism and what it is for.
+    pub name: String,
+    /// Before: ranks, size, calls.
+    pub old: Option<String>,
+    /// Now.
+    pub new: Option<String>,
+    /// All calls of a step before.
+    pub old_s: Option<f64>,
+    /// All calls of a step now.
+    pub new_s: Option<f64>,
+}
+
+/// What changed from `old` to `new`.
+#[must_use]
+pub fn plan_diff(old: &Plan, new: &Plan) -> PlanDiff {
+    let mut steps = Vec::new();
+    let find = |plan: &Plan, name: &str| plan.steps.iter().position(|s| s.name == name);
+    let pair = |a: Option<&StepView>, b: Option<&StepView>| {
+        let name = a.or(b).map(|s| s.name.clone()).unwrap_or_default();
+        StepDiff {
+            name,
+            old_s: a.map(|s| s.step_s),
+            new_s: b.map(|s| s.step_s),
+            old_exposed_s: a.map(|s| s.exposed_s),
+            new_exposed_s: b.map(|s| s.exposed_s),
+            calls: calls_diff(a.map_or(&[], |s| &s.calls), b.map_or(&[], |s| &s.calls)),
+        }
+    };
+    for step in &old.steps {
+        steps.push(pair(Some(step), find(new, &step.name).map(|i| &new.steps[i])));
+    }
+    for step in new.steps.iter().filter(|s| find(old, &s.name).is_none()) {
+        steps.push(pair(None, Some(step)));
+    }
+    PlanDiff { schema: "collcost/plan-diff/1", steps }
+}
+
+fn calls_diff(old: &[CallView], new: &[CallView]) -> Vec<CallDiff> {
+    let key = |c: &CallView| format!("{} {}", c.axis, c.name);
+    let what = |c: &CallView| {
+        format!("{} of {} x {} on {} ranks", c.collective, Volume(c.size_bytes), c.calls, c.ranks)
+    };
+    let same = |a: &CallView, b: &CallView| what(a) == what(b) && a.total_s == b.total_s;
+    let mut diffs = Vec::new();
+    for a in old {
+        let b = new.iter().find(|b| key(b) == key(a));
+        if b.is_some_and(|b| same(a, b)) {
+            continue;
+        }
+        diffs.push(CallDiff {
+            name: key(a),
+            old: Some(what(a)),
+            new: b.map(what),
+            old_s: Some(a.total_s),
+            new_s: b.map(|b| b.total_s),
+        });
+    }
+    for b in new.iter().filter(|b| !old.iter().any(|a| key(a) == key(b))) {
+        let (name, what) = (key(b), what(b));
+        diffs.push(CallDiff {
+            name,
+            old: None,
+            new: Some(what),
+            old_s: None,
+            new_s: Some(b.total_s),
+        });
+    }
+    diffs
+}
+
+/// One key of a step over several values.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlanVary {
+    /// `collcost/plan-vary/1`.
+    pub schema: &'static str,
+    /// The step.
+    pub step: String,
+    /// The key.
+    pub key: String,
+    /// The step for each value, in the order given.
+    pub values: Vec<VaryView>,
+    /// The value with which the step is the shortest.
+    pub best: String,
+    /// Other values with which it is at most 1 % longer.
+    pub as_good: Vec<String>,
+}
+
+/// The step for one value.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VaryView {
+    /// The value.
+    pub value: String,
+    /// The step.
+    pub step: StepView,
+}
+
+/// Puts the steps of all values together; there is at least one.
+#[must_use]
+pub fn plan_vary(key: String, values: Vec<(String, StepView)>) -> PlanVary {
+    let best = values.iter().min_by(|a, b| a.1.step_s.total_cmp(&b.1.step_s));
+    let least = best.map_or(0.0, |(_, s)| s.step_s);
+    let best = best.map(|(value, _)| value.clone()).unwrap_or_default();
+    let near = |(value, s): &&(String, StepView)| *value != best && s.step_s <= 1.01 * least;
+    PlanVary {
+        schema: "collcost/plan-vary/1",
+        as_good: values.iter().filter(near).map(|(value, _)| value.clone()).collect(),
+        step: values.first().map(|(_, s)| s.name.clone()).unwrap_or_default(),
+        best,
+        key,
+        values: values.into_iter().map(|(value, step)| VaryView { value, step }).collect(),
+    }
+}

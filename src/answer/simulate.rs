@@ -1,0 +1,521 @@
+//! A schedule simulated: what it took in each mode, beside its closed form and the lower bound,
+//! why, and what the gaps between them mean.
+//!
+//! ```text
+//!                        time  x form  x bound
+//!                          µs
+//! sync                  415.8     1.0      2.3
+//! flow                  415.8     1.0      2.3
+//! closed form, equal    415.8
+//! lower bound           180.4
+//!
+//! path   126 messages, 100 % latency; waited for data 125 times
+//! ```
+//!
+//! No time here has the launch of the call in it: it comes before the first message.
+
+mod gaps;
+
+use serde::Serialize;
+
+use super::End;
+use super::cost::{MachineView, QuestionView, machine, question};
+use super::trace::op_name;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Seconds, Volume};
+use crate::cost::bound::bound;
+use crate::cost::price::Price;
+use crate::cost::simulate::listen::{
+    Amount, CriticalPath, Hop, Link, MESSAGE, Path, Share, Traffic, Utilisation, Wait,
+};
+use crate::cost::simulate::{
+    Listener, MEMORY, Mode, Outcome, Setup, Timed, Trouble, simulate as time, simulate_with,
+};
+use crate::exchange::import::Foreign;
+use crate::machine::fabric::{Fabric, Tier};
+use crate::machine::query::Query;
+use crate::measure::spell_out::Spelled;
+use crate::model::algorithm::Guarantee;
+use crate::model::schedule::{Schedule, verify};
+use gaps::Facts;
+
+/// A schedule with what its messages took.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Simulation {
+    /// `collcost/simulate/1`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub question: QuestionView,
+    /// On which machine.
+    pub machine: MachineView,
+    /// What ran.
+    pub schedule: ScheduleView,
+    /// What it took in each mode, without the launch.
+    pub modes: Vec<ModeView>,
+    /// What its closed form says; absent for a schedule from a file.
+    pub closed_form: Option<FormView>,
+    /// What any algorithm takes at least, without the launch.
+    pub bound: BoundView,
+    /// The mode of which the path, the utilisation and the traffic are.
+    pub detailed_mode: &'static str,
+    /// From the last message back, what each one waited for; absent where there are too many.
+    pub critical_path: Option<PathView>,
+    /// How much of the time ports are busy, tier by tier.
+    pub utilisation: Vec<UtilisationView>,
+    /// Data and messages, tier by tier, those through switches last.
+    pub traffic: Vec<TrafficView>,
+    /// Directed links in use.
+    pub links: Option<u64>,
+    /// The ten links that carry most.
+    pub busiest_links: Vec<LinkView>,
+    /// What the differences between these times mean.
+    pub gaps: Vec<String>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+}
+
+/// What ran.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScheduleView {
+    /// The algorithm's id; absent for a schedule from a file.
+    pub algorithm: Option<&'static str>,
+    /// The algorithm's name in a table, or the file.
+    pub title: String,
+    /// P, where it is pipelined.
+    pub segments: Option<u32>,
+    /// The rank that has or gets the data.
+    pub root: u32,
+    /// Rounds in which somebody sends.
+    pub rounds: u64,
+    /// Messages in all.
+    pub messages: u64,
+    /// What all ranks and switches send together.
+    pub total_bytes: f64,
+    /// What the busiest rank sends.
+    pub max_sent_bytes: f64,
+    /// What the busiest rank receives.
+    pub max_received_bytes: f64,
+    /// Messages that the busiest rank sends.
+    pub max_messages: u64,
+}
+
+/// What a schedule took in one mode.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModeView {
+    /// `sync`, `local` or `flow`.
+    pub mode: &'static str,
+    /// When the last message ended.
+    pub makespan_s: f64,
+    /// That over the closed form's time.
+    pub form_ratio: Option<f64>,
+    /// That over the lower bound.
+    pub bound_ratio: Option<f64>,
+}
+
+/// What a closed form says, term by term.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FormView {
+    /// All terms but the launch.
+    pub time_s: f64,
+    /// `equal`: it is the time in mode flow; `equal-in-rounds`: that in mode sync; `upper-bound`: it
+    /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors.
+    pub guarantee: &'static str,
+    /// n_α·α.
+    pub latency_s: f64,
+    /// n_β·M/BW.
+    pub bandwidth_s: f64,
+    /// n_γ·M·γ; absent where γ is unknown.
+    pub compute_s: Option<f64>,
+}
+
+/// Three bounds of which each holds alone.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BoundView {
+    /// The largest of them.
+    pub time_s: f64,
+    /// Messages one after another.
+    pub latency_s: f64,
+    /// Data through the narrowest cut.
+    pub bandwidth_s: f64,
+    /// Additions at the busiest rank.
+    pub compute_s: f64,
+}
+
+/// The critical path.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PathView {
+    /// Before its first message, since a rank started late.
+    pub idle_s: f64,
+    /// Latencies along it.
+    pub latency_s: f64,
+    /// Data along it, with what sharing a port adds.
+    pub bandwidth_s: f64,
+    /// Additions along it.
+    pub compute_s: f64,
+    /// How often its messages waited for what, the most frequent first.
+    pub waits: Vec<WaitView>,
+    /// Its messages, the first one first.
+    pub hops: Vec<HopView>,
+}
+
+/// How often messages waited for something.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitView {
+    /// `data`, `send-port`, `receive-port`, `link`, `nic`, `rounds` (of its own ranks), `barrier`
+    /// or `start` (of a rank).
+    pub waited_for: &'static str,
+    /// How many.
+    pub messages: u64,
+}
+
+/// One message of the critical path.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HopView {
+    /// The round.
+    pub round: u64,
+    /// The sender.
+    pub from: End,
+    /// The receiver.
+    pub to: End,
+    /// `copy`, `reduce` or `or`.
+    pub op: &'static str,
+    /// How much data.
+    pub bytes: f64,
+    /// The tier that it crosses; absent through a switch.
+    pub tier: Option<String>,
+    /// When it started.
+    pub start_s: f64,
+    /// When it ended, or, through a switch, was passed on.
+    pub end_s: f64,
+    /// What it waited for before; `nothing` at the start of all.
+    pub waited_for: &'static str,
+}
+
+/// How much of the time the ports of one tier are busy, over all ranks.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UtilisationView {
+    /// The tier's name.
+    pub tier: String,
+    /// Those that send.
+    pub send: ShareView,
+    /// Those that receive.
+    pub receive: ShareView,
+}
+
+/// A share of the time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ShareView {
+    /// On average over the ranks.
+    pub mean: f64,
+    /// At the rank that idles most.
+    pub least: f64,
+    /// At the busiest rank.
+    pub most: f64,
+    /// The first of the busiest ranks.
+    pub busiest_rank: u32,
+}
+
+/// What crossed one tier.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrafficView {
+    /// The tier's name, or `switches`.
+    pub tier: String,
+    /// Data.
+    pub bytes: f64,
+    /// Messages.
+    pub messages: u64,
+}
+
+/// What one endpoint sent to another.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkView {
+    /// The sender.
+    pub from: End,
+    /// The receiver.
+    pub to: End,
+    /// Data.
+    pub bytes: f64,
+    /// Messages.
+    pub messages: u64,
+}
+
+/// What is simulated: an algorithm spelled out, or what a file holds.
+pub struct Plan {
+    schedule: Box<dyn Schedule>,
+    title: String,
+    algorithm: Option<&'static str>,
+    segments: Option<u32>,
+    form: Option<(Price, Guarantee)>,
+    passed_over: Vec<&'static str>,
+}
+
+/// How it is simulated.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// The mode; absent: all of them, and the details of mode flow.
+    pub mode: Option<Mode>,
+    /// What goes wrong.
+    pub trouble: Trouble,
+}
+
+impl From<Spelled> for Plan {
+    fn from(spelled: Spelled) -> Self {
+        let Spelled { algorithm, shape, price, schedule, passed_over } = spelled;
+        let meta = algorithm.meta();
+        Self {
+            schedule,
+            title: meta.title.to_owned(),
+            algorithm: Some(meta.id),
+            segments: algorithm.is_pipelined().then_some(price.segments),
+            form: Some((price, algorithm.guarantee(&shape))),
+            passed_over,
+        }
+    }
+}
+
+impl Plan {
+    /// What `file` holds.
+    ///
+    /// # Errors
+    /// It does not do what its collective promises.
+    pub fn foreign(foreign: Foreign, file: &str) -> Result<Self> {
+        verify(&foreign.list).map_err(|fault| {
+            let line = foreign.line_of(&fault).map_or(String::new(), |line| format!(":{line}"));
+            Error::input(format!("the schedule is wrong: {fault}"))
+                .at(format!("{file}{line}"))
+                .mend(format!("collcost verify --schedule {file} checks it alone"))
+        })?;
+        Ok(Self {
+            schedule: Box::new(foreign.list),
+            title: file.to_owned(),
+            algorithm: None,
+            segments: None,
+            form: None,
+            passed_over: Vec::new(),
+        })
+    }
+}
+
+/// Simulates `plan` for the question.
+///
+/// # Errors
+/// As [`simulate`](crate::cost::simulate::simulate).
+pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
+    let fabric = &query.machine.fabric;
+    let size = Volume::from(query.size);
+    let setup = |mode| Setup {
+        trouble: ask.trouble.clone(),
+        element: query.element,
+        ..Setup::new(size).in_mode(mode)
+    };
+    let (shape, schedule) = (query.shape, &*plan.schedule);
+    let detailed = ask.mode.unwrap_or(Mode::Flow);
+    // All modes send the same messages.
+    let outcome = time(schedule, fabric, &setup(detailed))?;
+    let mut makespans = Vec::new();
+    for mode in Mode::ALL.into_iter().filter(|&mode| ask.mode.is_none_or(|asked| asked == mode)) {
+        let makespan = match mode == detailed {
+            true => outcome.makespan,
+            false => time(schedule, fabric, &setup(mode))?.makespan,
+        };
+        makespans.push((mode, makespan));
+    }
+    let least = bound(shape.collective, shape.ranks, size, fabric)?;
+    let form = plan.form.as_ref().map(|(price, guarantee)| form(price, *guarantee));
+    let details = match outcome.messages <= MOST_MESSAGES {
+        true => Some(Details::new(schedule, fabric, &setup(detailed))?),
+        false => None,
+    };
+    let facts = Facts {
+        query,
+        plan,
+        ask,
+        detailed,
+        makespans: &makespans,
+        bound: &least,
+        path: details.as_ref().map(|d| &d.path),
+    };
+    Ok(Simulation {
+        schema: "collcost/simulate/1",
+        question: question(query),
+        machine: machine(&query.machine),
+        schedule: plan.view(&outcome),
+        modes: makespans.iter().map(|&(mode, t)| facts.mode(mode, t)).collect(),
+        gaps: facts.gaps(&setup(detailed))?,
+        notes: facts.notes(details.is_none()),
+        closed_form: form,
+        bound: BoundView {
+            time_s: least.time().0,
+            latency_s: least.latency.0,
+            bandwidth_s: least.bandwidth.0,
+            compute_s: least.compute.0,
+        },
+        detailed_mode: detailed.name(),
+        critical_path: details.as_ref().map(|d| path(&d.path, fabric)),
+        utilisation: details.as_ref().map_or_else(Vec::new, |d| d.shares(fabric)),
+        traffic: details.as_ref().map_or_else(Vec::new, |d| d.traffic(fabric)),
+        links: details.as_ref().map(|d| d.traffic.links().len() as u64),
+        busiest_links: details.as_ref().map_or_else(Vec::new, |d| d.busiest()),
+    })
+}
+
+/// Messages of which the details are kept; more take more memory than a simulation may.
+const MOST_MESSAGES: u64 = MEMORY / (MESSAGE + 64);
+
+/// Algorithms without a schedule that a note names.
+const PASSED_OVER: usize = 5;
+
+/// Links that a report names.
+const BUSIEST: usize = 10;
+
+impl Plan {
+    /// What is simulated, in a few words.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        let (collective, ranks) = (self.schedule.collective().id(), self.schedule.ranks());
+        format!("{collective} {}, {ranks} ranks", self.algorithm.unwrap_or(&self.title))
+    }
+
+    pub(super) fn schedule(&self) -> &dyn Schedule {
+        &*self.schedule
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn view(&self, outcome: &Outcome) -> ScheduleView {
+        ScheduleView {
+            algorithm: self.algorithm,
+            title: self.title.clone(),
+            segments: self.segments,
+            root: self.schedule.root(),
+            rounds: outcome.rounds,
+            messages: outcome.messages,
+            total_bytes: outcome.total.0,
+            max_sent_bytes: outcome.max_sent.0,
+            max_received_bytes: outcome.max_received.0,
+            max_messages: outcome.max_messages,
+        }
+    }
+}
+
+fn form(price: &Price, guarantee: Guarantee) -> FormView {
+    FormView {
+        time_s: without_launch(price).0,
+        guarantee: guarantee.name(),
+        latency_s: price.latency.0,
+        bandwidth_s: price.bandwidth.0,
+        compute_s: price.compute.map(|c| c.0),
+    }
+}
+
+fn without_launch(price: &Price) -> Seconds {
+    price.latency + price.bandwidth + price.compute.unwrap_or_default()
+}
+
+/// What listeners heard in one mode.
+struct Details {
+    makespan: Seconds,
+    path: Path,
+    utilisation: Utilisation,
+    traffic: Traffic,
+}
+
+impl Details {
+    fn new(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Self> {
+        let mut critical = CriticalPath::new(schedule, fabric, setup)?;
+        let mut utilisation = Utilisation::new(schedule, fabric)?;
+        let mut traffic = Traffic::default();
+        let mut all = |message: &Timed<'_>| {
+            critical.message(message);
+            utilisation.message(message);
+            traffic.message(message);
+        };
+        let makespan = simulate_with(schedule, fabric, setup, &mut all)?.makespan;
+        Ok(Self { makespan, path: critical.path(), utilisation, traffic })
+    }
+
+    fn shares(&self, fabric: &Fabric) -> Vec<UtilisationView> {
+        let one = |(index, tier): (usize, &Tier)| {
+            let shares = self.utilisation.shares(index, self.makespan)?;
+            let (send, receive) = (share(shares.send), share(shares.receive));
+            Some(UtilisationView { tier: tier.name.clone(), send, receive })
+        };
+        fabric.tiers.iter().enumerate().filter_map(one).collect()
+    }
+
+    fn traffic(&self, fabric: &Fabric) -> Vec<TrafficView> {
+        let tiers = fabric.tiers.iter().enumerate();
+        let tiers = tiers.map(|(i, tier)| (tier.name.as_str(), self.traffic.tier(i)));
+        tiers
+            .chain([("switches", self.traffic.switched())])
+            .filter(|(_, Amount { messages, .. })| *messages > 0)
+            .map(|(tier, Amount { bytes, messages })| TrafficView {
+                tier: tier.to_owned(),
+                bytes: bytes.0,
+                messages,
+            })
+            .collect()
+    }
+
+    fn busiest(&self) -> Vec<LinkView> {
+        let mut links = self.traffic.links();
+        links.sort_by(|a, b| b.amount.bytes.0.total_cmp(&a.amount.bytes.0));
+        let view = |link: &Link| LinkView {
+            from: link.from.into(),
+            to: link.to.into(),
+            bytes: link.amount.bytes.0,
+            messages: link.amount.messages,
+        };
+        links.iter().take(BUSIEST).map(view).collect()
+    }
+}
+
+fn share(share: Share) -> ShareView {
+    let Share { mean, least, most, busiest } = share;
+    ShareView { mean: mean.0, least: least.0, most: most.0, busiest_rank: busiest }
+}
+
+fn path(path: &Path, fabric: &Fabric) -> PathView {
+    let hop = |hop: &Hop| HopView {
+        round: hop.round,
+        from: hop.from.into(),
+        to: hop.to.into(),
+        op: op_name(hop.op),
+        bytes: hop.bytes.0,
+        tier: hop.tier.map(|tier| fabric.tiers[tier].name.clone()),
+        start_s: hop.start.0,
+        end_s: hop.end.0,
+        waited_for: hop.waited.name(),
+    };
+    let mut waits: Vec<WaitView> = Vec::new();
+    for hop in path.hops.iter().filter(|hop| hop.waited != Wait::Nothing) {
+        let waited_for = hop.waited.name();
+        match waits.iter_mut().find(|wait| wait.waited_for == waited_for) {
+            Some(wait) => wait.messages += 1,
+            None => waits.push(WaitView { waited_for, messages: 1 }),
+        }
+    }
+    waits.sort_by_key(|wait| std::cmp::Reverse(wait.messages));
+    PathView {
+        idle_s: path.idle.0,
+        latency_s: path.latency.0,
+        bandwidth_s: path.data.0,
+        compute_s: path.addition.0,
+        waits,
+        hops: path.hops.iter().map(hop).collect(),
+    }
+}

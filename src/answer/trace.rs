@@ -1,0 +1,368 @@
+//! A schedule step by step: who sends what to whom, what every rank then holds, and when.
+//!
+//! ```text
+//! step 1 of 2, added: 0 → 1 chunk 0, 1 → 0 chunk 1
+//! rank  0         1
+//! 0     v00       v01+v11*
+//! 1     v10+v00*  v11
+//! ```
+
+mod contents;
+mod events;
+mod members;
+
+use serde::{Serialize, Serializer};
+
+use super::End;
+use super::cost::{MachineView, QuestionView, machine, question};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Volume;
+use crate::cost::rank::check_elements;
+use crate::cost::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
+use crate::machine::query::Query;
+use crate::measure::spell_out::{Spelled, spell_out};
+use crate::model::algorithm::{Algorithm, Registry};
+use crate::model::schedule::{Frame, Op, Schedule, sends_more_than};
+
+pub use contents::{Cell, Sum};
+pub use events::{Event, EventTier, Header};
+pub use members::{Line, Members, Role, Tree};
+
+/// The most messages of a trace; [`Run::listen`] has no such limit.
+pub const MOST_MESSAGES: u64 = 1 << 18;
+
+/// A schedule on a machine, ready to run.
+pub struct Run {
+    algorithm: &'static dyn Algorithm,
+    query: Query,
+    schedule: Box<dyn Schedule>,
+    /// P, where it is pipelined.
+    segments: Option<u32>,
+    setup: Setup,
+}
+
+/// A schedule step by step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Trace {
+    /// `collcost/trace/1`.
+    pub schema: &'static str,
+    /// What was asked.
+    pub question: QuestionView,
+    /// On which machine.
+    pub machine: MachineView,
+    /// The algorithm's id.
+    pub algorithm: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// The rank that has or gets the data; absent where there is none.
+    pub root: Option<u32>,
+    /// P, where the algorithm is pipelined.
+    pub segments: Option<u32>,
+    /// Into how many parts M is cut.
+    pub parts: u32,
+    /// Whether every rank has parts of its own: chunk i·parts + j is then part j of rank i.
+    pub own_parts: bool,
+    /// Bytes of each chunk.
+    pub chunk_bytes: Vec<f64>,
+    /// When messages start: `sync`, `local` or `flow`.
+    pub mode: &'static str,
+    /// Rings, chains and trees that the messages make, and who sits on which node.
+    pub members: Members,
+    /// The one step that was asked; absent: all.
+    pub only_step: Option<u64>,
+    /// What every rank, and after them every switch, holds of each chunk at the start; absent
+    /// where it is too much to show, or was not asked.
+    pub start: Option<Vec<Vec<Option<Cell>>>>,
+    /// The steps, or the one that was asked.
+    pub steps: Vec<Step>,
+    /// What all steps come to.
+    pub totals: Totals,
+    /// What to know before reading it.
+    pub notes: Vec<String>,
+}
+
+/// A round in which somebody sends.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Step {
+    /// Its number among those, from 1.
+    pub step: u64,
+    /// Its round in the schedule, from 0.
+    pub round: u64,
+    /// What receivers do: `copy`, `reduce`, `or`.
+    pub ops: Vec<&'static str>,
+    /// How many ranks and switches send.
+    pub senders: u32,
+    /// How many messages they send.
+    pub messages: u64,
+    /// What the busiest of them sends.
+    pub max_sent_bytes: f64,
+    /// What all send.
+    pub sent_bytes: f64,
+    /// The share of everything that has been sent after this step; absent without data.
+    pub share_so_far: Option<f64>,
+    /// When its first message starts.
+    pub start_s: f64,
+    /// When its last message ends.
+    pub end_s: f64,
+    /// Who sends to whom, where a rule says it: `i → i + 1`.
+    pub pattern: Option<String>,
+    /// The messages in schedule order.
+    pub transfers: Vec<Transfer>,
+    /// What every rank, and after them every switch, holds afterwards.
+    pub state: Option<Vec<Vec<Option<Cell>>>>,
+    /// Row and chunk of what was written in this step.
+    pub written: Vec<(u32, u32)>,
+}
+
+/// A message.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Transfer {
+    /// The sender.
+    pub from: End,
+    /// The receiver.
+    pub to: End,
+    /// What the receiver does with the data: `copy`, `reduce` or `or`.
+    pub op: &'static str,
+    /// The chunks.
+    pub chunks: Vec<u32>,
+    /// How much data.
+    pub bytes: f64,
+    /// When it starts.
+    pub start_s: f64,
+    /// When it ends.
+    pub end_s: f64,
+}
+
+/// What all steps come to.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Totals {
+    /// Rounds in which somebody sends.
+    pub steps: u64,
+    /// Messages of all.
+    pub messages: u64,
+    /// Messages of the rank that sends most.
+    pub max_messages: u64,
+    /// What all send.
+    pub sent_bytes: f64,
+    /// What the busiest rank sends.
+    pub max_sent_bytes: f64,
+    /// What the busiest rank receives.
+    pub max_received_bytes: f64,
+    /// When the last message ends; the launch is not in it.
+    pub makespan_s: f64,
+    /// The first step after which every chunk of a reduction is whole at one rank each.
+    pub whole_after_step: Option<u64>,
+    /// Rank and chunk of what is then whole.
+    pub owners: Vec<(u32, u32)>,
+}
+
+impl Run {
+    /// The schedule of the named algorithm, or of what the library runs, on the question's machine, moved on to
+    /// another root.
+    ///
+    /// # Errors
+    /// An unknown name, an algorithm that does not apply or is not spelled out, a root where there
+    /// is none.
+    pub fn new(
+        registry: &Registry,
+        query: &Query,
+        algorithm: Option<&str>,
+        root: Option<u32>,
+        mode: Mode,
+    ) -> Result<Self> {
+        query.element.map_or(Ok(()), |each| check_elements(query.size, each))?;
+        let Spelled { algorithm, shape, schedule, .. } =
+            spell_out(registry, query, algorithm, root)?;
+        let segments = algorithm.is_pipelined().then(|| shape.segments());
+        let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
+        Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })
+    }
+
+    /// Simulates it and tells `listener` of every message.
+    ///
+    /// # Errors
+    /// As [`simulate`](crate::cost::simulate::simulate()).
+    pub fn listen(&self, listener: &mut dyn Listener) -> Result<Outcome> {
+        simulate_with(&*self.schedule, &self.query.machine.fabric, &self.setup, listener)
+    }
+
+    /// All steps, or the state after step `only` alone, of contents by name or of `data`: a row of
+    /// numbers a rank, or the root's alone.
+    ///
+    /// # Errors
+    /// More than [`MOST_MESSAGES`]; a step that there is not; rows that do not fit; as
+    /// [`Self::listen`].
+    pub fn trace(&self, only: Option<u64>, data: Option<&[Vec<f64>]>) -> Result<Trace> {
+        let schedule = &*self.schedule;
+        let frame = schedule.frame();
+        check_messages(schedule)?;
+        let (mut steps, mut edges): (Vec<Step>, _) = (Vec::new(), members::Edges::default());
+        let outcome = self.listen(&mut |message: &Timed<'_>| {
+            edges.add(message, schedule);
+            if steps.last().is_none_or(|step| step.round != message.round) {
+                steps.push(Step::new(steps.len() as u64 + 1, message));
+            }
+            if let Some(step) = steps.last_mut() {
+                step.add(message);
+            }
+        })?;
+        if let Some(step) = only.filter(|step| *step > outcome.rounds) {
+            return Err(Error::input(format!("there is no step {step}"))
+                .at(format!("--step {step}"))
+                .mend(format!("steps are 0, the start, to {}", outcome.rounds)));
+        }
+        let mut so_far = 0.0;
+        for step in &mut steps {
+            step.finish();
+            so_far += step.sent_bytes;
+            step.share_so_far = (outcome.total.0 > 0.0).then_some(so_far / outcome.total.0);
+        }
+        members::patterns(&mut steps, frame.ranks);
+        let followed = contents::follow(schedule, &mut steps, only, data)?;
+        if let Some(step) = only {
+            steps.retain(|s| s.step == step);
+        }
+        let meta = self.algorithm.meta();
+        Ok(Trace {
+            schema: "collcost/trace/1",
+            question: question(&self.query),
+            machine: machine(&self.query.machine),
+            algorithm: meta.id,
+            title: meta.title,
+            root: frame.collective.has_root().then_some(frame.root),
+            segments: self.segments,
+            parts: frame.parts,
+            own_parts: frame.layout == crate::model::schedule::Layout::Owned,
+            chunk_bytes: self.chunk_bytes(),
+            mode: self.setup.mode.name(),
+            members: edges.members(schedule, &self.query),
+            only_step: only,
+            start: followed.start,
+            steps,
+            totals: Totals {
+                steps: outcome.rounds,
+                messages: outcome.messages,
+                max_messages: outcome.max_messages,
+                sent_bytes: outcome.total.0,
+                max_sent_bytes: outcome.max_sent.0,
+                max_received_bytes: outcome.max_received.0,
+                makespan_s: outcome.makespan.0,
+                whole_after_step: followed.whole_after_step,
+                owners: followed.owners,
+            },
+            notes: self.notes(&frame, followed.too_much),
+        })
+    }
+
+    /// Bytes of each chunk: M divides, or whole elements are dealt out, the first parts one more.
+    fn chunk_bytes(&self) -> Vec<f64> {
+        let frame = self.schedule.frame();
+        let size = if frame.collective == Collective::Barrier { 0.0 } else { self.setup.size.0 };
+        let part = |chunk: u32| match self.setup.element {
+            Some(each) => {
+                let range = frame.range(chunk, (size / each.0 as f64) as u64);
+                (range.end - range.start) as f64 * each.0 as f64
+            }
+            None => size / f64::from(frame.parts),
+        };
+        (0..self.schedule.chunks()).map(part).collect()
+    }
+
+    fn notes(&self, frame: &Frame, too_much: bool) -> Vec<String> {
+        let fabric = &self.query.machine.fabric;
+        let mut notes = Vec::new();
+        if fabric.launch.0 > 0.0 {
+            notes.push(format!(
+                "times are of the messages; the launch of {} is not in them",
+                fabric.launch
+            ));
+        }
+        if fabric.gamma.is_none() && frame.collective.reduces() {
+            notes.push("γ is unknown: the time to add is not in it".to_owned());
+        }
+        if too_much {
+            notes.push("what ranks hold is too much to follow: the messages alone".to_owned());
+        }
+        notes
+    }
+}
+
+/// Refuses more messages than a trace holds, without counting on.
+fn check_messages(schedule: &dyn Schedule) -> Result<()> {
+    if !sends_more_than(schedule, MOST_MESSAGES) {
+        return Ok(());
+    }
+    Err(Error::input(format!("more than {MOST_MESSAGES} messages are too many to show"))
+        .at(format!("{} ranks", schedule.ranks()))
+        .mend("ask for fewer ranks, or take --events, which streams them"))
+}
+
+/// The word of an operation in JSON.
+pub(super) fn op_name(op: Op) -> &'static str {
+    match op {
+        Op::Copy => "copy",
+        Op::Reduce => "reduce",
+        Op::Or => "or",
+    }
+}
+
+impl Step {
+    fn new(step: u64, message: &Timed<'_>) -> Self {
+        Self {
+            step,
+            round: message.round,
+            ops: Vec::new(),
+            senders: 0,
+            messages: 0,
+            max_sent_bytes: 0.0,
+            sent_bytes: 0.0,
+            share_so_far: None,
+            start_s: message.start.0,
+            end_s: message.added.0,
+            pattern: None,
+            transfers: Vec::new(),
+            state: None,
+            written: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, message: &Timed<'_>) {
+        let op = op_name(message.op);
+        if !self.ops.contains(&op) {
+            self.ops.push(op);
+        }
+        self.start_s = self.start_s.min(message.start.0);
+        self.end_s = self.end_s.max(message.added.0);
+        self.transfers.push(Transfer {
+            from: message.from.into(),
+            to: message.to.into(),
+            op,
+            chunks: message.runs.iter().flat_map(|run| run.chunks()).collect(),
+            bytes: message.bytes.0,
+            start_s: message.start.0,
+            end_s: message.end.0,
+        });
+    }
+
+    /// Sums up once all its messages are there; those of one sender lie together.
+    fn finish(&mut self) {
+        self.messages = self.transfers.len() as u64;
+        for of_one in self.transfers.chunk_by(|a, b| a.from == b.from) {
+            let sent: f64 = of_one.iter().map(|t| t.bytes).sum();
+            self.senders += 1;
+            self.sent_bytes += sent;
+            self.max_sent_bytes = self.max_sent_bytes.max(sent);
+        }
+    }
+}
+
+impl Serialize for Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,231 @@
+//! What a selection tree can ask MPICH for, and plans put into its own tree.
+
+use super::{Offer, Pick, Plan, Span, WIDEST};
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::rules::mpich::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
+use crate::library::select::{Call, Choice, Flavour, Operation, mpich_leaf};
+use crate::machine::query::Query;
+
+/// An algorithm of the MPIR layer.
+struct Known {
+    collective: C,
+    name: &'static str,
+    /// The one of this crate that prices it.
+    ours: &'static str,
+    /// Whether the operation must be predefined, with an element for each of a power of two.
+    halves: bool,
+}
+
+const fn known(collective: C, name: &'static str, ours: &'static str) -> Known {
+    Known { collective, name, ours, halves: false }
+}
+
+const fn halving(collective: C, name: &'static str, ours: &'static str) -> Known {
+    Known { collective, name, ours, halves: true }
+}
+
+/// Those that 4.0 has, and the closed forms price exactly.
+const KNOWN: &[Known] = &[
+    known(C::AllReduce, "recursive_doubling", "recursive-doubling"),
+    halving(C::AllReduce, "reduce_scatter_allgather", "rabenseifner"),
+    known(C::Broadcast, "binomial", "binomial"),
+    known(C::Broadcast, "scatter_recursive_doubling_allgather", "scatter-allgather"),
+    known(C::Broadcast, "scatter_ring_allgather", "scatter-ring"),
+    known(C::Reduce, "binomial", "binomial"),
+    halving(C::Reduce, "reduce_scatter_gather", "reduce-scatter-gather"),
+    known(C::AllGather, "brucks", "bruck"),
+    known(C::AllGather, "recursive_doubling", "recursive-doubling"),
+    known(C::AllGather, "ring", "ring"),
+    known(C::ReduceScatter, "recursive_halving", "recursive-halving"),
+    known(C::ReduceScatter, "pairwise", "ring"),
+    known(C::AllToAll, "brucks", "bruck"),
+    known(C::AllToAll, "scattered", "direct"),
+    known(C::AllToAll, "pairwise", "pairwise"),
+];
+
+/// The operations for which rules are made.
+pub fn operations() -> impl Iterator<Item = Operation> {
+    let plain =
+        [C::AllReduce, C::AllGather, C::ReduceScatter, C::AllToAll, C::Broadcast, C::Reduce];
+    let block = Operation { collective: C::ReduceScatter, flavour: Flavour::Block };
+    plain.into_iter().map(Operation::from).chain([block])
+}
+
+/// What a leaf can ask for at this call.
+///
+/// Recursive doubling of an all-gather and the broadcast that ends with one need a power of two.
+///
+/// # Errors
+/// None; the answer is a result like that of other libraries.
+pub fn offers(call: &Call) -> Result<Vec<Offer>> {
+    let power = call.ranks.is_power_of_two();
+    let enough = call.size.0 >= u64::from(call.ranks.next_power_of_two()) * WIDEST.0;
+    let fits = |k: &&Known| {
+        let doubles =
+            matches!(k.name, "recursive_doubling" | "scatter_recursive_doubling_allgather");
+        let needs_power = doubles && k.collective != C::AllReduce;
+        k.collective == call.collective && (power || !needs_power) && (enough || !k.halves)
+    };
+    let offer = |k: &Known| Offer {
+        pick: Pick { id: None, name: k.name.into(), segment: Bytes(0) },
+        choice: Choice::new(
+            k.name,
+            "a leaf of the file",
+            mpich_leaf(call.collective, call.ranks, k.ours),
+        ),
+    };
+    Ok(KNOWN.iter().filter(fits).map(offer).collect())
+}
+
+/// Refuses what the rules of one communicator cannot say.
+///
+/// # Errors
+/// Several ranks on each of several nodes: MPICH splits such calls, and rules each part.
+pub fn check(query: &Query) -> Result<()> {
+    let (nodes, each) = (query.placement.nodes(), query.placement.per_node);
+    if nodes > 1 && each > 1 {
+        return Err(Error::unsupported(format!(
+            "MPICH splits a call over {nodes} nodes x {each} ranks, and rules each part by its own ranks"
+        ))
+        .mend(format!(
+            "ask for the part between nodes, --nodes {nodes} --gpus-per-node 1, or for one node"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a rule reaches what the library runs: on one node some collectives are done in shared
+/// memory, which this file does not decide.
+#[must_use]
+pub fn reaches(operation: Operation, query: &Query) -> bool {
+    let in_memory = matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
+    query.placement.is_spread() || !in_memory
+}
+
+/// MPICH's name of an operation.
+#[must_use]
+pub fn name(operation: Operation) -> Option<&'static str> {
+    Some(match (operation.collective, operation.flavour) {
+        (C::AllReduce, _) => "allreduce",
+        (C::AllGather, Flavour::Plain) => "allgather",
+        (C::ReduceScatter, Flavour::Plain) => "reduce_scatter",
+        (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
+        (C::AllToAll, Flavour::Plain) => "alltoall",
+        (C::Broadcast, _) => "bcast",
+        (C::Reduce, _) => "reduce",
+        _ => return None,
+    })
+}
+
+/// MPICH's own tree with the plans put in, each for communicators of just its ranks.
+///
+/// # Errors
+/// An operation that MPICH does not rule by size.
+pub fn tree(plans: &[Plan], version: Version) -> Result<Tree> {
+    let mut tree = builtin(version);
+    for (collective, node, _) in &mut tree.collectives {
+        let mut of: Vec<&Plan> = plans
+            .iter()
+            .filter(|plan| name(plan.operation) == Some(collective) && plan.has_rules())
+            .collect();
+        of.sort_by_key(|plan| plan.ranks);
+        if of.is_empty() {
+            continue;
+        }
+        let Node::Tests(branches) = node else {
+            return Err(Error::unsupported(format!("MPICH has no rules by size for {collective}")));
+        };
+        for branch in branches.iter_mut().filter(|b| b.test == Test::Inter(false)) {
+            branch.then = by_ranks(collective, &of, &branch.then);
+        }
+    }
+    Ok(tree)
+}
+
+/// The plans by ranks, the library's own rules between them.
+fn by_ranks(collective: &str, plans: &[&Plan], own: &Node) -> Node {
+    let mut ranks = Vec::new();
+    let mut last = 0;
+    for plan in plans {
+        if plan.ranks > last + 1 {
+            ranks.push((Test::Ranks(Limit::AtMost(plan.ranks - 1)), own.clone()));
+        }
+        let sizes = guarded(collective, &by_size(collective, plan, own), own);
+        ranks.push((Test::Ranks(Limit::AtMost(plan.ranks)), sizes));
+        last = plan.ranks;
+    }
+    ranks.push((Test::Any(Kind::Ranks), own.clone()));
+    tests(ranks)
+}
+
+/// What no algorithm of ours may see goes the library's own way.
+fn guarded(collective: &str, sizes: &Node, own: &Node) -> Node {
+    let test: fn(bool) -> Test = match collective {
+        // Those that halve abort at operations of the user.
+        "allreduce" | "reduce" => Test::BuiltIn,
+        // The others reorder.
+        "reduce_scatter" | "reduce_scatter_block" => Test::Commutative,
+        "alltoall" => {
+            return tests([
+                (Test::InPlace(true), own.clone()),
+                (Test::InPlace(false), sizes.clone()),
+            ]);
+        }
+        _ => return sizes.clone(),
+    };
+    tests([(test(true), sizes.clone()), (test(false), own.clone())])
+}
+
+/// The spans of one plan. MPICH keeps sizes in 32 bits; what is larger follows the last rule.
+fn by_size(collective: &str, plan: &Plan, own: &Node) -> Node {
+    let is_total = matches!(collective, "allgather" | "reduce_scatter" | "reduce_scatter_block");
+    let (limit, any): (fn(Limit) -> Test, _) = match is_total {
+        true => (Test::Total, Kind::Total),
+        false => (Test::Average, Kind::Average),
+    };
+    let parts = if collective == "alltoall" { u64::from(plan.ranks.max(1)) } else { 1 };
+    let mut sizes = Vec::new();
+    let mut spans = plan.spans.iter().peekable();
+    while let Some(span) = spans.next() {
+        let then = leaf(collective, span, own);
+        // The last size of the span; of an all-to-all the last block that it holds.
+        let last = spans.peek().map(|next| (next.from.0.saturating_sub(1)) / parts);
+        match last.and_then(|last| i32::try_from(last).ok()) {
+            Some(last) => sizes.push((limit(Limit::AtMost(last.unsigned_abs())), then)),
+            None => {
+                sizes.push((Test::Any(any), then));
+                break;
+            }
+        }
+    }
+    match (sizes.pop(), sizes.is_empty()) {
+        (Some((_, only)), true) => only,
+        (last, _) => tests(sizes.into_iter().chain(last)),
+    }
+}
+
+fn leaf(collective: &str, span: &Span, own: &Node) -> Node {
+    let Some(pick) = &span.pick else { return own.clone() };
+    let mut stem = collective.to_owned();
+    stem[..1].make_ascii_uppercase();
+    let chosen = runs(format!("MPIR_{stem}_intra_{}", pick.name));
+    let otherwise = match (collective, &*pick.name) {
+        ("allreduce", "reduce_scatter_allgather") => "recursive_doubling",
+        ("reduce", "reduce_scatter_gather") => "binomial",
+        _ => return chosen,
+    };
+    let otherwise = runs(format!("MPIR_{stem}_intra_{otherwise}"));
+    tests([(Test::CountBelowPower, otherwise), (Test::Any(Kind::Count), chosen)])
+}
+
+/// How the file is loaded, and what to know: the format has no comments.
+#[must_use]
+pub fn head(file: Option<&str>) -> Vec<String> {
+    let file = file.unwrap_or("THIS_FILE");
+    vec![
+        format!("load it with MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={file}, an absolute path;"),
+        "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, wins over it".to_owned(),
+    ]
+}

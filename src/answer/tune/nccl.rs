@@ -1,0 +1,164 @@
+//! The table of NCCL's example tuner plugin: what NCCL takes by itself, and departures from it that
+//! a site's own logs show to gain.
+
+use super::evidence::Departure;
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::Bytes;
+use crate::library::nccl::{
+    Algo, Call, Chooser, Communicator, Function, Place, Proto, Range, Reduction, Settings, Table,
+    Version, ranges,
+};
+use crate::library::rules::Line;
+use crate::library::rules::nccl::{COLLECTIVES, Channels, Rule, Rules};
+
+/// An algorithm over a wire protocol.
+pub type Cell = (Algo, Proto);
+
+/// `nvls_tree/simple`, as the plugin's file has it.
+#[must_use]
+pub fn name((algorithm, protocol): Cell) -> String {
+    format!("{}/{}", algorithm.lower(), protocol.lower())
+}
+
+/// Where NCCL's choice is asked last; it goes on beyond.
+const LARGEST: Bytes = Bytes(1 << 50);
+
+/// Up to here rings of communicators of which nothing is known take LL.
+const SHORT: Bytes = Bytes(65_536);
+
+/// What NCCL takes by itself on one communicator.
+pub struct Own {
+    /// The communicator.
+    pub comm: Communicator,
+    /// Whose rules decide.
+    pub version: Version,
+    /// Decides on sums of floats.
+    pub chooser: Chooser,
+}
+
+impl Own {
+    /// NCCL there with an empty environment.
+    ///
+    /// # Errors
+    /// A communicator whose graphs are not known.
+    pub fn new(place: &Place, version: Version) -> Result<Self> {
+        let comm = place.communicator()?;
+        let table = Table::new(&comm, version, &Settings::default())?;
+        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        Ok(Self { comm, version, chooser })
+    }
+
+    /// What is taken at a size; none where NCCL returns an error.
+    #[must_use]
+    pub fn at(&self, function: Function, size: Bytes) -> Option<Cell> {
+        let decided = self.chooser.decide(&Call { function, size, pipelined: 1 });
+        decided.map(|d| (d.algo, d.proto))
+    }
+
+    /// Over which sizes what is taken, to the byte.
+    #[must_use]
+    pub fn ranges(&self, function: Function) -> Vec<Range> {
+        let mut found = ranges(&self.chooser, function, Bytes(0), LARGEST);
+        if let Some(last) = found.last_mut() {
+            last.to = Bytes(u64::MAX);
+        }
+        found
+    }
+
+    fn rules(&self, rules: &mut Vec<Rule>) {
+        let here = (Some(self.comm.nodes), Some(self.comm.ranks));
+        for &collective in COLLECTIVES {
+            let Some(function) = Function::of(collective) else { continue };
+            for Range { from, to, first, .. } in self.ranges(function) {
+                if let Some(decision) = first {
+                    let cell = (decision.algo, decision.proto);
+                    rules.push(rule(collective, (from, to), cell, here));
+                }
+            }
+        }
+    }
+}
+
+/// The table for the communicator of a place.
+///
+/// The plugin leaves one channel to every call that no line fits, and to every line of `-1`
+/// channels. So lines say 0, which leaves the number to NCCL; and as a job makes smaller
+/// communicators too, NCCL's own choice on those of the same machine stands behind, where their
+/// graphs are known, and rings behind that.
+///
+/// # Errors
+/// Those of [`Own::new`] for the place itself.
+pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Result<Rules> {
+    let own = Own::new(place, version)?;
+    let here = (Some(own.comm.nodes), Some(own.comm.ranks));
+    let departing = |d: &Departure| rule(d.collective, (d.from, d.to), d.cell, here);
+    let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
+    own.rules(&mut rules);
+    for smaller in smaller(place) {
+        // Whose graphs nobody searched has rings.
+        if let Ok(own) = Own::new(&smaller, version) {
+            own.rules(&mut rules);
+        }
+    }
+    for &collective in COLLECTIVES {
+        let long = (Bytes(SHORT.0 + 1), Bytes(u64::MAX));
+        let ring = |protocol| (Algo::Ring, protocol);
+        rules.push(rule(collective, (Bytes(0), SHORT), ring(Proto::Ll), (None, None)));
+        rules.push(rule(collective, long, ring(Proto::Simple), (None, None)));
+    }
+    Ok(Rules { rules })
+}
+
+/// Communicators that a job makes beside its largest: over as many nodes, or a power of two of them,
+/// and as many ranks on each or fewer.
+fn smaller<'a>(place: &Place<'a>) -> impl Iterator<Item = Place<'a>> {
+    let Place { machine, per_node, nodes, search } = *place;
+    let counts = (0..u32::BITS).map(|power| 1 << power).take_while(move |&n| n < nodes);
+    let all = counts.chain([nodes]).flat_map(move |nodes| {
+        (1..=per_node).map(move |per_node| Place { machine, per_node, nodes, search })
+    });
+    let itself = (nodes, per_node);
+    // One rank alone has nobody to talk to.
+    all.filter(move |p| p.nodes * p.per_node > 1 && (p.nodes, p.per_node) != itself)
+}
+
+fn rule(
+    collective: Collective,
+    (from, to): (Bytes, Bytes),
+    (algorithm, protocol): Cell,
+    (nodes, ranks): (Option<u32>, Option<u32>),
+) -> Rule {
+    Rule {
+        collective,
+        from,
+        to,
+        algorithm,
+        protocol,
+        channels: Channels::Own,
+        nodes,
+        ranks,
+        pipe_ops: None,
+        registered: None,
+        line: Line::default(),
+    }
+}
+
+/// How the file is loaded, and what to know.
+#[must_use]
+pub fn head(file: Option<&str>) -> Vec<String> {
+    let file = file.unwrap_or("THIS_FILE");
+    vec![
+        "load it with NCCL's example tuner plugin (plugins/tuner/example, 2.27.7 and later):"
+            .to_owned(),
+        format!(
+            "  NCCL_TUNER_PLUGIN=/path/to/libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={file}"
+        ),
+        "the plugin leaves one channel to calls that no line fits: so all have a line, and 0 \
+         channels leaves their number to NCCL"
+            .to_owned(),
+        "behind the communicator's lines stands what NCCL takes by itself on smaller ones of the \
+         same machine, then rings for all of which nothing is known: those are no choice of NCCL's"
+            .to_owned(),
+    ]
+}

@@ -1,0 +1,176 @@
+//! What NCCL ran in a log: as its own lines say it, as its environment forced it, or as somebody
+//! says who was there.
+
+use super::evidence::{Evidence, Timed};
+use super::nccl::{Cell, Own};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::exchange::import::logs::{self, Measured, Tested};
+use crate::exchange::import::nccl_log::{Choice, Log};
+use crate::library::nccl::{
+    Algo, Asked, Call, Chooser, Element, Function, Proto, Reduction, Settings, Table,
+};
+use crate::machine::sample::DataType;
+
+/// What stands for NCCL's own choice where somebody says what ran.
+pub const OWN: &str = "own";
+
+/// What somebody says of a log: `own`, `Tree` or `Tree/LL128`.
+///
+/// # Errors
+/// Other words.
+pub fn said(text: &str) -> Result<Settings> {
+    let mut settings = Settings::default();
+    if text.eq_ignore_ascii_case(OWN) {
+        return Ok(settings);
+    }
+    let (algo, proto) = match text.split_once('/') {
+        Some((algo, proto)) => (algo, Some(proto)),
+        None => (text, None),
+    };
+    settings.set("NCCL_ALGO", Algo::named(algo)?.name())?;
+    if let Some(proto) = proto {
+        settings.set("NCCL_PROTO", Proto::named(proto)?.name())?;
+    }
+    Ok(settings)
+}
+
+/// How it is known what a log's calls ran.
+enum Ran {
+    /// By NCCL's rules under an environment.
+    Rules(Box<Table>),
+    /// By lines in which NCCL says it.
+    Lines(Vec<Choice>),
+}
+
+/// Takes the times of a log of the communicator: `text` as it is, of `file`; `said` where somebody
+/// says what ran. Counts only collectives that are `wanted`.
+///
+/// # Errors
+/// No log of a benchmark; nothing that tells what ran; no time of this communicator and version.
+pub fn take(
+    evidence: &mut Evidence<'_>,
+    own: &Own,
+    (text, file): (&str, &str),
+    said: Option<&Settings>,
+    wanted: &dyn Fn(Function) -> bool,
+) -> Result<()> {
+    let asked = logs::Asked { ranks: Some(own.comm.ranks), collective: None };
+    let log = logs::read(text.as_bytes(), file, &asked)?;
+    let ran = match said {
+        Some(settings) => Ran::under(own, settings)?,
+        None => Ran::told(own, text, file)?,
+    };
+    let mut why = None;
+    let mut taken = 0;
+    for table in &log.tables {
+        if let Some(other) = other(table, own) {
+            why.get_or_insert(other);
+            continue;
+        }
+        let Tested::Collective(collective) = table.tested else { continue };
+        let Some(function) = Function::of(collective).filter(|&f| wanted(f)) else { continue };
+        let counts = |row: &&logs::Row| row.size.0 > 0 && row.wrong.is_none_or(|wrong| wrong == 0);
+        for row in table.rows.iter().filter(counts) {
+            let Measured::Time(time) = row.measured else { continue };
+            let (size, dtype, mode) = (row.size, row.dtype, table.mode);
+            let Some(cell) = ran.cell(own, function, size, dtype) else { continue };
+            let file = file.rsplit('/').next().unwrap_or(file).to_owned();
+            evidence.take(Timed { collective, size, dtype, mode, cell, time, file });
+            taken += 1;
+        }
+    }
+    if taken > 0 {
+        return Ok(());
+    }
+    let why = why.unwrap_or_else(|| "none of its times is of a collective that counts".to_owned());
+    let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
+    Err(Error::input(format!("the log says nothing of this communicator: {why}"))
+        .at(file.to_owned())
+        .mend(format!("give logs of {ranks} ranks, nodes: {nodes}, NCCL {}", own.version)))
+}
+
+/// Why a table is not of the communicator.
+fn other(table: &logs::Table, own: &Own) -> Option<String> {
+    let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
+    if let Some(found) = table.ranks.filter(|&found| found != ranks) {
+        return Some(format!("it is of {found} ranks, not of {ranks}"));
+    }
+    if let Some(found) = table.nodes.filter(|&found| found != nodes) {
+        return Some(format!("its nodes are {found}, not {nodes}"));
+    }
+    if table.shares_gpus {
+        return Some("several of its ranks share a GPU".to_owned());
+    }
+    let library = table.library.as_deref()?;
+    let version = library.strip_prefix("NCCL ").and_then(|v| v.parse::<Asked>().ok());
+    match version {
+        Some(asked) if asked.rules == own.version => None,
+        _ => Some(format!("it is of {library}, and the file for the rules of {}", own.version)),
+    }
+}
+
+impl Ran {
+    fn under(own: &Own, settings: &Settings) -> Result<Self> {
+        Ok(Self::Rules(Box::new(Table::new(&own.comm, own.version, settings)?)))
+    }
+
+    /// As the log itself tells it.
+    fn told(own: &Own, text: &str, file: &str) -> Result<Self> {
+        let mend = format!(
+            "say what ran, --log {OWN}={file} or --log Tree/LL128={file}; or log with \
+             NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
+        );
+        let log = Log::read(text, file).map_err(|e| e.mend(mend.clone()))?;
+        if !log.choices.is_empty() {
+            return Ok(Self::Lines(log.choices));
+        }
+        let settings = log.settings()?;
+        if settings.names_any() {
+            return Self::under(own, &settings);
+        }
+        Err(Error::input("the log does not tell which algorithm ran")
+            .at(file.to_owned())
+            .mend(mend))
+    }
+
+    /// What ran; none where that is not known.
+    fn cell(
+        &self,
+        own: &Own,
+        function: Function,
+        size: Bytes,
+        dtype: Option<DataType>,
+    ) -> Option<Cell> {
+        match self {
+            Self::Rules(table) => {
+                let reduction = Reduction { element: element(dtype), ..Reduction::default() };
+                let chooser = Chooser::new(&own.comm, own.version, table, reduction);
+                let decided = chooser.decide(&Call { function, size, pipelined: 1 })?;
+                Some((decided.algo, decided.proto))
+            }
+            Self::Lines(choices) => {
+                let is_of = |choice: &&Choice| {
+                    let blocks = if choice.is_per_rank() { own.comm.ranks } else { 1 };
+                    choice.function.is_none_or(|f| f == function)
+                        && choice.bytes.0.checked_mul(blocks.into()) == Some(size.0)
+                };
+                let mut cells = choices.iter().filter(is_of).map(|c| (c.algo, c.proto));
+                let first = cells.next()?;
+                cells.all(|cell| cell == first).then_some(first)
+            }
+        }
+    }
+}
+
+/// What the tuner makes of a type; that of sums of floats where the log does not say it.
+fn element(dtype: Option<DataType>) -> Element {
+    use DataType as D;
+    match dtype {
+        Some(D::F16 | D::Bf16) => Element::Half,
+        Some(D::I32 | D::U32 | D::I64 | D::U64) => Element::Integer,
+        Some(D::F8e4m3 | D::F8e5m2) => Element::Fp8,
+        Some(D::I8 | D::U8 | D::Byte) => Element::Byte,
+        None | Some(D::F32 | D::F64 | D::I16 | D::U16) => Element::Float,
+    }
+}

@@ -1,0 +1,250 @@
+//! Schedules verified: what was tried, and the first thing that is wrong.
+
+use serde::Serialize;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::cost::trial::{Broken, COMPARED, Case, Compared, messages, try_out};
+use crate::model::algorithm::Registry;
+use crate::model::formula::Shape;
+use crate::model::schedule::{Fault, Schedule, verify as check};
+
+/// Schedules with whether they do what they promise.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Verification {
+    /// `collcost/verify/1`.
+    pub schema: &'static str,
+    /// The ranks that were tried.
+    pub ranks: Vec<u32>,
+    /// The segments that were tried with pipelines.
+    pub segments: Vec<u32>,
+    /// One line an algorithm and collective.
+    pub lines: Vec<VerifyLine>,
+    /// Algorithms without a schedule, by collective.
+    pub without: Vec<WithoutView>,
+    /// Lines with a fault.
+    pub failed: u64,
+    /// What to know before trusting it.
+    pub notes: Vec<String>,
+}
+
+/// What came of one algorithm, or of one file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct VerifyLine {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// The algorithm's id, or the file.
+    pub algorithm: String,
+    /// Schedules that were verified.
+    pub schedules: u64,
+    /// Messages in them.
+    pub transfers: u64,
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// The first schedule that does not do what its collective promises.
+    pub fault: Option<FaultView>,
+    /// What the closed form promises: `equal`, `equal-in-rounds`, `upper-bound`, `asymptotic`,
+    /// several joined by commas; absent where none was compared.
+    pub closed_form: Option<String>,
+    /// Closed forms that were compared with simulations of their schedules.
+    pub compared: u64,
+    /// The first that is not what it promises.
+    pub broken: Option<BrokenView>,
+}
+
+/// Algorithms of one collective that are not spelled out.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WithoutView {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// The algorithms' ids.
+    pub algorithms: Vec<&'static str>,
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FaultView {
+    /// The sentence.
+    pub what: String,
+    /// The schedule: ranks, root and parameters; or the line of a file.
+    pub place: String,
+    /// The round, from 0; absent if the fault shows at the end only.
+    pub round: Option<u64>,
+    /// The rank whose data are at fault.
+    pub rank: Option<u32>,
+    /// The chunk.
+    pub chunk: Option<u32>,
+}
+
+/// A closed form that is not what it promises, in a machine where α is one second.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BrokenView {
+    /// Ranks and parameters.
+    pub place: String,
+    /// What it promises.
+    pub guarantee: &'static str,
+    /// M/BW over α.
+    pub size_over_alpha: f64,
+    /// What it says.
+    pub form_s: f64,
+    /// What the messages take.
+    pub makespan_s: f64,
+}
+
+/// Verifies what the registry spells out of `collectives`, or the one algorithm of that name.
+///
+/// # Errors
+/// An unknown name; a named algorithm that is not spelled out.
+pub fn verify(
+    registry: &Registry,
+    collectives: &[Collective],
+    name: Option<&str>,
+    ranks: &[u32],
+    segments: &[u32],
+) -> Result<Verification> {
+    let mut lines = Vec::new();
+    let mut without = Vec::new();
+    for &collective in collectives {
+        let algorithms: Vec<_> = match name {
+            Some(name) => vec![registry.find(collective, name)?.algorithm],
+            None => registry.of(collective).collect(),
+        };
+        let mut none = Vec::new();
+        for algorithm in algorithms {
+            let trial = try_out(algorithm, collective, ranks, segments)?;
+            let id = algorithm.meta().id;
+            if trial.schedules == 0 {
+                none.push(id);
+                continue;
+            }
+            let Compared { equal, equal_in_rounds, upper_bound, asymptotic } = trial.compared;
+            lines.push(VerifyLine {
+                collective: collective.id(),
+                algorithm: id.to_owned(),
+                schedules: trial.schedules,
+                transfers: trial.transfers,
+                ok: trial.is_sound(),
+                closed_form: promises(trial.compared),
+                compared: equal + equal_in_rounds + upper_bound + asymptotic,
+                fault: trial.fault.map(|(case, fault)| view(&fault, place_of(&case))),
+                broken: trial.broken.map(|broken| broken_view(&broken)),
+            });
+        }
+        if !none.is_empty() {
+            without.push(WithoutView { collective: collective.id(), algorithms: none });
+        }
+    }
+    if let (true, Some(name)) = (lines.is_empty(), name) {
+        return Err(Error::unsupported(format!("`{name}` is not spelled out for these ranks"))
+            .mend("leave out --algorithm: all that are get verified"));
+    }
+    let mut notes = Vec::new();
+    if ranks.iter().any(|&n| n > COMPARED) {
+        notes.push(format!("closed forms are compared up to {COMPARED} ranks"));
+    }
+    Ok(report(ranks.to_vec(), segments.to_vec(), lines, without, notes))
+}
+
+/// Verifies one schedule from a file; `line_of` says where a message stands in it.
+#[must_use]
+pub fn verify_file(
+    schedule: &dyn Schedule,
+    file: &str,
+    line_of: impl Fn(&Fault) -> Option<usize>,
+) -> Verification {
+    let fault = check(schedule).err();
+    let place = |fault: &Fault| match line_of(fault) {
+        Some(line) => format!("{file}:{line}"),
+        None => file.to_owned(),
+    };
+    let line = VerifyLine {
+        collective: schedule.collective().id(),
+        algorithm: file.to_owned(),
+        schedules: 1,
+        transfers: messages(schedule),
+        ok: fault.is_none(),
+        fault: fault.map(|fault| view(&fault, place(&fault))),
+        closed_form: None,
+        compared: 0,
+        broken: None,
+    };
+    report(vec![schedule.ranks()], Vec::new(), vec![line], Vec::new(), Vec::new())
+}
+
+fn report(
+    ranks: Vec<u32>,
+    segments: Vec<u32>,
+    lines: Vec<VerifyLine>,
+    without: Vec<WithoutView>,
+    notes: Vec<String>,
+) -> Verification {
+    let failed = lines.iter().filter(|line| !line.ok).count() as u64;
+    Verification { schema: "collcost/verify/1", ranks, segments, lines, without, failed, notes }
+}
+
+fn view(fault: &Fault, place: String) -> FaultView {
+    FaultView {
+        what: fault.to_string(),
+        place,
+        round: fault.round(),
+        rank: fault.rank(),
+        chunk: fault.chunk(),
+    }
+}
+
+fn broken_view(broken: &Broken) -> BrokenView {
+    BrokenView {
+        place: format!("{}, {}", words(&broken.shape), broken.shape.ports),
+        guarantee: broken.guarantee.name(),
+        size_over_alpha: broken.size_over_alpha,
+        form_s: broken.form.0,
+        makespan_s: broken.makespan.0,
+    }
+}
+
+fn promises(compared: Compared) -> Option<String> {
+    let Compared { equal, equal_in_rounds, upper_bound, asymptotic } = compared;
+    let rounds = (equal_in_rounds, "equal-in-rounds");
+    let all = [(equal, "equal"), rounds, (upper_bound, "upper-bound"), (asymptotic, "asymptotic")];
+    let made: Vec<_> = all.iter().filter(|(n, _)| *n > 0).map(|(_, name)| *name).collect();
+    (!made.is_empty()).then(|| made.join(", "))
+}
+
+fn place_of(Case { shape, root }: &Case) -> String {
+    let root = if *root > 0 { format!(", root {root}") } else { String::new() };
+    format!("{}{root}", words(shape))
+}
+
+/// Ranks, and the parameters that are not as usual.
+fn words(shape: &Shape) -> String {
+    let params = &shape.params;
+    let mut words = vec![format!("{} ranks", shape.ranks)];
+    let mut add = |name: &str, value: Option<String>| {
+        words.extend(value.map(|value| format!("{name} {value}")));
+    };
+    add("segments", params.segments.map(|p| p.to_string()));
+    add("radix", params.radix.map(|k| k.to_string()));
+    add("pat-agg", params.aggregation.map(|a| a.to_string()));
+    add("rails", params.rails.map(|r| r.to_string()));
+    add("ranks a node", shape.group.map(|g| g.to_string()));
+    let sides = params
+        .dims
+        .map(|dims| dims.lengths().iter().map(u32::to_string).collect::<Vec<_>>().join("x"));
+    add("dims", sides);
+    let usual = Shape::new(shape.collective, shape.ranks);
+    if params.relay != usual.params.relay {
+        words.push("--relay-chunks".to_owned());
+    }
+    if params.tie != usual.params.tie {
+        words.push("--split-ties".to_owned());
+    }
+    if params.trees != usual.params.trees {
+        words.push(format!("{:?} trees", params.trees).to_lowercase());
+    }
+    words.join(", ")
+}

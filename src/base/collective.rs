@@ -1,0 +1,210 @@
+//! The collective operations: what M means, how bandwidths are reported.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::Ratio;
+
+/// A collective operation over N ranks.
+///
+/// M is nccl-tests' size: the whole vector for broadcast, reduce, all-reduce and send/recv; the
+/// total over all ranks for all-gather, reduce-scatter, scatter and gather; one rank's whole
+/// buffer, its own block included, for all-to-all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collective {
+    /// Every rank ends with the reduction of all vectors.
+    AllReduce,
+    /// Every rank ends with everybody's block.
+    AllGather,
+    /// Every rank ends with its own block of the reduction.
+    ReduceScatter,
+    /// Rank i's block j ends at rank j as its block i.
+    AllToAll,
+    /// The root's vector ends at every rank.
+    Broadcast,
+    /// The root ends with the reduction of all vectors.
+    Reduce,
+    /// Rank i ends with block i of the root's vector.
+    Scatter,
+    /// The root ends with everybody's block.
+    Gather,
+    /// One rank's vector ends at another.
+    SendRecv,
+    /// Nobody leaves before everybody has come; no data.
+    Barrier,
+}
+
+use Collective::{
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
+    SendRecv,
+};
+
+impl Collective {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: &[Self] = &[
+        AllReduce,
+        AllGather,
+        ReduceScatter,
+        AllToAll,
+        Broadcast,
+        Reduce,
+        Scatter,
+        Gather,
+        SendRecv,
+        Barrier,
+    ];
+
+    /// The name on the command line and in JSON, such as `allreduce`.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            AllReduce => "allreduce",
+            AllGather => "allgather",
+            ReduceScatter => "reducescatter",
+            AllToAll => "alltoall",
+            Broadcast => "broadcast",
+            Reduce => "reduce",
+            Scatter => "scatter",
+            Gather => "gather",
+            SendRecv => "sendrecv",
+            Barrier => "barrier",
+        }
+    }
+
+    /// The name in a sentence, such as `all-reduce`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            AllReduce => "all-reduce",
+            AllGather => "all-gather",
+            ReduceScatter => "reduce-scatter",
+            AllToAll => "all-to-all",
+            SendRecv => "send/recv",
+            other => other.id(),
+        }
+    }
+
+    /// The other spellings that are understood, beside case, `-`, `_` and an `MPI_` or `nccl` before.
+    #[must_use]
+    pub fn aliases(self) -> &'static [&'static str] {
+        match self {
+            AllReduce => &["ar", "allr", "psum"],
+            AllGather => &["ag", "allg"],
+            ReduceScatter => &["rs", "reducescatterblock"],
+            AllToAll => &["a2a", "alltoallv"],
+            Broadcast => &["bc", "bcast"],
+            Reduce => &["red"],
+            SendRecv => &["p2p", "pt2pt"],
+            Scatter | Gather | Barrier => &[],
+        }
+    }
+
+    /// What M counts, in words that go between the size and the ranks.
+    #[must_use]
+    pub fn size_means(self) -> &'static str {
+        match self {
+            AllReduce | Reduce | ReduceScatter => "on each of",
+            Broadcast => "from the root to",
+            SendRecv => "from one to the other of",
+            AllGather | Gather => "in all from",
+            Scatter => "in all to",
+            AllToAll => "in the buffer of each of",
+            Barrier => "of",
+        }
+    }
+
+    /// Whether one rank has or gets all the data.
+    #[must_use]
+    pub fn has_root(self) -> bool {
+        matches!(self, Broadcast | Reduce | Scatter | Gather | SendRecv)
+    }
+
+    /// busbw = algbw · this factor, as nccl-tests' PERFORMANCE.md defines it.
+    ///
+    /// Broadcast is 1 there, not the (N − 1)/N of some texts. Scatter and gather follow
+    /// nccl-tests' `scatter.cu` and `gather.cu`.
+    #[must_use]
+    pub fn busbw_factor(self, ranks: u32) -> Ratio {
+        let n = f64::from(ranks.max(1));
+        Ratio(match self {
+            AllReduce => 2.0 * (n - 1.0) / n,
+            AllGather | ReduceScatter | AllToAll | Scatter | Gather => (n - 1.0) / n,
+            Broadcast | Reduce | SendRecv | Barrier => 1.0,
+        })
+    }
+
+    /// Whether ranks add what they receive.
+    #[must_use]
+    pub fn reduces(self) -> bool {
+        matches!(self, AllReduce | Reduce | ReduceScatter)
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Collective {
+    type Err = Error;
+
+    /// Reads `allreduce`, `all_reduce`, `AllReduce`, `ar`, `MPI_Allreduce`, `all_reduce_perf`.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut plain: String =
+            text.chars().filter(|c| !matches!(c, '-' | '_' | '/' | ' ')).collect();
+        plain.make_ascii_lowercase();
+        let plain = plain.strip_prefix("mpi").or(plain.strip_prefix("nccl")).unwrap_or(&plain);
+        let plain = plain.strip_suffix("perf").unwrap_or(plain);
+        let found = Self::ALL.iter().find(|c| c.id() == plain || c.aliases().contains(&plain));
+        found.copied().ok_or_else(|| {
+            let near = nearest(plain, Self::ALL.iter().map(|c| c.id()));
+            Error::input(format!("`{text}` is no collective")).mend(match near {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => {
+                    let ids: Vec<_> = Self::ALL.iter().map(|c| c.id()).collect();
+                    format!("known are {}", ids.join(", "))
+                }
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_as_people_type_them() {
+        for text in [
+            "allreduce",
+            "all_reduce",
+            "AllReduce",
+            "ar",
+            "MPI_Allreduce",
+            "all_reduce_perf",
+            "all-reduce",
+        ] {
+            assert_eq!(text.parse::<Collective>().unwrap(), AllReduce, "{text}");
+        }
+        assert_eq!("bcast".parse::<Collective>().unwrap(), Broadcast);
+        assert!("alreduce".parse::<Collective>().unwrap_err().to_string().contains("`allreduce`"));
+    }
+
+    #[test]
+    fn the_list_is_in_the_order_of_the_variants() {
+        for (i, &c) in Collective::ALL.iter().enumerate() {
+            assert_eq!(c as usize, i, "{c}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_read_back_and_means_one_thing() {
+        for &c in Collective::ALL {
+            for text in [c.id(), c.name()].iter().chain(c.aliases()) {
+                assert_eq!(text.parse::<Collective>().unwrap(), c, "{text}");
+            }
+        }
+    }
+}

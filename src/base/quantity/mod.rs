@@ -1,0 +1,451 @@
+//! Quantities with their units: sizes, times, rates.
+//!
+//! One table a quantity both parses and prints. Sizes follow nccl-tests: `16M` and `16MiB` are
+//! 16·2^20 bytes, `16MB` is 16·10^6. `b` is a bit, so `16 Mb` is refused as a size while
+//! `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes a second.
+
+mod parse;
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, Div, Mul, Sub};
+use std::str::FromStr;
+
+use crate::base::error::{Error, Result};
+use parse::{Unit, scan};
+
+/// A whole number of bytes, as people give it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+/// A computed amount of data in bytes, not necessarily whole: M/N, a crossover.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Volume(pub f64);
+
+/// A time in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Seconds(pub f64);
+
+/// A rate in bytes per second: one direction of one port.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Bandwidth(pub f64);
+
+/// Seconds per byte: γ, the time to reduce one byte, or an inverse bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct SecondsPerByte(pub f64);
+
+/// A number without unit: a coefficient, an efficiency, a ratio to a bound.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Ratio(pub f64);
+
+const SIZE_UNITS: &[Unit] = &[
+    Unit::new("TiB", 1_099_511_627_776.0),
+    Unit::new("GiB", 1_073_741_824.0),
+    Unit::new("MiB", 1_048_576.0),
+    Unit::new("KiB", 1_024.0),
+    Unit::new("B", 1.0),
+    Unit::new("TB", 1e12),
+    Unit::new("GB", 1e9),
+    Unit::new("MB", 1e6),
+    Unit::new("kB", 1e3),
+    Unit::new("KB", 1e3),
+    // nccl-tests reads one bare letter of either case as a power of 1024.
+    Unit::new("T", 1_099_511_627_776.0),
+    Unit::new("G", 1_073_741_824.0),
+    Unit::new("M", 1_048_576.0),
+    Unit::new("K", 1_024.0),
+    Unit::new("t", 1_099_511_627_776.0),
+    Unit::new("g", 1_073_741_824.0),
+    Unit::new("m", 1_048_576.0),
+    Unit::new("k", 1_024.0),
+    Unit::new("", 1.0),
+];
+
+/// Powers of ten: a decimal number takes one exactly, so that 0.81us is 8.1e-7 to the bit.
+const TIME_UNITS: &[(&str, i32)] =
+    &[("s", 0), ("ms", -3), ("us", -6), ("µs", -6), ("μs", -6), ("ns", -9), ("ps", -12)];
+
+/// The amounts of data in the numerator of a rate; `/s` or `ps` follows.
+const RATE_UNITS: &[Unit] = &[
+    Unit::new("TB", 1e12),
+    Unit::new("GB", 1e9),
+    Unit::new("MB", 1e6),
+    Unit::new("kB", 1e3),
+    Unit::new("KB", 1e3),
+    Unit::new("B", 1.0),
+    Unit::new("TiB", 1_099_511_627_776.0),
+    Unit::new("GiB", 1_073_741_824.0),
+    Unit::new("MiB", 1_048_576.0),
+    Unit::new("KiB", 1_024.0),
+    Unit::new("Tb", 0.125e12),
+    Unit::new("Gb", 0.125e9),
+    Unit::new("Mb", 0.125e6),
+    Unit::new("kb", 0.125e3),
+    Unit::new("Kb", 0.125e3),
+    Unit::new("b", 0.125),
+];
+
+/// Bytes an element of a data type has, under the names that people use.
+const DTYPES: &[(&str, u64)] = &[
+    ("fp64", 8),
+    ("f64", 8),
+    ("double", 8),
+    ("float64", 8),
+    ("int64", 8),
+    ("uint64", 8),
+    ("fp32", 4),
+    ("f32", 4),
+    ("float", 4),
+    ("float32", 4),
+    ("int32", 4),
+    ("uint32", 4),
+    ("fp16", 2),
+    ("f16", 2),
+    ("half", 2),
+    ("float16", 2),
+    ("bf16", 2),
+    ("bfloat16", 2),
+    ("fp8", 1),
+    ("f8e4m3", 1),
+    ("f8e5m2", 1),
+    ("int8", 1),
+    ("uint8", 1),
+    ("char", 1),
+];
+
+/// The bytes of one element of the named data type, such as `bf16` or `float`.
+///
+/// # Errors
+/// An unknown name, with the nearest known one.
+pub fn dtype_bytes(name: &str) -> Result<Bytes> {
+    let lower = name.to_ascii_lowercase();
+    DTYPES.iter().find(|(n, _)| *n == lower).map(|&(_, bytes)| Bytes(bytes)).ok_or_else(|| {
+        let near =
+            crate::base::error::nearest(&lower, DTYPES.iter().map(|&(n, _)| n)).unwrap_or("bf16");
+        Error::input(format!("`{name}` is no data type")).mend(format!("did you mean `{near}`?"))
+    })
+}
+
+impl FromStr for Bytes {
+    type Err = Error;
+
+    /// Reads `16MiB`, `16M`, `16MB`, `4096`, or parameters with a data type, `7B@bf16`.
+    fn from_str(text: &str) -> Result<Self> {
+        const ACCEPTED: &str =
+            "write a size such as 16MiB or 16M (2^20 bytes), 16MB (10^6 bytes), 4096, or 7B@bf16";
+        if let Some((count, dtype)) = text.split_once('@') {
+            return parameters(text, count, dtype);
+        }
+        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        if let Some(bytes) = unit.strip_suffix('b').filter(|u| u.len() < 2 || u.ends_with('i')) {
+            let bits = match bytes {
+                "" => "bits".to_owned(),
+                prefix => format!("{}bits", long_prefix(prefix)),
+            };
+            let upper = bytes.to_uppercase().replace('I', "");
+            return Err(Error::input(format!("`{text}` is {number} {bits}, not bytes")).mend(
+                match upper.as_str() {
+                    "" => format!("write {number}B"),
+                    _ => format!(
+                        "write {number}{upper}B ({}) or {number}{upper}iB ({})",
+                        power(&upper, 10),
+                        power(&upper, 2)
+                    ),
+                },
+            ));
+        }
+        let scale = Unit::find(SIZE_UNITS, unit).ok_or_else(|| {
+            Error::input(format!("`{text}` is no size: unit `{unit}` is unknown")).mend(ACCEPTED)
+        })?;
+        let bytes = number.value() * scale;
+        // `1.1GiB` means the nearest byte; half a byte was never meant.
+        let bytes = if scale > 1.0 { bytes.round() } else { bytes };
+        whole(text, bytes).map_err(|e| e.mend(ACCEPTED))
+    }
+}
+
+/// `7B@bf16`: a count of parameters (k, M, B, T are decimal here) times the bytes of each.
+fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
+    let (number, unit) = scan(count)?;
+    let scale = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "m" | "M" => 1e6,
+        "b" | "B" | "g" | "G" => 1e9,
+        "t" | "T" => 1e12,
+        _ => {
+            return Err(Error::input(format!("`{count}` is no count of parameters"))
+                .mend("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
+        }
+    };
+    let Bytes(each) = dtype_bytes(dtype)?;
+    whole(text, number.value() * scale * each as f64)
+}
+
+fn whole(text: &str, bytes: f64) -> Result<Bytes> {
+    // 2^63 bytes is far above any buffer and still exact to print.
+    if bytes > 9.2e18 {
+        return Err(Error::input(format!("`{text}` is more than any memory: at most 8 EiB")));
+    }
+    if bytes < 0.0 {
+        return Err(Error::input(format!("`{text}` is negative: a size is 0 bytes or more")));
+    }
+    let rounded = bytes.round();
+    if (bytes - rounded).abs() > 1e-6 * rounded.max(1e-9) {
+        return Err(Error::input(format!("`{text}` is {bytes} bytes, not a whole number of them")));
+    }
+    Ok(Bytes(rounded as u64))
+}
+
+fn long_prefix(prefix: &str) -> &'static str {
+    match prefix.trim_end_matches('i') {
+        "k" | "K" => "kilo",
+        "m" | "M" => "mega",
+        "g" | "G" => "giga",
+        _ => "tera",
+    }
+}
+
+fn power(prefix: &str, base: u32) -> String {
+    let step = if base == 10 { 3 } else { 10 };
+    let rank = match prefix {
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        _ => 4,
+    };
+    format!("{base}^{} bytes", step * rank)
+}
+
+impl FromStr for Seconds {
+    type Err = Error;
+
+    /// Reads `5us`, `5µs`, `0.2ms`, `200ns`, `1e-6s`; a bare `0` too.
+    fn from_str(text: &str) -> Result<Self> {
+        const ACCEPTED: &str = "write a time with its unit: 5us, 200ns, 0.2ms or 1e-6s";
+        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        if number.value() < 0.0 {
+            return Err(
+                Error::input(format!("`{text}` is negative: a time is 0 or more")).mend(ACCEPTED)
+            );
+        }
+        match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
+            (_, Some(&(_, exponent))) => Ok(Self(number.times_power_of_ten(exponent))),
+            ("", None) if number.value() == 0.0 => Ok(Self(0.0)),
+            ("", None) => {
+                Err(Error::input(format!("`{text}` is a time without unit")).mend(ACCEPTED))
+            }
+            _ => Err(Error::input(format!("`{text}` is no time: unit `{unit}` is unknown"))
+                .mend(ACCEPTED)),
+        }
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = Error;
+
+    /// Reads `50GB/s`, `400Gb/s`, `400Gbps`, `46GiB/s`; a number without unit is refused.
+    fn from_str(text: &str) -> Result<Self> {
+        const ACCEPTED: &str = "write bytes as 50GB/s or bits as 400Gb/s";
+        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        let number = number.value();
+        if unit.is_empty() {
+            return Err(Error::input(format!(
+                "`{text}` is a bandwidth without unit: bits or bytes a second?"
+            ))
+            .mend(ACCEPTED));
+        }
+        let amount = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps"));
+        let amount = match amount {
+            // Everybody writes link rates in lower case, and always means bits.
+            Some("gb") => Some("Gb"),
+            Some("mb") => Some("Mb"),
+            Some("tb") => Some("Tb"),
+            other => other,
+        };
+        let scale = amount.and_then(|a| Unit::find(RATE_UNITS, a)).ok_or_else(|| {
+            Error::input(format!("`{text}` is no bandwidth: unit `{unit}` is unknown"))
+                .mend(ACCEPTED)
+        })?;
+        if number <= 0.0 {
+            return Err(Error::input(format!("`{text}` is no bandwidth: it must be above 0"))
+                .mend(ACCEPTED));
+        }
+        Ok(Self(number * scale))
+    }
+}
+
+impl FromStr for SecondsPerByte {
+    type Err = Error;
+
+    /// Reads `20ps/B`, or the rate whose inverse it is, `50GB/s`.
+    fn from_str(text: &str) -> Result<Self> {
+        if let Some(time) = text.strip_suffix("/B") {
+            return Ok(Self(Seconds::from_str(time)?.0));
+        }
+        if text.trim() == "0" {
+            return Ok(Self(0.0));
+        }
+        let mend = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
+        if text.trim().parse::<f64>().is_ok() {
+            return Err(Error::input(format!("`{text}` has no unit")).mend(mend));
+        }
+        Bandwidth::from_str(text).map(|rate| Self(1.0 / rate.0)).map_err(|e| e.mend(mend))
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// In the unit in which it is a short number: 16777216 is `16 MiB`, 1000000000 is `1 GB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        let short = |unit: &Unit| {
+            let thousandths = bytes / unit.scale() * 1e3;
+            thousandths == thousandths.round() && (1e3..1e6).contains(&thousandths)
+        };
+        let units = SIZE_UNITS.iter().filter(|u| u.name().len() > 1);
+        match units.clone().find(|u| short(u)) {
+            Some(unit) => write_short(f, bytes / unit.scale(), unit.name()),
+            None => Volume(bytes).fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = ["TiB", "GiB", "MiB", "KiB"].into_iter().find_map(|name| {
+            let scale = Unit::find(SIZE_UNITS, name)?;
+            (self.0 >= scale).then_some((scale, name))
+        });
+        match unit {
+            Some((scale, name)) => write_short(f, self.0 / scale, name),
+            None => write_short(f, self.0, "B"),
+        }
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.abs() {
+            s if s >= 1.0 => write_short(f, self.0, "s"),
+            s if s >= 1e-3 => write_short(f, self.0 * 1e3, "ms"),
+            s if s >= 1e-6 || s == 0.0 => write_short(f, self.0 * 1e6, "µs"),
+            _ => write_short(f, self.0 * 1e9, "ns"),
+        }
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_short(f, self.0 / 1e9, "GB/s")
+    }
+}
+
+impl fmt::Display for SecondsPerByte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_short(f, self.0 * 1e12, "ps/B")
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.*}", f.precision().unwrap_or(3), self.0)
+    }
+}
+
+/// Whole numbers as they are, others with as many decimals as make three to four digits.
+fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
+    if let Some(decimals) = f.precision() {
+        return write!(f, "{value:.decimals$} {unit}");
+    }
+    if value == value.round() && value.abs() < 1e15 {
+        return write!(f, "{value:.0} {unit}");
+    }
+    let decimals = match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.decimals$}");
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    write!(f, "{text} {unit}")
+}
+
+impl From<Bytes> for Volume {
+    fn from(b: Bytes) -> Self {
+        Self(b.0 as f64)
+    }
+}
+
+impl Div<Bandwidth> for Volume {
+    type Output = Seconds;
+    fn div(self, rate: Bandwidth) -> Seconds {
+        Seconds(self.0 / rate.0)
+    }
+}
+
+impl Div<Seconds> for Volume {
+    type Output = Bandwidth;
+    fn div(self, time: Seconds) -> Bandwidth {
+        Bandwidth(self.0 / time.0)
+    }
+}
+
+impl Mul<SecondsPerByte> for Volume {
+    type Output = Seconds;
+    fn mul(self, inverse: SecondsPerByte) -> Seconds {
+        Seconds(self.0 * inverse.0)
+    }
+}
+
+impl Mul<Ratio> for Volume {
+    type Output = Self;
+    fn mul(self, k: Ratio) -> Self {
+        Self(self.0 * k.0)
+    }
+}
+
+impl Mul<Ratio> for Seconds {
+    type Output = Self;
+    fn mul(self, k: Ratio) -> Self {
+        Self(self.0 * k.0)
+    }
+}
+
+impl Mul<Ratio> for Bandwidth {
+    type Output = Self;
+    fn mul(self, k: Ratio) -> Self {
+        Self(self.0 * k.0)
+    }
+}
+
+impl Div for Seconds {
+    type Output = Ratio;
+    fn div(self, other: Self) -> Ratio {
+        Ratio(self.0 / other.0)
+    }
+}
+
+impl Add for Seconds {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Seconds {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Sum for Seconds {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        Self(iter.map(|s| s.0).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Lower bounds that no algorithm beats, whatever it does.
+//!
+//! Latency: in the time of one message a rank can pass a fact on to at most k others, so facts
+//! spread by a factor k + 1, and N ranks need ⌈log_{k+1} N⌉ messages one after another.
+//!
+//! Data: reducing an element over N ranks takes at least N − 1 transfers of a partial result and
+//! spreading it N − 1 more, so an all-reduce sends 2(N − 1)·M in all, and the busiest rank sends
+//! at least the average, 2(N − 1)/N·M (Patarasuk, Yuan, JPDC 69(2) 2009). That is a bound on the
+//! maximum over ranks, not on each of them (K1 of the notes on the textbooks). A switch that adds
+//! does these transfers itself: then each rank still sends its contribution, or the result where it
+//! keeps the sum: M. The same
+//! count over the domains of a tier bounds what their NICs carry. Adding takes N − 1 additions an
+//! element, (N − 1)/N·M at the busiest of N ranks, unless a switch adds.
+//!
+//! The bounds hold apart; their maximum is a bound of the time, their sum is not.
+
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Ratio, Seconds, Volume};
+use crate::machine::fabric::{Fabric, Tier};
+use crate::model::formula::Ports;
+
+/// What any algorithm takes at least.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// Messages one after another, times the smallest α.
+    pub latency: Seconds,
+    /// Data through the narrowest cut.
+    pub bandwidth: Seconds,
+    /// Additions at the busiest rank; 0 where γ is unknown or a switch adds.
+    pub compute: Seconds,
+}
+
+impl Bound {
+    /// The largest of them.
+    #[must_use]
+    pub fn time(&self) -> Seconds {
+        Seconds(self.latency.0.max(self.bandwidth.0).max(self.compute.0))
+    }
+}
+
+/// The least n_α over all algorithms on equal links.
+#[must_use]
+pub fn least_messages(collective: Collective, ranks: u32, ports: Ports) -> u32 {
+    match (ranks, collective) {
+        (..=1, _) => 0,
+        (_, Collective::SendRecv) => 1,
+        _ => spread(ranks, u64::from(ports.sends(ranks - 1))),
+    }
+}
+
+/// Rounds in which a fact reaches `ranks` ranks when each tells `k` others a round.
+fn spread(ranks: u32, k: u64) -> u32 {
+    let mut reached = 1_u64;
+    let mut rounds = 0;
+    while reached < u64::from(ranks) {
+        reached = reached.saturating_mul(k + 1);
+        rounds += 1;
+    }
+    rounds
+}
+
+/// The least share of M that the busiest of `parties` equal parties sends or receives.
+///
+/// `adds` says that a switch reduces, or multicasts, for them.
+#[must_use]
+pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
+    use Collective as C;
+    let n = f64::from(parties);
+    let others = (n - 1.0) / n;
+    Ratio(match collective {
+        _ if parties <= 1 => 0.0,
+        C::AllReduce if adds => 1.0,
+        C::AllReduce => 2.0 * others,
+        C::Broadcast | C::Reduce | C::SendRecv => 1.0,
+        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => others,
+        C::Barrier => 0.0,
+    })
+}
+
+/// The bound for `size` bytes over `ranks` ranks of a machine.
+///
+/// # Errors
+/// More ranks than the machine joins, or an unknown figure of a tier in use.
+pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) -> Result<Bound> {
+    let depth = fabric.depth(ranks)?;
+    let tiers = &fabric.tiers[..depth];
+    let switch = tiers[0].switch.filter(|s| s.alu && s.multicast);
+    let mut alpha = f64::INFINITY;
+    for tier in tiers {
+        alpha = alpha.min(tier.alpha()?);
+    }
+    // A switch that adds or multicasts reaches everybody in its domain with one hop.
+    let mut latency = f64::from(least_messages(collective, ranks, widest(tiers))) * alpha;
+    if let Some(switch) = tiers.iter().filter_map(|t| t.switch).next() {
+        let hop = switch.alpha.map_or(0.0, |a| a.0);
+        let domains = tiers[0].span.map_or(1, |s| ranks.div_ceil(s.get()));
+        let among = f64::from(least_messages(collective, domains, widest(tiers))) * alpha;
+        latency = latency.min(hop + among);
+    }
+    let mut bandwidth = rank_bound(collective, ranks, tiers, switch.is_some())?;
+    for (below, tier) in tiers.iter().zip(&tiers[1..]) {
+        let Some(span) = below.span else { continue };
+        let domains = ranks.div_ceil(span.get());
+        bandwidth = bandwidth.max(domain_bound(collective, ranks, domains, tier, span.get())?);
+        // Whatever happens inside, one message must cross.
+        latency = latency.max(tier.alpha()?);
+    }
+    if size.0 == 0.0 {
+        bandwidth = 0.0;
+    }
+    let gamma = fabric.gamma.filter(|_| collective.reduces() && switch.is_none());
+    let additions = least_share(Collective::AllGather, ranks, false).0 * size.0;
+    Ok(Bound {
+        latency: Seconds(latency),
+        bandwidth: Seconds(bandwidth * size.0),
+        compute: Seconds(gamma.map_or(0.0, |g| additions * g.0)),
+    })
+}
+
+fn widest(tiers: &[Tier]) -> Ports {
+    let ports = tiers.iter().map(|t| t.ports);
+    ports.max_by_key(|p| p.sends(u32::MAX)).unwrap_or(Ports::ONE)
+}
+
+/// Seconds a byte through all ports of one rank.
+fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) -> Result<f64> {
+    let in_turns = tiers.iter().all(|t| t.ports.is_half()) && both_ways(collective);
+    let mut rate = 0.0;
+    for tier in tiers {
+        let ports = match tier.ports {
+            // What it sends and what it receives share them: two with each partner are of use.
+            Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
+            ports => ports.sends(ranks - 1),
+        };
+        rate += f64::from(ports.max(1)) / tier.inverse()?;
+    }
+    let share = least_share(collective, ranks, adds).0;
+    Ok(if in_turns { 2.0 * share } else { share } / rate)
+}
+
+/// Whether every rank has to send as much as it receives.
+fn both_ways(collective: Collective) -> bool {
+    use Collective as C;
+    matches!(collective, C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll)
+}
+
+/// Seconds a byte through the NICs of one domain.
+fn domain_bound(
+    collective: Collective,
+    ranks: u32,
+    domains: u32,
+    tier: &Tier,
+    span: u32,
+) -> Result<f64> {
+    use Collective as C;
+    let ports = tier.nics.map_or(span, |nics| nics.get());
+    let each = f64::from(tier.ports.sends(ranks - 1).max(1)) / tier.inverse()?;
+    let share = match collective {
+        // Every rank of the domain has something for every rank outside.
+        C::AllToAll => f64::from(span) * f64::from(ranks - span.min(ranks)) / f64::from(ranks),
+        // The last domain may hold fewer ranks: count what it lacks.
+        C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => {
+            f64::from(ranks - span.min(ranks)) / f64::from(ranks)
+        }
+        _ => least_share(collective, domains, false).0,
+    };
+    Ok(share / (f64::from(ports) * each))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::Bandwidth;
+
+    fn flat(collective: Collective, ranks: u32, bytes: f64) -> Bound {
+        let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e11));
+        bound(collective, ranks, Volume(bytes), &fabric).unwrap()
+    }
+
+    #[test]
+    fn facts_spread_by_k_plus_one() {
+        let rounds = |n, k| least_messages(Collective::AllReduce, n, Ports::full(k));
+        assert_eq!((rounds(64, 1), rounds(64, 2), rounds(64, 3), rounds(64, 0)), (6, 4, 3, 1));
+        assert_eq!((rounds(1, 1), rounds(2, 1), rounds(65, 1)), (0, 1, 7));
+    }
+
+    #[test]
+    fn the_ring_meets_the_data_bound() {
+        let bound = flat(Collective::AllReduce, 64, 1e9);
+        assert_eq!(bound.bandwidth, Seconds(2.0 * 63.0 / 64.0 * 1e9 / 1e11));
+        assert_eq!(bound.latency, Seconds(6.0 * 1e-6));
+        assert_eq!(bound.time(), bound.bandwidth);
+    }
+}

@@ -1,0 +1,598 @@
+//! What an algorithm costs on a machine.
+//!
+//! [`Prepared`] is the closed form with everything but M put in: two evaluations at P = 2 and 3
+//! give the lines a + b·P and c + d/P, from which the best number of segments follows,
+//! P* = √(d·M/b), the better of its two whole neighbours, and P = 1 which may be cheaper than the
+//! line. On one tier the coefficients come from the generic closed form; where ranks span several
+//! tiers they come from its steps, each on the slowest tier that it crosses.
+
+mod measured;
+
+pub use measured::OnLinks;
+
+use std::num::NonZeroU32;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::machine::fabric::{Fabric, Tier};
+use crate::model::algorithm::{Algorithm, Reason, Route, Stages, Step};
+use crate::model::formula::{At, Form, Level, Phase, Shape};
+
+/// The price of one collective call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// P, where the algorithm is pipelined; else 1.
+    pub segments: u32,
+    /// n_α·α, messages one after another, and n_sw·α_sw.
+    pub latency: Seconds,
+    /// n_β·M/BW.
+    pub bandwidth: Seconds,
+    /// n_γ·M·γ; absent where γ is unknown and something is reduced.
+    pub compute: Option<Seconds>,
+    /// What the call costs before its first message.
+    pub launch: Seconds,
+}
+
+impl Price {
+    /// The sum of all terms that are known.
+    #[must_use]
+    pub fn total(&self) -> Seconds {
+        self.launch + self.latency + self.bandwidth + self.compute.unwrap_or_default()
+    }
+
+    /// algbw: bytes over time.
+    #[must_use]
+    pub fn algbw(&self, size: Volume) -> Bandwidth {
+        size / self.total()
+    }
+
+    /// busbw, as nccl-tests defines it.
+    #[must_use]
+    pub fn busbw(&self, size: Volume, collective: Collective, ranks: u32) -> Bandwidth {
+        self.algbw(size) * collective.busbw_factor(ranks)
+    }
+}
+
+/// Seconds, and seconds a byte, at one P.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Load {
+    pub latency: f64,
+    pub transfer: f64,
+    pub compute: f64,
+}
+
+impl Load {
+    fn map2(self, other: Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            latency: f(self.latency, other.latency),
+            transfer: f(self.transfer, other.transfer),
+            compute: f(self.compute, other.compute),
+        }
+    }
+}
+
+/// A closed form with everything but M put in.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prepared {
+    pipeline: Pipeline,
+    launch: f64,
+    /// Whether γ is unknown although something is reduced.
+    compute_unknown: bool,
+}
+
+/// The load as a function of P.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Pipeline {
+    /// P is given, or no parameter.
+    Fixed { segments: u32, load: Load },
+    /// From P = 2 on: latency a + b·P, bytes c + d/P. `first` is P = 1.
+    Free { first: Load, fixed: Load, varying: Load },
+    /// Stages that hold different ports, at a P that is given or free.
+    Staged { segments: Option<u32>, staged: Staged },
+}
+
+/// A pipeline over several kinds of ports: fill + (P − 1)·(the slowest port's load), of segments of
+/// M/P.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Staged {
+    /// All of it where P = 1.
+    first: Load,
+    /// The first of several segments, as if it were all of M.
+    fill: Load,
+    /// What such a segment asks of the ports inside, of those between, and of who adds.
+    ports: [Load; 3],
+}
+
+/// P beyond which no pipeline goes: more segments than any buffer has elements.
+const MOST_SEGMENTS: f64 = 1e9;
+
+impl Prepared {
+    /// Puts the machine into the closed form of `algorithm`.
+    ///
+    /// The ports are those of `shape`; take them from [`Fabric::ports`] unless asked otherwise.
+    ///
+    /// # Errors
+    /// The algorithm does not apply, or needs a figure that is unknown.
+    pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
+        let shape = fabric.fill(shape);
+        algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
+        Self::applicable(algorithm, &shape, fabric)
+    }
+
+    /// The same for a shape that is known to apply, and to say what the machine says.
+    pub(crate) fn applicable(
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        fabric: &Fabric,
+    ) -> Result<Self> {
+        let load = |segments: u32| {
+            let at = if segments == 0 { *shape } else { shape.with_segments(segments) };
+            load(algorithm, &at, fabric)
+        };
+        let free = algorithm.is_pipelined() && shape.params.segments.is_none();
+        let pipeline = if let Some(staged) = staged(algorithm, shape, fabric)? {
+            let segments = shape.params.segments.map(NonZeroU32::get);
+            Pipeline::Staged { segments, staged }
+        } else if free {
+            let (first, two, three) = (load(1)?, load(2)?, load(3)?);
+            let varying = Load {
+                latency: three.latency - two.latency,
+                transfer: 6.0 * (two.transfer - three.transfer),
+                compute: 6.0 * (two.compute - three.compute),
+            };
+            let fixed = Load {
+                latency: two.latency - 2.0 * varying.latency,
+                transfer: two.transfer - varying.transfer / 2.0,
+                compute: two.compute - varying.compute / 2.0,
+            };
+            Pipeline::Free { first, fixed, varying }
+        } else {
+            Pipeline::Fixed { segments: shape.segments(), load: load(0)? }
+        };
+        let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
+        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+    }
+
+    /// The same for another stated cost, which speaks of equal links only.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; ranks that span several tiers; an algorithm without such a form.
+    pub fn stated(
+        algorithm: &dyn Algorithm,
+        form: Form,
+        shape: &Shape,
+        fabric: &Fabric,
+    ) -> Result<Self> {
+        if form == Form::Exact {
+            return Self::new(algorithm, shape, fabric);
+        }
+        algorithm.applies(shape).map_err(|why| refuse(algorithm, &why))?;
+        let id = algorithm.meta().id;
+        if fabric.depth(shape.ranks)? > 1 {
+            return Err(Error::unsupported(format!("`{id}` as printed knows one tier of links"))
+                .mend("ask about ranks inside one node, or give --alpha and --bw alone"));
+        }
+        let cost = algorithm
+            .price_form(&At::numbers(*shape), form)
+            .ok_or_else(|| Error::unsupported(format!("`{id}` has no such form")))?;
+        let load = flat_load(&cost.total(), shape, fabric)?;
+        let pipeline = Pipeline::Fixed { segments: shape.segments(), load };
+        let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
+        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+    }
+
+    /// The price for `size` bytes.
+    #[inline]
+    #[must_use]
+    pub fn price(&self, size: Volume) -> Price {
+        let (segments, load) = match self.pipeline {
+            Pipeline::Fixed { segments, load } => (segments, load),
+            Pipeline::Free { first, fixed, varying } => best(first, fixed, varying, size.0),
+            Pipeline::Staged { segments: Some(p), staged } => (p, staged.at(p, size.0)),
+            Pipeline::Staged { segments: None, staged } => staged.best(size.0),
+        };
+        Price {
+            segments,
+            latency: Seconds(load.latency),
+            bandwidth: Seconds(load.transfer * size.0),
+            compute: (!self.compute_unknown).then_some(Seconds(load.compute * size.0)),
+            launch: Seconds(self.launch),
+        }
+    }
+
+    /// The time for `size` bytes.
+    #[inline]
+    #[must_use]
+    pub fn time(&self, size: Volume) -> Seconds {
+        self.price(size).total()
+    }
+
+    /// P*, the real number of segments at which the line is lowest; absent where P is fixed.
+    #[must_use]
+    pub fn best_segments(&self, size: Volume) -> Option<Ratio> {
+        match self.pipeline {
+            Pipeline::Fixed { .. } | Pipeline::Staged { segments: Some(_), .. } => None,
+            Pipeline::Free { varying, .. } => {
+                let split = (varying.transfer + varying.compute) * size.0;
+                Some(Ratio((split / varying.latency).sqrt()))
+            }
+            Pipeline::Staged { segments: None, staged } => {
+                Some(Ratio(f64::from(staged.best(size.0).0)))
+            }
+        }
+    }
+
+    /// The launch, P where it is fixed, and latency, transfer and compute: of that P, or of P = 1,
+    /// of what every P has, and of what grows with P or shrinks with it; where stages overlap, of
+    /// P = 1, of the first segment as if it were all of M, and of the ports inside, of those
+    /// between and of who adds. Nothing where such stages have a given P.
+    pub(crate) fn loads(&self) -> Option<(Seconds, Option<u32>, Vec<Load>)> {
+        let (segments, loads) = match self.pipeline {
+            Pipeline::Fixed { segments, load } => (Some(segments), vec![load]),
+            Pipeline::Free { first, fixed, varying } => (None, vec![first, fixed, varying]),
+            Pipeline::Staged { segments: None, staged: Staged { first, fill, ports } } => {
+                (None, [&[first, fill], &ports[..]].concat())
+            }
+            Pipeline::Staged { .. } => return None,
+        };
+        Some((Seconds(self.launch), segments, loads))
+    }
+
+    /// Latency and seconds a byte, where the price is a straight line in M.
+    pub(crate) fn line(&self) -> Option<(f64, f64)> {
+        match self.pipeline {
+            Pipeline::Fixed { load, .. } => {
+                Some((self.launch + load.latency, load.transfer + load.compute))
+            }
+            Pipeline::Free { .. } | Pipeline::Staged { .. } => None,
+        }
+    }
+}
+
+impl Staged {
+    /// The load, by byte of M, at P segments: of the ports the slowest counts.
+    fn at(&self, segments: u32, size: f64) -> Load {
+        if segments == 1 {
+            return self.first;
+        }
+        let p = f64::from(segments);
+        let one = |load: &Load| load.latency + (load.transfer + load.compute) * size / p;
+        let [inside, between, adds] = &self.ports;
+        let slower = |a, b| if one(b) > one(a) { b } else { a };
+        let slowest = slower(slower(inside, between), adds);
+        let behind = p - 1.0;
+        Load {
+            latency: self.fill.latency + behind * slowest.latency,
+            transfer: (self.fill.transfer + behind * slowest.transfer) / p,
+            compute: (self.fill.compute + behind * slowest.compute) / p,
+        }
+    }
+
+    /// The best P and the load there.
+    ///
+    /// For each port the time is a + b·P + d/P; the largest of such lines is convex too, so it is
+    /// least where one of them is, where two cross, or at an end.
+    fn best(&self, size: f64) -> (u32, Load) {
+        let bytes = |load: &Load| (load.transfer + load.compute) * size;
+        let most = size.clamp(1.0, MOST_SEGMENTS);
+        let mut winner = (1, self.first);
+        let mut least = self.first.latency + bytes(&self.first);
+        let mut attempt = |star: f64| {
+            for p in [star.floor(), star.ceil()] {
+                // No number at all where two ports ask the same.
+                if !(2.0..=most).contains(&p) {
+                    continue;
+                }
+                let load = self.at(p as u32, size);
+                let time = load.latency + bytes(&load);
+                if time < least {
+                    least = time;
+                    winner = (p as u32, load);
+                }
+            }
+        };
+        attempt(2.0);
+        attempt(most);
+        for (i, one) in self.ports.iter().enumerate() {
+            attempt(((bytes(&self.fill) - bytes(one)) / one.latency).sqrt());
+            for other in &self.ports[i + 1..] {
+                attempt((bytes(other) - bytes(one)) / (one.latency - other.latency));
+            }
+        }
+        winner
+    }
+}
+
+/// Where `algorithm` has stages and the ranks span several tiers: its loads.
+fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Staged>> {
+    let at = |segments| stages(algorithm, &shape.with_segments(segments), fabric);
+    let (Some(one), Some(two)) = (at(1)?, at(2)?) else { return Ok(None) };
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let sum = |mut steps: &mut dyn Iterator<Item = &Step>| -> Result<Load> {
+        (&mut steps).try_fold(Load::default(), |sum, step| {
+            let load = step_load(step, shape, fabric, gamma)?;
+            Ok(sum.map2(load, |a, b| a + step.count as f64 * b))
+        })
+    };
+    // A segment is half of M there.
+    let doubled =
+        |load: Load| Load { transfer: 2.0 * load.transfer, compute: 2.0 * load.compute, ..load };
+    let port = |level: Level| -> Result<Load> {
+        let load = doubled(sum(&mut two.each.iter().filter(|step| step.level == level))?);
+        Ok(Load { compute: 0.0, ..load })
+    };
+    let adds = doubled(sum(&mut two.each.iter())?).compute;
+    let adds = Load { compute: adds, ..Load::default() };
+    Ok(Some(Staged {
+        first: sum(&mut one.fill.iter())?,
+        fill: doubled(sum(&mut two.fill.iter())?),
+        ports: [port(Level::Inner)?, port(Level::Outer)?, adds],
+    }))
+}
+
+/// The steps of a stage where fewer NICs than ranks take a domain's shards across: those of one NIC,
+/// one after another. Of one segment some NIC has the most; of many each has its share.
+fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
+    for step in steps.iter_mut().filter(|step| step.level == Level::Outer && step.flows > nics) {
+        let shards = if many { step.flows } else { step.flows.next_multiple_of(nics) };
+        step.count = (step.count * u64::from(shards)).div_ceil(u64::from(nics));
+        step.flows = nics;
+    }
+}
+
+/// The stages of `algorithm` on a machine, where its ranks span several tiers.
+fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Stages>> {
+    let depth = fabric.depth(shape.ranks)?;
+    let Some(below) = fabric.tiers[..depth - 1].last() else { return Ok(None) };
+    let Some(mut stages) = algorithm.stages(shape) else { return Ok(None) };
+    let domain = below.span.map_or(shape.ranks, NonZeroU32::get);
+    let nics = fabric.tiers[depth - 1].nics.map_or(domain, NonZeroU32::get);
+    in_turns(&mut stages.fill, nics, false);
+    in_turns(&mut stages.each, nics, true);
+    Ok(Some(stages))
+}
+
+/// The messages one after another that make up the price for `size` bytes: all steps, or, where
+/// stages hold different ports, those of the first segment and of the slowest port.
+///
+/// # Errors
+/// More ranks than the machine joins, a figure that a step needs and that is unknown.
+pub(crate) fn steps_in_turn(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Volume,
+    emit: &mut dyn FnMut(Step),
+) -> Result<()> {
+    let Some(mut stages) = stages(algorithm, shape, fabric)? else {
+        algorithm.steps(shape, emit);
+        return Ok(());
+    };
+    let mut times = [0.0; 2];
+    let place = |step: &Step| usize::from(step.level == Level::Outer);
+    for step in &stages.each {
+        let load = step_load(step, shape, fabric, 0.0)?;
+        times[place(step)] += step.count as f64 * (load.latency + load.transfer * size.0);
+    }
+    let slowest = usize::from(times[1] > times[0]);
+    stages.each.retain(|step| place(step) == slowest);
+    stages.on_one_port(shape.segments(), emit);
+    Ok(())
+}
+
+/// The cheapest of P = 1 and the whole neighbours of P*.
+#[inline]
+fn best(first: Load, fixed: Load, varying: Load, size: f64) -> (u32, Load) {
+    let time = |load: &Load| load.latency + (load.transfer + load.compute) * size;
+    let at = |p: f64| Load {
+        latency: fixed.latency + varying.latency * p,
+        transfer: fixed.transfer + varying.transfer / p,
+        compute: fixed.compute + varying.compute / p,
+    };
+    let split = (varying.transfer + varying.compute) * size;
+    if split <= 0.0 {
+        return (1, first);
+    }
+    // A segment holds at least one byte; with α = 0 this is the only limit.
+    let most = size.clamp(1.0, MOST_SEGMENTS);
+    let star = (split / varying.latency).sqrt().min(most);
+    let mut winner = (1, first);
+    let mut least = time(&first);
+    for p in [star.floor(), star.ceil()] {
+        if p < 2.0 {
+            continue;
+        }
+        let load = at(p);
+        if time(&load) < least {
+            least = time(&load);
+            winner = (p as u32, load);
+        }
+    }
+    winner
+}
+
+fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
+    Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
+}
+
+/// The load of a shape whose P is set.
+fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Load> {
+    let n = shape.ranks;
+    if fabric.depth(n)? == 1 {
+        let phase = algorithm.price(&At::numbers(*shape)).total();
+        return flat_load(&phase, shape, fabric);
+    }
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let mut sum = Load::default();
+    let mut fault = None;
+    algorithm.steps(shape, &mut |step| {
+        if fault.is_some() {
+            return;
+        }
+        let priced = step_load(&step, shape, fabric, gamma);
+        match priced {
+            Ok(one) => sum = sum.map2(one, |a, b| a + step.count as f64 * b),
+            Err(e) => fault = Some(e),
+        }
+    });
+    fault.map_or(Ok(sum), Err)
+}
+
+/// What an algorithm asks of the links of one tier.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Use {
+    /// The tier, from the innermost out.
+    pub tier: usize,
+    /// Messages one after another over it.
+    pub messages: Ratio,
+    /// Vectors through its busiest port.
+    pub share: Ratio,
+}
+
+/// What `algorithm` asks of each tier at the number of segments in `shape`.
+///
+/// # Errors
+/// More ranks than the machine joins.
+pub fn uses(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Use>> {
+    let shape = fabric.fill(shape);
+    let depth = fabric.depth(shape.ranks)?;
+    let none = |tier| Use { tier, messages: Ratio(0.0), share: Ratio(0.0) };
+    let mut uses: Vec<Use> = (0..depth).map(none).collect();
+    let mut fault = None;
+    algorithm.steps(&shape, &mut |step| match fabric.crossing(&step, shape.ranks) {
+        Ok(crossing) => {
+            let count = step.count as f64;
+            let one = &mut uses[crossing.tier];
+            one.messages.0 += count;
+            one.share.0 += count * step.share.value() * crossing.load;
+            if crossing.tier > 0 {
+                uses[0].share.0 += count * step.share.value() * crossing.inner_load;
+            }
+        }
+        Err(e) => fault = Some(e),
+    });
+    fault.map_or(Ok(uses), Err)
+}
+
+/// The load on equal links.
+fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load> {
+    let tier = &fabric.tiers[0];
+    let mut load = Load::default();
+    if phase.alpha != 0.0 {
+        load.latency += phase.alpha * tier.alpha()?;
+    }
+    if phase.switch != 0.0 {
+        load.latency += phase.switch * switch_alpha(shape, tier)?;
+    }
+    if phase.beta != 0.0 {
+        let through_switch = phase.switch != 0.0;
+        let inverse = if through_switch { tier.switch_inverse() } else { tier.inverse() };
+        load.transfer = phase.beta * inverse?;
+    }
+    load.compute = phase.gamma * fabric.gamma.map_or(0.0, |g| g.0);
+    Ok(load)
+}
+
+/// The load of one message of a step.
+pub(crate) fn step_load(step: &Step, shape: &Shape, fabric: &Fabric, gamma: f64) -> Result<Load> {
+    let share = step.share.value();
+    let compute = step.reduced.value() * gamma;
+    if step.route == Route::Switch {
+        let depth = fabric.depth(shape.ranks)?;
+        let (tier, load) = match step.level {
+            Level::Flat if depth > 1 => return Err(beyond_switch(shape, fabric)),
+            Level::Outer => (&fabric.tiers[depth - 1], fabric.crossing(step, shape.ranks)?.load),
+            Level::Flat | Level::Inner => (&fabric.tiers[0], 1.0),
+        };
+        let latency = switch_alpha(shape, tier)?;
+        let transfer = if share > 0.0 { share * load * tier.switch_inverse()? } else { 0.0 };
+        return Ok(Load { latency, transfer, compute });
+    }
+    let crossing = fabric.crossing(step, shape.ranks)?;
+    let tier = &fabric.tiers[crossing.tier];
+    let latency = tier.alpha()?;
+    let mut transfer = 0.0;
+    if share > 0.0 {
+        transfer = share * crossing.load * tier.inverse()?;
+        if crossing.inner_load > 0.0 {
+            transfer = transfer.max(share * crossing.inner_load * fabric.tiers[0].inverse()?);
+        }
+    }
+    Ok(Load { latency, transfer, compute })
+}
+
+/// α_sw of a tier, if its switch can do what the collective needs.
+fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
+    let Some(switch) = tier.switch else {
+        return Err(Error::unsupported(format!("{} has no switch that computes", tier.name)));
+    };
+    let (multicast, alu) = capabilities(shape.collective);
+    if (multicast && !switch.multicast) || (alu && !switch.alu) {
+        let lacks = if alu && !switch.alu { "add" } else { "multicast" };
+        return Err(Error::unsupported(format!("the switch of {} cannot {lacks}", tier.name)));
+    }
+    switch.alpha.map(|a| a.0).ok_or_else(|| {
+        Error::unknown("a figure is unknown, and messages through the switch need it")
+            .at(format!("α_sw of {}", tier.name))
+    })
+}
+
+/// Whether a switch must multicast, and whether it must add.
+fn capabilities(collective: Collective) -> (bool, bool) {
+    match collective {
+        Collective::Broadcast | Collective::AllGather => (true, false),
+        Collective::Reduce | Collective::ReduceScatter => (false, true),
+        Collective::AllReduce => (true, true),
+        _ => (false, false),
+    }
+}
+
+fn beyond_switch(shape: &Shape, fabric: &Fabric) -> Error {
+    let tier = &fabric.tiers[0];
+    let domains = tier.span.map_or(1, |s| shape.ranks.div_ceil(s.get()));
+    Error::unsupported(format!("{} ranks span {domains} {} domains", shape.ranks, tier.name))
+}
+
+/// The time where messages are whole elements: sizes that do not divide are rounded up.
+///
+/// `elements` of `each` bytes make the vector; the first parts are one element larger
+/// (shared conventions of nccl-tests and MPI). The number of segments is the best for M.
+///
+/// # Errors
+/// As [`Prepared::new`].
+pub fn price_elements(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+    elements: u64,
+    each: Bytes,
+) -> Result<Price> {
+    let size = Volume(elements as f64 * each.0 as f64);
+    let smooth = Prepared::new(algorithm, shape, fabric)?.price(size);
+    let shape = fabric.fill(shape).with_segments(smooth.segments);
+    let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+    let mut bandwidth = 0.0;
+    let mut compute = 0.0;
+    let mut fault = None;
+    steps_in_turn(algorithm, &shape, fabric, size, &mut |step| {
+        // The load of a step is linear in its share: scale it to the largest message.
+        let share = step.share.value();
+        match step_load(&step, &shape, fabric, gamma) {
+            Ok(load) if share > 0.0 => {
+                let bytes = (step.share.elements(elements) * each.0) as f64;
+                bandwidth += step.count as f64 * load.transfer / share * bytes;
+                let reduced = (step.reduced.elements(elements) * each.0) as f64;
+                compute += step.count as f64 * gamma * reduced;
+            }
+            Ok(_) => {}
+            Err(e) => fault = Some(e),
+        }
+    })?;
+    let price = Price {
+        bandwidth: Seconds(bandwidth),
+        compute: smooth.compute.map(|_| Seconds(compute)),
+        ..smooth
+    };
+    fault.map_or(Ok(price), Err)
+}

@@ -1,0 +1,273 @@
+//! What an algorithm takes on links as they were measured, beside its ideal price.
+//!
+//! The ideal price sums bytes: a closed form knows no messages. Measured links do: a message has a
+//! size, goes one way or both, alone at its port or among others. So [`OnLinks`] walks the steps,
+//! and asks the link of each what a message takes ([`crate::machine::link::Times`]). Where no link departs
+//! from α and BW it is the ideal price, to the bit.
+//!
+//! Calls are taken to follow calls: a token bucket is empty when one begins. The steps of a closed
+//! form do not say which port rests meanwhile, so that what a bucket saves then is not counted;
+//! simulations count it.
+
+use super::{Prepared, step_load};
+use crate::base::error::Result;
+use crate::base::quantity::{Ratio, Seconds, Volume};
+use crate::machine::fabric::{Crossing, Fabric};
+use crate::machine::link::{Times, Traffic};
+use crate::model::algorithm::{Algorithm, Route, Step};
+use crate::model::formula::{At, Form, Params, Shape};
+
+/// An algorithm on measured links, with everything but M put in.
+#[derive(Debug, Clone)]
+pub struct OnLinks {
+    ideal: Prepared,
+    /// What departs from the ideal price; absent where nothing does.
+    walk: Option<Walk>,
+}
+
+/// The messages of an algorithm, and the links that they cross.
+#[derive(Debug, Clone)]
+struct Walk {
+    tiers: Vec<Times>,
+    /// Seconds to add a byte.
+    gamma: f64,
+    /// By how much the bytes of a double binary tree were measured to take longer than its form.
+    tree: f64,
+    /// At P = 1, or where P is no parameter or given.
+    first: Vec<Part>,
+    /// From P = 2 on: counts grow with P along a line, and shares shrink.
+    piped: Vec<Part>,
+}
+
+/// Equal messages one after another, in all rounds together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Part {
+    kind: Kind,
+    /// How many: the first number, and the second times P.
+    count: (f64, f64),
+    /// The share of M of each.
+    share: f64,
+    /// Whether that, and what is added, is of one of P segments.
+    split: bool,
+    /// The share of M that is added with each.
+    reduced: f64,
+}
+
+/// What messages of one kind cross.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    /// Links of a tier.
+    Links {
+        tier: usize,
+        /// Messages of that size that its busiest port moves in their time, and that of the
+        /// innermost tier beside.
+        load: f64,
+        inner_load: f64,
+        both_ways: bool,
+    },
+    /// The switch: seconds a hop, and seconds a byte.
+    Switch { latency: f64, inverse: f64 },
+}
+
+impl OnLinks {
+    /// Puts the machine into the steps of `algorithm`.
+    ///
+    /// P is what the ideal price says, so that both are of the same messages.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
+        Self::beside(Prepared::new(algorithm, shape, fabric)?, algorithm, shape, fabric)
+    }
+
+    /// The same where the ideal price is there already.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn beside(
+        ideal: Prepared,
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        fabric: &Fabric,
+    ) -> Result<Self> {
+        let shape = fabric.fill(shape);
+        let tiers = &fabric.tiers[..fabric.depth(shape.ranks)?];
+        // Stages overlap: their messages do not follow one another.
+        if tiers.len() > 1 && algorithm.stages(&shape).is_some() {
+            return Ok(Self { ideal, walk: None });
+        }
+        let tree = tree(algorithm, &shape);
+        if shape.ranks <= 1 || (tiers.iter().all(|t| t.link.is_ideal()) && tree == 1.0) {
+            return Ok(Self { ideal, walk: None });
+        }
+        let free = algorithm.is_pipelined() && shape.params.segments.is_none();
+        let parts = |segments: u32| {
+            let at = if segments == 0 { shape } else { shape.with_segments(segments) };
+            parts(algorithm, &at, fabric)
+        };
+        let (first, piped) = match free {
+            true => (parts(1)?, lines(&parts(2)?, &parts(3)?)),
+            false => (parts(0)?, Vec::new()),
+        };
+        let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+        // What is unknown here the steps do not need: else there were no ideal price.
+        let tiers = tiers.iter().map(|tier| tier.link.times_or_zero()).collect();
+        Ok(Self { ideal, walk: Some(Walk { tiers, gamma, tree, first, piped }) })
+    }
+
+    /// What M = `size` is expected to take.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, size: Volume) -> Seconds {
+        let price = self.ideal.price(size);
+        let Some(walk) = &self.walk else { return price.total() };
+        let parts = match price.segments {
+            0 | 1 => &walk.first,
+            _ if walk.piped.is_empty() => &walk.first,
+            _ => &walk.piped,
+        };
+        let segments = f64::from(price.segments);
+        let sum: f64 = parts.iter().map(|part| walk.part(part, segments, size.0)).sum();
+        price.launch + Seconds(sum)
+    }
+
+    /// The ideal price beside it.
+    #[must_use]
+    pub fn ideal(&self) -> &Prepared {
+        &self.ideal
+    }
+
+    /// Whether anything that was measured departs from the ideal price.
+    #[must_use]
+    pub fn departs(&self) -> bool {
+        self.walk.is_some()
+    }
+}
+
+impl From<Prepared> for OnLinks {
+    /// A price that speaks of no messages, such as one that a text prints: nothing departs from it.
+    fn from(ideal: Prepared) -> Self {
+        Self { ideal, walk: None }
+    }
+}
+
+impl Walk {
+    /// The time of all messages of a part.
+    #[inline]
+    fn part(&self, part: &Part, segments: f64, size: f64) -> f64 {
+        let count = part.count.0 + part.count.1 * segments;
+        let scale = if part.split { size / segments } else { size };
+        let bytes = part.share * scale;
+        let each = match part.kind {
+            Kind::Switch { latency, inverse } => latency + bytes * inverse,
+            Kind::Links { tier, load, inner_load, both_ways } => {
+                let times = &self.tiers[tier];
+                let mut moving = through(times, bytes, load, both_ways);
+                if inner_load > 0.0 {
+                    moving = moving.max(through(&self.tiers[0], bytes, inner_load, both_ways));
+                }
+                times.alpha + moving * self.tree
+            }
+        };
+        count * (each + part.reduced * scale * self.gamma)
+    }
+}
+
+/// The time for which a port moves `load` messages of so many bytes: several one after the other,
+/// or a part of one.
+#[inline]
+fn through(times: &Times, bytes: f64, load: f64, both_ways: bool) -> f64 {
+    let traffic = Traffic { both_ways, flows: Ratio(load.max(1.0)) };
+    if load < 1.0 {
+        return times.moving(bytes * load, traffic);
+    }
+    load * times.moving(bytes, traffic)
+}
+
+/// c_real over what the form says instead: 1 where it was not measured, or is of another algorithm.
+fn tree(algorithm: &dyn Algorithm, shape: &Shape) -> f64 {
+    if shape.params.c_real.is_none() {
+        return 1.0;
+    }
+    let beta = |params: Params| {
+        let at = At::numbers(Shape { params, ..*shape });
+        algorithm.price_form(&at, Form::Asymptotic).map(|cost| cost.total().beta)
+    };
+    let (seen, said) = (beta(shape.params), beta(Params { c_real: None, ..shape.params }));
+    seen.zip(said).filter(|(_, said)| *said > 0.0).map_or(1.0, |(seen, said)| seen / said)
+}
+
+/// The steps of a shape whose P is set, those alike together.
+fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Part>> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut fault = None;
+    algorithm.steps(shape, &mut |step| match kind(&step, shape, fabric) {
+        Ok(kind) => {
+            let (share, reduced) = (step.share.value(), step.reduced.value());
+            let count = (step.count as f64, 0.0);
+            let part = Part { kind, count, share, split: false, reduced };
+            match parts.iter_mut().find(|known| known.is_like(&part)) {
+                Some(known) => known.count.0 += count.0,
+                None => parts.push(part),
+            }
+        }
+        Err(e) => fault = Some(e),
+    });
+    fault.map_or(Ok(parts), Err)
+}
+
+fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
+    if step.route == Route::Switch {
+        let latency = step_load(step, shape, fabric, 0.0)?.latency;
+        let inverse =
+            if step.share.value() > 0.0 { fabric.tiers[0].switch_inverse()? } else { 0.0 };
+        return Ok(Kind::Switch { latency, inverse });
+    }
+    let Crossing { tier, load, inner_load } = fabric.crossing(step, shape.ranks)?;
+    // A port that cannot do both at once takes turns in the steps already.
+    let both_ways = step.goes_both_ways() && !shape.ports.is_half();
+    Ok(Kind::Links { tier, load, inner_load, both_ways })
+}
+
+/// The lines in P through what there is at P = 2 and at P = 3: of messages whose share is the same
+/// at both, and of those whose share goes with 1/P.
+fn lines(two: &[Part], three: &[Part]) -> Vec<Part> {
+    let mut lines: Vec<Part> = Vec::new();
+    // c₂ messages at P = 2 and c₃ at P = 3 are (3 − P)·c₂ + (P − 2)·c₃ at P.
+    for (own, other, p, (fixed, each)) in
+        [(two, three, 2.0, (3.0, -1.0)), (three, two, 3.0, (-2.0, 1.0))]
+    {
+        for part in own {
+            let split = !other.iter().any(|o| o.is_like(part));
+            let scale = if split { p } else { 1.0 };
+            let line = Part {
+                count: (fixed * part.count.0, each * part.count.0),
+                share: part.share * scale,
+                reduced: part.reduced * scale,
+                split,
+                ..*part
+            };
+            match lines.iter_mut().find(|l| l.split == split && l.is_like(&line)) {
+                Some(known) => {
+                    known.count.0 += line.count.0;
+                    known.count.1 += line.count.1;
+                }
+                None => lines.push(line),
+            }
+        }
+    }
+    lines
+}
+
+impl Part {
+    /// Whether messages of both are of one kind and size.
+    fn is_like(&self, other: &Self) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
+        self.kind == other.kind
+            && close(self.share, other.share)
+            && close(self.reduced, other.reduced)
+    }
+}
+
+#[cfg(test)]
+mod tests;

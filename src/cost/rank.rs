@@ -1,0 +1,184 @@
+//! All algorithms of a collective, from the fastest on.
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
+use crate::machine::fabric::Fabric;
+use crate::model::algorithm::{Algorithm, Named, Reason, Registry};
+use crate::model::formula::{Form, Shape};
+
+/// An algorithm with everything but M put in.
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs.
+    pub form: Form,
+    /// That cost on the machine.
+    pub prepared: Prepared,
+}
+
+/// An algorithm with its price.
+#[derive(Clone, Copy)]
+pub struct Ranked {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs.
+    pub form: Form,
+    /// Its price for the asked size.
+    pub price: Price,
+}
+
+/// An algorithm that does not apply, and why.
+#[derive(Clone)]
+pub struct Refused {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Why not.
+    pub why: Reason,
+}
+
+/// Puts the machine into every algorithm of the collective.
+///
+/// # Errors
+/// A figure that an applicable algorithm needs is unknown, or the machine joins fewer ranks.
+pub fn candidates(
+    registry: &Registry,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<(Vec<Candidate>, Vec<Refused>)> {
+    fabric.depth(shape.ranks)?;
+    let mut ready = Vec::with_capacity(32);
+    let mut refused = Vec::new();
+    let shape = fabric.fill(shape);
+    for algorithm in registry.of(shape.collective) {
+        if let Err(why) = algorithm.applies(&shape) {
+            refused.push(Refused { algorithm, why });
+            continue;
+        }
+        match Prepared::applicable(algorithm, &shape, fabric) {
+            Ok(prepared) => ready.push(Candidate { algorithm, form: Form::Exact, prepared }),
+            Err(error) if error.is_unsupported() => {
+                refused.push(Refused { algorithm, why: Reason::from(error.what().to_owned()) });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((ready, refused))
+}
+
+impl Candidate {
+    /// The one algorithm of that name, in the form that the name asks for.
+    ///
+    /// # Errors
+    /// An unknown name, an algorithm that does not apply, an unknown figure.
+    pub fn named(registry: &Registry, name: &str, shape: &Shape, fabric: &Fabric) -> Result<Self> {
+        let Named { algorithm, form } = registry.find_for(&fabric.fill(shape), name)?;
+        let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
+        Ok(Self { algorithm, form, prepared })
+    }
+}
+
+/// Prices the candidates for `size` bytes, the fastest first; ties keep the registry's order.
+#[must_use]
+pub fn rank(candidates: &[Candidate], size: Volume) -> Vec<Ranked> {
+    let mut ranked: Vec<Ranked> = candidates
+        .iter()
+        .map(|c| Ranked { algorithm: c.algorithm, form: c.form, price: c.prepared.price(size) })
+        .collect();
+    sort(&mut ranked);
+    ranked
+}
+
+/// The same where messages hold whole elements of `each` bytes; sizes that do not divide round up.
+///
+/// # Errors
+/// A size that is no whole number of elements.
+pub fn rank_elements(
+    candidates: &[Candidate],
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+    each: Bytes,
+) -> Result<Vec<Ranked>> {
+    check_elements(size, each)?;
+    let mut ranked = Vec::with_capacity(candidates.len());
+    for c in candidates {
+        let price = price_elements(c.algorithm, shape, fabric, size.0 / each.0, each)?;
+        ranked.push(Ranked { algorithm: c.algorithm, form: c.form, price });
+    }
+    sort(&mut ranked);
+    Ok(ranked)
+}
+
+/// Refuses a size that is no whole number of elements.
+pub(crate) fn check_elements(size: Bytes, each: Bytes) -> Result<()> {
+    if size.0.is_multiple_of(each.0) {
+        return Ok(());
+    }
+    Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
+        .at(format!("elements of {} bytes", each.0))
+        .mend(format!("ask for a multiple of {} bytes", each.0)))
+}
+
+/// A candidate on links as they were measured.
+#[derive(Clone)]
+pub struct Contender {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs the ideal price is.
+    pub form: Form,
+    /// What it takes on the machine's links.
+    pub links: OnLinks,
+}
+
+/// An algorithm with what it is expected to take, and its ideal price.
+#[derive(Clone, Copy)]
+pub struct RankedOnLinks {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs the ideal price is.
+    pub form: Form,
+    /// The time on links as they were measured.
+    pub time: Seconds,
+    /// Its ideal price for the same size.
+    pub price: Price,
+}
+
+/// Puts the links as they were measured into candidates for `shape` on `fabric`.
+///
+/// # Errors
+/// As [`candidates`].
+pub fn contenders(
+    candidates: &[Candidate],
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<Vec<Contender>> {
+    let on_links = |&Candidate { algorithm, form, prepared }: &Candidate| {
+        // What a text prints speaks of no messages.
+        let links = match form {
+            Form::Exact => OnLinks::beside(prepared, algorithm, shape, fabric)?,
+            _ => OnLinks::from(prepared),
+        };
+        Ok(Contender { algorithm, form, links })
+    };
+    candidates.iter().map(on_links).collect()
+}
+
+/// What contenders take for `size` bytes, the fastest first; ties keep the registry's order.
+#[must_use]
+pub fn rank_on_links(contenders: &[Contender], size: Volume) -> Vec<RankedOnLinks> {
+    let ranked = contenders.iter().map(|c| RankedOnLinks {
+        algorithm: c.algorithm,
+        form: c.form,
+        time: c.links.at(size),
+        price: c.links.ideal().price(size),
+    });
+    let mut ranked: Vec<RankedOnLinks> = ranked.collect();
+    ranked.sort_by(|a, b| a.time.0.total_cmp(&b.time.0));
+    ranked
+}
+
+fn sort(ranked: &mut [Ranked]) {
+    ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
+}

@@ -1,0 +1,336 @@
+//! Rates that change: messages that share ports, and ports that send and receive at once.
+//!
+//! A message first waits its latency out, then moves at the rate that max-min fairness gives it:
+//! all rates grow alike until a port is full, those through it stay, the others grow on. Rates
+//! change whenever a message begins or ends to move.
+
+use super::costs::Costs;
+use super::greedy::Clock;
+use super::in_order::SAME;
+use super::jobs::{Job, Jobs, NONE, Terms};
+use crate::model::formula::Ports;
+
+/// What a message does.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// Its latency runs until then.
+    Waits { until: f64 },
+    /// Seconds that are left at full rate, and the present rate, 1 the full one.
+    Moves { left: f64, rate: f64 },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Flow {
+    job: u32,
+    phase: Phase,
+    moving: f64,
+    limits: Limits,
+    /// The port whose bucket it passes.
+    rest: Option<usize>,
+}
+
+/// The limits that a message shares: the first so many.
+#[derive(Debug, Clone, Copy, Default)]
+struct Limits {
+    all: [u32; 6],
+    count: usize,
+}
+
+impl Limits {
+    fn get(&self) -> &[u32] {
+        &self.all[..self.count]
+    }
+}
+
+/// What a port behind a token bucket has saved up while it rested: of so many seconds of its next
+/// messages nothing is waited for. Ports have not rested before the first message, as those of
+/// calls that follow others.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rest {
+    saved: f64,
+    /// Since when it rests, if nothing is under way.
+    since: f64,
+    under_way: u32,
+}
+
+impl Rest {
+    /// What a message that begins now, and moves for `moving`, still waits for.
+    fn begin(&mut self, now: f64, moving: f64, most: f64) -> f64 {
+        if self.under_way == 0 {
+            self.saved = (self.saved + (now - self.since)).min(most);
+        }
+        self.under_way += 1;
+        let taken = self.saved.min(moving);
+        self.saved -= taken;
+        moving - taken
+    }
+
+    fn end(&mut self, now: f64) {
+        self.under_way -= 1;
+        self.since = now;
+    }
+}
+
+/// All messages under way.
+pub(super) struct Fluid<'a> {
+    costs: &'a Costs,
+    /// What ports have saved, tier by tier; empty without buckets.
+    rests: &'a mut Vec<Rest>,
+    /// How many messages at full rate each limit carries.
+    capacity: Vec<f64>,
+    flows: Vec<Flow>,
+    at: f64,
+    stale: bool,
+    /// Messages that have ended and are not yet told.
+    ended: Vec<(u32, f64)>,
+    /// For sharing: what is left of each limit, and the messages that still grow.
+    left: Vec<f64>,
+    growing: Vec<u32>,
+    open: Vec<usize>,
+}
+
+impl<'a> Fluid<'a> {
+    pub fn new(costs: &'a Costs, rests: &'a mut Vec<Rest>) -> Self {
+        let ranks = costs.frame.ranks as usize;
+        let mut capacity = Vec::new();
+        for tier in &costs.tiers {
+            let (each, both) = match tier.ports {
+                Ports::Full(k) => (f64::from(k.get()), 2.0 * tier.duplex * f64::from(k.get())),
+                Ports::Half(k) => (f64::from(k.get()), f64::from(k.get())),
+                Ports::Unbounded => (f64::INFINITY, f64::INFINITY),
+            };
+            let nics = tier.nics.map_or(f64::INFINITY, f64::from);
+            for limit in [each, each, both, nics, nics] {
+                capacity.extend(std::iter::repeat_n(limit, ranks));
+            }
+        }
+        let limits = capacity.len();
+        Self {
+            costs,
+            rests,
+            capacity,
+            flows: Vec::new(),
+            at: 0.0,
+            stale: false,
+            ended: Vec::new(),
+            left: vec![0.0; limits],
+            growing: vec![0; limits],
+            open: Vec::new(),
+        }
+    }
+
+    /// The limits of a message: the ports of both ends, each way and both ways, and the NICs.
+    fn limits(&self, from: u32, to: u32) -> Limits {
+        let ranks = self.costs.frame.ranks;
+        let mut limits = Limits::default();
+        if from >= ranks || to >= ranks {
+            return limits;
+        }
+        let tier = self.costs.tier(from, to);
+        let first = 5 * ranks * tier as u32;
+        let nic = |place: u32, kind: u32| match tier {
+            0 => NONE,
+            _ => first + kind * ranks + self.costs.domain(tier - 1, place),
+        };
+        let ports = [first + from, first + ranks + to];
+        let both = [first + 2 * ranks + from, first + 2 * ranks + to];
+        for limit in [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)] {
+            // What has no bound holds nobody up.
+            if limit != NONE && self.capacity[limit as usize] < f64::INFINITY {
+                limits.all[limits.count] = limit;
+                limits.count += 1;
+            }
+        }
+        limits
+    }
+
+    /// The port behind a bucket that a message leaves, and what that saves at most.
+    fn rest(&self, from: u32, to: u32) -> Option<(usize, f64)> {
+        let ranks = self.costs.frame.ranks;
+        if self.rests.is_empty() || from >= ranks || to >= ranks {
+            return None;
+        }
+        let tier = self.costs.tier(from, to);
+        let most = self.costs.tiers[tier].times.saved;
+        (most > 0.0).then_some((tier * ranks as usize + from as usize, most))
+    }
+
+    /// Gives every moving message its fair rate.
+    fn share(&mut self) {
+        let Self { costs, flows, capacity, left, growing, open, .. } = self;
+        self.stale = false;
+        left.copy_from_slice(capacity);
+        growing.fill(0);
+        open.clear();
+        for (i, flow) in flows.iter().enumerate() {
+            if let Phase::Moves { .. } = flow.phase {
+                open.push(i);
+                for &limit in flow.limits.get() {
+                    growing[limit as usize] += 1;
+                }
+            }
+        }
+        // Messages that leave a port at once may reach less together than one alone.
+        let ranks = costs.frame.ranks as usize;
+        for (tier, ports) in costs.tiers.iter().zip((0..).step_by(5 * ranks)) {
+            if !tier.times.is_shared() {
+                continue;
+            }
+            for (left, &flows) in left[ports..ports + ranks].iter_mut().zip(&growing[ports..]) {
+                *left *= tier.times.part(f64::from(flows.max(1)));
+            }
+        }
+        let mut level = 0.0;
+        while !open.is_empty() {
+            // How far all can grow before a limit, or their own full rate, is reached.
+            let mut step = 1.0 - level;
+            for &i in &*open {
+                for &limit in flows[i].limits.get() {
+                    let room = left[limit as usize] / f64::from(growing[limit as usize]);
+                    step = f64::min(step, room);
+                }
+            }
+            step = f64::max(step, 0.0);
+            level += step;
+            for &i in &*open {
+                for &limit in flows[i].limits.get() {
+                    left[limit as usize] -= step;
+                }
+            }
+            let before = open.len();
+            open.retain(|&i| {
+                let flow = &mut flows[i];
+                let limits = flow.limits.get();
+                let is_full =
+                    level >= 1.0 - SAME || limits.iter().any(|&limit| left[limit as usize] <= SAME);
+                if is_full {
+                    for &limit in limits {
+                        growing[limit as usize] -= 1;
+                    }
+                    if let Phase::Moves { rate, .. } = &mut flow.phase {
+                        *rate = level;
+                    }
+                }
+                !is_full
+            });
+            debug_assert!(open.len() < before, "sharing makes progress");
+        }
+    }
+
+    /// When something happens to a message.
+    fn due(&self, flow: &Flow) -> f64 {
+        match flow.phase {
+            Phase::Waits { until } => until,
+            Phase::Moves { left, rate } => self.at + left / rate,
+        }
+    }
+
+    /// Lets everything move on until `now`, when at least one thing happens.
+    fn advance(&mut self, now: f64) {
+        let passed = now - self.at;
+        let until = now * (1.0 + SAME);
+        let mut i = 0;
+        while i < self.flows.len() {
+            let due = self.due(&self.flows[i]);
+            let flow = &mut self.flows[i];
+            if due > until {
+                if let Phase::Moves { left, rate } = &mut flow.phase {
+                    *left -= passed * *rate;
+                }
+                i += 1;
+                continue;
+            }
+            self.stale = true;
+            match flow.phase {
+                Phase::Waits { .. } if flow.moving > 0.0 => {
+                    flow.phase = Phase::Moves { left: flow.moving, rate: 0.0 };
+                    i += 1;
+                }
+                _ => {
+                    self.ended.push((flow.job, now));
+                    if let Some(rest) = flow.rest.and_then(|port| self.rests.get_mut(port)) {
+                        rest.end(now);
+                    }
+                    self.flows.swap_remove(i);
+                }
+            }
+        }
+        self.at = now;
+    }
+}
+
+impl Clock for Fluid<'_> {
+    fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
+        let Terms { latency, moving } = jobs.terms[job as usize];
+        let Job { from, to, .. } = jobs.jobs[job as usize];
+        let rest = self.rest(from, to);
+        let moving = match rest {
+            Some((port, most)) => self.rests[port].begin(now, moving, most),
+            None => moving,
+        };
+        self.flows.push(Flow {
+            job,
+            phase: Phase::Waits { until: now + latency },
+            moving,
+            limits: self.limits(from, to),
+            rest: rest.map(|(port, _)| port),
+        });
+        None
+    }
+
+    fn next(&mut self) -> Option<f64> {
+        if !self.ended.is_empty() {
+            return Some(self.at);
+        }
+        if self.stale {
+            self.share();
+        }
+        let mut first: Option<f64> = None;
+        for flow in &self.flows {
+            let due = self.due(flow);
+            if first.is_none_or(|first| due < first) {
+                first = Some(due);
+            }
+        }
+        first
+    }
+
+    fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
+        if self.ended.is_empty() {
+            let next = self.next()?;
+            if next <= until {
+                self.advance(next);
+            }
+        }
+        self.ended.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::{Bandwidth, Seconds, Volume};
+    use crate::cost::simulate::Setup;
+    use crate::machine::fabric::Fabric;
+    use crate::model::schedule::ring::Ring;
+
+    #[test]
+    fn a_message_without_data_ends_with_its_latency() {
+        let ring = Ring::new(crate::Collective::AllGather, 2);
+        let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+        let costs = Costs::new(&ring, &fabric, &Setup::new(Volume(0.0))).unwrap();
+        let mut rests = Vec::new();
+        let mut fluid = Fluid::new(&costs, &mut rests);
+        let phase = Phase::Waits { until: 1.0 };
+        fluid.flows.push(Flow {
+            job: 7,
+            phase,
+            moving: 0.0,
+            limits: fluid.limits(0, 1),
+            rest: None,
+        });
+        assert_eq!(fluid.next(), Some(1.0));
+        assert_eq!(fluid.pop(1.0), Some((7, 1.0)));
+        assert_eq!((fluid.next(), fluid.pop(2.0)), (None, None));
+    }
+}

@@ -1,0 +1,450 @@
+//! Event by event: whatever may start at an instant starts, the first in the schedule first.
+//!
+//! A job is ready when everything that it waits for is done and its ranks have started. Ready and
+//! not startable, it waits in the queue of one resource that is used up; when some of that is
+//! free again, the queue's first is tried. So at any instant only jobs are looked at for which
+//! something has changed.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+
+use super::costs::Costs;
+use super::fluid::{Fluid, Rest};
+use super::in_order::SAME;
+use super::jobs::{Cells, Jobs, LANES, NONE, Slot, is_switch};
+use super::queues::Queues;
+use super::{Listener, Mode, Outcome, Space, Timed};
+use crate::base::error::Result;
+use crate::base::quantity::{Seconds, Volume};
+use crate::model::schedule::{Schedule, Sends, senders};
+
+/// Times what is under way.
+pub(super) trait Clock {
+    /// `job` of `jobs` starts at `now` and ends no sooner than `least`; the end, if it is known.
+    fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64>;
+
+    /// When the next thing happens.
+    fn next(&mut self) -> Option<f64>;
+
+    /// A job that has ended at `until` or before, with its end; of several any.
+    fn pop(&mut self, until: f64) -> Option<(u32, f64)>;
+}
+
+/// A positive time as a number that sorts alike.
+#[inline]
+fn key(time: f64) -> u64 {
+    time.to_bits()
+}
+
+/// Jobs whose end is known when they start.
+///
+/// Of jobs that take equally long the one that starts first ends first: each duration has a lane,
+/// and only the lanes' first are compared. What has no lane is sorted.
+#[derive(Default)]
+pub(super) struct Fixed {
+    lanes: [VecDeque<(u64, u32)>; LANES],
+    others: BinaryHeap<Reverse<(u64, u32)>>,
+    used: usize,
+}
+
+impl Fixed {
+    /// When the first ends, and its lane; the last lane stands for what is sorted.
+    #[inline(always)]
+    fn first(&self) -> Option<(u64, usize)> {
+        let others = self.others.peek().map(|&Reverse((end, _))| (end, LANES));
+        let lanes = self.lanes[..self.used].iter().zip(0..);
+        let firsts = lanes.filter_map(|(jobs, lane)| jobs.front().map(|&(end, _)| (end, lane)));
+        firsts.chain(others).min()
+    }
+}
+
+impl Clock for Fixed {
+    #[inline]
+    fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64> {
+        let lane = jobs.jobs[job as usize].lane;
+        let end = now + jobs.durations[lane as usize];
+        match self.lanes.get_mut(lane as usize) {
+            Some(lane_of) if end >= least => {
+                lane_of.push_back((key(end), job));
+                self.used = self.used.max(lane as usize + 1);
+                Some(end)
+            }
+            _ => {
+                let end = end.max(least);
+                self.others.push(Reverse((key(end), job)));
+                Some(end)
+            }
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<f64> {
+        self.first().map(|(end, _)| f64::from_bits(end))
+    }
+
+    #[inline(always)]
+    fn pop(&mut self, until: f64) -> Option<(u32, f64)> {
+        let (_, lane) = self.first().filter(|&(end, _)| f64::from_bits(end) <= until)?;
+        let (end, job) = match self.lanes.get_mut(lane) {
+            Some(jobs) => jobs.pop_front()?,
+            None => self.others.pop()?.0,
+        };
+        Some((job, f64::from_bits(end)))
+    }
+}
+
+/// When a job started, when it ended, and when what it brought had been added.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Span {
+    pub start: f64,
+    pub end: f64,
+    pub added: f64,
+}
+
+/// A job and the resource in whose queue it stands, as one number that sorts by job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate(u64);
+
+impl Candidate {
+    #[inline]
+    fn new(job: u32, queue: u32) -> Self {
+        Self(u64::from(job) << 32 | u64::from(queue))
+    }
+
+    #[inline]
+    fn parts(self) -> (u32, u32) {
+        ((self.0 >> 32) as u32, self.0 as u32)
+    }
+}
+
+/// Memory of the engine, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Buffers {
+    /// Jobs that wait for a resource that is used up.
+    queues: Queues,
+    /// Jobs that may not start yet, by the time from which they may.
+    later: BinaryHeap<Reverse<(u64, u32)>>,
+    /// What goes through a switch and may be sent on from this time.
+    through: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Jobs to look at now; the first comes last.
+    candidates: Vec<Candidate>,
+    /// Jobs that end now and bring what is added, with their ends; the first comes last.
+    brought: Vec<(u32, f64)>,
+    /// The least end of each job that a switch sends.
+    least: Vec<f64>,
+    /// Until when each place adds; empty where that takes no time.
+    adders: Vec<f64>,
+    /// Jobs that have ended and are being added, by the time when that is done.
+    adding: BinaryHeap<Reverse<(u64, u32)>>,
+    fixed: Fixed,
+    /// What ports behind buckets have saved up.
+    rests: Vec<Rest>,
+    /// In schedule order, where somebody asks.
+    pub times: Vec<Span>,
+}
+
+/// What is ready, what waits for which resource, and what is to be looked at now.
+pub(super) struct Engine<'a> {
+    costs: &'a Costs,
+    pub buffers: &'a mut Buffers,
+    /// When the last rank starts.
+    all_started: f64,
+    /// Whether somebody asks for the times.
+    pub keeps_times: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(costs: &'a Costs, buffers: &'a mut Buffers) -> Self {
+        buffers.rests.clear();
+        if costs.tiers.iter().any(|tier| tier.times.saved > 0.0) {
+            let ports = costs.tiers.len() * costs.frame.ranks as usize;
+            buffers.rests.resize(ports, Rest::default());
+        }
+        Self { costs, buffers, all_started: 0.0, keeps_times: false }
+    }
+
+    /// Runs all jobs under whatever the machine's ports do; none starts before `release` says.
+    /// Returns when the last ends.
+    pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
+        if !self.costs.shares() {
+            let mut fixed = std::mem::take(&mut self.buffers.fixed);
+            let makespan = self.run(jobs, &mut fixed, release);
+            self.buffers.fixed = fixed;
+            return makespan;
+        }
+        let mut rests = std::mem::take(&mut self.buffers.rests);
+        let makespan = self.run(jobs, &mut Fluid::new(self.costs, &mut rests), release);
+        self.buffers.rests = rests;
+        makespan
+    }
+
+    fn run(
+        &mut self,
+        jobs: &mut Jobs,
+        clock: &mut impl Clock,
+        release: impl Fn(u32, u32) -> f64,
+    ) -> f64 {
+        let count = jobs.jobs.len();
+        let b = &mut *self.buffers;
+        b.queues.reset(count);
+        b.least.clear();
+        // Rates that change leave no end to cut through to.
+        if self.costs.frame.switches != 0 && !self.costs.shares() {
+            b.least.resize(count, 0.0);
+        }
+        b.adders.clear();
+        if self.costs.adds() {
+            b.adders.resize(self.costs.places(), 0.0);
+        }
+        b.times.clear();
+        if self.keeps_times || !b.least.is_empty() {
+            b.times.resize(count, Span::default());
+        }
+        let places = 0..self.costs.places() as u32;
+        self.all_started = places.map(|place| release(place, place)).fold(0.0, f64::max);
+        let mut now = 0.0;
+        let mut makespan = 0.0_f64;
+        for i in 0..jobs.first.len() {
+            self.ready(jobs, jobs.first[i], now, &release);
+        }
+        loop {
+            self.settle(jobs, clock, now);
+            let Some(next) = self.next(clock) else { return makespan };
+            now = now.max(next);
+            let until = now * (1.0 + SAME);
+            while let Some((job, end)) = clock.pop(until) {
+                makespan = makespan.max(end);
+                self.end(jobs, job, end);
+                if jobs.is_added(job) {
+                    self.buffers.brought.push((job, end));
+                } else if !self.is_cut_through(jobs, job) {
+                    self.pass_on(jobs, jobs.slots_of(job), now, &release);
+                }
+            }
+            self.buffers.brought.sort_unstable_by_key(|&(job, _)| Reverse(job));
+            while let Some((job, end)) = self.buffers.brought.pop() {
+                let added = self.add(jobs, job, end);
+                makespan = makespan.max(added);
+                let mut slots = jobs.slots_of(job);
+                if added > until {
+                    self.buffers.adding.push(Reverse((key(added), job)));
+                    // The sender's part is done.
+                    slots.end = slots.start + jobs.sent;
+                }
+                self.pass_on(jobs, slots, now, &release);
+            }
+            loop {
+                let slots = if let Some(job) = due(&mut self.buffers.adding, until) {
+                    let slots = jobs.slots_of(job);
+                    slots.start + jobs.sent..slots.end
+                } else if let Some(job) = due(&mut self.buffers.through, until) {
+                    jobs.slots_of(job)
+                } else {
+                    break;
+                };
+                self.pass_on(jobs, slots, now, &release);
+            }
+            while let Some(job) = due(&mut self.buffers.later, until) {
+                self.buffers.candidates.push(Candidate::new(job, NONE));
+            }
+        }
+    }
+
+    #[inline]
+    fn next(&self, clock: &mut impl Clock) -> Option<f64> {
+        let mut first = clock.next();
+        for heap in [&self.buffers.through, &self.buffers.later, &self.buffers.adding] {
+            if let Some(&Reverse((time, _))) = heap.peek() {
+                let time = f64::from_bits(time);
+                first = Some(first.map_or(time, |first| first.min(time)));
+            }
+        }
+        first
+    }
+
+    /// Starts whatever can start now.
+    fn settle(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, now: f64) {
+        if self.buffers.candidates.len() > 1 {
+            self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
+            if queue != NONE {
+                // Used up again by an earlier job, or looked at already.
+                let resource = &mut jobs.resources[queue as usize];
+                if resource.free == 0 || resource.queue != job {
+                    continue;
+                }
+                resource.queue = self.buffers.queues.pop(job);
+            }
+            self.try_start(jobs, clock, job, now);
+            if let Some(resource) = jobs.resources.get(queue as usize)
+                && resource.free != 0
+                && resource.queue != NONE
+            {
+                let candidates = &mut self.buffers.candidates;
+                let next = Candidate::new(resource.queue, queue);
+                let at = candidates.partition_point(|&other| other > next);
+                candidates.insert(at, next);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
+        if let Err(lacking) = jobs.take(job) {
+            let queue = &mut jobs.resources[lacking as usize].queue;
+            *queue = self.buffers.queues.push(*queue, job);
+            return;
+        }
+        let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
+        let end = clock.start(jobs, job, now, least);
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            let end = end.unwrap_or(now);
+            *times = Span { start: now, end, added: end };
+        }
+        if self.is_cut_through(jobs, job) {
+            let hop = self.costs.hop(jobs.jobs[job as usize].to);
+            self.buffers.through.push(Reverse((key(now + hop), job)));
+        }
+    }
+
+    /// Gives back what a job held until `end`.
+    #[inline(always)]
+    fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
+        let candidates = &mut self.buffers.candidates;
+        jobs.give(job, |first, need| candidates.push(Candidate::new(first, need)));
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            (times.end, times.added) = (end, end);
+        }
+    }
+
+    /// When the receiver has added what came at `end`.
+    fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
+        let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
+        *adder = adder.max(end) + jobs.adding[job as usize];
+        if let Some(times) = self.buffers.times.get_mut(job as usize) {
+            times.added = *adder;
+        }
+        *adder
+    }
+
+    /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
+    #[inline(always)]
+    fn pass_on(
+        &mut self,
+        jobs: &mut Jobs,
+        slots: Range<usize>,
+        now: f64,
+        release: &impl Fn(u32, u32) -> f64,
+    ) {
+        for slot in slots {
+            // Everything up to the first writer that is still at work has been written.
+            let mut all = jobs.slots[slot].end();
+            let mut slot = slot as u32;
+            while all {
+                let first = jobs.slots[slot as usize];
+                let mut waiting = first.waiting;
+                while waiting != NONE {
+                    let entry = jobs.slots[waiting as usize];
+                    let waiter = entry.job();
+                    waiting = entry.also;
+                    if self.is_cut_through(jobs, first.job()) {
+                        let end = self.buffers.times[first.job() as usize].end;
+                        let least = end + self.costs.hop(jobs.jobs[first.job() as usize].to);
+                        let entry = &mut self.buffers.least[waiter as usize];
+                        *entry = entry.max(least);
+                    }
+                    let waits = &mut jobs.jobs[waiter as usize].waits;
+                    *waits -= 1;
+                    if *waits == 0 {
+                        self.ready(jobs, waiter, now, release);
+                    }
+                }
+                slot = first.next;
+                all = jobs.slots.get_mut(slot as usize).is_some_and(Slot::come_first);
+            }
+        }
+    }
+
+    /// A job has what it waits for: it is looked at now, or when its ranks have started.
+    #[inline]
+    fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
+        if now < self.all_started {
+            let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
+            if from > now {
+                return self.buffers.later.push(Reverse((key(from), job)));
+            }
+        }
+        self.buffers.candidates.push(Candidate::new(job, NONE));
+    }
+
+    /// Whether what a job brings is sent on while it comes in.
+    #[inline]
+    fn is_cut_through(&self, jobs: &Jobs, job: u32) -> bool {
+        !self.buffers.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
+    }
+}
+
+fn due(heap: &mut BinaryHeap<Reverse<(u64, u32)>>, until: f64) -> Option<u32> {
+    let Reverse((time, job)) = *heap.peek()?;
+    if f64::from_bits(time) > until {
+        return None;
+    }
+    heap.pop();
+    Some(job)
+}
+
+/// The whole schedule at once, in mode `flow` or `local`.
+pub(super) fn whole(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    mode: Mode,
+    space: &mut Space,
+    listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
+    let cells = if mode == Mode::Flow { Cells::Chunks } else { Cells::Places };
+    let Space { jobs, buffers, tally, .. } = space;
+    tally.reset(costs.places());
+    jobs.fill(schedule, costs, cells, tally)?;
+    let mut engine = Engine::new(costs, buffers);
+    engine.keeps_times = listener.is_some();
+    let makespan = engine.play(jobs, |from, to| costs.start(from).max(costs.start(to)));
+    if let Some(listener) = listener {
+        let mut times = buffers.times.iter();
+        for round in 0..costs.frame.rounds {
+            tell(schedule, costs, round, &mut times, listener);
+        }
+    }
+    Ok(tally.finish(costs.frame.ranks as usize, makespan))
+}
+
+/// Tells `listener` of the messages of one round, whose times come in schedule order.
+pub(super) fn tell<'t>(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    round: u64,
+    times: &mut impl Iterator<Item = &'t Span>,
+    listener: &mut dyn Listener,
+) {
+    let mut sends = Sends::default();
+    for from in senders(schedule) {
+        sends.clear();
+        schedule.sends(round, from, &mut sends);
+        for transfer in sends.iter() {
+            let Some(&Span { start, end, added }) = times.next() else { return };
+            listener.message(&Timed {
+                round,
+                from,
+                to: transfer.to,
+                op: transfer.op,
+                runs: transfer.runs,
+                bytes: Volume(costs.bytes(transfer.runs)),
+                tier: costs.tier_of(from, transfer.to),
+                start: Seconds(start),
+                end: Seconds(end),
+                added: Seconds(added),
+            });
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! One port a rank, in schedule order: the fast way, where it is the true one.
+//!
+//! Messages are taken in schedule order, each starting as soon as its data and its two ports are
+//! there. That is what event by event comes to, unless a message could have started in a gap
+//! before one that comes earlier in the schedule. A port therefore remembers since when it has
+//! been busy without a gap; a message that waited for less than that long waited for a reason.
+//! Where one did not, the answer is thrown away and the events are played out.
+
+use super::costs::Costs;
+use super::greedy;
+use super::jobs::Message;
+use super::{Listener, MEMORY, Mode, Outcome, Space, Timed};
+use crate::base::error::Result;
+use crate::base::quantity::{Seconds, Volume};
+use crate::model::formula::Ports;
+use crate::model::schedule::{Schedule, Sends, senders};
+
+/// By how much, relative, two instants may differ that are one.
+pub(super) const SAME: f64 = 1e-11;
+
+/// The ports of all ranks, each busy without a gap from one time to another.
+#[derive(Default)]
+pub(super) struct Busy {
+    since: Vec<f64>,
+    until: Vec<f64>,
+    /// Where the receive ports begin; 0 where a rank has one port for both.
+    receive: usize,
+}
+
+impl Busy {
+    /// Free ports for so many ranks.
+    pub fn reset(&mut self, ranks: usize, ports: Ports) {
+        for times in [&mut self.since, &mut self.until] {
+            times.clear();
+            times.resize(2 * ranks, 0.0);
+        }
+        self.receive = if ports.is_half() { 0 } else { ranks };
+    }
+
+    /// Puts a message that is ready at `ready` behind what its ports have, and returns its start;
+    /// nothing if it would have found a gap before.
+    #[inline]
+    pub fn place(&mut self, from: u32, to: u32, ready: f64, duration: f64) -> Option<f64> {
+        let (a, b) = (from as usize, self.receive + to as usize);
+        let start = ready.max(self.until[a]).max(self.until[b]);
+        let late = start * (1.0 - SAME);
+        if late > ready && !self.covers(a, b, ready, late) {
+            return None;
+        }
+        for port in [a, b] {
+            if self.until[port] < late {
+                self.since[port] = start;
+            }
+            self.until[port] = start + duration;
+        }
+        Some(start)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.since.fill(0.0);
+        self.until.fill(0.0);
+    }
+
+    /// Whether one of the ports is busy at every instant from `ready` to `start`.
+    #[inline]
+    fn covers(&self, a: usize, b: usize, ready: f64, start: f64) -> bool {
+        let ready = ready * (1.0 + SAME);
+        let (last, other) = if self.until[a] >= start { (a, b) } else { (b, a) };
+        self.since[last] <= ready
+            || self.since[other] <= ready && self.until[other] * (1.0 + SAME) >= self.since[last]
+    }
+}
+
+/// Memory of this way, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Written {
+    pub busy: Busy,
+    /// Until when each rank adds.
+    pub adders: Vec<f64>,
+    /// When the last of what was written to each chunk of each rank, in rounds before, had come.
+    cells: Vec<f64>,
+    arriving: Vec<(usize, f64)>,
+}
+
+/// Mode `flow` on one port: in order if that is true, else event by event.
+pub(super) fn flow(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+    listener: Option<&mut dyn Listener>,
+) -> Result<Outcome> {
+    let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
+    if cells.saturating_mul(8) <= MEMORY
+        && may_hold(costs)
+        && let Some(outcome) = pass(schedule, costs, space, None)
+    {
+        if listener.is_some() {
+            // The same once more, now that it is known to hold.
+            pass(schedule, costs, space, listener);
+        }
+        return Ok(outcome);
+    }
+    greedy::whole(schedule, costs, Mode::Flow, space, listener)
+}
+
+/// Whether it is worth a try: ranks that start apart keep to the order only where each has the same
+/// partners throughout, as in a ring.
+fn may_hold(costs: &Costs) -> bool {
+    costs.frame.turns || !costs.starts_apart()
+}
+
+/// All messages in schedule order; nothing if one would have found a gap before.
+pub(super) fn pass(
+    schedule: &dyn Schedule,
+    costs: &Costs,
+    space: &mut Space,
+    mut listener: Option<&mut dyn Listener>,
+) -> Option<Outcome> {
+    let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
+    let Space { written: Written { busy, adders, cells: written, arriving }, tally, .. } = space;
+    adders.clear();
+    adders.resize(ranks as usize, 0.0);
+    busy.reset(ranks as usize, costs.tiers[0].ports);
+    written.clear();
+    written.resize(ranks as usize * chunks, 0.0);
+    arriving.clear();
+    tally.reset(costs.places());
+    let mut makespan = 0.0_f64;
+    let mut sends = Sends::default();
+    for round in 0..costs.frame.rounds {
+        for sender in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, sender, &mut sends);
+            for transfer in sends.iter() {
+                // What is no message is refused when the events are played out.
+                let message = costs.message(sender, transfer).ok()?;
+                let Message { from, to, bytes, op } = message;
+                let mut ready = costs.start(from).max(costs.start(to));
+                let (source, target) = (from as usize * chunks, to as usize * chunks);
+                for run in transfer.runs {
+                    let cells =
+                        source + run.start as usize..source + (run.start + run.len) as usize;
+                    ready = written[cells].iter().copied().fold(ready, f64::max);
+                }
+                let duration = costs.duration(&message);
+                let start = busy.place(from, to, ready, duration)?;
+                let end = start + duration;
+                let added = added(costs, &message, end, &mut adders[to as usize]);
+                for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
+                    arriving.push((target + chunk as usize, added));
+                }
+                makespan = makespan.max(added);
+                tally.add(round, from, to, bytes);
+                if let Some(listener) = listener.as_deref_mut() {
+                    listener.message(&Timed {
+                        round,
+                        from: sender,
+                        to: transfer.to,
+                        op,
+                        runs: transfer.runs,
+                        bytes: Volume(bytes),
+                        tier: costs.tier_of(sender, transfer.to),
+                        start: Seconds(start),
+                        end: Seconds(end),
+                        added: Seconds(added),
+                    });
+                }
+            }
+        }
+        for (cell, added) in arriving.drain(..) {
+            written[cell] = written[cell].max(added);
+        }
+    }
+    Some(tally.finish(ranks as usize, makespan))
+}
+
+/// When the receiver, which adds until `adder`, has added what came at `end`.
+#[inline(always)]
+pub(super) fn added(costs: &Costs, message: &Message, end: f64, adder: &mut f64) -> f64 {
+    match costs.adding(message) {
+        0.0 => end,
+        adding => {
+            *adder = adder.max(end) + adding;
+            *adder
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective::{AllReduce, Broadcast};
+    use crate::base::quantity::Bandwidth;
+    use crate::cost::simulate::Setup;
+    use crate::machine::fabric::Fabric;
+    use crate::model::schedule::{binomial, ring};
+
+    fn busy(ports: Ports) -> Busy {
+        let mut busy = Busy::default();
+        busy.reset(4, ports);
+        busy
+    }
+
+    #[test]
+    fn messages_wait_for_ports_that_are_busy_all_the_while() {
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, 2.0), Some(0.0));
+        assert_eq!(ports.place(0, 2, 0.0, 2.0), Some(2.0));
+        assert_eq!(ports.place(3, 1, 1.0, 2.0), Some(2.0));
+        // Rank 2 receives from 2 to 4 and rank 1 sends nothing: there is a gap before.
+        assert_eq!(ports.place(1, 2, 0.0, 2.0), None);
+        assert_eq!(ports.place(1, 2, 2.0, 2.0), Some(4.0));
+        // One behind the other, the two ports leave no gap.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, 2.0), Some(0.0));
+        assert_eq!(ports.place(2, 3, 2.0, 2.0), Some(2.0));
+        assert_eq!(ports.place(0, 3, 1.0, 2.0), Some(4.0));
+    }
+
+    #[test]
+    fn instants_that_are_one_leave_no_gap() {
+        let just_before = 1.0 - SAME;
+        // The port is free as good as when the next message is ready.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 0.0, just_before), Some(0.0));
+        assert_eq!(ports.place(0, 1, 1.0, 1.0), Some(1.0));
+        assert_eq!(ports.place(0, 1, 0.5, 1.0), Some(2.0));
+        // A message is ready as good as when its port is free.
+        let mut ports = busy(Ports::ONE);
+        assert_eq!(ports.place(0, 1, 13.0, 0.0), Some(13.0));
+        assert_eq!(ports.place(0, 1, 13.0 * just_before, 1.0), Some(13.0));
+        // A port is busy as good as since the message is ready, or since the other was.
+        let mut ports = busy(Ports::ONE);
+        (ports.since[0], ports.until[0]) = (1.0, 2.0);
+        assert_eq!(ports.place(0, 1, 1.0 - SAME / 2.0, 1.0), Some(2.0));
+        let mut ports = busy(Ports::ONE);
+        (ports.until[0], ports.since[5], ports.until[5]) = (1.0 - SAME / 2.0, 1.0, 2.0);
+        assert_eq!(ports.place(0, 1, 0.5, 1.0), Some(2.0));
+    }
+
+    #[test]
+    fn ranks_that_start_apart_keep_to_the_order_in_a_ring_alone() {
+        let (ring, tree) = (ring::Ring::new(AllReduce, 4), binomial::Tree::new(Broadcast, 4, 1));
+        for starts in [[0.0, 0.0], [0.0, 1.0]] {
+            let mut setup = Setup::new(Volume(1.0));
+            setup.trouble.starts = starts.map(Seconds).to_vec();
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let may_hold =
+                |schedule: &dyn Schedule| may_hold(&Costs::new(schedule, &fabric, &setup).unwrap());
+            assert!(may_hold(&ring));
+            assert_eq!(may_hold(&tree), starts == [0.0, 0.0]);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! How long a schedule takes: event by event, under a stated model of ports and timing.
+//!
+//! A message takes α + bytes/BW of the tier that it crosses and holds for that time a send port of its source, a receive port of its target (one of shared
+//! ports at half duplex), a NIC of each node that it leaves or enters where those are shared, and
+//! always the directed link between the two. No closed form is asked: what comes out is what the
+//! messages did.
+//!
+//! | mode | a message starts when |
+//! |---|---|
+//! | `sync` | everything of the rounds before has ended |
+//! | `local` | its two ranks have ended all that they do in the rounds before |
+//! | `flow` | everything that wrote its chunks at its source, in rounds before, has ended |
+//!
+//! and its ports are free. Nothing waits at the receiver in `flow`. Of messages that could start
+//! at one instant the first in the schedule goes first; one that cannot start holds back nobody.
+//! Instants closer than 1e-11, relative, are one, and ports freed at an instant are free for
+//! whatever starts then.
+//!
+//! Ports are serial, or share their rate fairly among the messages that want it (max-min), as
+//! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
+//! times its rate, both together. Links that were measured ([`crate::machine::link`]) also have knots, by
+//! which bytes take the time of their place in the message, a part of the rate that messages out
+//! of one fair port reach together, and a bucket: a port saves up the time for which it sends
+//! nothing, up to what the bucket holds, and its next bytes need not wait so long.
+//!
+//! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
+//! which are free meanwhile. Of what came at one instant the first in the schedule is added first.
+//!
+//! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
+//! needs has started, and ends no sooner than α_sw after that has ended.
+
+mod costs;
+mod fluid;
+mod greedy;
+mod in_order;
+mod jobs;
+pub mod listen;
+mod queues;
+mod rounds;
+mod symmetric;
+mod tally;
+
+pub use tally::Outcome;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::machine::fabric::Fabric;
+use crate::model::schedule::{Endpoint, Op, Run, Schedule};
+use costs::Costs;
+
+/// The most memory that a simulation takes, in bytes.
+pub const MEMORY: u64 = 1 << 30;
+
+/// The most senders, counted once a round, that a simulation asks what they send: minutes.
+pub const SENDERS: u64 = 20_000_000_000;
+
+/// When a message may start, beside its ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// A barrier after every round.
+    Sync,
+    /// A rank starts a round when it has ended its own rounds before.
+    Local,
+    /// Data dependencies alone.
+    #[default]
+    Flow,
+}
+
+impl Mode {
+    /// All modes, the slowest first.
+    pub const ALL: [Self; 3] = [Self::Sync, Self::Local, Self::Flow];
+
+    /// The name that people type.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Local => "local",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            Error::input(format!("`{text}` is no mode")).mend("write sync, local or flow")
+        })
+    }
+}
+
+/// What goes wrong on a real machine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trouble {
+    /// When each rank starts, rank 0 first; ranks beyond the list start at 0.
+    pub starts: Vec<Seconds>,
+    /// Ranks whose messages and additions take so many times as long.
+    pub slow_ranks: Vec<(u32, Ratio)>,
+    /// Directed links, from and to a rank, over which messages take so many times as long.
+    pub slow_links: Vec<(u32, u32, Ratio)>,
+}
+
+impl Trouble {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.starts.iter().all(|start| start.0 == 0.0)
+            && self.slow_ranks.is_empty()
+            && self.slow_links.is_empty()
+    }
+}
+
+/// What is simulated, beside the schedule and the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// M.
+    pub size: Volume,
+    /// Bytes of an element, where chunks hold whole ones; absent: M divides as it likes.
+    pub element: Option<Bytes>,
+    /// When messages may start.
+    pub mode: Mode,
+    /// What goes wrong.
+    pub trouble: Trouble,
+}
+
+impl Setup {
+    /// M bytes, data dependencies alone, no trouble.
+    #[must_use]
+    pub fn new(size: Volume) -> Self {
+        Self { size, element: None, mode: Mode::Flow, trouble: Trouble::default() }
+    }
+
+    /// The same in another mode.
+    #[must_use]
+    pub fn in_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+}
+
+/// One message with its times.
+#[derive(Debug, Clone, Copy)]
+pub struct Timed<'a> {
+    /// The round.
+    pub round: u64,
+    /// The sender.
+    pub from: Endpoint,
+    /// The receiver.
+    pub to: Endpoint,
+    /// What the receiver does with the data.
+    pub op: Op,
+    /// The chunks.
+    pub runs: &'a [Run],
+    /// How much data.
+    pub bytes: Volume,
+    /// The tier that it crosses, from the innermost; none through a switch.
+    pub tier: Option<usize>,
+    /// When it started.
+    pub start: Seconds,
+    /// When it ended, and its ports were free.
+    pub end: Seconds,
+    /// When the receiver had added it; the same where nothing is added.
+    pub added: Seconds,
+}
+
+/// Hears of every message of a simulation, in schedule order.
+pub trait Listener {
+    /// One message.
+    fn message(&mut self, message: &Timed<'_>);
+}
+
+impl<F: FnMut(&Timed<'_>)> Listener for F {
+    fn message(&mut self, message: &Timed<'_>) {
+        self(message);
+    }
+}
+
+/// Memory of simulations, kept from one to the next so that nothing is allocated twice.
+#[derive(Default)]
+pub struct Simulator {
+    space: Space,
+}
+
+/// What the ways of simulating work in.
+#[derive(Default)]
+struct Space {
+    jobs: jobs::Jobs,
+    buffers: greedy::Buffers,
+    written: in_order::Written,
+    tally: tally::Tally,
+}
+
+/// Times `schedule` on `fabric`; [`Simulator::run`] once.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn simulate(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Outcome> {
+    Simulator::default().run(schedule, fabric, setup, None)
+}
+
+/// Times `schedule` on `fabric` and tells `listener` of every message.
+///
+/// # Errors
+/// As [`Simulator::run`].
+pub fn simulate_with(
+    schedule: &dyn Schedule,
+    fabric: &Fabric,
+    setup: &Setup,
+    listener: &mut dyn Listener,
+) -> Result<Outcome> {
+    Simulator::default().run(schedule, fabric, setup, Some(listener))
+}
+
+impl Simulator {
+    /// Times `schedule` on `fabric` and tells `listener`, if there is one, of every message.
+    ///
+    /// # Errors
+    /// A figure of the machine that a message needs and that is unknown; more ranks than the
+    /// machine joins; a rank that there is not in the trouble; a schedule that names what there is
+    /// not; a simulation that needs more than [`MEMORY`], with the estimate, before anything is
+    /// allocated, or more than [`SENDERS`].
+    pub fn run(
+        &mut self,
+        schedule: &dyn Schedule,
+        fabric: &Fabric,
+        setup: &Setup,
+        listener: Option<&mut dyn Listener>,
+    ) -> Result<Outcome> {
+        let costs = Costs::new(schedule, fabric, setup)?;
+        let space = &mut self.space;
+        if listener.is_none() && all_do_as_one(&costs) {
+            return symmetric::run(schedule, &costs, setup.mode, space);
+        }
+        check_senders(schedule.rounds().saturating_mul(costs.places() as u64))?;
+        match (setup.mode, Way::of(&costs, setup.mode)) {
+            (_, Way::InOrder) => in_order::flow(schedule, &costs, space, listener),
+            (mode, Way::Whole) => greedy::whole(schedule, &costs, mode, space, listener),
+            (mode, Way::Rounds) => rounds::run(schedule, &costs, mode, space, listener),
+        }
+    }
+}
+
+/// Whether one rank stands for all.
+fn all_do_as_one(costs: &Costs) -> bool {
+    // Of two that come at once to be added the one with the lower sender goes first, which is
+    // not the same one at every rank.
+    let adds_alike = costs.is_plain() || !costs.adds();
+    costs.frame.turns && costs.is_uniform() && !costs.is_half() && adds_alike
+}
+
+/// How all ranks are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// In schedule order where that is right, else as a whole.
+    InOrder,
+    /// All messages event by event.
+    Whole,
+    /// Round by round.
+    Rounds,
+}
+
+impl Way {
+    fn of(costs: &Costs, mode: Mode) -> Self {
+        match mode {
+            Mode::Flow if costs.is_plain() && !costs.shares() => Self::InOrder,
+            Mode::Flow => Self::Whole,
+            // Messages of different rounds meet at NICs.
+            Mode::Local if costs.has_nics() => Self::Whole,
+            Mode::Local | Mode::Sync => Self::Rounds,
+        }
+    }
+}
+
+/// Refuses what would take for ever: `asked` times somebody may send.
+fn check_senders(asked: u64) -> Result<()> {
+    if asked <= SENDERS {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
+    ))
+    .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! The ways of simulating against each other: what is right is what the events come to.
+
+use super::*;
+use crate::Collective;
+use crate::base::quantity::{Bandwidth, SecondsPerByte};
+use crate::cost::price::OnLinks;
+use crate::machine::link::{Bucket, Knot, Link, Share};
+use crate::model::algorithm::Registry;
+use crate::model::formula::{Ports, Shape};
+use crate::model::schedule::{Frame, List};
+
+/// Every schedule of the registry for `n` ranks, in one segment and in three.
+fn schedules(n: u32) -> Vec<(String, Box<dyn Schedule>)> {
+    let mut found = Vec::new();
+    for algorithm in Registry::builtin().iter() {
+        for &collective in algorithm.meta().collectives {
+            for segments in [1, 3] {
+                let shape = Shape::new(collective, n).with_segments(segments);
+                if algorithm.applies(&shape).is_ok() {
+                    let name = format!("{} {shape:?}", algorithm.meta().id);
+                    found.extend(algorithm.schedule(&shape).map(|schedule| (name, schedule)));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn fabric(ports: Ports, gamma: f64) -> Fabric {
+    let link = crate::machine::fabric::Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+    let mut fabric = Fabric::new(vec![crate::machine::fabric::Tier { ports, ..link }]);
+    fabric.gamma = (gamma > 0.0).then_some(SecondsPerByte(gamma));
+    fabric
+}
+
+/// Starts and sizes of no pattern.
+fn setups(n: u32) -> impl Iterator<Item = Setup> {
+    (0..6_u64).map(move |seed| {
+        let mut state = seed * 77 + u64::from(n);
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as f64 / f64::from(1 << 30)
+        };
+        let mut setup = Setup::new(Volume(8.0 * next()));
+        if seed > 1 {
+            setup.trouble.starts = (0..n).map(|_| Seconds(10.0 * next())).collect();
+        }
+        if seed > 3 {
+            setup.trouble.slow_ranks = vec![(n / 2, Ratio(2.0))];
+        }
+        setup
+    })
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+#[test]
+fn in_order_is_event_by_event_wherever_it_holds() {
+    let (mut held, mut fell) = (0, 0);
+    let mut space = Space::default();
+    for n in 2..=12 {
+        for (name, schedule) in schedules(n) {
+            for (setup, gamma) in setups(n).flat_map(|s| [0.0, 0.3].map(|g| (s.clone(), g))) {
+                for ports in [Ports::ONE, Ports::Half(std::num::NonZeroU32::MIN)] {
+                    if schedule.frame().switches > 0 {
+                        continue;
+                    }
+                    let costs = Costs::new(&*schedule, &fabric(ports, gamma), &setup).unwrap();
+                    let Some(quick) = in_order::pass(&*schedule, &costs, &mut space, None) else {
+                        fell += 1;
+                        continue;
+                    };
+                    held += 1;
+                    let full = greedy::whole(&*schedule, &costs, Mode::Flow, &mut space, None);
+                    let full = full.unwrap();
+                    assert!(near(quick.makespan.0, full.makespan.0), "{name}\n{quick:?}\n{full:?}");
+                    assert_eq!((quick.messages, quick.rounds), (full.messages, full.rounds));
+                }
+            }
+        }
+    }
+    assert!(held > 2000 && fell > 2000, "{held} {fell}");
+}
+
+#[test]
+fn round_by_round_is_event_by_event() {
+    let mut space = Space::default();
+    for n in 1..=12 {
+        for (name, schedule) in schedules(n) {
+            for setup in setups(n) {
+                for ports in [Ports::ONE, Ports::full(2), Ports::Half(std::num::NonZeroU32::MIN)] {
+                    let costs = Costs::new(&*schedule, &fabric(ports, 0.3), &setup);
+                    // There is no switch in this machine.
+                    let Ok(costs) = costs else { continue };
+                    let mode = Mode::Local;
+                    let rounds = rounds::run(&*schedule, &costs, mode, &mut space, None).unwrap();
+                    let whole = greedy::whole(&*schedule, &costs, mode, &mut space, None).unwrap();
+                    assert!(near(rounds.makespan.0, whole.makespan.0), "{name} {ports}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_quick_ways_are_taken_where_they_are_right() {
+    use crate::machine::fabric::Discipline;
+    let frame = crate::model::schedule::Frame {
+        turns: true,
+        ..crate::model::schedule::Frame::new(crate::Collective::AllGather, 4, 4, 0)
+    };
+    let list = crate::model::schedule::List::new(frame);
+    let ways = |fabric: &Fabric| {
+        let costs = Costs::new(&list, fabric, &Setup::new(Volume(1.0))).unwrap();
+        (all_do_as_one(&costs), Mode::ALL.map(|mode| Way::of(&costs, mode)))
+    };
+    use Way::{InOrder, Rounds, Whole};
+    let half = Ports::Half(std::num::NonZeroU32::MIN);
+    assert_eq!(ways(&fabric(Ports::ONE, 0.0)), (true, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(Ports::ONE, 0.3)), (true, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(half, 0.0)), (false, [Rounds, Rounds, InOrder]));
+    assert_eq!(ways(&fabric(Ports::full(2), 0.0)), (true, [Rounds, Rounds, Whole]));
+    assert_eq!(ways(&fabric(Ports::full(2), 0.3)), (false, [Rounds, Rounds, Whole]));
+    let mut fair = fabric(Ports::ONE, 0.0);
+    fair.tiers[0].discipline = Discipline::Fair;
+    assert_eq!(ways(&fair), (false, [Rounds, Rounds, Whole]));
+    let mut nodes = fabric(Ports::ONE, 0.0);
+    nodes.tiers.push(nodes.tiers[0].clone());
+    nodes.tiers[0].span = std::num::NonZeroU32::new(2);
+    assert_eq!(ways(&nodes), (false, [Rounds, Rounds, Whole]));
+    nodes.tiers[1].nics = std::num::NonZeroU32::new(1);
+    assert_eq!(ways(&nodes), (false, [Rounds, Whole, Whole]));
+}
+
+#[test]
+fn one_rank_with_too_many_chunks_is_refused() {
+    let frame = crate::model::schedule::Frame {
+        turns: true,
+        ..crate::model::schedule::Frame::new(crate::Collective::AllGather, 2, 1 << 28, 0)
+    };
+    let list = crate::model::schedule::List::new(frame);
+    for ports in [Ports::ONE, Ports::full(2)] {
+        let refused = simulate(&list, &fabric(ports, 0.0), &Setup::new(Volume(1.0)));
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("about 2048 MiB"), "{message}");
+    }
+}
+
+#[test]
+fn as_many_senders_as_are_allowed_are_played_out() {
+    assert!(check_senders(SENDERS).is_ok());
+    assert!(check_senders(SENDERS + 1).is_err());
+}
+
+#[test]
+fn one_rank_in_order_is_event_by_event_wherever_it_holds() {
+    use crate::Collective::{AllGather, AllReduce, AllToAll, ReduceScatter};
+    let table = [
+        ("ring", AllReduce, (64, 0)),
+        ("bruck", AllGather, (64, 0)),
+        ("bruck", AllToAll, (64, 0)),
+        ("pat", AllGather, (64, 0)),
+        ("pat", ReduceScatter, (60, 4)),
+        ("ring-relay", AllToAll, (64, 0)),
+        ("direct", AllToAll, (64, 0)),
+        ("pairwise", AllToAll, (64, 0)),
+    ];
+    let mut space = Space::default();
+    for (name, collective, expected) in table {
+        let (mut held, mut fell) = (0, 0);
+        for n in 2..=17 {
+            for (size, gamma, most) in [(0.0, 0.0, 1), (7.0, 0.0, 2), (7.0, 0.3, 1), (1e3, 2.0, 3)]
+            {
+                let mut shape = Shape::new(collective, n);
+                shape.params.aggregation = std::num::NonZeroU32::new(most);
+                let algorithm = Registry::builtin().find(collective, name).unwrap().algorithm;
+                let schedule = algorithm.schedule(&shape).unwrap();
+                assert!(schedule.frame().turns, "{name}");
+                let setup = Setup::new(Volume(size));
+                let costs = Costs::new(&*schedule, &fabric(Ports::ONE, gamma), &setup).unwrap();
+                space.tally.reset(costs.places());
+                let quick = symmetric::in_order(&*schedule, &costs, &mut space).unwrap();
+                space.tally.reset(costs.places());
+                let full = symmetric::event_by_event(&*schedule, &costs, &mut space).unwrap();
+                let Some(quick) = quick else {
+                    fell += 1;
+                    continue;
+                };
+                held += 1;
+                assert!(near(quick.makespan.0, full.makespan.0), "{name}\n{quick:?}\n{full:?}");
+                assert_eq!(Outcome { makespan: full.makespan, ..quick }, full, "{name}");
+            }
+        }
+        assert_eq!((held, fell), expected, "{name} {collective}");
+    }
+}
+
+/// A link on which early bytes of a message are quick and late ones are not.
+fn bent() -> Link {
+    let knot = |below, rate| Knot { below: Bytes(below), bandwidth: rate };
+    Link {
+        knots: vec![knot(20, None), knot(100, Some(Bandwidth(4.0)))],
+        ..Link::new(Seconds(3.0), Bandwidth(1.0))
+    }
+}
+
+fn of(link: Link) -> Fabric {
+    let tier = crate::machine::fabric::Tier::new("link", Seconds(1.0), Bandwidth(1.0));
+    Fabric::new(vec![crate::machine::fabric::Tier { link, ..tier }])
+}
+
+#[test]
+fn schedules_take_on_measured_links_what_their_steps_take() {
+    use Collective::{AllGather, AllReduce, Broadcast};
+    let registry = Registry::builtin();
+    for duplex in [1.0, 0.6] {
+        let fabric = of(Link { duplex: Ratio(duplex), ..bent() });
+        for (collective, id) in [
+            (AllReduce, "ring"),
+            (AllReduce, "recursive-doubling"),
+            (AllGather, "bruck"),
+            (Broadcast, "binomial"),
+        ] {
+            for n in [2, 4, 8] {
+                let shape = Shape::new(collective, n).with_segments(1);
+                let algorithm = registry.find(collective, id).unwrap().algorithm;
+                let links = OnLinks::new(algorithm, &shape, &fabric).unwrap();
+                let schedule = algorithm.schedule(&shape).unwrap();
+                for (size, mode) in [8.0, 300.0, 5000.0].into_iter().zip(Mode::ALL) {
+                    let setup = Setup::new(Volume(size)).in_mode(mode);
+                    let played = simulate(&*schedule, &fabric, &setup).unwrap().makespan.0;
+                    let walked = links.at(Volume(size)).0;
+                    assert!(near(played, walked), "{id} {n} {size} {mode}: {played} {walked}");
+                }
+            }
+        }
+    }
+}
+
+/// Messages one a round, each of all there is.
+fn turns(ranks: u32, messages: &[(u64, u32, u32)]) -> List {
+    let rounds = messages.last().map_or(0, |last| last.0 + 1);
+    let mut list = List::new(Frame::new(Collective::Broadcast, ranks, 1, rounds));
+    for &(round, from, to) in messages {
+        let [from, to] = [from, to].map(Endpoint::Rank);
+        list.push(round, from, to, Op::Copy, &[Run::one(0)]);
+    }
+    list
+}
+
+#[test]
+fn a_port_behind_a_bucket_saves_up_while_it_rests() {
+    let bucket = Some(Bucket { rate: Bandwidth(1.0), burst: Bytes(60) });
+    let fabric = of(Link { bucket, ..Link::new(Seconds(1.0), Bandwidth(1.0)) });
+    // There, back, and back again: the first port has not rested, the second for longer than its
+    // bucket holds, and then it has just sent.
+    let list = turns(2, &[(0, 0, 1), (1, 1, 0), (2, 1, 0)]);
+    for mode in Mode::ALL {
+        let setup = Setup::new(Volume(100.0)).in_mode(mode);
+        let played = simulate(&list, &fabric, &setup).unwrap().makespan.0;
+        assert!(near(played, 101.0 + 41.0 + 101.0), "{mode}: {played}");
+    }
+}
+
+#[test]
+fn messages_that_share_a_port_reach_what_was_measured() {
+    let two = std::num::NonZeroU32::new(2).unwrap();
+    let sharing = vec![Share { flows: two, part: Ratio(0.5) }];
+    let mut fabric = of(Link { sharing, ..Link::new(Seconds(1.0), Bandwidth(1.0)) });
+    fabric.tiers[0].discipline = crate::machine::fabric::Discipline::Fair;
+    let list = turns(3, &[(0, 0, 1), (0, 0, 2)]);
+    let played = simulate(&list, &fabric, &Setup::new(Volume(100.0))).unwrap().makespan.0;
+    assert!(near(played, 401.0), "{played}");
+}

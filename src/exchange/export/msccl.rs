@@ -1,0 +1,392 @@
+//! MSCCL's XML: for each GPU thread blocks of steps, each block with one peer.
+//!
+//! ```xml
+//! <algo name="ring" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" …>
+//!   <gpu id="0" i_chunks="1" o_chunks="2" s_chunks="0">
+//!     <tb id="0" send="1" recv="-1" chan="0">
+//!       <step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" …/>
+//! ```
+//!
+//! A block sends to one peer or receives from one, in schedule order. A step waits for the step
+//! `deps` of block `depid`, and, where it must wait for several, `nop` steps before it wait for the
+//! others: a send for what wrote its chunks, a write for all that read or wrote them before.
+//! Every run of a message that lies in one piece at both ends is a step of its own, so that a
+//! message of several runs becomes several. The root stands in an attribute that MSCCL ignores.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use super::Job;
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, senders};
+
+pub(super) fn write(job: &Job<'_>) -> Result<String> {
+    let places = Places::new(job.schedule)?;
+    let mut program = Program::new(job.schedule.ranks(), places);
+    program.fill(job.schedule);
+    Ok(program.text(job))
+}
+
+/// Where a rank keeps a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Slot {
+    buffer: char,
+    offset: u32,
+}
+
+/// Which slot each chunk has at each rank.
+struct Places<'a> {
+    schedule: &'a dyn Schedule,
+    /// By chunk: its place among all, blocks in rank order.
+    position: Vec<u32>,
+    /// Chunks that begin or end at each rank.
+    block: u32,
+    /// By rank: chunks on their way through.
+    scratch: Vec<HashMap<u32, u32>>,
+}
+
+impl<'a> Places<'a> {
+    fn new(schedule: &'a dyn Schedule) -> Result<Self> {
+        let frame = schedule.frame();
+        let (ranks, collective) = (frame.ranks, frame.collective);
+        if matches!(collective, C::SendRecv | C::Barrier) {
+            return Err(Error::unsupported(format!("MSCCL knows no {collective}")));
+        }
+        if frame.layout == Layout::Owned && collective != C::AllToAll {
+            return Err(Error::unsupported(
+                "MSCCL adds what arrives; here whole vectors arrive and are added at the end",
+            ));
+        }
+        let blocks = matches!(
+            collective,
+            C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
+        );
+        if blocks && !frame.parts.is_multiple_of(ranks) {
+            return Err(Error::unsupported(format!(
+                "MSCCL wants as many chunks for each rank: {} do not divide by {ranks}",
+                frame.parts
+            )));
+        }
+        let block = if blocks { frame.parts / ranks } else { frame.parts };
+        let mut owned = vec![0; ranks as usize];
+        let mut position: Vec<u32> = (0..frame.parts).collect();
+        if blocks && frame.layout == Layout::Shared {
+            for chunk in 0..frame.parts {
+                let owner = schedule.owner(chunk);
+                let count = &mut owned[owner as usize];
+                position[chunk as usize] = owner * block + *count;
+                *count += 1;
+            }
+            if owned.iter().any(|&count| count != block) {
+                return Err(Error::unsupported("MSCCL wants as many chunks for each rank"));
+            }
+        }
+        let scratch = vec![HashMap::new(); ranks as usize];
+        Ok(Self { schedule, position, block, scratch })
+    }
+
+    fn of(&mut self, rank: u32, chunk: u32) -> Slot {
+        let frame = self.schedule.frame();
+        let slot = |buffer, offset| Slot { buffer, offset };
+        let home = match frame.collective {
+            C::Broadcast => Some(slot('o', chunk)),
+            C::AllGather => Some(slot('o', self.position[chunk as usize])),
+            C::ReduceScatter => Some(slot('i', self.position[chunk as usize])),
+            C::AllToAll => {
+                let (source, part) = (chunk / frame.parts, chunk % frame.parts);
+                if rank == source {
+                    Some(slot('i', part))
+                } else if rank == part / self.block {
+                    Some(slot('o', source * self.block + part % self.block))
+                } else {
+                    None
+                }
+            }
+            C::Gather | C::Scatter => {
+                let position = self.position[chunk as usize];
+                let (whole, own) =
+                    if frame.collective == C::Gather { ('o', 'i') } else { ('i', 'o') };
+                if rank == frame.root {
+                    Some(slot(whole, position))
+                } else if rank == position / self.block {
+                    Some(slot(own, position % self.block))
+                } else {
+                    None
+                }
+            }
+            _ => Some(slot('i', chunk)),
+        };
+        home.unwrap_or_else(|| {
+            let scratch = &mut self.scratch[rank as usize];
+            let next = scratch.len() as u32;
+            slot('s', *scratch.entry(chunk).or_insert(next))
+        })
+    }
+}
+
+/// One step of a block.
+struct Step {
+    kind: &'static str,
+    from: Slot,
+    to: Slot,
+    count: u32,
+    /// The steps of other blocks for which it waits, by block.
+    waits: BTreeMap<usize, usize>,
+    awaited: bool,
+}
+
+/// The steps with one peer in one direction; with none, local copies.
+struct Block {
+    send: Option<u32>,
+    receive: Option<u32>,
+    steps: Vec<Step>,
+    /// The latest step of each other block that it has waited for.
+    waited: BTreeMap<usize, usize>,
+}
+
+/// Who last wrote a slot, and who has read it since: blocks and steps.
+#[derive(Default)]
+struct Uses {
+    written: Option<(usize, usize)>,
+    read: Vec<(usize, usize)>,
+}
+
+#[derive(Default)]
+struct Gpu {
+    blocks: Vec<Block>,
+    by_peer: HashMap<(Option<u32>, Option<u32>), usize>,
+    uses: HashMap<Slot, Uses>,
+}
+
+impl Gpu {
+    fn block(&mut self, send: Option<u32>, receive: Option<u32>) -> usize {
+        let blocks = &mut self.blocks;
+        *self.by_peer.entry((send, receive)).or_insert_with(|| {
+            blocks.push(Block { send, receive, steps: Vec::new(), waited: BTreeMap::new() });
+            blocks.len() - 1
+        })
+    }
+
+    /// Adds a step that reads and writes slots, and what it waits for.
+    fn push(&mut self, block: usize, mut step: Step, reads: &[Slot], writes: &[Slot]) {
+        let at = (block, self.blocks[block].steps.len());
+        let mut before = Vec::new();
+        for slot in reads {
+            let uses = self.uses.entry(*slot).or_default();
+            before.extend(uses.written);
+            uses.read.push(at);
+        }
+        for slot in writes {
+            let uses = self.uses.entry(*slot).or_default();
+            before.extend(uses.written.replace(at));
+            before.append(&mut uses.read);
+        }
+        for (other, index) in before.into_iter().filter(|&(other, _)| other != block) {
+            let latest = step.waits.entry(other).or_insert(index);
+            *latest = index.max(*latest);
+        }
+        // What the block has waited for already it need not wait for again.
+        let waited = &mut self.blocks[block].waited;
+        step.waits.retain(|other, index| waited.get(other).is_none_or(|latest| *latest < *index));
+        waited.extend(&step.waits);
+        for (&other, &index) in &step.waits {
+            self.blocks[other].steps[index].awaited = true;
+        }
+        self.blocks[block].steps.push(step);
+    }
+}
+
+struct Program<'a> {
+    places: Places<'a>,
+    gpus: Vec<Gpu>,
+}
+
+impl<'a> Program<'a> {
+    fn new(ranks: u32, places: Places<'a>) -> Self {
+        Self { places, gpus: (0..ranks).map(|_| Gpu::default()).collect() }
+    }
+
+    fn fill(&mut self, schedule: &dyn Schedule) {
+        let frame = schedule.frame();
+        let mut sends = Sends::default();
+        for round in 0..frame.rounds {
+            let mut received = Vec::new();
+            for from in senders(schedule) {
+                sends.clear();
+                schedule.sends(round, from, &mut sends);
+                let Endpoint::Rank(source) = from else { continue };
+                for message in sends.iter() {
+                    let Endpoint::Rank(target) = message.to else { continue };
+                    let chunks = message.runs.iter().flat_map(|run| run.chunks());
+                    for (from, to, count) in self.pieces(source, target, chunks) {
+                        self.send(source, target, from, to, count);
+                        received.push((source, target, from, to, count, message.op));
+                    }
+                }
+            }
+            // All sends of a round read the state before it.
+            for (source, target, from, to, count, op) in received {
+                self.receive(source, target, from, to, count, op);
+            }
+        }
+        if frame.collective == C::AllToAll {
+            self.keep_own(frame.parts);
+        }
+    }
+
+    /// Chunks of a message in pieces that lie together at both ends.
+    fn pieces(
+        &mut self,
+        source: u32,
+        target: u32,
+        chunks: impl Iterator<Item = u32>,
+    ) -> Vec<(Slot, Slot, u32)> {
+        let mut pieces: Vec<(Slot, Slot, u32)> = Vec::new();
+        let goes_on = |first: Slot, count: u32, next: Slot| {
+            first.buffer == next.buffer && first.offset + count == next.offset
+        };
+        for chunk in chunks {
+            let (from, to) = (self.places.of(source, chunk), self.places.of(target, chunk));
+            match pieces.last_mut() {
+                Some((a, b, count)) if goes_on(*a, *count, from) && goes_on(*b, *count, to) => {
+                    *count += 1;
+                }
+                _ => pieces.push((from, to, 1)),
+            }
+        }
+        pieces
+    }
+
+    fn send(&mut self, source: u32, target: u32, from: Slot, to: Slot, count: u32) {
+        let gpu = &mut self.gpus[source as usize];
+        let block = gpu.block(Some(target), None);
+        gpu.push(block, step("s", from, to, count), &slots(from, count), &[]);
+    }
+
+    fn receive(&mut self, source: u32, target: u32, from: Slot, to: Slot, count: u32, op: Op) {
+        let gpu = &mut self.gpus[target as usize];
+        let block = gpu.block(None, Some(source));
+        let step = match op {
+            // What is added to stands where the sum goes.
+            Op::Reduce => step("rrc", to, to, count),
+            _ => step("r", from, to, count),
+        };
+        gpu.push(block, step, &[], &slots(to, count));
+    }
+
+    /// In an all-to-all every rank's block for itself goes from its input to its output.
+    fn keep_own(&mut self, parts: u32) {
+        let block = self.places.block;
+        for rank in 0..self.gpus.len() as u32 {
+            let from = self.places.of(rank, rank * parts + rank * block);
+            let to = Slot { buffer: 'o', offset: rank * block };
+            let gpu = &mut self.gpus[rank as usize];
+            let own = gpu.block(None, None);
+            let copy = step("cpy", from, to, block);
+            gpu.push(own, copy, &slots(from, block), &slots(to, block));
+        }
+    }
+
+    fn text(&self, job: &Job<'_>) -> String {
+        let frame = job.schedule.frame();
+        let (ranks, parts, block) = (frame.ranks, frame.parts, self.places.block);
+        let in_place = frame.collective != C::AllToAll;
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "<algo name=\"{}\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"{parts}\" \
+             ngpus=\"{ranks}\" coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" \
+             maxBytes=\"{}\" root=\"{}\">",
+            job.name,
+            frame.collective.id(),
+            u8::from(in_place),
+            u8::from(!in_place),
+            i64::MAX,
+            frame.root
+        );
+        let (inputs, outputs) = match frame.collective {
+            C::AllGather | C::Gather => (block, parts),
+            C::ReduceScatter | C::Scatter => (parts, block),
+            _ => (parts, parts),
+        };
+        for (rank, gpu) in self.gpus.iter().enumerate() {
+            let scratch = self.places.scratch[rank].len();
+            let _ = writeln!(
+                text,
+                "  <gpu id=\"{rank}\" i_chunks=\"{inputs}\" o_chunks=\"{outputs}\" \
+                 s_chunks=\"{scratch}\">"
+            );
+            gpu.write(&mut text);
+            text.push_str("  </gpu>\n");
+        }
+        text.push_str("</algo>\n");
+        text
+    }
+}
+
+fn step(kind: &'static str, from: Slot, to: Slot, count: u32) -> Step {
+    Step { kind, from, to, count, waits: BTreeMap::new(), awaited: false }
+}
+
+fn slots(first: Slot, count: u32) -> Vec<Slot> {
+    (0..count).map(|i| Slot { offset: first.offset + i, ..first }).collect()
+}
+
+impl Gpu {
+    fn write(&self, text: &mut String) {
+        // With nops before it a step has a higher number than its place.
+        let numbers: Vec<Vec<usize>> = self.blocks.iter().map(Block::numbers).collect();
+        for (id, block) in self.blocks.iter().enumerate() {
+            let peer = |peer: Option<u32>| peer.map_or(-1, i64::from);
+            let (send, receive) = (peer(block.send), peer(block.receive));
+            let _ = writeln!(
+                text,
+                "    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"0\">"
+            );
+            for (step, &number) in block.steps.iter().zip(&numbers[id]) {
+                let waits: Vec<(usize, usize)> =
+                    step.waits.iter().map(|(&other, &i)| (other, numbers[other][i])).collect();
+                let nops = waits.len().saturating_sub(1);
+                for (i, (other, index)) in waits.iter().take(nops).enumerate() {
+                    let _ = writeln!(
+                        text,
+                        "      <step s=\"{}\" type=\"nop\" srcbuf=\"i\" srcoff=\"-1\" \
+                         dstbuf=\"o\" dstoff=\"-1\" cnt=\"0\" depid=\"{other}\" deps=\"{index}\" \
+                         hasdep=\"0\"/>",
+                        number - nops + i
+                    );
+                }
+                let last = waits.last().map_or((-1, -1), |&(b, i)| (b as i64, i as i64));
+                let Step { kind, from, to, count, awaited, .. } = step;
+                let _ = writeln!(
+                    text,
+                    "      <step s=\"{number}\" type=\"{kind}\" srcbuf=\"{}\" srcoff=\"{}\" \
+                     dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{count}\" depid=\"{}\" deps=\"{}\" \
+                     hasdep=\"{}\"/>",
+                    from.buffer,
+                    from.offset,
+                    to.buffer,
+                    to.offset,
+                    last.0,
+                    last.1,
+                    u8::from(*awaited)
+                );
+            }
+            text.push_str("    </tb>\n");
+        }
+    }
+}
+
+impl Block {
+    /// The number of each step, with the nops before it counted.
+    fn numbers(&self) -> Vec<usize> {
+        let mut next = 0;
+        let number = |step: &Step| {
+            next += step.waits.len().max(1);
+            next - 1
+        };
+        self.steps.iter().map(number).collect()
+    }
+}

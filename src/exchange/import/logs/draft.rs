@@ -1,0 +1,349 @@
+//! A table while it is read, and what is settled about it at the end.
+
+use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, infer};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Ratio};
+use crate::base::size_is::SizeIs;
+use crate::machine::sample::{DataType, Mode};
+
+/// A row as the log has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Raw {
+    pub line: usize,
+    /// As the format counts it.
+    pub size: u64,
+    /// Elements, where a column says it.
+    pub count: Option<u64>,
+    pub dtype: Option<DataType>,
+    pub in_place: bool,
+    pub measured: Measured,
+    pub wrong: Option<u64>,
+    /// busbw over algbw, from the least to the most that their digits allow.
+    pub factor: Option<(Ratio, Ratio)>,
+    /// Where the log has a column for it: whether and how ranks' data are reduced.
+    pub redop: Option<Redop>,
+    /// The root; −1 stands for none.
+    pub root: Option<i64>,
+}
+
+/// The operation of a reduction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redop {
+    /// Nothing is reduced.
+    None,
+    Sum,
+    /// A product, least, greatest, average …: libraries do them in other ways.
+    Other,
+}
+
+impl Redop {
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "none" => Self::None,
+            "sum" => Self::Sum,
+            "prod" | "max" | "min" | "avg" | "mulsum" => Self::Other,
+            _ => return None,
+        })
+    }
+}
+
+/// A table while it is read.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub format: &'static str,
+    pub line: usize,
+    pub title: String,
+    /// None where the log does not say it.
+    pub tested: Option<Tested>,
+    /// What sizes count.
+    pub size_is: SizeIs,
+    /// N with how it is known, the surest first.
+    pub ranks: Vec<(u32, &'static str)>,
+    /// Whether messages between two were between any number of pairs.
+    pub any_ranks: bool,
+    pub nodes: Option<u32>,
+    pub library: Option<String>,
+    pub system: Option<String>,
+    pub iterations: u32,
+    pub mode: Mode,
+    pub rows: Vec<Raw>,
+    pub left_out: Vec<LeftOut>,
+    pub refused: Option<Refusal>,
+    pub warnings: Vec<String>,
+    /// Whether the log should end the table with a line of its own, and did not.
+    pub unended: bool,
+    pub shares_gpus: bool,
+}
+
+/// N by busbw over algbw, or by the size over a rank's block.
+const BY_COLUMNS: &str = "columns";
+
+/// What settles N and nothing else does.
+const SAY_RANKS: &str = "give it: --n N";
+
+impl Draft {
+    pub fn new(format: &'static str, line: usize, title: impl Into<String>) -> Self {
+        Self {
+            format,
+            line,
+            title: title.into(),
+            tested: None,
+            size_is: SizeIs::Total,
+            ranks: Vec::new(),
+            any_ranks: false,
+            nodes: None,
+            library: None,
+            system: None,
+            iterations: 1,
+            mode: Mode::Isolated,
+            rows: Vec::new(),
+            left_out: Vec::new(),
+            refused: None,
+            warnings: Vec::new(),
+            unended: false,
+            shares_gpus: false,
+        }
+    }
+
+    /// A row that is not used.
+    pub fn leave_out(&mut self, line: usize, why: impl Into<String>) {
+        let why = why.into();
+        match self.left_out.iter_mut().find(|left| left.why == why) {
+            Some(left) => left.lines.push(line),
+            None => self.left_out.push(LeftOut { why, lines: vec![line] }),
+        }
+    }
+
+    /// Nothing of the table is used; the first reason stays.
+    pub fn refuse(&mut self, what: impl Into<String>, mend: impl Into<String>) {
+        let (what, mend) = (what.into(), mend.into());
+        self.refused.get_or_insert(Refusal { what, mend });
+    }
+
+    /// Says something once.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        let warning = warning.into();
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The table with everything settled that can be.
+    pub fn finish(mut self, asked: &Asked) -> Table {
+        let tested = self.tested(asked);
+        let ranks = self.settle_ranks(&tested, asked);
+        let mut rows = Vec::new();
+        if self.rows.is_empty() && self.refused.is_none() {
+            self.nothing();
+        }
+        if self.refused.is_none() {
+            self.other_reductions();
+            for raw in std::mem::take(&mut self.rows) {
+                let known = ranks.map(|(n, _)| n).unwrap_or(2);
+                rows.extend(self.row(&raw, &tested, known));
+            }
+            if rows.is_empty() {
+                self.nothing();
+            }
+            self.look_at(&rows);
+        }
+        Table {
+            format: self.format,
+            line: self.line,
+            title: self.title,
+            tested,
+            ranks: ranks.map(|(n, _)| n),
+            ranks_by: ranks.map(|(_, by)| by),
+            nodes: self.nodes,
+            library: self.library,
+            system: self.system,
+            shares_gpus: self.shares_gpus,
+            iterations: self.iterations,
+            mode: self.mode,
+            rows,
+            left_out: self.left_out,
+            refused: self.refused,
+            warnings: self.warnings,
+        }
+    }
+
+    fn tested(&mut self, asked: &Asked) -> Tested {
+        if let Some(tested) = self.tested.take() {
+            if let (Some(asked), Tested::Collective(own)) = (asked.collective, &tested)
+                && asked != *own
+            {
+                self.warn(format!("the log says {own}, not {asked}: {own} it is"));
+            }
+            return tested;
+        }
+        let ranks = self.ranks.first().map(|&(n, _)| n).or(asked.ranks);
+        if let Some(collective) = infer::collective(&self.rows, ranks) {
+            self.warn(format!("that it is {collective} is inferred from its columns"));
+            return Tested::Collective(collective);
+        }
+        if let Some(collective) = asked.collective {
+            return Tested::Collective(collective);
+        }
+        if ranks != Some(1) && !self.rows.is_empty() {
+            self.refuse(
+                "the log does not say which collective ran, and its columns fit several",
+                "say which: --collective allreduce",
+            );
+        }
+        Tested::Other(self.title.clone())
+    }
+
+    fn settle_ranks(&mut self, tested: &Tested, asked: &Asked) -> Option<(u32, &'static str)> {
+        let listed = self.ranks.first().copied();
+        let listed = match tested {
+            Tested::Collective(collective) => {
+                let (rows, which) = (&self.rows, *collective);
+                match infer::ranks(rows, which) {
+                    infer::Ranks::Unknown => listed,
+                    infer::Ranks::Between(low, high) => match listed {
+                        Some((n, by)) if (low..=high).contains(&n) => Some((n, by)),
+                        Some((n, by)) if low == high => {
+                            self.warn(format!(
+                                "the {by} has {n} ranks, but the columns are those of {low}: \
+                                 {low} it is"
+                            ));
+                            Some((low, BY_COLUMNS))
+                        }
+                        None if low == high => Some((low, BY_COLUMNS)),
+                        None => {
+                            let what = format!(
+                                "the log does not say how many ranks ran: by busbw over algbw \
+                                 between {low} and {high}"
+                            );
+                            if asked.ranks.is_none_or(|n| !(low..=high).contains(&n)) {
+                                self.refuse(what, SAY_RANKS);
+                            }
+                            None
+                        }
+                        Some((n, by)) => {
+                            self.refuse(
+                                format!(
+                                    "the {by} has {n} ranks, but the columns are those of {low} \
+                                     to {high}"
+                                ),
+                                "give the log of one run, whole",
+                            );
+                            Some((n, by))
+                        }
+                    },
+                    infer::Ranks::None => {
+                        self.refuse(
+                            format!("busbw over algbw is of no number of ranks of {collective}"),
+                            "say which collective it is: --collective allgather",
+                        );
+                        listed
+                    }
+                }
+            }
+            Tested::OneWay | Tested::Rate { .. } if !self.any_ranks => {
+                listed.or(Some((2, "kind of test")))
+            }
+            Tested::OneWay | Tested::Rate { .. } => listed,
+            Tested::Shift | Tested::Other(_) => listed,
+        };
+        let settled = match (listed, asked.ranks) {
+            (Some((n, by)), Some(asked)) if n != asked => {
+                if by != "kind of test" {
+                    self.warn(format!("the log has {n} ranks by its {by}, not {asked}: {n} it is"));
+                }
+                Some((n, by))
+            }
+            (Some(known), _) => Some(known),
+            (None, asked) => asked.map(|n| (n, "--n")),
+        };
+        match (settled, tested) {
+            (None, Tested::Other(_)) => {}
+            (None, _) => self.refuse("the log does not say how many ranks ran", SAY_RANKS),
+            (Some((0 | 1, _)), _) => self.refuse(
+                "the run was of one rank, which communicates nothing",
+                "start more ranks; nccl-tests over several processes must be built with MPI=1",
+            ),
+            (Some((n, _)), Tested::OneWay | Tested::Rate { .. }) if n > 2 => self.refuse(
+                format!("{n} ranks are pairs that share links: nothing says what one pair takes"),
+                "run it with two ranks",
+            ),
+            _ => {}
+        }
+        settled
+    }
+
+    /// Why there is no row.
+    fn nothing(&mut self) {
+        match self.left_out.first() {
+            None => self.refuse(
+                "the log ends before the table's first row",
+                "give the log of a run that came to its end",
+            ),
+            Some(LeftOut { why, lines }) => {
+                let line = lines.first().copied().unwrap_or(self.line);
+                let what = format!("no row can be used; line {line}: {why}");
+                self.refuse(what, "give the log of a run that came to its end");
+            }
+        }
+    }
+
+    /// A table of several operations: those that libraries do like sums are not told apart.
+    fn other_reductions(&mut self) {
+        let has = |redop| self.rows.iter().any(|r| r.redop == Some(redop));
+        if !has(Redop::Other) {
+            return;
+        }
+        if !has(Redop::Sum) {
+            self.warn("the reduction is no sum: libraries may do it in another way");
+            return;
+        }
+        let (keep, other): (Vec<Raw>, Vec<Raw>) =
+            self.rows.drain(..).partition(|r| r.redop != Some(Redop::Other));
+        self.rows = keep;
+        for raw in other {
+            self.leave_out(raw.line, "the reduction is no sum, and the table has sums too");
+        }
+    }
+
+    fn row(&mut self, raw: &Raw, tested: &Tested, ranks: u32) -> Option<Row> {
+        let size = match tested {
+            Tested::Collective(Collective::Barrier) => Bytes(0),
+            Tested::Collective(_) if raw.size == 0 => {
+                self.leave_out(raw.line, "0 bytes: nothing is communicated");
+                return None;
+            }
+            Tested::Collective(collective) => {
+                match self.size_is.total(*collective, ranks, Bytes(raw.size)) {
+                    Ok(size) => size,
+                    Err(error) => {
+                        self.leave_out(raw.line, error.what());
+                        return None;
+                    }
+                }
+            }
+            _ => Bytes(raw.size),
+        };
+        let Raw { line, dtype, in_place, measured, wrong, .. } = *raw;
+        Some(Row { line, size, dtype, in_place, measured, wrong })
+    }
+
+    /// What a reader of the rows should know.
+    fn look_at(&mut self, rows: &[Row]) {
+        if self.unended && !rows.is_empty() {
+            self.warn("the table has no line of averages at its end: the log may be cut off");
+        }
+        let mut wrong = rows.iter().filter(|r| r.wrong.is_some_and(|n| n > 0)).peekable();
+        if let Some(first) = wrong.peek() {
+            let line = first.line;
+            let count = wrong.count();
+            self.warn(format!(
+                "results were wrong in {count} rows, the first in line {line}: repair that first"
+            ));
+        }
+        let mut left: Vec<_> = self.left_out.drain(..).collect();
+        for each in &mut left {
+            each.lines.dedup();
+        }
+        self.left_out = left;
+    }
+}

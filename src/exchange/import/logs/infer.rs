@@ -1,0 +1,106 @@
+//! What the columns of nccl-tests say about the collective and N, where nothing else does.
+//!
+//! busbw over algbw is 2(N − 1)/N for all-reduce, (N − 1)/N where every rank has a block, and 1
+//! for one vector from or to a root (nccl-tests, doc/PERFORMANCE.md). The column `count` is of one
+//! rank's block there, so that size over count is N elements. Together with the columns `redop`
+//! and `root` that often leaves one collective; where it leaves two, nobody guesses.
+
+use super::draft::{Raw, Redop};
+use crate::base::collective::Collective;
+
+/// What rows say about N.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ranks {
+    /// Nothing: rates without digits, or a collective whose factor is 1.
+    Unknown,
+    /// From the least to the most.
+    Between(u32, u32),
+    /// No N fits.
+    None,
+}
+
+/// N above which factors differ by less than any log prints.
+const MOST: f64 = 1e6;
+
+/// N by busbw over algbw, for the rows of `collective`.
+pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
+    use Collective as C;
+    let of = |factor: f64| match collective {
+        C::AllReduce => 2.0 / (2.0 - factor),
+        _ => 1.0 / (1.0 - factor),
+    };
+    let limit = match collective {
+        C::AllReduce => 2.0,
+        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => 1.0,
+        C::Broadcast | C::Reduce | C::SendRecv | C::Barrier => return Ranks::Unknown,
+    };
+    let (mut low, mut high) = (1.0_f64, MOST);
+    let mut seen = false;
+    for (least, most) in rows.iter().filter_map(|r| r.factor) {
+        seen = true;
+        low = low.max(if least.0 >= limit { MOST } else { of(least.0) });
+        high = high.min(if most.0 >= limit { MOST } else { of(most.0).max(0.0) });
+    }
+    // A rank's block tells it exactly.
+    if let Some(n) = parts(rows).filter(|&n| n > 1 && limit == 1.0) {
+        (low, high, seen) = (low.max(f64::from(n)), high.min(f64::from(n)), true);
+    }
+    if !seen || high >= MOST {
+        return Ranks::Unknown;
+    }
+    // The digits were rounded, and so were these.
+    let (low, high) = ((low - 1e-9).ceil() as u32, (high + 1e-9).floor() as u32);
+    if low > high { Ranks::None } else { Ranks::Between(low.max(1), high) }
+}
+
+/// The one collective that all columns fit, if there is one.
+pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective> {
+    use Collective as C;
+    let part = parts(rows)?;
+    let rows: Vec<&Raw> = rows.iter().filter(|r| r.size > 0).collect();
+    let first = *rows.first()?;
+    let block = part > 1;
+    if block && ranks.is_some_and(|n| n != part) {
+        return None;
+    }
+    let n = ranks.or(Some(part).filter(|_| block));
+    if n == Some(1) {
+        return None;
+    }
+    let reduces = matches!(first.redop, Some(Redop::Sum | Redop::Other));
+    let rooted = first.root.is_some_and(|root| root >= 0);
+    let candidates: &[C] = match (block, reduces, rooted) {
+        (false, true, false) => &[C::AllReduce, C::SendRecv],
+        (false, true, true) => &[C::Reduce],
+        (false, false, true) => &[C::Broadcast],
+        (false, false, false) => &[],
+        (true, true, _) => &[C::ReduceScatter],
+        (true, false, false) => &[C::AllGather, C::AllToAll],
+        (true, false, true) => &[C::Scatter, C::Gather],
+    };
+    // A factor that is 1 at these ranks tells nothing.
+    let fits = |c: &&C| {
+        rows.iter().filter_map(|r| r.factor).all(|(least, most)| match n {
+            Some(n) => (least.0..=most.0).contains(&c.busbw_factor(n).0),
+            None if **c == C::AllReduce => most.0 >= 1.0 && least.0 < 2.0,
+            None => (least.0..=most.0).contains(&1.0),
+        })
+    };
+    let seen = rows.iter().any(|r| r.factor.is_some());
+    let mut left = candidates.iter().filter(fits);
+    let only = left.next().filter(|_| left.next().is_none())?;
+    // An all-reduce is told from an exchange by its factor alone.
+    (seen || candidates.len() == 1).then_some(*only)
+}
+
+/// How many times `count` elements the size is, where that is the same in all rows.
+fn parts(rows: &[Raw]) -> Option<u32> {
+    let of = |r: &Raw| {
+        let bytes = r.count?.checked_mul(r.dtype?.bytes().0).filter(|&b| b > 0)?;
+        r.size.is_multiple_of(bytes).then_some(r.size / bytes)
+    };
+    let mut rows = rows.iter().filter(|r| r.size > 0);
+    let part = of(rows.next()?)?;
+    let all = part > 0 && rows.all(|r| of(r) == Some(part));
+    u32::try_from(part).ok().filter(|_| all)
+}

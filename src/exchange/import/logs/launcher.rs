@@ -1,0 +1,232 @@
+//! What launchers tell beside the tables: how many ranks they started, and of what.
+//!
+//! ```text
+//! $ mpirun -np 8 … ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 1
+//! $ srun -N2 --ntasks-per-node=4 … osu_alltoall
+//! {"resources": [{"type": "node", "count": 128, "with": […]}], "tasks": […]}      Flux, at the end
+//! ```
+
+use super::draft::Draft;
+use crate::base::collective::Collective;
+
+/// A longer command is some other text.
+const LONGEST: usize = 1 << 15;
+
+/// What the last command said.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Command {
+    /// The benchmark's file without its folder.
+    pub program: String,
+    /// Processes that were started.
+    pub processes: Option<u32>,
+    /// What stands behind the program.
+    pub arguments: Vec<String>,
+}
+
+impl Command {
+    /// The number behind an argument such as `-g`.
+    pub fn argument(&self, names: &[&str]) -> Option<u32> {
+        let at = self.arguments.iter().position(|a| names.contains(&a.as_str()))?;
+        self.arguments.get(at + 1)?.parse().ok()
+    }
+}
+
+/// Reads launchers' lines.
+#[derive(Debug, Default)]
+pub(super) struct Launcher {
+    /// The command whose output follows.
+    pub command: Option<Command>,
+    /// Lines of a command that goes on.
+    open: String,
+    /// Tables of which an earlier job's description spoke.
+    described: usize,
+}
+
+impl Launcher {
+    /// Takes a line that is of no table.
+    pub fn take(&mut self, text: &str, tables: &mut [Draft]) {
+        if text.starts_with('{') {
+            if text.contains("\"resources\"") && text.contains("\"tasks\"") {
+                self.job(text, tables);
+            }
+            return;
+        }
+        if !self.open.is_empty() && self.open.len() < LONGEST {
+            self.open.push(' ');
+            self.open.push_str(text);
+            if !self.open.ends_with('\\') {
+                let whole = std::mem::take(&mut self.open).replace('\\', " ");
+                self.command(&whole);
+            }
+            return;
+        }
+        self.open.clear();
+        if text.ends_with('\\') {
+            if STARTERS.iter().any(|s| text.contains(s)) {
+                text.clone_into(&mut self.open);
+            }
+        } else if may_name_program(text) {
+            self.command(text);
+        }
+    }
+
+    fn command(&mut self, text: &str) {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+        let is_program = |word: &&str| {
+            let name = name(word);
+            let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+            let known = name.starts_with("osu_")
+                || name.starts_with("IMB-")
+                || name == "nccom-test"
+                || name.trim_end_matches("_mpi").ends_with("_perf");
+            plain && known
+        };
+        let Some(at) = words.iter().position(is_program) else { return };
+        let before = &words[..at];
+        let starter = before.iter().rposition(|word| {
+            let name = name(word);
+            STARTERS.iter().any(|s| name == s.trim_end())
+        });
+        let started = starter.and_then(|s| processes(&name(before[s]), &before[s + 1..]));
+        self.command = Some(Command {
+            program: name(words[at]),
+            processes: started,
+            arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
+        });
+    }
+
+    /// A job as Flux describes it behind its output.
+    fn job(&mut self, text: &str, tables: &mut [Draft]) {
+        let Some((ranks, nodes)) = flux(text) else { return };
+        for table in tables.iter_mut().skip(self.described) {
+            table.nodes = table.nodes.or(Some(nodes));
+            table.ranks.push((ranks, "job description"));
+        }
+        self.described = tables.len();
+    }
+}
+
+const STARTERS: &[&str] = &["mpirun", "mpiexec", "mpiexec.hydra", "srun", "orterun", "prterun"];
+
+/// Whether a benchmark's name may stand in a line: one look at its bytes, as most lines have none.
+fn may_name_program(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().enumerate().any(|(i, b)| match b {
+        b'_' => bytes[i + 1..].starts_with(b"perf") || bytes[..i].ends_with(b"osu"),
+        b'-' => bytes[..i].ends_with(b"IMB") || bytes[..i].ends_with(b"nccom"),
+        _ => false,
+    })
+}
+
+/// How many processes a launcher's options ask for.
+fn processes(starter: &str, options: &[&str]) -> Option<u32> {
+    // Several programs beside each other have a number each.
+    if options.contains(&":") {
+        return None;
+    }
+    let slurm = starter == "srun";
+    let value = |names: &[&str]| {
+        options.iter().enumerate().find_map(|(i, option)| {
+            names.iter().find_map(|name| {
+                if option == name {
+                    return options.get(i + 1)?.parse::<u32>().ok();
+                }
+                let rest = option.strip_prefix(name)?;
+                // `-N2` is srun's; `-npernode` is no `-np`.
+                let rest = if name.starts_with("--") { rest.strip_prefix('=')? } else { rest };
+                rest.parse().ok()
+            })
+        })
+    };
+    let direct = if slurm { value(&["-n", "--ntasks"]) } else { value(&["-np", "--np", "-n"]) };
+    direct.or_else(|| {
+        if !slurm {
+            return None;
+        }
+        value(&["-N", "--nodes"])?.checked_mul(value(&["--ntasks-per-node"])?)
+    })
+}
+
+/// Ranks and nodes of a Flux jobspec of version 1.
+fn flux(text: &str) -> Option<(u32, u32)> {
+    let job: serde_json::Value = serde_json::from_str(text).ok()?;
+    let (mut slots, mut nodes) = (1_u64, 1_u64);
+    let mut level = job["resources"].get(0)?;
+    loop {
+        let count = level["count"].as_u64()?;
+        let kind = level["type"].as_str()?;
+        if kind == "node" {
+            nodes = count;
+        }
+        slots = slots.checked_mul(count)?;
+        if kind == "slot" {
+            break;
+        }
+        level = level["with"].get(0)?;
+    }
+    let task = &job["tasks"].get(0)?["count"];
+    let ranks = match (task["per_slot"].as_u64(), task["total"].as_u64()) {
+        (Some(each), _) => slots.checked_mul(each)?,
+        (None, total) => total?,
+    };
+    Some((u32::try_from(ranks).ok().filter(|&n| n > 0)?, u32::try_from(nodes).ok()?))
+}
+
+/// The collective that a program of nccl-tests runs: `all_reduce_perf`, `alltoall_perf_mpi`.
+pub(super) fn perf(program: &str) -> Option<Collective> {
+    let name = program.strip_suffix("_mpi").unwrap_or(program).strip_suffix("_perf")?;
+    // Blocks of sizes of their own are another call.
+    if name.ends_with('v') {
+        return None;
+    }
+    name.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Option<(String, Option<u32>)> {
+        let mut launcher = Launcher::default();
+        text.lines().for_each(|line| launcher.take(line, &mut []));
+        launcher.command.map(|c| (c.program, c.processes))
+    }
+
+    #[test]
+    fn commands_tell_processes_and_program() {
+        for (text, program, processes) in [
+            ("$ mpirun -np 8 --mca pml ob1 ./build/all_reduce_perf -n 20", "all_reduce_perf", 8),
+            (
+                "> mpirun -v \\\n>   -np 16 \\\n>  -npernode 8 \\\n> /opt/broadcast_perf_mpi",
+                "broadcast_perf_mpi",
+                16,
+            ),
+            ("~> mpiexec -n 6 -ppn 6 /x/osu_allreduce -m 2048:2048 -i 10000", "osu_allreduce", 6),
+            ("srun -N2 --ntasks-per-node=4 --mpi=pmi2 ./osu_alltoall", "osu_alltoall", 8),
+            ("srun --ntasks=32 IMB-MPI1 Allreduce", "IMB-MPI1", 32),
+        ] {
+            assert_eq!(told(text), Some((program.to_owned(), Some(processes))), "{text}");
+        }
+        assert_eq!(told("nccom-test -r 2 allr"), Some(("nccom-test".into(), None)));
+        assert_eq!(told("mpirun -np 4 python run.py"), None);
+        let two = told("mpirun -np 2 a : -np 4 ./all_reduce_perf").unwrap();
+        assert_eq!(two.1, None);
+    }
+
+    #[test]
+    fn a_jobspec_counts_tasks() {
+        let text = r#"{"resources": [{"type": "node", "count": 3, "with": [{"type": "slot",
+            "count": 4, "with": [{"type": "core", "count": 1}], "label": "task"}]}],
+            "tasks": [{"command": ["x"], "slot": "task", "count": {"per_slot": 2}}]}"#;
+        assert_eq!(flux(text), Some((24, 3)));
+        assert_eq!(flux("{\"resources\": 1}"), None);
+    }
+
+    #[test]
+    fn programs_name_their_collective() {
+        assert_eq!(perf("all_reduce_perf_mpi"), Some(Collective::AllReduce));
+        assert_eq!(perf("alltoall_perf"), Some(Collective::AllToAll));
+        assert_eq!((perf("hypercube_perf"), perf("alltoallv_perf")), (None, None));
+    }
+}

@@ -1,0 +1,284 @@
+//! Lines of a log, one after another in bounded memory, without what launchers put in front.
+//!
+//! ```text
+//! [1,0]<stdout>:           8             2     float …      mpirun --tag-output
+//! 0:            8             2     float …                 srun -l
+//! 2026-11-20T06:00:00.123Z            8             2 …     kubectl logs --timestamps
+//! >            8             2     float …                  a quotation in an issue
+//! ```
+
+use std::io::{self, BufRead, Read};
+
+use crate::base::error::{Error, Result};
+
+/// The longest line that is read; a log has none that is longer.
+pub const LONGEST: usize = 1 << 20;
+
+/// A line as readers of formats see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'a> {
+    /// From 1.
+    pub number: usize,
+    /// Without launcher's prefix, colours and blanks at both ends.
+    pub text: &'a str,
+    /// Whether a line feed ends it: without one it may be cut off.
+    pub whole: bool,
+}
+
+impl<'a> Line<'a> {
+    /// The text behind a `#` and blanks, which some quoters take away and others add.
+    pub fn bare(&self) -> &'a str {
+        self.text.trim_start_matches('#').trim_start()
+    }
+
+    /// Whether the text, behind a `#`, begins with a digit as rows do.
+    pub fn is_numeric(&self) -> bool {
+        let bare = self.bare();
+        bare.strip_prefix('-').unwrap_or(bare).starts_with(|c: char| c.is_ascii_digit())
+    }
+}
+
+/// The lines of `input`.
+pub(super) struct Lines<'f, R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// A line that had to be changed: bytes that are no UTF-8, colours.
+    changed: String,
+    number: usize,
+    file: &'f str,
+}
+
+impl<'f, R: BufRead> Lines<'f, R> {
+    pub fn new(input: R, file: &'f str) -> Self {
+        Self { input, buffer: Vec::new(), changed: String::new(), number: 0, file }
+    }
+
+    /// The next line, if there is one.
+    ///
+    /// # Errors
+    /// A line that is too long; bytes that are no text, or text of another encoding.
+    pub fn next(&mut self) -> Result<Option<Line<'_>>> {
+        self.buffer.clear();
+        self.number += 1;
+        let whole = until_line_feed(&mut self.input, &mut self.buffer).map_err(|e| {
+            Error::input(format!("the log cannot be read: {e}"))
+                .at(self.file)
+                .mend("name a file that may be read")
+        })?;
+        let Some(whole) = whole else { return Ok(None) };
+        if self.number == 1 {
+            if self.buffer.starts_with(b"\xff\xfe") || self.buffer.starts_with(b"\xfe\xff") {
+                return Err(self.encoding());
+            }
+            if self.buffer.starts_with(b"\xef\xbb\xbf") {
+                self.buffer.drain(..3);
+            }
+        }
+        if self.buffer.contains(&0) {
+            return Err(self.no_text());
+        }
+        if self.buffer.len() > LONGEST {
+            let what = format!("the line is longer than {} KiB: this is no log", LONGEST >> 10);
+            return Err(Error::input(what)
+                .at(self.place())
+                .mend("give the benchmark's own output, line by line"));
+        }
+        while self.buffer.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
+            self.buffer.pop();
+        }
+        // A terminal's line holds what was written over behind its last carriage return.
+        let terminal = self.buffer.contains(&b'\x1b') || self.buffer.contains(&b'\r');
+        let text = match std::str::from_utf8(&self.buffer) {
+            Ok(text) if !terminal => strip(text),
+            _ => {
+                self.changed = plain(&String::from_utf8_lossy(&self.buffer));
+                strip(&self.changed)
+            }
+        };
+        Ok(Some(Line { number: self.number, text, whole }))
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.file, self.number)
+    }
+
+    fn encoding(&self) -> Error {
+        Error::input("the text is UTF-16, not UTF-8")
+            .at(self.place())
+            .mend("convert it: iconv -f UTF-16 -t UTF-8 FILE")
+    }
+
+    /// Zero bytes: every other one in UTF-16 without its mark, anywhere in what is no text.
+    fn no_text(&self) -> Error {
+        let some = &self.buffer[..self.buffer.len().min(64)];
+        let zeros = |from: usize| {
+            let of = some.iter().skip(from).step_by(2);
+            of.clone().count() > 1 && of.clone().filter(|&&b| b == 0).count() * 10 > of.count() * 8
+        };
+        if zeros(0) != zeros(1) {
+            return self.encoding();
+        }
+        Error::input("the file is binary, no text")
+            .at(self.place())
+            .mend("give the text that the benchmark printed, perhaps with gzip")
+    }
+}
+
+/// Reads up to and with a line feed, and no more than makes a line too long. None at the end;
+/// else whether there was a line feed.
+fn until_line_feed(input: &mut impl BufRead, into: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    let read = input.take(LONGEST as u64 + 1).read_until(b'\n', into)?;
+    Ok((read > 0).then(|| into.last() == Some(&b'\n')))
+}
+
+/// Without colours and without what a carriage return wrote over.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        rest = match after.strip_prefix('[') {
+            Some(sequence) => {
+                let end = sequence.find(|c: char| ('@'..='~').contains(&c));
+                end.map_or("", |end| &sequence[end + 1..])
+            }
+            None => after,
+        };
+    }
+    out.push_str(rest);
+    match out.rsplit('\r').find(|part| !part.trim().is_empty()) {
+        Some(last) if last.len() < out.len() => last.to_owned(),
+        _ => out,
+    }
+}
+
+/// Takes prefixes away until there is none.
+fn strip(text: &str) -> &str {
+    let mut rest = text.trim();
+    loop {
+        let next = match rest.as_bytes().first() {
+            Some(b'[') => bracket(rest),
+            Some(b'0'..=b'9') => numbered(rest),
+            Some(b'>') => Some(&rest[1..]),
+            _ => None,
+        };
+        let Some(next) = next else { return rest };
+        rest = next.trim_start();
+    }
+}
+
+/// `[1,0]<stdout>:`, `[0] `, `[pod/name/launcher] `, `[2026-11-20 06:00:00] `.
+fn bracket(text: &str) -> Option<&str> {
+    let (inside, rest) = text[1..].split_once(']')?;
+    if let Some(rest) = rest.strip_prefix("<stdout>").or_else(|| rest.strip_prefix("<stderr>")) {
+        return Some(rest.strip_prefix(':').unwrap_or(rest));
+    }
+    let is_rank = !inside.is_empty() && inside.bytes().all(|b| b.is_ascii_digit() || b == b',');
+    let is_time = inside.len() > 7 && date(inside).is_some();
+    (is_rank || is_time || inside.starts_with("pod/")).then_some(rest)
+}
+
+/// `0: ` of srun, `2026-11-20T06:00:00.1Z ` and its like.
+fn numbered(text: &str) -> Option<&str> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let after = &text[digits..];
+    if digits <= 7
+        && let Some(rest) = after.strip_prefix(':')
+        && (rest.is_empty() || rest.starts_with([' ', '\t', '#']))
+    {
+        return Some(rest);
+    }
+    if digits != 4 || !after.starts_with(['-', '/']) {
+        return None;
+    }
+    date(text)
+}
+
+/// What follows a date with a time.
+fn date(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let shape = |at: usize, pattern: &str| {
+        bytes.get(at..at + pattern.len()).is_some_and(|part| {
+            part.iter().zip(pattern.bytes()).all(|(b, p)| match p {
+                b'0' => b.is_ascii_digit(),
+                b'-' => matches!(b, b'-' | b'/'),
+                b'T' => matches!(b, b'T' | b' '),
+                p => *b == p,
+            })
+        })
+    };
+    if !shape(0, "0000-00-00T00:00:00") {
+        return None;
+    }
+    let rest = &text[19..];
+    let part = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | 'Z' | '+' | ':');
+    Some(rest.trim_start_matches(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(text: &[u8]) -> Result<Vec<String>> {
+        let mut lines = Lines::new(text, "x.log");
+        let mut all = Vec::new();
+        while let Some(line) = lines.next()? {
+            all.push(line.text.to_owned());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn prefixes_are_taken_away_also_several() {
+        for text in [
+            "   8  2 float",
+            "[1,0]<stdout>:   8  2 float",
+            "[1,0]<stderr>:[0] 8  2 float",
+            "0: 8  2 float",
+            "12:   8  2 float",
+            "> >  8  2 float",
+            "2026-11-20T06:00:00.123456Z   8  2 float",
+            "2026-11-20 06:00:00,283 8  2 float",
+            "[2026-11-20 06:00:00] [1,0]<stdout>: 8  2 float",
+            "[pod/nccl-launcher/main] 8  2 float",
+            "\u{1b}[32m8  2 float\u{1b}[0m",
+            "working 1 %\rworking 2 %\r8  2 float",
+        ] {
+            assert_eq!(all(text.as_bytes()).unwrap(), ["8  2 float"], "{text}");
+        }
+        for same in ["8 2 float", "[0x3d] Tesla", "[root@cn3 ~]# ib_read_bw", "1:2:3", "2026-11 x"]
+        {
+            assert_eq!(all(same.as_bytes()).unwrap(), [same]);
+        }
+    }
+
+    #[test]
+    fn no_text_is_refused_with_its_line() {
+        let utf16: Vec<u8> = "8 2 float\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let marked: Vec<u8> = [b"\xff\xfe".as_slice(), &utf16].concat();
+        for (bytes, what, place) in [
+            (b"ab\n\0\x01\x02ELF\n".to_vec(), "binary", "x.log:2"),
+            (utf16, "UTF-16", "x.log:1"),
+            (marked, "UTF-16", "x.log:1"),
+            ([b"a\n".as_slice(), &vec![b'x'; LONGEST + 9]].concat(), "longer than", "x.log:2"),
+        ] {
+            let error = all(&bytes).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_never_ends_takes_little_memory() {
+        let mut endless = io::BufReader::new(io::repeat(b'7'));
+        let mut lines = Lines::new(&mut endless, "x.log");
+        assert!(lines.next().is_err());
+        assert!(lines.buffer.capacity() < 4 * LONGEST);
+    }
+
+    #[test]
+    fn other_bytes_spoil_one_word_only() {
+        let lines = all(b"\xef\xbb\xbfa\n8 2 caf\xe9\r\n").unwrap();
+        assert_eq!(lines, ["a", "8 2 caf\u{fffd}"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! What was imported as samples.
+
+use super::{Imported, Measured, Row, Table, Tested};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::{Block, Clock, Library, Op, Origin, Sample, Samples};
+
+impl Table {
+    /// What a row timed; none for a rate, and for what is none of this crate's operations.
+    #[must_use]
+    pub fn op(&self, row: &Row) -> Option<Op> {
+        match &self.tested {
+            Tested::Collective(collective) => Some(Op::Library(Library {
+                collective: *collective,
+                dtype: row.dtype,
+                in_place: row.in_place,
+            })),
+            Tested::OneWay => Some(Op::OneWay),
+            Tested::Shift => Some(Op::Shift),
+            Tested::Rate { .. } | Tested::Other(_) => None,
+        }
+    }
+
+    /// The least and the greatest M; none without rows.
+    #[must_use]
+    pub fn sizes(&self) -> Option<(Bytes, Bytes)> {
+        let sizes = || self.rows.iter().map(|r| r.size);
+        sizes().min().zip(sizes().max())
+    }
+}
+
+/// The libraries of all tables of `logs`, each once; none where no table says its own.
+#[must_use]
+pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<String> {
+    let tables = logs.into_iter().flat_map(|log| &log.tables);
+    let mut all: Vec<&str> = tables.filter_map(|t| t.library.as_deref()).collect();
+    all.sort_unstable();
+    all.dedup();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+impl Imported {
+    /// The rows as samples: a table is a launch, a row a block of one sample.
+    ///
+    /// Rates, and what logs left unsaid, are counted in [`left_out`](Samples::left_out).
+    #[must_use]
+    pub fn samples(&self) -> Samples {
+        let mut samples = Samples {
+            origin: Origin {
+                files: vec![self.file.clone()],
+                library: libraries([self]),
+                ..Origin::default()
+            },
+            ..Samples::default()
+        };
+        for (launch, table) in (0..).zip(&self.tables) {
+            let mut left_out = 0;
+            for (block, row) in (0..).zip(&table.rows) {
+                let (Some(op), Some(ranks), Measured::Time(span)) =
+                    (table.op(row), table.ranks, row.measured)
+                else {
+                    left_out += 1;
+                    continue;
+                };
+                samples.blocks.push(Block {
+                    op,
+                    ranks,
+                    size: row.size,
+                    launch,
+                    block,
+                    mode: table.mode,
+                    inner: table.iterations,
+                    nodes: table.nodes,
+                    preempted: None,
+                    clock: Clock::default(),
+                    chose: None,
+                    samples: vec![Sample { span, late: false, run_delay: None }],
+                });
+            }
+            if left_out > 0 {
+                samples.left_out.push((table.tested.id().to_owned(), left_out));
+            }
+        }
+        samples
+    }
+}

@@ -1,0 +1,48 @@
+//! What a file that is no log says it is.
+
+use super::FORMATS;
+use super::line::Line;
+use crate::base::error::Error;
+
+/// A mark of something else, what it is, and what to do.
+const HINTS: &[(&str, &str, &str)] = &[
+    (
+        "NCCL INFO",
+        "the file is a debug log of NCCL without a table of nccl-tests",
+        "ask `collcost nccl log FILE`, or give the benchmark's own output",
+    ),
+    (
+        "vg bus bandwidth",
+        "the file has an average over sizes alone, which measures nothing: it moves with the sizes",
+        "give the table of all_reduce_perf, not its last line",
+    ),
+    ("blk,op,n,M", "the file holds recorded samples, no log", "give it to `collcost fit` as it is"),
+    ("{\"t\":\"hdr\"", "the file holds samples, no log", "give it to `collcost fit` as it is"),
+];
+
+/// The first hint that a file gives.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    found: Option<(usize, usize)>,
+}
+
+impl Hints {
+    pub fn take(&mut self, line: &Line) {
+        let known = self.found.map_or(HINTS.len(), |(hint, _)| hint);
+        if let Some(hint) = HINTS[..known].iter().position(|(mark, ..)| line.text.contains(mark)) {
+            self.found = Some((hint, line.number));
+        }
+    }
+
+    pub fn error(&self, file: &str) -> Error {
+        if let Some((hint, line)) = self.found {
+            let (_, what, mend) = HINTS[hint];
+            return Error::input(what).at(format!("{file}:{line}")).mend(mend);
+        }
+        let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
+        Error::input("the file holds no table of a known benchmark").at(file).mend(format!(
+            "known are {}, and nccl-tests' JSON (-J); give the output with its headings",
+            ids.join(", ")
+        ))
+    }
+}

@@ -1,0 +1,671 @@
+//! MSCCL's XML.
+//!
+//! Steps are matched to messages and played through in an order that they allow, with what chunk
+//! lies where. What is received beside a chunk that is there already, and added to it later (`re`),
+//! is one message, whose data are added there. The root is 0 where the file does not say it, as
+//! MSCCL's does not.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use super::order::{Carried, Order, Program};
+use super::{Foreign, Placed, Refused, runs};
+use crate::base::collective::Collective as C;
+use crate::model::schedule::{Endpoint, Frame, Op};
+
+/// Chunks at ranks that are followed at most, and the bytes that one takes at least.
+const MOST_CHUNKS: u64 = 1 << 23;
+const BYTES: u64 = 128;
+
+pub(super) fn is(text: &str) -> bool {
+    text.trim_start().starts_with('<')
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Buffer {
+    Input,
+    Output,
+    Scratch,
+}
+
+/// A buffer of a GPU and a place in it.
+type Slot = (u32, Buffer, u32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Send,
+    Receive,
+    ReceiveSend,
+    ReceiveReduce,
+    ReduceSend,
+    ReduceCopySend,
+    Copy,
+    Reduce,
+    Nothing,
+}
+
+impl Kind {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "s" => Self::Send,
+            "r" => Self::Receive,
+            "rcs" => Self::ReceiveSend,
+            "rrc" => Self::ReceiveReduce,
+            "rrs" => Self::ReduceSend,
+            "rrcs" => Self::ReduceCopySend,
+            "cpy" => Self::Copy,
+            "re" => Self::Reduce,
+            "nop" => Self::Nothing,
+            _ => return None,
+        })
+    }
+
+    fn sends(self) -> bool {
+        use Kind::{ReceiveSend, ReduceCopySend, ReduceSend, Send};
+        matches!(self, Send | ReceiveSend | ReduceSend | ReduceCopySend)
+    }
+
+    fn receives(self) -> bool {
+        use Kind::{Receive, ReceiveReduce, ReceiveSend, ReduceCopySend, ReduceSend};
+        matches!(self, Receive | ReceiveSend | ReceiveReduce | ReduceSend | ReduceCopySend)
+    }
+}
+
+/// One step, and the block in which it stands.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    line: usize,
+    gpu: u32,
+    kind: Kind,
+    from: (Buffer, i64),
+    to: (Buffer, i64),
+    count: u32,
+    send: i64,
+    receive: i64,
+    channel: i64,
+    waits: Option<(i64, i64)>,
+}
+
+/// What stands in the first element.
+struct Head {
+    collective: C,
+    ranks: u32,
+    parts: u32,
+    root: u32,
+    in_place: bool,
+}
+
+#[derive(Default)]
+struct File {
+    head: Option<Head>,
+    gpus: HashSet<u32>,
+    steps: Vec<Step>,
+    /// The step that a GPU, a block and a number name.
+    places: BTreeMap<(u32, i64, i64), usize>,
+}
+
+pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
+    let file = File::parse(text)?;
+    let Some(head) = &file.head else { return Err(Refused::at(1, "there is no <algo>")) };
+    if let Some(missing) = (0..head.ranks).find(|gpu| !file.gpus.contains(gpu)) {
+        return Err(Refused::at(1, format!("<gpu id=\"{missing}\"> is missing")));
+    }
+    let (program, matching) = file.program()?;
+    let order = program.order()?;
+    let mut played = Played::new(head, &file, &matching, &order);
+    played.run()?;
+    played.check_outputs()?;
+    let messages = played.messages;
+    let rounds = program.rounds(&order, &messages)?;
+    let frame = Frame { root: head.root, ..Frame::new(head.collective, head.ranks, head.parts, 0) };
+    let placed = messages.into_iter().zip(rounds).map(|(message, round)| Placed {
+        round,
+        from: Endpoint::Rank(message.from),
+        to: Endpoint::Rank(message.to),
+        op: message.op,
+        runs: runs(&message.chunks),
+        line: message.line,
+    });
+    Ok(Foreign::new(frame, None, placed.collect()))
+}
+
+/// The attributes of an element, and its line.
+struct Element<'a> {
+    start: &'a BytesStart<'a>,
+    line: usize,
+}
+
+impl Element<'_> {
+    fn text(&self, name: &str) -> Result<String, Refused> {
+        let found = self.start.try_get_attribute(name).ok().flatten();
+        let value = found.map(|attribute| attribute.value.into_owned());
+        value.ok_or_else(|| Refused::at(self.line, format!("`{name}` is missing")))
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refused> {
+        let text = self.text(name)?;
+        text.parse()
+            .map_err(|_| Refused::at(self.line, format!("{name}=\"{text}\" is no such number")))
+    }
+
+    fn number_or<T: std::str::FromStr>(&self, name: &str, other: T) -> Result<T, Refused> {
+        match self.start.try_get_attribute(name) {
+            Ok(Some(_)) => self.number(name),
+            _ => Ok(other),
+        }
+    }
+
+    fn slot(&self, buffer: &str, offset: &str) -> Result<(Buffer, i64), Refused> {
+        let name = self.text(buffer)?;
+        let buffer = match name.as_str() {
+            "i" => Buffer::Input,
+            "o" => Buffer::Output,
+            "s" => Buffer::Scratch,
+            _ => return Err(Refused::at(self.line, format!("`{name}` is no buffer: i, o or s"))),
+        };
+        Ok((buffer, self.number(offset)?))
+    }
+}
+
+impl File {
+    fn parse(text: &str) -> Result<Self, Refused> {
+        let mut file = Self::default();
+        let mut reader = Reader::from_str(text);
+        let (mut line, mut read) = (1, 0);
+        let mut gpu = None;
+        let mut block = None;
+        loop {
+            let event = reader.read_event();
+            let position = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
+            let position = text.floor_char_boundary(position.min(text.len()));
+            let event = event.map_err(|e| Refused::at(line, format!("the text is no XML: {e}")))?;
+            line += text[read..position].matches('\n').count();
+            read = position;
+            let start = match &event {
+                Event::Start(start) | Event::Empty(start) => start,
+                Event::Eof => return Ok(file),
+                _ => continue,
+            };
+            let element = Element { start, line };
+            match start.name().as_ref() {
+                "algo" if file.head.is_none() => file.head = Some(head(&element)?),
+                "gpu" => {
+                    let id = element.number("id")?;
+                    let ranks = file.head.as_ref().map_or(0, |head| head.ranks);
+                    if id >= ranks {
+                        let what = format!("gpu {id} of {ranks}");
+                        return Err(Refused::at(line, what));
+                    }
+                    if !file.gpus.insert(id) {
+                        return Err(Refused::at(line, format!("gpu {id} stands twice")));
+                    }
+                    (gpu, block) = (Some(id), None);
+                }
+                "tb" => {
+                    let peers = (element.number("send")?, element.number("recv")?);
+                    let id: i64 = element.number("id")?;
+                    block = Some((id, peers, element.number("chan")?, 0));
+                }
+                "step" => {
+                    let (Some(gpu), Some((id, peers, channel, next))) = (gpu, block.as_mut())
+                    else {
+                        return Err(Refused::at(line, "a step outside of a thread block"));
+                    };
+                    let number: i64 = element.number("s")?;
+                    if number != *next {
+                        let what = format!("step {number} stands where step {next} should");
+                        return Err(Refused::at(line, what));
+                    }
+                    *next += 1;
+                    let step = step(&element, gpu, *peers, *channel)?;
+                    if file.places.insert((gpu, *id, number), file.steps.len()).is_some() {
+                        let what = format!("thread block {id} of gpu {gpu} stands twice");
+                        return Err(Refused::at(line, what));
+                    }
+                    file.steps.push(step);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// All steps with what comes before each, and the send of each step that receives.
+    fn program(&self) -> Result<(Program, BTreeMap<usize, usize>), Refused> {
+        let mut program = Program::default();
+        for step in &self.steps {
+            program.push(step.line);
+        }
+        for (&(gpu, block, number), &node) in &self.places {
+            if let Some(&before) = self.places.get(&(gpu, block, number - 1)) {
+                program.require(node, before);
+            }
+            if let Some((block, number)) = self.steps[node].waits {
+                let Some(&other) = self.places.get(&(gpu, block, number)) else {
+                    let what = format!("step {number} of thread block {block} is not there");
+                    return Err(Refused::at(self.steps[node].line, what));
+                };
+                program.require(node, other);
+            }
+        }
+        let matching = self.matching()?;
+        for (&receive, &send) in &matching {
+            program.require(receive, send);
+        }
+        Ok((program, matching))
+    }
+
+    /// The k-th receive from a GPU over a channel is of its k-th send.
+    fn matching(&self) -> Result<BTreeMap<usize, usize>, Refused> {
+        let mut sends: HashMap<(i64, i64, i64), Vec<usize>> = HashMap::new();
+        let mut receives = sends.clone();
+        for (node, step) in self.steps.iter().enumerate() {
+            let gpu = i64::from(step.gpu);
+            if step.kind.sends() {
+                sends.entry((gpu, step.send, step.channel)).or_default().push(node);
+            }
+            if step.kind.receives() {
+                receives.entry((step.receive, gpu, step.channel)).or_default().push(node);
+            }
+        }
+        let mut matching = BTreeMap::new();
+        let mut keys: Vec<_> = sends.keys().chain(receives.keys()).copied().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let (from, to, channel) = key;
+            let none = Vec::new();
+            let (sent, received) =
+                (sends.get(&key).unwrap_or(&none), receives.get(&key).unwrap_or(&none));
+            for (&send, &receive) in sent.iter().zip(received) {
+                let (a, b) = (&self.steps[send], &self.steps[receive]);
+                if a.count != b.count {
+                    let what = format!("{} chunks are sent and {} received", a.count, b.count);
+                    return Err(Refused::at(b.line, what));
+                }
+                matching.insert(receive, send);
+            }
+            if let Some(&send) = sent.get(received.len()) {
+                let what = format!(
+                    "gpu {from} sends to gpu {to} on channel {channel}, which does not receive it"
+                );
+                return Err(Refused::at(self.steps[send].line, what));
+            }
+            if let Some(&receive) = received.get(sent.len()) {
+                let what = format!(
+                    "gpu {to} receives from gpu {from} on channel {channel}, which does not send it"
+                );
+                return Err(Refused::at(self.steps[receive].line, what));
+            }
+        }
+        Ok(matching)
+    }
+}
+
+fn head(element: &Element<'_>) -> Result<Head, Refused> {
+    let name = element.text("coll")?;
+    let collective: C = name.parse().map_err(|_| {
+        Refused::at(element.line, format!("`{name}` is no collective that is known")).unsupported()
+    })?;
+    let (ranks, parts): (u32, u32) = (element.number("ngpus")?, element.number("nchunksperloop")?);
+    let chunks = u64::from(ranks) * u64::from(parts);
+    if chunks > MOST_CHUNKS {
+        let what = format!(
+            "following {chunks} chunks takes {} MiB of memory, more than {}",
+            (chunks * BYTES) >> 20,
+            (MOST_CHUNKS * BYTES) >> 20
+        );
+        return Err(Refused::at(element.line, what));
+    }
+    let blocks = matches!(
+        collective,
+        C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
+    );
+    if ranks == 0 || parts == 0 || blocks && parts % ranks != 0 {
+        let what = format!("{parts} chunks a loop do not divide over {ranks} GPUs");
+        return Err(Refused::at(element.line, what));
+    }
+    let root = element.number_or("root", 0)?;
+    if root >= ranks {
+        return Err(Refused::at(element.line, format!("root {root} of {ranks} GPUs")));
+    }
+    let in_place = element.number_or::<u8>("inplace", 0)? == 1;
+    Ok(Head { collective, ranks, parts, root, in_place })
+}
+
+fn step(
+    element: &Element<'_>,
+    gpu: u32,
+    (send, receive): (i64, i64),
+    channel: i64,
+) -> Result<Step, Refused> {
+    let line = element.line;
+    let name = element.text("type")?;
+    let kind = Kind::named(&name)
+        .ok_or_else(|| Refused::at(line, format!("`{name}` is no type of step that is known")))?;
+    let block: i64 = element.number_or("depid", -1)?;
+    let number = element.number_or("deps", -1)?;
+    for (does, peer, what) in [(kind.sends(), send, "send"), (kind.receives(), receive, "recv")] {
+        if does && (peer < 0 || peer == i64::from(gpu)) {
+            let what = format!("the thread block's {what}=\"{peer}\" is no other GPU");
+            return Err(Refused::at(line, what));
+        }
+    }
+    Ok(Step {
+        line,
+        gpu,
+        kind,
+        from: element.slot("srcbuf", "srcoff")?,
+        to: element.slot("dstbuf", "dstoff")?,
+        count: element.number("cnt")?,
+        send,
+        receive,
+        channel,
+        waits: (block >= 0).then_some((block, number)),
+    })
+}
+
+/// What lies in a slot: a chunk, and which state of it.
+#[derive(Debug, Clone, Copy)]
+struct Content {
+    chunk: u32,
+    state: usize,
+}
+
+/// The steps played through.
+struct Played<'a> {
+    head: &'a Head,
+    file: &'a File,
+    matching: &'a BTreeMap<usize, usize>,
+    order: &'a Order,
+    contents: HashMap<Slot, Content>,
+    /// By GPU and chunk: its present state there.
+    present: HashMap<(u32, u32), usize>,
+    /// States that wait to be added: the step that received them.
+    waiting: HashMap<usize, usize>,
+    /// By step that sends: its chunks.
+    sent: HashMap<usize, Vec<u32>>,
+    /// Steps whose data a later `re` adds.
+    added_later: HashSet<usize>,
+    states: usize,
+    messages: Vec<Carried>,
+}
+
+impl<'a> Played<'a> {
+    fn new(
+        head: &'a Head,
+        file: &'a File,
+        matching: &'a BTreeMap<usize, usize>,
+        order: &'a Order,
+    ) -> Self {
+        let mut played = Self {
+            head,
+            file,
+            matching,
+            order,
+            contents: HashMap::new(),
+            present: HashMap::new(),
+            waiting: HashMap::new(),
+            sent: HashMap::new(),
+            added_later: HashSet::new(),
+            states: 0,
+            messages: Vec::new(),
+        };
+        played.find_added_later();
+        played.fill_inputs();
+        played
+    }
+
+    /// Chunks that begin or end at one GPU.
+    fn block(&self) -> u32 {
+        self.head.parts / self.head.ranks
+    }
+
+    /// A slot under one name: in place, input and output are one buffer or lie in each other.
+    fn slot(&self, gpu: u32, (buffer, offset): (Buffer, i64), i: u32) -> Option<Slot> {
+        let offset = u32::try_from(offset).ok()?.checked_add(i)?;
+        let own = || gpu.checked_mul(self.block())?.checked_add(offset);
+        let rooted = self.head.root == gpu;
+        let one = match (self.head.collective, buffer) {
+            _ if !self.head.in_place => None,
+            (C::AllReduce | C::Reduce | C::Broadcast, Buffer::Output) => {
+                Some((Buffer::Input, offset))
+            }
+            (C::AllGather, Buffer::Input) => own().map(|offset| (Buffer::Output, offset)),
+            (C::ReduceScatter, Buffer::Output) => own().map(|offset| (Buffer::Input, offset)),
+            (C::Gather, Buffer::Input) if rooted => own().map(|offset| (Buffer::Output, offset)),
+            (C::Scatter, Buffer::Output) if rooted => own().map(|offset| (Buffer::Input, offset)),
+            _ => None,
+        };
+        let (buffer, offset) = one.unwrap_or((buffer, offset));
+        Some((gpu, buffer, offset))
+    }
+
+    /// The slots of a step, or what is wrong with them.
+    fn slots(&self, step: &Step, first: (Buffer, i64)) -> Result<Vec<Slot>, Refused> {
+        let most = self.head.parts;
+        if step.count > most {
+            return Err(Refused::at(step.line, format!("{} chunks of {most}", step.count)));
+        }
+        let slots = (0..step.count).map(|i| self.slot(step.gpu, first, i));
+        let slots: Option<Vec<Slot>> = slots.collect();
+        slots.ok_or_else(|| Refused::at(step.line, format!("offset {} is no place", first.1)))
+    }
+
+    /// Finds what is received, put aside, and added by a later step.
+    fn find_added_later(&mut self) {
+        let mut last: HashMap<Slot, Option<usize>> = HashMap::new();
+        for &node in &self.order.nodes {
+            let step = &self.file.steps[node];
+            let (Ok(from), Ok(to)) = (self.slots(step, step.from), self.slots(step, step.to))
+            else {
+                continue;
+            };
+            for (from, to) in from.into_iter().zip(to) {
+                let writer = match step.kind {
+                    Kind::Receive => Some(node),
+                    Kind::Copy => last.get(&from).copied().flatten(),
+                    Kind::Reduce => {
+                        self.added_later.extend(last.get(&from).copied().flatten());
+                        None
+                    }
+                    Kind::Send | Kind::Nothing => continue,
+                    _ => None,
+                };
+                last.insert(to, writer);
+            }
+        }
+    }
+
+    fn fill_inputs(&mut self) {
+        let Head { collective, ranks, parts, root, .. } = *self.head;
+        let block = self.block();
+        for gpu in 0..ranks {
+            let inputs: Vec<(u32, u32)> = match collective {
+                C::Broadcast | C::Scatter if gpu != root => Vec::new(),
+                C::AllGather | C::Gather => (0..block).map(|i| (i, gpu * block + i)).collect(),
+                C::AllToAll => (0..parts).map(|i| (i, gpu * parts + i)).collect(),
+                _ => (0..parts).map(|i| (i, i)).collect(),
+            };
+            for (offset, chunk) in inputs {
+                if let Some(slot) = self.slot(gpu, (Buffer::Input, offset.into()), 0) {
+                    self.write(slot, chunk);
+                }
+            }
+        }
+    }
+
+    /// A new state of a chunk, which is from now on the present one.
+    fn write(&mut self, slot: Slot, chunk: u32) {
+        let state = self.put_aside(slot, chunk);
+        self.present.insert((slot.0, chunk), state);
+    }
+
+    /// A new state of a chunk that is not the present one.
+    fn put_aside(&mut self, slot: Slot, chunk: u32) -> usize {
+        self.states += 1;
+        self.contents.insert(slot, Content { chunk, state: self.states });
+        self.states
+    }
+
+    /// The chunk in a slot, in its present state.
+    fn current(&self, slot: Slot, line: usize) -> Result<u32, Refused> {
+        let Some(&Content { chunk, state }) = self.contents.get(&slot) else {
+            let what = format!("gpu {} has nothing at {}", slot.0, shown(slot));
+            return Err(Refused::at(line, what));
+        };
+        if self.present.get(&(slot.0, chunk)) == Some(&state) {
+            return Ok(chunk);
+        }
+        let what = match self.waiting.contains_key(&state) {
+            true => format!("gpu {} sends on what it adds itself, at {}", slot.0, shown(slot)),
+            false => format!("gpu {} has an old state of chunk {chunk} at {}", slot.0, shown(slot)),
+        };
+        Err(Refused::at(line, what).unsupported())
+    }
+
+    fn run(&mut self) -> Result<(), Refused> {
+        for &node in &self.order.nodes {
+            let step = &self.file.steps[node];
+            match step.kind {
+                Kind::Nothing => {}
+                Kind::Send => {
+                    let slots = self.slots(step, step.from)?;
+                    let chunks = slots.into_iter().map(|slot| self.current(slot, step.line));
+                    let chunks = chunks.collect::<Result<_, _>>()?;
+                    self.sent.insert(node, chunks);
+                }
+                Kind::Copy => self.copy(step)?,
+                Kind::Reduce => self.reduce(node, step)?,
+                _ => self.receive(node, step)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, step: &Step) -> Result<(), Refused> {
+        for (from, to) in self.slots(step, step.from)?.into_iter().zip(self.slots(step, step.to)?) {
+            let Some(&content) = self.contents.get(&from) else {
+                let what = format!("gpu {} has nothing at {}", step.gpu, shown(from));
+                return Err(Refused::at(step.line, what));
+            };
+            self.contents.insert(to, content);
+        }
+        Ok(())
+    }
+
+    /// What was received and put aside is added here.
+    fn reduce(&mut self, node: usize, step: &Step) -> Result<(), Refused> {
+        let mut added: Vec<(usize, u32)> = Vec::new();
+        for (from, to) in self.slots(step, step.from)?.into_iter().zip(self.slots(step, step.to)?) {
+            let chunk = self.current(to, step.line)?;
+            let Some(&content) = self.contents.get(&from) else {
+                let what = format!("gpu {} has nothing at {}", step.gpu, shown(from));
+                return Err(Refused::at(step.line, what));
+            };
+            if content.chunk != chunk {
+                let what = format!("chunk {} is added to chunk {chunk}", content.chunk);
+                return Err(Refused::at(step.line, what));
+            }
+            let Some(&receive) = self.waiting.get(&content.state) else {
+                let what = "what is added did not come from another GPU, or was added before";
+                return Err(Refused::at(step.line, what));
+            };
+            self.waiting.remove(&content.state);
+            self.write(to, chunk);
+            added.push((receive, chunk));
+        }
+        for part in added.chunk_by(|a, b| a.0 == b.0) {
+            let chunks = part.iter().map(|(_, chunk)| *chunk).collect();
+            self.carry(part[0].0, node, Op::Reduce, chunks);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, node: usize, step: &Step) -> Result<(), Refused> {
+        let send = self.matching.get(&node).copied();
+        let chunks = send.and_then(|send| self.sent.get(&send)).cloned().unwrap_or_default();
+        let adds =
+            matches!(step.kind, Kind::ReceiveReduce | Kind::ReduceSend | Kind::ReduceCopySend);
+        if adds {
+            for (slot, &chunk) in self.slots(step, step.from)?.into_iter().zip(&chunks) {
+                let present = self.current(slot, step.line)?;
+                if present != chunk {
+                    let what = format!("chunk {chunk} is added to chunk {present}");
+                    return Err(Refused::at(step.line, what));
+                }
+            }
+        }
+        // What is only sent on is stored where it was added to.
+        let target = if step.kind == Kind::ReduceSend { step.from } else { step.to };
+        let later = self.added_later.contains(&node);
+        for (slot, &chunk) in self.slots(step, target)?.into_iter().zip(&chunks) {
+            if later {
+                let state = self.put_aside(slot, chunk);
+                self.waiting.insert(state, node);
+            } else {
+                self.write(slot, chunk);
+            }
+        }
+        if !later {
+            let op = if adds { Op::Reduce } else { Op::Copy };
+            self.carry(node, node, op, chunks.clone());
+        }
+        if step.kind.sends() {
+            self.sent.insert(node, chunks);
+        }
+        Ok(())
+    }
+
+    /// One message: received by a step, stored by that or a later one.
+    fn carry(&mut self, receive: usize, store: usize, op: Op, chunks: Vec<u32>) {
+        let Some(&send) = self.matching.get(&receive) else { return };
+        let (from, to) = (self.file.steps[send].gpu, self.file.steps[receive].gpu);
+        let line = self.file.steps[send].line;
+        self.messages.push(Carried { from, to, op, chunks, send, store, line });
+    }
+
+    /// Whether what every GPU must have lies at its place in the output.
+    fn check_outputs(&self) -> Result<(), Refused> {
+        let Head { collective, ranks, parts, root, in_place } = *self.head;
+        let block = self.block();
+        for gpu in 0..ranks {
+            let outputs: Vec<(u32, u32)> = match collective {
+                C::Reduce | C::Gather if gpu != root => Vec::new(),
+                // The root's own data need not be copied.
+                C::Broadcast if gpu == root && !in_place => Vec::new(),
+                C::ReduceScatter | C::Scatter => (0..block).map(|i| (i, gpu * block + i)).collect(),
+                C::AllToAll => {
+                    let from = |i: u32| (i / block) * parts + gpu * block + i % block;
+                    (0..parts).map(|i| (i, from(i))).collect()
+                }
+                _ => (0..parts).map(|i| (i, i)).collect(),
+            };
+            for (offset, chunk) in outputs {
+                let slot = self.slot(gpu, (Buffer::Output, offset.into()), 0);
+                let found = slot.and_then(|slot| self.contents.get(&slot));
+                let present = self.present.get(&(gpu, chunk)).copied();
+                if found.is_none_or(|c| c.chunk != chunk || Some(c.state) != present) {
+                    return Err(Refused {
+                        line: None,
+                        ..Refused::at(
+                            0,
+                            format!("at the end output {offset} of gpu {gpu} is not chunk {chunk}"),
+                        )
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn shown((_, buffer, offset): Slot) -> String {
+    let name = match buffer {
+        Buffer::Input => "i",
+        Buffer::Output => "o",
+        Buffer::Scratch => "s",
+    };
+    format!("{name}[{offset}]")
+}

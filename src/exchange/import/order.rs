@@ -1,0 +1,209 @@
+//! Operations in an order that what must come before allows, and messages in rounds.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::Refused;
+use crate::model::schedule::Op;
+
+/// Operations of all ranks, each with those that must come before.
+#[derive(Default)]
+pub(super) struct Program {
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    line: usize,
+    after: Vec<usize>,
+}
+
+/// The operations in order.
+pub(super) struct Order {
+    /// The first to the last.
+    pub nodes: Vec<usize>,
+    /// The place of each.
+    place: Vec<usize>,
+}
+
+/// A message between the operation that sends it and the one that stores it.
+#[derive(Debug, Clone)]
+pub(super) struct Carried {
+    pub from: u32,
+    pub to: u32,
+    pub op: Op,
+    pub chunks: Vec<u32>,
+    pub send: usize,
+    pub store: usize,
+    pub line: usize,
+}
+
+/// Who uses a chunk of a rank: the place in the order, whether it reads, the message.
+type Use = (usize, bool, usize);
+
+impl Program {
+    /// Adds an operation of a line.
+    pub fn push(&mut self, line: usize) -> usize {
+        self.nodes.push(Node { line, after: Vec::new() });
+        self.nodes.len() - 1
+    }
+
+    /// `node` comes after `earlier`.
+    pub fn require(&mut self, node: usize, earlier: usize) {
+        self.nodes[node].after.push(earlier);
+    }
+
+    pub fn line(&self, node: usize) -> usize {
+        self.nodes[node].line
+    }
+
+    /// An order: what waits for nothing first, of those that wait for as many the first in the file.
+    pub fn order(&self) -> Result<Order, Refused> {
+        let count = self.nodes.len();
+        let mut waits: Vec<usize> = self.nodes.iter().map(|node| node.after.len()).collect();
+        let mut next: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (node, Node { after, .. }) in self.nodes.iter().enumerate() {
+            after.iter().for_each(|&earlier| next[earlier].push(node));
+        }
+        let mut level = vec![0_u64; count];
+        let mut ready: VecDeque<usize> = (0..count).filter(|&node| waits[node] == 0).collect();
+        let mut done = 0;
+        while let Some(node) = ready.pop_front() {
+            done += 1;
+            for &later in &next[node] {
+                level[later] = level[later].max(level[node] + 1);
+                waits[later] -= 1;
+                if waits[later] == 0 {
+                    ready.push_back(later);
+                }
+            }
+        }
+        if done < count {
+            return Err(self.cycle(&waits));
+        }
+        let mut nodes: Vec<usize> = (0..count).collect();
+        nodes.sort_by_key(|&node| (level[node], node));
+        let mut place = vec![0; count];
+        nodes.iter().enumerate().for_each(|(i, &node)| place[node] = i);
+        Ok(Order { nodes, place })
+    }
+
+    /// The lines that wait for each other in a ring; `waits` is above 0 for what never was ready.
+    fn cycle(&self, waits: &[usize]) -> Refused {
+        let stuck = |node: &usize| waits[*node] > 0;
+        let mut path: Vec<usize> = Vec::new();
+        let mut at = (0..self.nodes.len()).find(stuck);
+        while let Some(node) = at {
+            if let Some(first) = path.iter().position(|&seen| seen == node) {
+                path.drain(..first);
+                break;
+            }
+            path.push(node);
+            at = self.nodes[node].after.iter().copied().find(stuck);
+        }
+        let lines: Vec<String> = path.iter().map(|&node| self.line(node).to_string()).collect();
+        let first = path.first().map_or(1, |&node| self.line(node));
+        Refused::at(first, format!("a cycle: lines {} wait for each other", lines.join(", ")))
+    }
+
+    /// Whether `first` comes before `then` whatever runs when.
+    fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![then];
+        while let Some(node) = open.pop() {
+            if node == first {
+                return true;
+            }
+            // Nothing that comes after leads back to `first`.
+            if order.place[node] > order.place[first] && seen.insert(node) {
+                open.extend(&self.nodes[node].after);
+            }
+        }
+        false
+    }
+
+    /// The round of each message: after those that wrote what it carries, not before those that
+    /// read what it overwrites.
+    pub fn rounds(&self, order: &Order, messages: &[Carried]) -> Result<Vec<u64>, Refused> {
+        let edges = self.edges(order, messages)?;
+        let mut rounds = vec![0_u64; messages.len()];
+        let mut open: VecDeque<usize> = (0..messages.len()).collect();
+        let mut is_open = vec![true; messages.len()];
+        while let Some(message) = open.pop_front() {
+            is_open[message] = false;
+            for &(later, apart) in &edges[message] {
+                let least = rounds[message] + apart;
+                if rounds[later] >= least {
+                    continue;
+                }
+                if least > messages.len() as u64 {
+                    return Err(Refused::at(
+                        messages[later].line,
+                        "the message needs what is overwritten before it is sent",
+                    ));
+                }
+                rounds[later] = least;
+                if !std::mem::replace(&mut is_open[later], true) {
+                    open.push_back(later);
+                }
+            }
+        }
+        Ok(rounds)
+    }
+
+    /// By message: those that come later, and by how many rounds at least.
+    fn edges(
+        &self,
+        order: &Order,
+        messages: &[Carried],
+    ) -> Result<Vec<Vec<(usize, u64)>>, Refused> {
+        let mut uses: BTreeMap<(u32, u32), Vec<Use>> = BTreeMap::new();
+        for (index, message) in messages.iter().enumerate() {
+            for &chunk in &message.chunks {
+                let read = (order.place[message.send], true, index);
+                uses.entry((message.from, chunk)).or_default().push(read);
+                let write = (order.place[message.store], false, index);
+                uses.entry((message.to, chunk)).or_default().push(write);
+            }
+        }
+        let mut edges = vec![Vec::new(); messages.len()];
+        for ((rank, chunk), mut uses) in uses {
+            // One step that receives and sends on writes first.
+            uses.sort_unstable();
+            let mut written: Option<usize> = None;
+            let mut read: Vec<usize> = Vec::new();
+            let ordered = |first: usize, then: usize| {
+                if first == then || self.is_before(first, then, order) {
+                    return Ok(());
+                }
+                let (one, other) = (self.line(first), self.line(then));
+                let what = format!(
+                    "chunk {chunk} of rank {rank} is used here and in line {}, and nothing says \
+                     which comes first",
+                    one.min(other)
+                );
+                Err(Refused::at(one.max(other), what))
+            };
+            for (_, reads, index) in uses {
+                let message = &messages[index];
+                if reads {
+                    if let Some(writer) = written {
+                        ordered(messages[writer].store, message.send)?;
+                        edges[writer].push((index, 1));
+                    }
+                    read.push(index);
+                    continue;
+                }
+                for reader in read.drain(..) {
+                    ordered(messages[reader].send, message.store)?;
+                    edges[reader].push((index, 0));
+                }
+                if let Some(writer) = written.replace(index) {
+                    ordered(messages[writer].store, message.store)?;
+                    let both = [messages[writer].op, message.op];
+                    let together = both == [Op::Reduce; 2] || both == [Op::Or; 2];
+                    edges[writer].push((index, u64::from(!together)));
+                }
+            }
+        }
+        Ok(edges)
+    }
+}

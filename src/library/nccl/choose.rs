@@ -1,0 +1,274 @@
+//! A call's choice: the cell with the least time, then how many channels and threads it gets.
+
+use super::blocks::{Limit, collnet_direct_channels, is_short};
+use super::communicator::{Arch, Communicator};
+use super::constants;
+use super::lanes::{CELLS, FACTORS, LANES, Lanes, Prepared, RING};
+use super::table::Table;
+use super::{
+    Algo, Call, Decision, Element, Function, Micros, Operation, Proto, Reduction, Version,
+};
+use crate::base::quantity::{Bytes, Ratio};
+
+/// A communicator's table, made ready for one decision after another.
+///
+/// Decisions about many communicators wait for memory above all: what one reads stands together.
+#[derive(Debug, Clone)]
+#[repr(align(128))]
+pub struct Chooser {
+    functions: [Prepared; 5],
+    /// Whether there is a single rank.
+    is_alone: bool,
+    limits: [Limit; CELLS.len()],
+    rare: Rare,
+}
+
+/// What few decisions ask.
+#[derive(Debug, Clone)]
+struct Rare {
+    /// What a single rank gets without a look at the table.
+    alone: Option<Decision>,
+    /// What rings would carry where nothing else is left, by function; 2.21.5 alone has it.
+    backup: [[f32; 3]; 5],
+    /// Bytes a thread below which channels are given up.
+    thresholds: [u32; CELLS.len()],
+    heads: u32,
+    /// Operations of a group for which all but rings pay their latency once.
+    pipelined: u32,
+    /// Whether a time of the ring counts 1024 times.
+    avoids_ring: bool,
+}
+
+impl Chooser {
+    /// Makes a table ready for calls of one data type and reduction.
+    #[must_use]
+    pub fn new(
+        comm: &Communicator,
+        version: Version,
+        table: &Table,
+        Reduction { element, operation }: Reduction,
+    ) -> Self {
+        let scope = Scope { comm, version, element, operation };
+        let alone = (comm.ranks == 1).then(|| Decision {
+            algo: Algo::Ring,
+            proto: Proto::Simple,
+            channels: comm.channels,
+            threads: table.threads(Algo::Ring, Proto::Simple) + 32,
+            time: version.is_new().then_some(Micros(0.0)),
+        });
+        let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
+        Self {
+            functions: Function::ALL.map(|f| scope.prepare(f, table)),
+            is_alone: alone.is_some(),
+            limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
+            rare: Rare {
+                alone,
+                backup: table.backup,
+                thresholds: CELLS.map(threshold),
+                heads: comm.collnet_heads,
+                pipelined: constants::of(version).pipelined,
+                avoids_ring: version.is_new() && element == Element::Fp8 && comm.ranks > 8,
+            },
+        }
+    }
+
+    /// What NCCL takes; none where nothing is available, which is an error there.
+    #[must_use]
+    pub fn decide(&self, call: &Call) -> Option<Decision> {
+        if self.is_alone {
+            return self.rare.alone;
+        }
+        let prepared = &self.functions[call.function as usize];
+        let best = prepared.least(&self.times(call, &prepared.bandwidth));
+        let (lane, time) = best.or_else(|| self.last_resort(call))?;
+        let (algo, proto) = CELLS[lane];
+        let (channels, threads) = self.blocks(lane, call.size.0);
+        Some(Decision { algo, proto, channels, threads, time: Some(Micros(time)) })
+    }
+
+    /// Whether a cell takes part in the choice.
+    #[must_use]
+    pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        if let Some(alone) = self.rare.alone {
+            return (algo, proto) == (alone.algo, alone.proto);
+        }
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
+        lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
+    }
+
+    /// From which size on the ring's latency in Simple is longer for a large all-reduce.
+    pub(super) fn plateau(&self) -> u64 {
+        self.functions[Function::AllReduce as usize].plateau
+    }
+
+    /// What trees and their like reach of their bandwidth at a size; 1 for others.
+    #[must_use]
+    pub fn factor(&self, algo: Algo, proto: Proto, size: Bytes) -> Ratio {
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
+        lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.functions[0].row(size.0)[i])))
+    }
+
+    /// Every available cell with its time, the fastest first; ties in NCCL's order.
+    #[must_use]
+    pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
+        if let Some(d) = self.rare.alone {
+            return vec![(d.algo, d.proto, d.time.unwrap_or_default())];
+        }
+        let prepared = &self.functions[call.function as usize];
+        let times = self.times(call, &prepared.bandwidth);
+        let available = CELLS.iter().zip(times).filter(|&(_, t)| t < prepared.slowest);
+        let mut ranked: Vec<_> = available.map(|(&(a, p), t)| (a, p, Micros(t))).collect();
+        ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
+        ranked
+    }
+
+    /// The rings that 2.21.5 falls back to, whatever forbids them.
+    #[cold]
+    fn last_resort(&self, call: &Call) -> Option<(usize, f32)> {
+        let mut rings = [0.0; LANES];
+        rings[RING..RING + 3].copy_from_slice(&self.rare.backup[call.function as usize]);
+        let prepared = &self.functions[call.function as usize];
+        prepared.least(&self.times(call, &rings))
+    }
+
+    /// Every cell's time in microseconds; infinite where there is no bandwidth.
+    // Inlined, as is what it calls: the lanes then stay in registers.
+    #[inline(always)]
+    fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
+        let prepared = &self.functions[call.function as usize];
+        let moving = prepared.moving(call.size.0, bandwidth);
+        if call.pipelined != 1 || self.rare.avoids_ring {
+            return self.times_of_many(call, &moving);
+        }
+        let mut times = [0.0; LANES];
+        for i in 0..LANES {
+            times[i] = prepared.latency[i] + moving[i];
+        }
+        times[RING + 2] = prepared.ring_latency(call.size.0) + moving[RING + 2];
+        times
+    }
+
+    /// The same for several operations at once, or where rings are a last resort.
+    #[cold]
+    fn times_of_many(&self, call: &Call, moving: &Lanes) -> Lanes {
+        let prepared = &self.functions[call.function as usize];
+        let mut times = prepared.latency;
+        times[RING + 2] = prepared.ring_latency(call.size.0);
+        let other = call.pipelined.div_ceil(self.rare.pipelined) as f32;
+        for (i, time) in times.iter_mut().enumerate() {
+            let is_ring = (RING..RING + 3).contains(&i);
+            *time = *time * if is_ring { call.pipelined as f32 } else { other } + moving[i];
+            if is_ring && self.rare.avoids_ring {
+                *time *= 1024.0;
+            }
+        }
+        times
+    }
+
+    /// Channels and threads of a cell. Written so that sizes need no branch.
+    #[inline(always)]
+    fn blocks(&self, lane: usize, size: u64) -> (u32, u32) {
+        let limit = &self.limits[lane];
+        if limit.is_odd {
+            return self.odd_blocks(lane, size);
+        }
+        // A quotient of more than 32 bits is more than any number of channels.
+        let channels = size.min(u32::MAX.into()) as u32 / limit.block;
+        let channels = channels.clamp(limit.least.into(), limit.channels.into());
+        let halvings: u32 = limit.halvings.iter().map(|&h| u32::from(size < h.into())).sum();
+        (channels, limit.helped(u32::from(limit.threads) >> halvings))
+    }
+
+    #[cold]
+    fn odd_blocks(&self, lane: usize, size: u64) -> (u32, u32) {
+        let limit = &self.limits[lane];
+        let threshold = self.rare.thresholds[lane];
+        let (mut channels, mut threads) = (u32::from(limit.channels), u32::from(limit.threads));
+        if CELLS[lane].0 == Algo::CollNetDirect {
+            return (
+                collnet_direct_channels(self.rare.heads, channels, threads, threshold, size),
+                threads,
+            );
+        }
+        while channels >= 2 && is_short(size, [channels, threads, threshold]) {
+            channels -= 1;
+        }
+        if channels == 1 {
+            while threads.is_multiple_of(128) && is_short(size, [1, threads, threshold]) {
+                threads /= 2;
+            }
+        }
+        (channels, limit.helped(threads))
+    }
+}
+
+/// What decides about cells beside the table.
+struct Scope<'a> {
+    comm: &'a Communicator,
+    version: Version,
+    element: Element,
+    operation: Operation,
+}
+
+impl Scope<'_> {
+    fn prepare(&self, function: Function, table: &Table) -> Prepared {
+        let f = function as usize;
+        let mut latency = [0.0; LANES];
+        let mut bandwidth = [0.0; LANES];
+        for (i, &(algo, proto)) in CELLS.iter().enumerate() {
+            if self.may(function, algo) {
+                latency[i] = table.latency[f][algo as usize][proto as usize];
+                bandwidth[i] = table.bandwidth[f][algo as usize][proto as usize];
+            }
+        }
+        let ring = latency[RING + 2];
+        let longer = if self.comm.min_cc < 80 { 1.9 } else { 1.4 };
+        let plateaus = function == Function::AllReduce && self.comm.nodes > 1;
+        let comm = self.comm;
+        let blackwell =
+            self.version >= Version::V2_30 && comm.min_cc >= 100 && comm.arch == Arch::X86;
+        Prepared {
+            latency,
+            bandwidth,
+            plateau: 64 * u64::from(comm.channels) * u64::from(comm.ranks),
+            plateau_latency: if plateaus { (f64::from(ring) * longer) as f32 } else { ring },
+            slowest: constants::of(self.version).slowest,
+            factors: &FACTORS[usize::from(blackwell)],
+            // Old versions put less than 64 bytes into the first class of sizes.
+            smallest: u8::from(!self.version.is_new()),
+        }
+    }
+
+    /// Whether an algorithm is considered at all.
+    fn may(&self, function: Function, algo: Algo) -> bool {
+        let Communicator { nodes, collnet, local_ranks, nvls, .. } = *self.comm;
+        let new = self.version.is_new();
+        match algo {
+            Algo::CollNetDirect => collnet && !(new && local_ranks > 8),
+            Algo::CollNetChain => collnet && !(self.version >= Version::V2_30 && local_ranks > 8),
+            Algo::Nvls | Algo::NvlsTree => {
+                let able = self.nvls_reduces(function) && (nvls || self.version == Version::V2_18);
+                let wide = new && function != Function::AllReduce && local_ranks > 32;
+                let gathers = self.version == Version::V2_21 && function.gathers();
+                let alone = algo == Algo::Nvls && nodes > 1 && (!collnet || gathers);
+                able && !wide && !alone
+            }
+            Algo::Pat => {
+                !(function == Function::ReduceScatter && self.operation == Operation::Scaled)
+            }
+            Algo::Tree | Algo::Ring => true,
+        }
+    }
+
+    /// Whether the switch has the reduction.
+    fn nvls_reduces(&self, function: Function) -> bool {
+        match (self.element, self.operation) {
+            _ if self.version.is_new() && function == Function::AllGather => true,
+            (Element::Float, operation) => operation == Operation::Sum,
+            (Element::Half | Element::Integer, operation) => {
+                matches!(operation, Operation::Sum | Operation::MinMax)
+            }
+            (Element::Fp8 | Element::Byte, _) => false,
+        }
+    }
+}

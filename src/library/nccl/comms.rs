@@ -1,0 +1,163 @@
+//! Communicators as a table: a line each, with the columns of NCCL's tuner inputs.
+//!
+//! Columns are found by their names; others are passed over. Graphs have the prefixes `ring`,
+//! `tree`, `cnd` and `cnc` (in-network reduction, direct and as chains) and `nvls`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use csv::StringRecord;
+
+use super::{Arch, Communicator, Gbps, Graph, Micros, PathType, Vendor};
+use crate::base::error::{Error, Result};
+
+/// A communicator with its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Named {
+    /// The `id` column.
+    pub id: String,
+    /// The communicator.
+    pub comm: Communicator,
+}
+
+/// Reads a table of communicators.
+///
+/// # Errors
+/// No line; a missing column, a value that is none, no channels, ranks that do not lie on their
+/// nodes, two lines of one id: with the line.
+pub fn read(text: &str) -> Result<Vec<Named>> {
+    let mut found: Vec<Named> = Vec::new();
+    let mut lines: HashMap<String, u64> = HashMap::new();
+    records(text, |record| {
+        let id = record.text("id")?.to_owned();
+        if let Some(before) = lines.insert(id.clone(), record.line) {
+            return Err(Error::input(format!("`{id}` stands on line {before} already"))
+                .mend("give every communicator an id of its own"));
+        }
+        let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
+        found.push(Named { id, comm });
+        Ok(())
+    })?;
+    if found.is_empty() {
+        return Err(Error::input("the table has no communicator")
+            .mend("write a line that names the columns, and a line each below it"));
+    }
+    Ok(found)
+}
+
+/// A line of a table with its columns' names.
+pub(super) struct Record<'a> {
+    columns: &'a Columns<'a>,
+    fields: &'a [&'a str],
+    line: u64,
+}
+
+/// Where each column stands.
+pub(super) type Columns<'a> = BTreeMap<&'a str, usize>;
+
+/// Reads a table line by line; errors name the line.
+pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -> Result<()> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
+    let broken = |error: csv::Error| {
+        let line = error.position().map_or(1, csv::Position::line);
+        Error::input("this is no table of comma-separated values")
+            .at(format!("line {line}"))
+            .mend("give every line as many fields as the first one names")
+    };
+    let header = reader.headers().map_err(broken)?.clone();
+    let columns = header.iter().enumerate().map(|(i, name)| (name, i)).collect();
+    let mut read = StringRecord::new();
+    while reader.read_record(&mut read).map_err(broken)? {
+        let line = read.position().map_or(0, csv::Position::line);
+        let fields: Vec<&str> = read.iter().collect();
+        let record = Record { columns: &columns, fields: &fields, line };
+        each(&record).map_err(|e| e.within(&format!("line {line}")))?;
+    }
+    Ok(())
+}
+
+/// Reads one line of a table that holds neither quotes nor blanks, which a full reader takes longer
+/// to prepare for than to read.
+pub(super) fn plain<T>(
+    columns: &Columns,
+    line: &str,
+    read: impl FnOnce(&Record) -> Result<T>,
+) -> Result<T> {
+    let fields: Vec<&str> = line.split(',').collect();
+    read(&Record { columns, fields: &fields, line: 0 })
+}
+
+impl Record<'_> {
+    pub(super) fn text(&self, column: &str) -> Result<&str> {
+        self.columns.get(column).and_then(|&i| self.fields.get(i).copied()).ok_or_else(|| {
+            Error::input(format!("the table has no column `{column}`"))
+                .mend("the first line names the columns")
+        })
+    }
+
+    pub(super) fn whole(&self, column: &str) -> Result<u32> {
+        let text = self.text(column)?;
+        text.parse().map_err(|_| {
+            Error::input(format!("`{text}` is no whole number of {column}"))
+                .mend("write one such as 8")
+        })
+    }
+
+    fn flag(&self, column: &str) -> Result<bool> {
+        Ok(self.whole(column)? != 0)
+    }
+
+    fn float(&self, column: &str) -> Result<f32> {
+        let text = self.text(column)?;
+        let number = text.parse::<f32>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+        number.ok_or_else(|| {
+            Error::input(format!("`{text}` is no {column}"))
+                .mend("write a number such as 24 or 12.5")
+        })
+    }
+}
+
+/// The communicator of a line, for so many ranks and nodes.
+pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
+    // Start-up gives rings and trees as many channels as the smaller of the two.
+    let (ring, tree) = (graph(record, "ring")?, graph(record, "tree")?);
+    let channels = ring.channels.min(tree.channels);
+    let comm = Communicator {
+        ranks,
+        nodes,
+        local_ranks: record.whole("localranks")?,
+        min_cc: record.whole("mincc")?,
+        max_cc: record.whole("maxcc")?,
+        arch: Arch::named(record.text("cpuarch")?)?,
+        vendor: Vendor::named(record.text("cpuvendor")?)?,
+        channels: record.whole("nchannels")?,
+        nvls_channels: record.whole("nvlschannels")?,
+        nvls: record.flag("nvlssupport")?,
+        collnet: record.flag("collnet")?,
+        collnet_heads: record.whole("collnetheads")?,
+        collnet_chain: record.flag("collnetchain")?,
+        nvswitch: record.flag("nvscount")?,
+        ring: Graph { channels, ..ring },
+        tree: Graph { channels, ..tree },
+        collnet_direct_graph: graph(record, "cnd")?,
+        collnet_chain_graph: graph(record, "cnc")?,
+        nvls_graph: graph(record, "nvls")?,
+    };
+    comm.check()?;
+    comm.check_channels()?;
+    Ok(comm)
+}
+
+fn graph(record: &Record, prefix: &str) -> Result<Graph> {
+    let column = |name: &str| format!("{prefix}_{name}");
+    Ok(Graph {
+        pattern: record.whole(&column("pattern"))?,
+        channels: record.whole(&column("nch"))?,
+        intra: Gbps(record.float(&column("bwintra"))?),
+        inter: Gbps(record.float(&column("bwinter"))?),
+        latency_inter: Micros(record.float(&column("latinter"))?),
+        type_intra: PathType::named(record.text(&column("typeintra"))?)?,
+        type_inter: PathType::named(record.text(&column("typeinter"))?)?,
+        cross_nic: record.whole(&column("crossnic"))?,
+        same_channels: record.flag(&column("samech"))?,
+    })
+}

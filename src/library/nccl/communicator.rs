@@ -1,0 +1,296 @@
+//! What NCCL's tuner knows of a communicator: ranks, GPUs, and the graphs that the search found.
+
+use std::fmt;
+
+use super::{Algo, Gbps, Micros, Version};
+use crate::base::error::{Error, Result};
+
+/// A communicator as the tuner sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Communicator {
+    /// Ranks.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks on this node; the largest number on any.
+    pub local_ranks: u32,
+    /// The least compute capability of a GPU: 70, 80, 90 …
+    pub min_cc: u32,
+    /// The greatest.
+    pub max_cc: u32,
+    /// The processor's instruction set.
+    pub arch: Arch,
+    /// Who made the processor.
+    pub vendor: Vendor,
+    /// Channels after duplication.
+    pub channels: u32,
+    /// Channels of NVLS.
+    pub nvls_channels: u32,
+    /// Whether the GPUs share a switch that multicasts and reduces.
+    pub nvls: bool,
+    /// Whether a plugin reduces in the network.
+    pub collnet: bool,
+    /// GPUs of a node through which the network is entered.
+    pub collnet_heads: u32,
+    /// Whether that works along chains too; asked since 2.30.
+    pub collnet_chain: bool,
+    /// Whether there is an `NVSwitch`.
+    pub nvswitch: bool,
+    /// Rings.
+    pub ring: Graph,
+    /// Trees, which PAT uses too.
+    pub tree: Graph,
+    /// In-network reduction, all GPUs at once.
+    pub collnet_direct_graph: Graph,
+    /// In-network reduction along chains.
+    pub collnet_chain_graph: Graph,
+    /// The `NVLink` switch, for NVLS and `NVLSTree`.
+    pub nvls_graph: Graph,
+}
+
+/// What the search found for one pattern, on the worst of all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Graph {
+    /// The pattern: 1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS, 6 collnet direct.
+    pub pattern: u32,
+    /// Channels that the search found.
+    pub channels: u32,
+    /// What a channel carries inside a node.
+    pub intra: Gbps,
+    /// What a channel carries between nodes.
+    pub inter: Gbps,
+    /// The NICs' own latency.
+    pub latency_inter: Micros,
+    /// The worst path between GPUs.
+    pub type_intra: PathType,
+    /// The worst path between a GPU and its NIC.
+    pub type_inter: PathType,
+    /// Whether rings leave a node by another NIC than they enter.
+    pub cross_nic: u32,
+    /// Whether all channels run over the same links.
+    pub same_channels: bool,
+}
+
+/// The pattern number of a tree that is neither balanced nor split.
+pub(super) const PATTERN_TREE: u32 = 3;
+
+/// How two devices are connected; which of two is the longer way depends on the version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum PathType {
+    /// The same device.
+    #[default]
+    Loc,
+    /// `NVLink`.
+    Nvl,
+    /// `NVLink` through another GPU.
+    Nvb,
+    /// Chip to chip.
+    C2c,
+    /// One PCI switch.
+    Pix,
+    /// Several PCI switches.
+    Pxb,
+    /// `NVLink` to a GPU beside the NIC.
+    Pxn,
+    /// PCI, then chip to chip.
+    P2c,
+    /// The PCI host bridge.
+    Phb,
+    /// Between sockets.
+    Sys,
+    /// The network.
+    Net,
+    /// Not at all.
+    Dis,
+}
+
+impl PathType {
+    /// All of them, in the order of 2.30.7 but for PXN and P2C, which 2.30 swapped.
+    pub const ALL: [Self; 12] = [
+        Self::Loc,
+        Self::Nvl,
+        Self::Nvb,
+        Self::C2c,
+        Self::Pix,
+        Self::Pxb,
+        Self::Pxn,
+        Self::P2c,
+        Self::Phb,
+        Self::Sys,
+        Self::Net,
+        Self::Dis,
+    ];
+
+    /// The name in logs and graph files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS", "NET", "DIS"]
+            [self as usize]
+    }
+
+    /// The path type of that name.
+    ///
+    /// # Errors
+    /// Another name.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
+            Error::input(format!("`{name}` is no path type of NCCL"))
+                .mend(format!("known are {}", known.join(", ")))
+        })
+    }
+
+    /// How far it is: what the version compares. Versions before C2C and P2C see a host bridge.
+    #[must_use]
+    pub fn rank(self, version: Version) -> u8 {
+        let index = self as u8;
+        match version {
+            Version::V2_18 | Version::V2_21 => [0, 1, 2, 6, 3, 4, 5, 6, 6, 7, 8, 9][index as usize],
+            Version::V2_27 => index,
+            Version::V2_30 => match self {
+                Self::P2c => Self::Pxn as u8,
+                Self::Pxn => Self::P2c as u8,
+                _ => index,
+            },
+        }
+    }
+}
+
+impl fmt::Display for PathType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A processor's instruction set, under NCCL's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arch {
+    /// `x86_64`.
+    X86,
+    /// `arm64`.
+    Arm,
+    /// `ppc64`.
+    Power,
+}
+
+/// Who made a processor, as far as NCCL asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Vendor {
+    /// Intel.
+    Intel,
+    /// AMD.
+    Amd,
+    /// Zhaoxin.
+    Zhaoxin,
+    /// Nodes differ; asked since 2.27.
+    Mixed,
+    /// Anybody else.
+    Other,
+}
+
+impl Arch {
+    /// The instruction set of that name in a topology or a table.
+    ///
+    /// # Errors
+    /// Another name.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "x86_64" => Ok(Self::X86),
+            "arm64" | "aarch64" => Ok(Self::Arm),
+            "ppc64" | "ppc64le" => Ok(Self::Power),
+            _ => Err(Error::input(format!("`{name}` is no processor that NCCL knows"))
+                .mend("known are x86_64, arm64, ppc64")),
+        }
+    }
+
+    /// The name in topologies and tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["x86_64", "arm64", "ppc64"][self as usize]
+    }
+}
+
+impl Vendor {
+    /// The maker of that name; an empty one is nobody that NCCL asks for.
+    ///
+    /// # Errors
+    /// Another name.
+    pub fn named(name: &str) -> Result<Self> {
+        match name {
+            "intel" => Ok(Self::Intel),
+            "amd" => Ok(Self::Amd),
+            "zhaoxin" => Ok(Self::Zhaoxin),
+            "mixed" => Ok(Self::Mixed),
+            "" | "other" => Ok(Self::Other),
+            _ => Err(Error::input(format!("`{name}` is no processor vendor that NCCL knows"))
+                .mend("known are intel, amd, zhaoxin, mixed, or nothing")),
+        }
+    }
+
+    /// The name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        ["intel", "amd", "zhaoxin", "mixed", ""][self as usize]
+    }
+}
+
+impl Communicator {
+    /// The graph that an algorithm runs on.
+    #[must_use]
+    pub fn graph(&self, algo: Algo) -> &Graph {
+        match algo {
+            Algo::Ring => &self.ring,
+            Algo::Tree | Algo::Pat => &self.tree,
+            Algo::CollNetDirect => &self.collnet_direct_graph,
+            Algo::CollNetChain => &self.collnet_chain_graph,
+            Algo::Nvls | Algo::NvlsTree => &self.nvls_graph,
+        }
+    }
+
+    /// Ranks that a communicator has at most: with more, NCCL's own 32-bit products overflow.
+    pub const MOST_RANKS: u32 = 1 << 24;
+
+    /// Refuses counts that no communicator has.
+    ///
+    /// # Errors
+    /// No ranks, or more than [`MOST_RANKS`](Self::MOST_RANKS); more nodes than ranks; a largest
+    /// node that cannot hold its share.
+    pub fn check(&self) -> Result<()> {
+        let Self { ranks, nodes, local_ranks, .. } = *self;
+        if ranks > Self::MOST_RANKS {
+            return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+                .mend(format!("give at most {}", Self::MOST_RANKS)));
+        }
+        let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
+        if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {
+            return Err(Error::input(format!(
+                "{ranks} ranks do not lie on {nodes} nodes of {local_ranks} and fewer"
+            ))
+            .mend("ranks are between nodes and nodes x ranks on the largest node"));
+        }
+        if self.min_cc > self.max_cc {
+            return Err(Error::input(format!(
+                "the least compute capability, {}, is above the greatest, {}",
+                self.min_cc, self.max_cc
+            ))
+            .mend("write them as 70, 80, 90 …, the least first"));
+        }
+        Ok(())
+    }
+
+    /// Refuses numbers of channels that no communicator starts with.
+    ///
+    /// # Errors
+    /// None, or far more than NCCL has.
+    pub fn check_channels(&self) -> Result<()> {
+        // NCCL has at most 64; what is far from that is a slip.
+        if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
+            return Err(Error::input(format!(
+                "{} channels, {} of NVLS, are none that NCCL starts with",
+                self.channels, self.nvls_channels
+            ))
+            .mend("write nchannels as the log says, such as 16"));
+        }
+        Ok(())
+    }
+}

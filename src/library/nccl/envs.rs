@@ -1,0 +1,23 @@
+//! Environments as a table: a name and a shell line of settings each.
+
+use super::Settings;
+use super::comms::records;
+use crate::base::error::{Error, Result};
+
+/// Reads a table with the columns `env` and `settings`.
+///
+/// # Errors
+/// A missing column, settings that are none, two lines of one name: with the line.
+pub fn read(text: &str) -> Result<Vec<(String, Settings)>> {
+    let mut found: Vec<(String, Settings)> = Vec::new();
+    records(text, |record| {
+        let name = record.text("env")?.to_owned();
+        if found.iter().any(|(known, _)| *known == name) {
+            return Err(Error::input(format!("`{name}` stands there already"))
+                .mend("give every environment a name of its own"));
+        }
+        found.push((name, Settings::read(record.text("settings")?)?));
+        Ok(())
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,120 @@
+//! What neither a graph file nor a log tells of a machine, as people write it.
+
+use std::str::FromStr;
+
+use super::{Arch, Vendor};
+use crate::base::error::{Error, Result};
+
+/// A GPU's compute capability: 70, 80, 90, 100 …
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Capability(pub u32);
+
+/// GPUs and their compute capability; source: NVIDIA's table of CUDA GPUs.
+const GPUS: &[(&str, u32)] = &[
+    ("p100", 60),
+    ("v100", 70),
+    ("t4", 75),
+    ("a100", 80),
+    ("a800", 80),
+    ("a30", 80),
+    ("a10", 86),
+    ("a10g", 86),
+    ("a40", 86),
+    ("a6000", 86),
+    ("rtx3090", 86),
+    ("l4", 89),
+    ("l40", 89),
+    ("l40s", 89),
+    ("rtx4090", 89),
+    ("h20", 90),
+    ("h100", 90),
+    ("h200", 90),
+    ("h800", 90),
+    ("gh200", 90),
+    ("b100", 100),
+    ("b200", 100),
+    ("gb200", 100),
+    ("b300", 103),
+    ("gb300", 103),
+    ("rtx5090", 120),
+    ("gb10", 121),
+];
+
+impl FromStr for Capability {
+    type Err = Error;
+
+    /// Reads a GPU's name (`h100`), or the capability (`cc90`, `sm90`, `9.0`, `90`).
+    fn from_str(text: &str) -> Result<Self> {
+        let plain = text.trim().to_ascii_lowercase().replace([' ', '-', '_'], "");
+        if let Some((_, cc)) = GPUS.iter().find(|(name, _)| *name == plain) {
+            return Ok(Self(*cc));
+        }
+        let number = plain.trim_start_matches("cc").trim_start_matches("sm").replace('.', "");
+        match number.parse() {
+            Ok(cc @ 35..=999) if !text.trim().starts_with('-') => Ok(Self(cc)),
+            _ => Err(Error::input(format!("`{text}` is no GPU whose compute capability is known"))
+                .mend(
+                    "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",
+                )),
+        }
+    }
+}
+
+/// A processor, as far as NCCL's tuner asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Processor {
+    /// Its instruction set.
+    pub arch: Arch,
+    /// Who made it.
+    pub vendor: Vendor,
+}
+
+impl FromStr for Processor {
+    type Err = Error;
+
+    /// Reads `intel`, `amd`, `zhaoxin`, `mixed` (x86 of several makers), `arm` or `power`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (arch, vendor) = match text.trim().to_ascii_lowercase().as_str() {
+            "intel" => (Arch::X86, Vendor::Intel),
+            "amd" => (Arch::X86, Vendor::Amd),
+            "zhaoxin" => (Arch::X86, Vendor::Zhaoxin),
+            "mixed" => (Arch::X86, Vendor::Mixed),
+            "arm" | "arm64" | "grace" => (Arch::Arm, Vendor::Other),
+            "power" | "ppc64" => (Arch::Power, Vendor::Other),
+            _ => {
+                return Err(Error::input(format!("`{text}` is no processor that NCCL asks for"))
+                    .mend("known are intel, amd, zhaoxin, mixed, arm, power"));
+            }
+        };
+        Ok(Self { arch, vendor })
+    }
+}
+
+/// What somebody says of a communicator beside a file that does not say it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Ranks of the communicator.
+    pub ranks: Option<u32>,
+    /// Nodes.
+    pub nodes: Option<u32>,
+    /// The GPUs; all alike.
+    pub gpu: Option<Capability>,
+    /// The processors.
+    pub processor: Option<Processor>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_by_name_and_by_number() {
+        for text in ["h100", "H100", "cc90", "sm_90", "9.0", "90"] {
+            assert_eq!(text.parse::<Capability>().unwrap(), Capability(90), "{text}");
+        }
+        assert_eq!("L40S".parse::<Capability>().unwrap(), Capability(89));
+        for text in ["", "x100", "cc", "9", "-90"] {
+            assert!(text.parse::<Capability>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks a node.
+//!
+//! Graphs are those of one node, two nodes, and more. From two nodes on a search sees only its own
+//! node and its NICs, so a count between, or beyond, has the graphs of its neighbours; what
+//! depends on the count (channels of NVLS on Blackwell) has a line of its own. The table holds what
+//! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
+
+use std::fmt;
+
+use super::comms::{Columns, communicator, plain};
+use super::{Communicator, Version};
+use crate::base::error::{Error, Result, nearest};
+
+const TABLE: &str = include_str!("machines.csv");
+
+/// A known machine: how many of its GPUs a job uses on each node, and on how many nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The machine, such as `dgx_h100_8x400g`.
+    pub machine: &'a str,
+    /// Ranks on each node.
+    pub per_node: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Whose search found the graphs.
+    pub search: Version,
+}
+
+impl<'a> Place<'a> {
+    /// Reads `dgx_h100_8x400g.p8.n2`, with `.s2.21.5` behind it for the search of that version.
+    ///
+    /// # Errors
+    /// Another form; a version that is not known in full.
+    pub fn named(id: &'a str) -> Result<Self> {
+        let refuse = || {
+            Error::input(format!("`{id}` is no communicator"))
+                .mend("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
+        };
+        let mut parts = id.splitn(4, '.');
+        let machine = parts.next().ok_or_else(refuse)?;
+        let mut count = |letter: char| {
+            let number = parts.next().and_then(|p| p.strip_prefix(letter));
+            number.and_then(|n| n.parse().ok()).filter(|&n: &u32| n > 0).ok_or_else(refuse)
+        };
+        let (per_node, nodes) = (count('p')?, count('n')?);
+        let search = match parts.next() {
+            None => Version::NEWEST,
+            Some(text) => {
+                let text = text.strip_prefix('s').ok_or_else(refuse)?;
+                Version::ALL.into_iter().find(|v| v.id() == text).ok_or_else(refuse)?
+            }
+        };
+        Ok(Self { machine, per_node, nodes, search })
+    }
+
+    /// The same without `.n`, on so many nodes.
+    ///
+    /// # Errors
+    /// Another form.
+    pub fn on_nodes(id: &'a str, nodes: u32) -> Result<Self> {
+        let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
+        let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
+            Error::input(format!("`{id}` is no machine with ranks a node"))
+                .mend("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
+        })?;
+        Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
+    }
+
+    /// The communicator there.
+    ///
+    /// # Errors
+    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched; more ranks than
+    /// [`Communicator::MOST_RANKS`].
+    pub fn communicator(&self) -> Result<Communicator> {
+        self.find().map(|(comm, _)| comm)
+    }
+
+    /// In a sentence, for which numbers of nodes the graphs are the same.
+    ///
+    /// # Errors
+    /// As [`Self::communicator`].
+    pub fn origin(&self) -> Result<String> {
+        let (_, nodes) = self.find()?;
+        Ok(format!(
+            "graphs are built in: what the search of NCCL {} finds on {}, {} a node, {nodes}",
+            self.search, self.machine, self.per_node
+        ))
+    }
+
+    fn find(&self) -> Result<(Communicator, Nodes)> {
+        let ranks = self.per_node.checked_mul(self.nodes);
+        let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
+            return Err(Error::input(format!(
+                "{} x {} are too many ranks",
+                self.nodes, self.per_node
+            ))
+            .mend(format!("ask for at most {}", Communicator::MOST_RANKS)));
+        };
+        let mut known = Vec::new();
+        let of_search = |line: &Line| line.version == self.search.id();
+        for line in lines(self.machine).filter(of_search) {
+            if line.per_node == self.per_node && line.nodes.holds(self.nodes) {
+                let read = plain(&columns(), line.text, |r| communicator(r, ranks, self.nodes));
+                return Ok((read?, line.nodes));
+            }
+            known.push(line);
+        }
+        let known: Vec<String> =
+            known.iter().map(|line| format!("p{} on {}", line.per_node, line.nodes)).collect();
+        Err(self.unknown(&known))
+    }
+
+    fn unknown(&self, known: &[String]) -> Error {
+        let names = names();
+        if !names.contains(&self.machine) {
+            let near = nearest(self.machine, names.iter().copied());
+            return Error::input(format!("`{}` is no machine with known graphs", self.machine))
+                .mend(match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known are {}", names.join(", ")),
+                });
+        }
+        Error::unsupported(format!(
+            "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",
+            self.machine, self.per_node, self.nodes, self.search
+        ))
+        .mend(format!("known are {}; or give --graph or --log", known.join(", ")))
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.p{}.n{}", self.machine, self.per_node, self.nodes)?;
+        match self.search {
+            Version::NEWEST => Ok(()),
+            search => write!(f, ".s{search}"),
+        }
+    }
+}
+
+/// From how many nodes to how many a line holds.
+struct Nodes(u32, Option<u32>);
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(1, Some(1)) => f.write_str("1 node"),
+            Self(from, Some(to)) if from == to => write!(f, "{from} nodes"),
+            Self(from, Some(to)) => write!(f, "{from} to {to} nodes"),
+            Self(from, None) => write!(f, "{from} nodes and more"),
+        }
+    }
+}
+
+impl Nodes {
+    fn holds(&self, nodes: u32) -> bool {
+        self.0 <= nodes && self.1.is_none_or(|to| nodes <= to)
+    }
+}
+
+/// A line of the table, as far as one has to look to know whether it is the one.
+struct Line {
+    version: &'static str,
+    nodes: Nodes,
+    per_node: u32,
+    text: &'static str,
+}
+
+impl Line {
+    /// The machine of a line.
+    fn machine(text: &str) -> Option<&str> {
+        text.split(',').nth(3)
+    }
+
+    /// Nothing where it is no line of this table.
+    fn of(text: &'static str) -> Option<Self> {
+        let mut fields = text.splitn(6, ',');
+        let (version, from, to) = (fields.next()?, fields.next()?, fields.next()?);
+        let per_node = fields.nth(1)?.parse().ok()?;
+        let to = if to.is_empty() { None } else { Some(to.parse().ok()?) };
+        Some(Self { version, nodes: Nodes(from.parse().ok()?, to), per_node, text })
+    }
+}
+
+/// The lines of a machine.
+fn lines(machine: &str) -> impl Iterator<Item = Line> {
+    let of_machine = move |text: &&str| Line::machine(text) == Some(machine);
+    TABLE.lines().skip(1).filter(of_machine).filter_map(Line::of)
+}
+
+/// Where each of the table's columns stands.
+fn columns() -> Columns<'static> {
+    let header = TABLE.lines().next().unwrap_or_default();
+    header.split(',').enumerate().map(|(i, name)| (name, i)).collect()
+}
+
+/// The machines whose graphs are known.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for line in TABLE.lines().skip(1) {
+        if let Some(name) = line.split(',').nth(3)
+            && !names.contains(&name)
+        {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_plain_and_every_line_is_read() {
+        assert!(TABLE.starts_with("version,from,to,machine,localranks,"));
+        assert!(!TABLE.contains(['"', ' ', '\r']));
+        for text in TABLE.lines().skip(1) {
+            let (machine, line) = Line::machine(text).zip(Line::of(text)).expect(text);
+            let search = Version::ALL.into_iter().find(|v| v.id() == line.version).expect(text);
+            let Nodes(nodes, _) = line.nodes;
+            let place = Place { machine, per_node: line.per_node, nodes, search };
+            assert!(place.communicator().is_ok(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Over which sizes NCCL takes what.
+
+use super::{Algo, Call, Chooser, Decision, Function, Proto};
+use crate::base::quantity::Bytes;
+
+/// Sizes over which algorithm and protocol are the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
+    /// The least size.
+    pub from: Bytes,
+    /// The greatest.
+    pub to: Bytes,
+    /// What is taken at the least; nothing is an error of NCCL's.
+    pub first: Option<Decision>,
+    /// What is taken at the greatest: more channels, perhaps.
+    pub last: Option<Decision>,
+}
+
+/// The choices for all sizes between two.
+///
+/// Between two powers of two every cell's time is a line over the size, so that a cell which is the
+/// fastest at both ends is the fastest between; halving finds each change to the byte. (Times that
+/// round to the same float32 around a change may flicker there; one place is given.)
+#[must_use]
+pub fn ranges(chooser: &Chooser, function: Function, from: Bytes, to: Bytes) -> Vec<Range> {
+    let at = |size| chooser.decide(&Call { function, size: Bytes(size), pipelined: 1 });
+    let mut ranges: Vec<Range> = Vec::new();
+    let mut start = from.0;
+    for edge in edges(chooser, from.0, to.0) {
+        divide((start, at(start)), (edge, at(edge)), &at, &mut ranges);
+        start = edge + 1;
+    }
+    ranges
+}
+
+/// The last sizes before something other than the size changes, and the last of all.
+fn edges(chooser: &Chooser, from: u64, to: u64) -> Vec<u64> {
+    let classes = (0..25).map(|k| 64 << k);
+    let changes = classes.chain([chooser.plateau()]).filter(|&s| from < s && s <= to);
+    let mut edges: Vec<_> = changes.map(|s| s - 1).chain([to]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}
+
+type End = (u64, Option<Decision>);
+
+fn divide(low: End, high: End, at: &impl Fn(u64) -> Option<Decision>, ranges: &mut Vec<Range>) {
+    if cell(low.1) == cell(high.1) {
+        return add(low, high, ranges);
+    }
+    if high.0 - low.0 == 1 {
+        add(low, low, ranges);
+        return add(high, high, ranges);
+    }
+    let middle = low.0 + (high.0 - low.0) / 2;
+    let half = (middle, at(middle));
+    let next = (middle + 1, at(middle + 1));
+    divide(low, half, at, ranges);
+    divide(next, high, at, ranges);
+}
+
+fn add((from, first): End, (to, last): End, ranges: &mut Vec<Range>) {
+    match ranges.last_mut() {
+        Some(range) if cell(range.last) == cell(first) => {
+            range.to = Bytes(to);
+            range.last = last;
+        }
+        _ => ranges.push(Range { from: Bytes(from), to: Bytes(to), first, last }),
+    }
+}
+
+fn cell(decision: Option<Decision>) -> Option<(Algo, Proto)> {
+    decision.map(|d| (d.algo, d.proto))
+}

@@ -1,0 +1,158 @@
+//! The graphs that NCCL's search finds on a machine: rings, trees, heads of NVLS and of in-network
+//! reduction.
+//!
+//! ```text
+//! Description ──► World: system, paths, limits ──► Searcher, once a graph ──► Found ──► Communicator
+//! ```
+//!
+//! The search is a depth-first one with a budget of steps, and its first solution is seldom its
+//! last; which it ends with depends on the order of everything. So all of it is done as NCCL does
+//! it, float32 operation by operation, and nothing is cut off that NCCL would try.
+//!
+//! Source: NVIDIA/nccl at v2.18.3-1, v2.21.5-1, v2.27.3-1 and v2.30.7-1: `src/graph/search.cc`,
+//! `src/graph/paths.cc`, `src/init.cc`.
+
+mod channels;
+mod found;
+mod heads;
+mod order;
+mod outer;
+mod routes;
+mod searcher;
+mod speeds;
+mod starts;
+mod trial;
+mod world;
+
+use std::thread;
+
+use super::topology::{Description, Kind, Knobs, draw, most_channels};
+use super::{Communicator, Version};
+use crate::base::error::{Error, Result};
+use outer::{MOST_WAYS, Wanted, compute};
+use searcher::Searcher;
+use trial::{Pattern, Trial};
+use world::World;
+
+pub use found::{Attempt, Channel, Device, Found, Searched};
+
+/// How many of a machine's GPUs a job uses, and how many such machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Nodes; all are alike.
+    pub nodes: u32,
+    /// Ranks on each; all that the description has, where nothing is said.
+    pub per_node: Option<u32>,
+}
+
+/// The stack that the deepest search needs: it is as deep as its budget, 16,384 arrivals.
+const STACK: usize = 64 << 20;
+
+/// GPUs times channels up to which any stack will do.
+const SHALLOW: usize = 1024;
+
+/// Searches for the graphs of a job on machines of a kind.
+///
+/// # Errors
+/// What [`Description::with_gpus`] refuses; more ranks than [`Communicator::MOST_RANKS`]; several
+/// nodes and no NIC; links that contradict each other; a machine that is too large for the version, or
+/// for a search in good time.
+pub fn search(
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<Searched> {
+    let (world, per_node) = world(description, version, job, knobs)?;
+    if world.gpus() * most_channels(version) <= SHALLOW {
+        return graphs(world, job.nodes, per_node);
+    }
+    let deep = thread::Builder::new().stack_size(STACK);
+    let lost = || Error::environment("no thread can be started for the search");
+    thread::scope(|scope| {
+        let deep = deep.spawn_scoped(scope, || graphs(world, job.nodes, per_node));
+        deep.map_err(|_| lost())?.join().map_err(|_| lost())?
+    })
+}
+
+/// The machine as NCCL draws it into its log before it searches: nodes, links and paths, a line
+/// each.
+///
+/// # Errors
+/// As [`search`].
+pub fn picture(
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<Vec<String>> {
+    let (world, _) = world(description, version, job, knobs)?;
+    Ok(draw(&world.system, &world.paths, (world.most, world.total)))
+}
+
+/// What the job's ranks see of their node, and how many there are on it.
+fn world(
+    description: &Description,
+    version: Version,
+    job: Job,
+    knobs: &Knobs,
+) -> Result<(World, usize)> {
+    let description = description.with_gpus(job.per_node)?;
+    let per_node = description.ranks();
+    if job.nodes == 0 {
+        return Err(Error::input("a job runs on at least one node").mend("give --nodes 1 or more"));
+    }
+    let ranks = per_node as u64 * u64::from(job.nodes);
+    if ranks > u64::from(Communicator::MOST_RANKS) {
+        return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+            .mend(format!("give at most {}", Communicator::MOST_RANKS)));
+    }
+    Ok((World::new(&description, version, ranks, *knobs)?, per_node))
+}
+
+/// The graphs, in NCCL's order: links keep traces from one to the next.
+fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
+    let version = world.version();
+    let (room, gpus) = (most_channels(version), world.gpus());
+    let least = if version >= Version::V2_30 { 2 } else { 3 };
+    let nvls = world.has_switch() && world.min_cc >= 90 && gpus >= least;
+    let nets = 0..world.nets();
+    let collnet = world.inter && nets.into_iter().any(|net| world.system.net(net).collective);
+    let mut searcher = Searcher::new(world)?;
+    let wanted = |id, pattern, collnet, channels| Wanted { id, pattern, collnet, channels };
+    let ring = compute(&mut searcher, wanted(0, Pattern::Ring, false, (1, room / 2)));
+    let both = (ring.channels, ring.channels);
+    let tree = compute(&mut searcher, wanted(1, Pattern::BalancedTree, false, both));
+    let chain = collnet.then(|| compute(&mut searcher, wanted(2, Pattern::Tree, true, both)));
+    let direct = (collnet && version.is_new())
+        .then(|| compute(&mut searcher, wanted(4, Pattern::CollnetDirect, true, (1, room))));
+    let nvls = nvls.then(|| compute(&mut searcher, wanted(3, Pattern::Nvls, false, (1, room))));
+    if searcher.ways > MOST_WAYS {
+        let what = "the search takes longer than it does for any machine that exists";
+        return Err(Error::unsupported(what)
+            .at(&searcher.world.system.origin)
+            .mend("describe one node, or fewer of its GPUs and NICs"));
+    }
+    let found = |trial: Option<Trial>, pattern| found::found(&searcher.world, trial, pattern);
+    let direct = if version.is_new() { direct } else { chain.clone() };
+    Ok(Searched {
+        version,
+        nodes,
+        per_node: per_node as u32,
+        inter: searcher.world.inter,
+        devices: found::devices(&searcher.world),
+        min_cc: searcher.world.min_cc,
+        max_cc: searcher.world.max_cc,
+        processor: found::processor(&searcher.world),
+        nvswitch: searcher.world.system.count(Kind::Nvs) > 0,
+        nvls: nvls.is_some(),
+        collnet,
+        ring: found(Some(ring), 4),
+        tree: found(Some(tree), 1),
+        collnet_direct: found(direct, if version.is_new() { 6 } else { 0 }),
+        collnet_chain: found(chain, 3),
+        nvls_graph: found(nvls, 5),
+        steps: searcher.steps,
+        attempts: std::mem::take(&mut searcher.attempts),
+    })
+}

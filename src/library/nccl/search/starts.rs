@@ -1,0 +1,237 @@
+//! Where a channel begins: at a NIC and a GPU behind it, or at any GPU of a node alone.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
+
+use super::channels::{Order, Turns};
+use super::routes::Stop;
+use super::searcher::{PERFECT, Searcher};
+use super::trial::Pattern;
+use crate::library::nccl::Version;
+use crate::library::nccl::topology::Kind;
+
+/// The steps of the attempt in PCI order that comes before all others.
+const PCI_ORDER_STEPS: i32 = 1 << 10;
+
+/// How a NIC was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// The next NIC follows.
+    Next,
+    /// The next one follows, and what this one was charged with is forgotten.
+    NextCharged,
+    /// No other NIC is looked at.
+    Found,
+    /// 2.18 gave up, and forgot what the NIC was charged with.
+    Broken,
+}
+
+impl Searcher {
+    /// The next channel.
+    pub(super) fn channel(&mut self) {
+        let last = Some(self.gpus() - 1);
+        let ring = self.trial.pattern == Pattern::Ring;
+        if self.world.inter {
+            let to_net = if ring { last } else { Some(0) };
+            self.behind_nics(Turns { to_net, to_first: None });
+        } else {
+            let to_first = if ring { last } else { None };
+            self.among_gpus(Turns { to_net: None, to_first });
+        }
+    }
+
+    /// A channel of one node.
+    fn among_gpus(&mut self, turns: Turns) {
+        let channel = self.trial.channels;
+        if self.trial.pattern == Pattern::Nvls {
+            return self.start(None, channel, turns, Order::Free);
+        }
+        if channel == 0 {
+            self.start(None, 0, turns, Order::Pci);
+        } else {
+            let first = self.trial.gpu(channel - 1, 0);
+            self.start(None, first, turns, Order::Replay);
+        }
+        if !self.trial.same || channel == 0 {
+            for gpu in 0..self.gpus() {
+                self.start(None, gpu, turns, Order::Free);
+            }
+        }
+    }
+
+    /// A channel that comes in through a NIC.
+    fn behind_nics(&mut self, turns: Turns) {
+        let whole = f32::trunc(self.trial.inter);
+        let count = self.nics.all.len();
+        for turn in 0..count {
+            let channel = self.trial.channels;
+            let version = self.version();
+            let at = if version == Version::V2_18 { turn } else { (channel + turn) % count };
+            let net = usize::from(self.nics.all[at]);
+            if self.trial.pattern == Pattern::Nvls && version == Version::V2_21 && turn > 0 {
+                return;
+            }
+            if self.trial.collnet && !self.world.system.net(net).collective
+                || self.ports[net].left < whole
+                || !self.follows(channel, net)
+            {
+                continue;
+            }
+            self.trial.nets[channel][0] = net as u16;
+            self.trial.latency = self.world.system.net(net).latency;
+            self.charge(net, -whole);
+            let heads = self.trial.pattern.has_heads();
+            let done = if heads { self.head(net, turns) } else { self.through(net, turns) };
+            match done {
+                Done::Next => self.charge(net, whole),
+                Done::NextCharged => {}
+                Done::Found => return self.charge(net, whole),
+                Done::Broken => return,
+            }
+        }
+    }
+
+    /// Whether a channel may begin at a NIC: of pairs that cross, the second begins where the first
+    /// ended.
+    fn follows(&self, channel: usize, net: usize) -> bool {
+        let pairs = match self.version() {
+            Version::V2_18 => false,
+            Version::V2_21 => self.trial.cross_nic != 0,
+            _ => self.trial.pattern == Pattern::Ring && self.trial.cross_nic == 2,
+        };
+        !pairs || channel.is_multiple_of(2) || usize::from(self.trial.nets[channel - 1][1]) == net
+    }
+
+    /// Adds to what a port has left, and to what its twins have.
+    fn charge(&mut self, net: usize, rate: f32) {
+        for at in 0..self.ports[net].shared.len() {
+            let twin = usize::from(self.ports[net].shared[at]);
+            self.ports[twin].left += rate;
+        }
+    }
+
+    /// A head behind a NIC, for NVLS and in-network reduction.
+    fn head(&mut self, net: usize, turns: Turns) -> Done {
+        let channel = self.trial.channels;
+        if self.version() == Version::V2_18 {
+            return self.head_2_18(turns);
+        }
+        if channel >= self.nics.all.len() {
+            return Done::Next;
+        }
+        let Some(gpu) = self.own_gpu[net] else { return Done::Next };
+        if self.version().is_new() && (0..channel).any(|c| self.trial.gpu(c, 0) == gpu) {
+            return Done::Next;
+        }
+        self.start(Some(net), gpu, turns, Order::Free);
+        if self.version().is_new() { Done::Found } else { Done::Next }
+    }
+
+    /// 2.18 takes a NIC's number for a GPU's, and reads behind its list: zeroes as far as memory was
+    /// handed out, then what makes it give up.
+    fn head_2_18(&mut self, turns: Turns) -> Done {
+        let channel = self.trial.channels;
+        let nets = self.world.nets();
+        let bytes = ((4 * nets + 8).div_ceil(16) * 16).max(32) - 8;
+        let gpu = match self.nics.all.get(channel) {
+            Some(&net) => usize::from(net),
+            None if channel < bytes / 4 => 0,
+            None => return Done::Broken,
+        };
+        if gpu < self.gpus() {
+            self.start(None, gpu, turns, Order::Free);
+        } else if self.budget > 0 {
+            // A GPU that is none leads nowhere, and costs its step.
+            self.budget -= 1;
+            self.steps += 1;
+        }
+        Done::Next
+    }
+
+    /// Rings and trees behind a NIC.
+    fn through(&mut self, net: usize, turns: Turns) -> Done {
+        let channel = self.trial.channels;
+        let version = self.version();
+        let replay = channel > 0 && (self.trial.same || version < Version::V2_30);
+        if replay {
+            let first = self.trial.gpu(channel - 1, 0);
+            self.start(Some(net), first, turns, Order::Replay);
+        }
+        if channel > 0 && self.trial.same {
+            return Done::Next;
+        }
+        if channel == 0 && (!self.world.has_switch() || version == Version::V2_18) {
+            let budget = std::mem::replace(&mut self.budget, PCI_ORDER_STEPS);
+            self.start(Some(net), 0, turns, Order::Pci);
+            self.budget = if self.budget == PERFECT { PERFECT } else { budget };
+        }
+        if version.is_new() {
+            self.behind_near(net, turns)
+        } else {
+            self.behind_fastest(net, turns)
+        }
+    }
+
+    /// Begins at the GPUs that are nearest to a NIC.
+    fn behind_near(&mut self, net: usize, turns: Turns) -> Done {
+        let own = self.own_gpu[net].filter(|_| self.version() >= Version::V2_30);
+        if let Some(gpu) = own {
+            self.start(Some(net), gpu, turns, Order::Free);
+        }
+        let reached = self.near[net].first().is_some_and(|&gpu| {
+            let path = self.world.path((Kind::Net, net), (Kind::Gpu, gpu as usize));
+            path.level < self.world.levels.dis
+        });
+        if !reached {
+            return Done::NextCharged;
+        }
+        for at in 0..self.near[net].len() {
+            let gpu = self.near[net][at] as usize;
+            if own != Some(gpu) {
+                self.start(Some(net), gpu, turns, Order::Free);
+            }
+        }
+        Done::Next
+    }
+
+    /// Before 2.27: at those with the fastest path, of these the shortest.
+    fn behind_fastest(&mut self, net: usize, turns: Turns) -> Done {
+        let Some(&first) = self.near[net].first() else { return Done::Next };
+        let rate = self.world.path((Kind::Net, net), (Kind::Gpu, first as usize)).rate;
+        if rate < f32::trunc(self.trial.inter) {
+            return Done::Next;
+        }
+        if self.version() == Version::V2_18 {
+            // First those whose PCI link still carries something.
+            for spent in [false, true] {
+                for at in 0..self.near[net].len() {
+                    let gpu = self.near[net][at] as usize;
+                    if (self.routes.pci_left(gpu) <= 0) == spent {
+                        self.start(Some(net), gpu, turns, Order::Free);
+                    }
+                }
+            }
+        } else {
+            let count = self.near[net].len();
+            let first = (self.trial.channels % self.gpus()) as u32;
+            let split = self.near[net].partition_point(|&gpu| gpu < first);
+            for at in 0..count {
+                let gpu = self.near[net][(split + at) % count] as usize;
+                self.start(Some(net), gpu, turns, Order::Free);
+            }
+        }
+        Done::Next
+    }
+
+    /// Begins a channel at a GPU.
+    fn start(&mut self, net: Option<usize>, gpu: usize, turns: Turns, order: Order) {
+        match net {
+            Some(net) => self.go(Stop::Net(net), gpu, 0, turns, order),
+            None => {
+                let bit = 1 << self.trial.channels;
+                self.used[gpu] ^= bit;
+                self.arrive(gpu, 0, turns, order);
+                self.used[gpu] ^= bit;
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a search runs on: the system that is left once unreachable GPUs are out, its paths, and
+//! what it can carry at most.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc` and `src/graph/search.cc`.
+
+use crate::base::error::{Error, Result};
+use crate::library::nccl::Version;
+use crate::library::nccl::topology::{
+    Description, Kind, Knobs, Level, Levels, Locals, Path, Paths, System, UNLIMITED, Wire,
+};
+
+/// A system with its paths and its limits.
+pub(super) struct World {
+    pub(super) system: System,
+    pub(super) paths: Paths,
+    pub(super) locals: Locals,
+    pub(super) levels: Levels,
+    pub(super) knobs: Knobs,
+    /// Whether the communicator has GPUs elsewhere.
+    pub(super) inter: bool,
+    /// The fastest path that a channel could take.
+    pub(super) most: f32,
+    /// What all links of one GPU carry together.
+    pub(super) total: f32,
+    pub(super) min_cc: u32,
+    pub(super) max_cc: u32,
+}
+
+impl World {
+    /// The system of a description for `ranks` ranks in all, as its first rank sees it.
+    ///
+    /// # Errors
+    /// As [`System::new`] and [`Paths::new`]; several nodes and no NIC.
+    pub(super) fn new(
+        description: &Description,
+        version: Version,
+        ranks: u64,
+        knobs: Knobs,
+    ) -> Result<Self> {
+        let mut system = System::new(description, version)?;
+        let (seen, described) = (system.count(Kind::Gpu), description.ranks());
+        if seen != described {
+            let what = format!("NCCL {version} sees {seen} of the {described} GPUs with ranks");
+            return Err(Error::unsupported(what).at(&description.origin).mend(
+                "put each into a <pci> of its own, below switches (class 0x060400) alone; several \
+                 ranks on one GPU need NCCL 2.30",
+            ));
+        }
+        let (paths, _) = Paths::new(&system, &knobs)?;
+        let levels = paths.levels;
+        system.trim(&unreachable(&system, &paths));
+        let gpus = system.count(Kind::Gpu);
+        let inter = gpus as u64 != ranks;
+        if inter && system.count(Kind::Net) == 0 {
+            return Err(Error::input("the topology has no NIC, and other nodes are behind one")
+                .at(&description.origin)
+                .mend(
+                    "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\
+                     </nic> to the <pci> of each NIC, or ask for one node",
+                ));
+        }
+        if !inter && version < Version::V2_30 {
+            let nets = system.of(Kind::Net).to_vec();
+            system.trim(&nets);
+        }
+        let (paths, locals) = Paths::new(&system, &knobs)?;
+        let ccs = (0..gpus).map(|gpu| system.gpu(gpu).cc);
+        let (min_cc, max_cc) = (ccs.clone().min().unwrap_or(0), ccs.max().unwrap_or(0));
+        let (most, total) = limits(&system, &paths, inter);
+        Ok(Self { system, paths, locals, levels, knobs, inter, most, total, min_cc, max_cc })
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.system.version
+    }
+
+    pub(super) fn gpus(&self) -> usize {
+        self.system.count(Kind::Gpu)
+    }
+
+    pub(super) fn nets(&self) -> usize {
+        self.system.count(Kind::Net)
+    }
+
+    pub(super) fn has_switch(&self) -> bool {
+        self.system.count(Kind::Nvs) > 0
+    }
+
+    pub(super) fn path(&self, from: (Kind, usize), to: (Kind, usize)) -> Path {
+        self.paths.get(self.system.of(from.0)[from.1], to.0, to.1)
+    }
+
+    /// The nearest and the farthest level from any GPU to any other target of a kind.
+    pub(super) fn span(&self, kind: Kind) -> (Level, Level) {
+        let (mut near, mut far) = (self.levels.sys, self.levels.loc);
+        for gpu in 0..self.gpus() {
+            for target in 0..self.system.count(kind) {
+                if kind != Kind::Gpu || gpu != target {
+                    let level = self.path((Kind::Gpu, gpu), (kind, target)).level;
+                    (near, far) = (near.min(level), far.max(level));
+                }
+            }
+        }
+        (near, far)
+    }
+
+    /// Whether `NVLink` joins the GPUs into two groups that only slower links connect.
+    pub(super) fn is_split(&self) -> bool {
+        let gpus = self.gpus();
+        let mut group: Vec<usize> = (0..gpus).collect();
+        for gpu in 0..gpus {
+            for other in gpu + 1..gpus {
+                if self.path((Kind::Gpu, gpu), (Kind::Gpu, other)).level == self.levels.nvl {
+                    group[other] = group[gpu];
+                }
+            }
+        }
+        let size = |of: usize| group.iter().filter(|&&group| group == of).count();
+        (0..gpus).filter(|&of| size(of) > 1).count() == 2
+    }
+}
+
+/// The GPUs that the first rank cannot reach without a network.
+fn unreachable(system: &System, paths: &Paths) -> Vec<usize> {
+    let nodes = system.of(Kind::Gpu);
+    let mut domains: Vec<usize> = Vec::new();
+    for (gpu, &node) in nodes.iter().enumerate() {
+        let reached = (0..gpu).filter(|&p| paths.get(node, Kind::Gpu, p).level < paths.levels.net);
+        let least = reached.map(|p| domains[p]).min();
+        domains.push(least.unwrap_or(gpu).min(gpu));
+    }
+    let first = (0..nodes.len()).min_by_key(|&gpu| system.gpu(gpu).rank);
+    let ours = first.map_or(0, |gpu| domains[gpu]);
+    let gone = nodes.iter().zip(&domains).filter(|&(_, &domain)| domain != ours);
+    gone.map(|(&node, _)| node).collect()
+}
+
+/// The fastest path, and the fastest GPU.
+fn limits(system: &System, paths: &Paths, inter: bool) -> (f32, f32) {
+    if !inter && system.count(Kind::Gpu) == 1 {
+        let total = if system.version == Version::V2_18 { 0.0 } else { UNLIMITED };
+        return (UNLIMITED, total);
+    }
+    let kind = system.device_kind();
+    let target = if inter { Kind::Net } else { kind };
+    let (mut most, mut total) = (0.0, 0.0);
+    for &node in system.of(kind) {
+        for path in paths.to_all(node, target).iter().filter(|path| path.hops > 0) {
+            most = f32::max(most, path.rate);
+        }
+        let (mut nvlink, mut pci) = (0.0, 0.0);
+        for link in &system.nodes[node].links {
+            match link.wire {
+                Wire::Nvl => nvlink += link.rate,
+                Wire::Pci => pci = link.rate,
+                _ => {}
+            }
+        }
+        total = f32::max(total, f32::max(pci, nvlink));
+    }
+    (most, total)
+}

@@ -1,0 +1,309 @@
+//! The environment variables that reach the tuner.
+
+use super::{Algo, Function, Proto, Version};
+use crate::base::error::{Error, Result, nearest};
+
+/// What a job's environment says to the tuner. The default is an empty environment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    algo: Option<String>,
+    proto: Option<String>,
+    numbers: [Option<i64>; NUMBERS.len()],
+    thresholds: [Option<u32>; 6],
+}
+
+/// Variables that hold one whole number.
+const NUMBERS: [&str; 5] = [
+    "NCCL_NTHREADS",
+    "NCCL_LL128_NTHREADS",
+    "NCCL_NET_OVERHEAD",
+    "NCCL_PAT_ENABLE",
+    "NCCL_LL128_C2C",
+];
+
+/// Variables that change nothing that the tuner sees: what is logged, written or waited for.
+const HARMLESS: [&str; 8] = [
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DEBUG_FILE",
+    "NCCL_DEBUG_TIMESTAMP_FORMAT",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_IB_TIMEOUT",
+    "NCCL_IB_RETRY_CNT",
+];
+
+/// Variables that change what the tuner is handed: paths, graphs, channels.
+const BEFORE: [&str; 20] = [
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "NCCL_NVLS_NCHANNELS",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_LEVEL",
+    "NCCL_SHM_DISABLE",
+    "NCCL_NET_DISABLE_INTRA",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_CROSS_NIC",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_HCA",
+    "NCCL_MNNVL_ENABLE",
+    "NCCL_PXN_DISABLE",
+    "NCCL_TOPO_FILE",
+    "NCCL_GRAPH_FILE",
+];
+
+/// Which algorithms and protocols a job may use, by function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Enabled {
+    pub algos: [[bool; 7]; 5],
+    /// Nothing: by NCCL's own rules.
+    pub protos: [[Option<bool>; 3]; 5],
+}
+
+impl Settings {
+    /// The variables that are understood.
+    pub const KNOWN: [&'static str; 8] = [
+        "NCCL_ALGO",
+        "NCCL_PROTO",
+        "NCCL_NTHREADS",
+        "NCCL_LL128_NTHREADS",
+        "NCCL_NET_OVERHEAD",
+        "NCCL_PAT_ENABLE",
+        "NCCL_LL128_C2C",
+        "NCCL_THREAD_THRESHOLDS",
+    ];
+
+    /// Sets one variable; an empty value leaves NCCL's default, but until 2.23 an empty list of
+    /// algorithms or protocols is one that names none. Variables that only say what is logged or
+    /// written are passed over.
+    ///
+    /// # Errors
+    /// A variable that the tuner does not read, as those that change the communicator before; a
+    /// value that is no number where one belongs.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let place = || format!("{name}={value}");
+        let number = || {
+            let value = value.trim();
+            value.parse::<i64>().map_err(|_| {
+                Error::input(format!("`{value}` is no whole number"))
+                    .at(place())
+                    .mend("write one such as 256")
+            })
+        };
+        match name {
+            "NCCL_ALGO" => self.algo = Some(value.to_owned()),
+            "NCCL_PROTO" => self.proto = Some(value.to_owned()),
+            _ if HARMLESS.contains(&name) => {}
+            _ if BEFORE.contains(&name) => {
+                return Err(Error::input(format!(
+                    "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
+                ))
+                .at(place())
+                .mend("leave it out, and give the graphs or the log of a job that had it set"));
+            }
+            "NCCL_THREAD_THRESHOLDS" => {
+                self.thresholds = thresholds(value).map_err(|e| e.at(place()))?
+            }
+            _ => {
+                let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
+                    let near = nearest(name, Self::KNOWN);
+                    Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).mend(
+                        match near {
+                            Some(near) => format!("did you mean `{near}`?"),
+                            None => format!("it reads {}", Self::KNOWN.join(", ")),
+                        },
+                    )
+                })?;
+                self.numbers[index] = if value.is_empty() { None } else { Some(number()?) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads settings as a shell line has them: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
+    ///
+    /// # Errors
+    /// What is no assignment; an open quote; what [`Settings::set`] refuses.
+    pub fn read(line: &str) -> Result<Self> {
+        let mut settings = Self::default();
+        let mut rest = line.trim_start();
+        while !rest.is_empty() {
+            let (name, value) = rest.split_once('=').ok_or_else(|| {
+                Error::input(format!("`{rest}` is no assignment"))
+                    .mend("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
+            })?;
+            let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
+            let (value, after) = match quote {
+                None => value.split_once(char::is_whitespace).unwrap_or((value, "")),
+                Some(quote) => value[1..].split_once(quote).ok_or_else(|| {
+                    Error::input(format!("the quote of `{name}` is not closed"))
+                        .mend("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
+                })?,
+            };
+            settings.set(name, value)?;
+            rest = after.trim_start();
+        }
+        Ok(settings)
+    }
+
+    /// Whether algorithms or protocols are named.
+    #[must_use]
+    pub fn names_any(&self) -> bool {
+        self.algo.is_some() || self.proto.is_some()
+    }
+
+    /// Whether nothing is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        NUMBERS.iter().position(|n| *n == name).and_then(|i| self.numbers[i])
+    }
+
+    /// Threads of a block: a positive value, rounded as NCCL does; no other changes the default.
+    pub(super) fn threads(&self, name: &str, least: i32, most: i32, default: i32) -> i32 {
+        match self.number(name) {
+            Some(n) if n > 0 => {
+                if n % 32 != 0 {
+                    return most;
+                }
+                i32::try_from(n).map_or(most, |n| n.clamp(least, most))
+            }
+            _ => default,
+        }
+    }
+
+    /// What the network adds to a step between nodes, in nanoseconds.
+    pub(super) fn net_overhead(&self) -> Option<i64> {
+        self.number("NCCL_NET_OVERHEAD")
+    }
+
+    /// Whether PAT is forced on or off.
+    pub(super) fn pat(&self) -> Option<bool> {
+        self.number("NCCL_PAT_ENABLE").filter(|&n| n != 2).map(|n| n != 0)
+    }
+
+    /// Whether LL128 may go through a processor.
+    pub(super) fn ll128_over_c2c(&self) -> bool {
+        self.number("NCCL_LL128_C2C") != Some(0)
+    }
+
+    /// Bytes a thread below which channels and threads are given up, where they are set: LL, LL128
+    /// and Simple of the tree, then of the ring.
+    pub(super) fn thresholds(&self) -> &[Option<u32>; 6] {
+        &self.thresholds
+    }
+
+    /// What may run.
+    ///
+    /// # Errors
+    /// A list that this version refuses, so that no communicator comes up.
+    pub(super) fn enabled(&self, version: Version) -> Result<Enabled> {
+        let mut enabled =
+            Enabled { algos: [[true; 7]; 5], protos: [[Some(true), None, Some(true)]; 5] };
+        if let Some(list) = &self.algo {
+            let known = if version.is_new() { 7 } else { 6 };
+            let names: Vec<_> = Algo::ALL[..known].iter().map(|a| a.name()).collect();
+            for (function, on) in lists(version, "NCCL_ALGO", list, &names)? {
+                for (row, on) in enabled.algos[function].iter_mut().zip(on) {
+                    *row = on;
+                }
+            }
+        }
+        if let Some(list) = &self.proto {
+            let names = Proto::ALL.map(Proto::name);
+            for (function, on) in lists(version, "NCCL_PROTO", list, &names)? {
+                // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
+                enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
+            }
+        }
+        Ok(enabled)
+    }
+}
+
+/// The lists of a variable, by function.
+///
+/// Until 2.23 it is one list, in which unknown names are passed over; since 2.24 entries for single
+/// functions may follow behind `;`, and unknown names are errors.
+fn lists(
+    version: Version,
+    variable: &str,
+    text: &str,
+    names: &[&str],
+) -> Result<Vec<(usize, Vec<bool>)>> {
+    let everywhere = |on: Vec<bool>| (0..5).map(|f| (f, on.clone())).collect();
+    if !version.is_new() {
+        let (on, _) = list(text, names);
+        return Ok(everywhere(on));
+    }
+    let refuse = |what: String| {
+        Error::unsupported(format!("NCCL {version} refuses {what}, and starts no communicator"))
+            .at(format!("{variable}={text}"))
+            .mend("write [list][;function:list]…, such as ring;allreduce:tree,ring")
+    };
+    let mut found = Vec::new();
+    for (i, entry) in text.split(';').filter(|e| !e.is_empty()).enumerate() {
+        let mut parts = entry.split(':').filter(|p| !p.is_empty());
+        let (first, second) = (parts.next(), parts.next());
+        let (function, elements) = match (first, second) {
+            (Some(function), Some(elements)) => {
+                let named = Function::named(function);
+                (Some(named.map_err(|_| refuse(format!("the function `{function}`")))?), elements)
+            }
+            (Some(elements), None) if i == 0 && !text.starts_with(';') => (None, elements),
+            _ => return Err(refuse(format!("the entry `{entry}` without a function"))),
+        };
+        let (on, unknown) = list(elements, names);
+        if let Some(name) = unknown {
+            return Err(refuse(format!("the name `{name}`")));
+        }
+        match function {
+            Some(function) => found.push((function as usize, on)),
+            None => found.extend::<Vec<_>>(everywhere(on)),
+        }
+    }
+    Ok(found)
+}
+
+/// Which of the names a list has on, and the first that it does not know.
+fn list<'a>(text: &'a str, names: &[&str]) -> (Vec<bool>, Option<&'a str>) {
+    let (excludes, text) = match text.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let mut on = vec![excludes; names.len()];
+    let mut unknown = None;
+    for token in text.split(',').filter(|t| !t.is_empty()) {
+        match names.iter().position(|n| n.eq_ignore_ascii_case(token)) {
+            Some(i) => on[i] = !excludes,
+            None => unknown = unknown.or(Some(token)),
+        }
+    }
+    (on, unknown)
+}
+
+/// Six thresholds; a negative one keeps the default.
+fn thresholds(text: &str) -> Result<[Option<u32>; 6]> {
+    let mut read = [None; 6];
+    let refuse = || {
+        Error::input("these are no thread thresholds")
+            .mend("write six whole numbers: LL, LL128, Simple of the tree, then of the ring")
+    };
+    let words: Vec<_> = text.split_whitespace().collect();
+    if words.len() > read.len() {
+        return Err(refuse());
+    }
+    for (threshold, word) in read.iter_mut().zip(words) {
+        let number: i64 = word.parse().map_err(|_| refuse())?;
+        *threshold =
+            if number < 0 { None } else { Some(u32::try_from(number).map_err(|_| refuse())?) };
+    }
+    Ok(read)
+}

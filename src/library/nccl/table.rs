@@ -1,0 +1,125 @@
+//! The tuner's table: a latency and a bandwidth for every function, algorithm and protocol.
+
+use super::allowed::{has_code, has_protocols};
+use super::communicator::Communicator;
+use super::settings::Settings;
+use super::tuner::Tuner;
+use super::{Algo, Function, Gbps, Micros, Proto, Version};
+use crate::base::error::Result;
+
+/// Latencies and bandwidths as NCCL prints them at start-up, and the threads of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    pub(super) latency: [[[f32; 3]; 7]; 5],
+    pub(super) bandwidth: [[[f32; 3]; 7]; 5],
+    pub(super) threads: [[i32; 3]; 7],
+    /// 2.21.5 keeps what rings would carry, should nothing else be left.
+    pub(super) backup: [[f32; 3]; 5],
+    /// Bytes a thread, by algorithm and protocol, below which channels and threads are given up.
+    pub(super) thresholds: [[u32; 3]; 7],
+}
+
+const TREE: usize = Algo::Tree as usize;
+const RING: usize = Algo::Ring as usize;
+const LL: usize = Proto::Ll as usize;
+const SIMPLE: usize = Proto::Simple as usize;
+
+/// What a first-generation x16 PCI link carries, in GB/s: rings no faster use small blocks.
+const PCI_BANDWIDTH: f32 = 12.0;
+
+impl Table {
+    /// The table of a communicator.
+    ///
+    /// # Errors
+    /// Settings that this version refuses.
+    pub fn new(comm: &Communicator, version: Version, settings: &Settings) -> Result<Self> {
+        let mut table = Self {
+            latency: [[[0.0; 3]; 7]; 5],
+            bandwidth: [[[0.0; 3]; 7]; 5],
+            threads: threads(comm, settings),
+            backup: [[0.0; 3]; 5],
+            thresholds: [[0; 3]; 7],
+        };
+        // A rank alone has nothing to tune: its environment is not even read.
+        if comm.ranks > 1 {
+            let enabled = settings.enabled(version)?;
+            let tuner = Tuner::new(comm, version, settings);
+            for function in Function::ALL {
+                tuner.fill(function, &mut table);
+            }
+            tuner.forbid(enabled, &mut table);
+            table.thresholds = thresholds(comm.ranks, settings);
+        }
+        Ok(table)
+    }
+
+    /// Every cell of a version's table, in the order of its log.
+    pub fn cells(version: Version) -> impl Iterator<Item = (Function, Algo, Proto)> {
+        let algos = if version.is_new() { &Algo::ALL[..] } else { &Algo::ALL[..6] };
+        Function::ALL.into_iter().flat_map(move |function| {
+            let cells = algos.iter().flat_map(|&a| Proto::ALL.into_iter().map(move |p| (a, p)));
+            cells.map(move |(algo, proto)| (function, algo, proto))
+        })
+    }
+
+    /// Whether a version has the algorithm for the function in that protocol.
+    pub(super) fn has_code(version: Version, function: Function, algo: Algo, proto: Proto) -> bool {
+        has_code(version, function, algo) && (proto == Proto::Simple || has_protocols(algo))
+    }
+
+    /// Whether LL128 would be safe on an algorithm's paths, whatever the GPUs.
+    pub(super) fn trusts_paths(
+        comm: &Communicator,
+        version: Version,
+        settings: &Settings,
+        algo: Algo,
+    ) -> bool {
+        Tuner::new(comm, version, settings).trusts_paths(algo)
+    }
+
+    /// What a call costs before its first byte.
+    #[must_use]
+    pub fn latency(&self, function: Function, algo: Algo, proto: Proto) -> Micros {
+        Micros(self.latency[function as usize][algo as usize][proto as usize])
+    }
+
+    /// Bytes of the largest buffer over time; 0 where the cell is not available.
+    #[must_use]
+    pub fn bandwidth(&self, function: Function, algo: Algo, proto: Proto) -> Gbps {
+        Gbps(self.bandwidth[function as usize][algo as usize][proto as usize])
+    }
+
+    /// Threads of a block at most; 0 where an algorithm has no such protocol.
+    #[must_use]
+    pub fn threads(&self, algo: Algo, proto: Proto) -> u32 {
+        self.threads[algo as usize][proto as usize].unsigned_abs()
+    }
+}
+
+fn threads(comm: &Communicator, settings: &Settings) -> [[i32; 3]; 7] {
+    let ring_rate = comm.ring.intra.0 * comm.ring.channels as f32;
+    let ring_simple = if ring_rate <= PCI_BANDWIDTH { 256 } else { 512 };
+    let blocks = |default| settings.threads("NCCL_NTHREADS", 64, 512, default);
+    let ll128 = settings.threads("NCCL_LL128_NTHREADS", 160, 640, 640);
+    let mut threads = [[0; 3]; 7];
+    threads[TREE] = [blocks(512), ll128, blocks(512)];
+    threads[RING] = [blocks(512), ll128, blocks(ring_simple)];
+    for algo in [Algo::CollNetDirect, Algo::CollNetChain, Algo::Nvls, Algo::NvlsTree] {
+        threads[algo as usize][SIMPLE] = 640;
+    }
+    threads
+}
+
+fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
+    let mut thresholds = [[8, 8, 64]; 7];
+    thresholds[RING][LL] = 8 * ranks;
+    for algo in [Algo::CollNetDirect, Algo::CollNetChain] {
+        thresholds[algo as usize][SIMPLE] = 512;
+    }
+    for (i, set) in settings.thresholds().iter().enumerate() {
+        if let Some(bytes) = set {
+            thresholds[i / 3][i % 3] = *bytes;
+        }
+    }
+    thresholds
+}

@@ -1,0 +1,283 @@
+//! From a description to nodes and links, in the order in which NCCL makes them: the tree first,
+//! then `NVLinks`, links chip to chip, links between switches, and last the processors.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc`.
+
+use super::description::{self, Bus, Description, Device, Far, Pci};
+use super::rules::{UNLIMITED, between_cpus as rate_between, model, nvlink};
+use super::system::{Cpu, Gpu, Kind, Net, System, What, Wire};
+use crate::base::error::{Error, Result};
+use crate::library::nccl::Version;
+
+/// What a node's id keeps below the host.
+const LOCAL: u64 = (1 << 56) - 1;
+
+fn id(host: u64, local: u64) -> u64 {
+    (host << 56) + (local & LOCAL)
+}
+
+/// Processors, the PCI trees below them, GPUs and NICs.
+pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()> {
+    for cpu in &description.cpus {
+        let host = host(system, cpu.host);
+        let what = What::Cpu(Cpu {
+            arch: cpu.arch,
+            vendor: cpu.vendor,
+            model: model(system.version, cpu),
+            between: rate_between(system.version, cpu),
+        });
+        let node = system.add(Kind::Cpu, id(host, cpu.numa as u64), what, cpu.line)?;
+        for device in &cpu.below {
+            match device {
+                Device::Pci(pci) => below(system, pci, node, host)?,
+                Device::Nic(nets) => {
+                    let local = id(host, 0);
+                    let nic = match system.find(Kind::Nic, local) {
+                        Some(nic) => nic,
+                        None => {
+                            let nic = system.add(Kind::Nic, local, What::Other, cpu.line)?;
+                            system.join(node, nic, Wire::Pci, UNLIMITED);
+                            nic
+                        }
+                    };
+                    ports(system, nets, nic, host)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The number of the host with that hash. 2.18 takes all for one.
+fn host(system: &mut System, hash: u64) -> u64 {
+    let hash = if system.version == Version::V2_18 { 0 } else { hash };
+    let known = system.hosts.iter().position(|&other| other == hash);
+    known.unwrap_or_else(|| {
+        system.hosts.push(hash);
+        system.hosts.len() - 1
+    }) as u64
+}
+
+/// A PCI device and what is behind it. The link up is made last, which matters for its place.
+fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()> {
+    let lanes = if pci.lanes == 0 { 16 } else { pci.lanes };
+    let rate = (f64::from(lanes) * f64::from(pci.speed.0) / 80.0) as f32;
+    if !pci.gpus.is_empty() {
+        gpus(system, pci, parent, host, rate)?;
+    } else if let Some(nets) = &pci.nets {
+        // Functions of one device are one NIC, as far as the version looks.
+        let mask = if system.version.is_new() { 0 } else { 0xf };
+        let local = id(host, pci.bus.0 & !mask);
+        if let Some(nic) = system.find(Kind::Nic, local) {
+            ports(system, nets, nic, host)?;
+        } else {
+            let nic = system.add(Kind::Nic, local, What::Other, pci.line)?;
+            ports(system, nets, nic, host)?;
+            system.join(nic, parent, Wire::Pci, rate);
+        }
+    } else if pci.class == description::Class::Switch {
+        let what = What::Pci(pci.id);
+        let switch = system.add(Kind::Pci, id(host, pci.bus.0), what, pci.line)?;
+        for device in &pci.below {
+            below(system, device, switch, host)?;
+        }
+        system.join(switch, parent, Wire::Pci, rate);
+    }
+    Ok(())
+}
+
+/// How to tell devices apart.
+fn apart(system: &System, usual: &str) -> String {
+    match system.version {
+        Version::V2_18 => format!("{usual}; NCCL 2.18 takes all hosts of a file for one"),
+        _ => usual.to_owned(),
+    }
+}
+
+/// The GPU of a PCI device; since 2.30 the device is a node, and its ranks others.
+fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> Result<()> {
+    let kind = system.device_kind();
+    let local = id(host, pci.bus.0);
+    if system.find(kind, local).is_some() {
+        return Err(Error::input("two GPUs have the same busid")
+            .at(format!("{}:{}", system.origin, pci.line))
+            .mend(apart(system, "give each the address that `nvidia-smi` prints")));
+    }
+    let ranked = pci.gpus.iter().filter_map(|gpu| Some((gpu, gpu.rank?)));
+    for (index, (gpu, rank)) in ranked.enumerate() {
+        let what = |dev| {
+            let description::Gpu { device, cc, gdr, .. } = *gpu;
+            What::Gpu(Gpu { rank, device, cc, gdr, dev })
+        };
+        if kind == Kind::Gpu {
+            // Before 2.30 the first GPU of a device is all that is read.
+            let node = system.add(kind, local, what(system.nodes.len()), gpu.line)?;
+            system.join(node, parent, Wire::Pci, rate);
+            break;
+        }
+        let dev = match system.find(kind, local) {
+            Some(dev) => dev,
+            None => {
+                let dev =
+                    system.add(kind, local, What::Dev { cc: gpu.cc, number: pci.id }, gpu.line)?;
+                system.join(dev, parent, Wire::Pci, rate);
+                dev
+            }
+        };
+        let own = id(host, pci.bus.0 | (index as u64) << 40);
+        let node = system.add(Kind::Gpu, own, what(dev), gpu.line)?;
+        system.join(dev, node, Wire::Loc, UNLIMITED);
+    }
+    Ok(())
+}
+
+/// The ports of a NIC.
+fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) -> Result<()> {
+    for net in nets {
+        if !net.carries && system.version >= Version::V2_30 {
+            continue;
+        }
+        let own = id(host, u64::from(net.device));
+        if system.find(Kind::Net, own).is_some() {
+            return Err(Error::input(format!("dev=\"{}\" stands at two ports", net.device))
+                .at(format!("{}:{}", system.origin, net.line))
+                .mend(apart(system, "number the ports of a host from 0")));
+        }
+        let nobody = if system.version >= Version::V2_30 { own } else { u64::from(net.device) };
+        let speed = if net.speed == 0 { 10_000 } else { net.speed };
+        let rate = (f64::from(speed) / 8000.0) as f32;
+        let rails = system.version >= Version::V2_30;
+        let what = What::Net(Net {
+            device: net.device,
+            asic: net.guid.unwrap_or(nobody),
+            port: net.port,
+            rate,
+            latency: net.latency.0,
+            gdr: net.gdr,
+            collective: net.collective,
+            rail: net.rail.filter(|_| rails),
+            plane: net.plane.filter(|_| rails),
+        });
+        let node = system.add(Kind::Net, own, what, net.line)?;
+        system.join(nic, node, Wire::Net, rate);
+    }
+    Ok(())
+}
+
+/// Every PCI device of a description with the node of its processor and its host, in order.
+fn devices<'a>(
+    system: &System,
+    description: &'a Description,
+) -> impl Iterator<Item = (&'a Pci, usize, u64)> {
+    let cpus: Vec<usize> = system.of(Kind::Cpu).to_vec();
+    let hosts: Vec<u64> = cpus.iter().map(|&cpu| system.nodes[cpu].id >> 56).collect();
+    let places = cpus.into_iter().zip(hosts);
+    description.cpus.iter().zip(places).flat_map(|(cpu, (node, host))| {
+        let mut found = Vec::new();
+        let mut rest: Vec<&Pci> = Vec::new();
+        for device in cpu.below.iter().rev() {
+            if let Device::Pci(pci) = device {
+                rest.push(pci);
+            }
+        }
+        while let Some(pci) = rest.pop() {
+            found.push((pci, node, host));
+            rest.extend(pci.below.iter().rev());
+        }
+        found
+    })
+}
+
+/// Links from GPU to GPU lead one way, since the other GPU has its own; to a switch or a processor
+/// they lead both ways. All switches of all hosts are one node.
+pub(super) fn nvlinks(system: &mut System, description: &Description) -> Result<()> {
+    let found: Vec<_> = devices(system, description).collect();
+    let kind = system.device_kind();
+    for (pci, cpu, host) in found {
+        let Some(dev) = system.find(kind, id(host, pci.bus.0)) else { continue };
+        let Some(gpu) = pci.gpus.first() else { continue };
+        for link in &gpu.nvlinks {
+            let rate = link.count as f32 * nvlink(system.version, gpu.cc);
+            match link.to {
+                Far::Gpu(bus) => {
+                    if let Some(other) = system.find(kind, id(host, bus.0)) {
+                        system.connect(dev, other, Wire::Nvl, rate);
+                    }
+                }
+                Far::Cpu => system.join(dev, cpu, Wire::Nvl, rate),
+                Far::Switch => {
+                    let switch = match system.of(Kind::Nvs).first() {
+                        Some(&switch) => switch,
+                        None => system.add(Kind::Nvs, 0, What::Other, gpu.line)?,
+                    };
+                    system.join(dev, switch, Wire::Nvl, rate);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Links from a GPU to its processor; 2.18 does not know them, and 2.21 takes them for `NVLinks`.
+pub(super) fn c2c(system: &mut System, description: &Description) -> Result<()> {
+    let wire = match system.version {
+        Version::V2_18 => return Ok(()),
+        Version::V2_21 => Wire::Nvl,
+        Version::V2_27 | Version::V2_30 => Wire::C2c,
+    };
+    let found: Vec<_> = devices(system, description).collect();
+    for (pci, cpu, host) in found {
+        let Some(dev) = system.find(system.device_kind(), id(host, pci.bus.0)) else { continue };
+        let Some(gpu) = pci.gpus.first() else { continue };
+        for link in &gpu.c2c {
+            let rate = f64::from(link.rate) * f64::from(link.count) / 1000.0;
+            system.join(dev, cpu, wire, rate as f32);
+        }
+    }
+    Ok(())
+}
+
+/// Links between switches; since 2.27.
+pub(super) fn peers(system: &mut System, description: &Description) -> Result<()> {
+    if !system.version.is_new() {
+        return Ok(());
+    }
+    let found: Vec<_> = devices(system, description).collect();
+    for (pci, _, host) in found {
+        let Some(switch) = system.find(Kind::Pci, id(host, pci.bus.0)) else { continue };
+        for &Bus(bus) in &pci.peers {
+            if let Some(other) = system.find(Kind::Pci, id(host, bus)) {
+                system.connect(switch, other, Wire::Loc, UNLIMITED);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The processors of a host, each with each.
+pub(super) fn between_cpus(system: &mut System) {
+    let cpus = system.of(Kind::Cpu).to_vec();
+    for (index, &cpu) in cpus.iter().enumerate() {
+        let rate = system.cpu(index).between;
+        for &other in &cpus {
+            if cpu != other && system.nodes[cpu].id >> 56 == system.nodes[other].id >> 56 {
+                system.connect(cpu, other, Wire::Sys, rate);
+            }
+        }
+    }
+}
+
+/// Moves the way up behind all others in every node below a processor.
+pub(super) fn sort(system: &mut System) {
+    let mut rest: Vec<(usize, Option<usize>)> =
+        system.of(Kind::Cpu).iter().map(|&cpu| (cpu, None)).collect();
+    while let Some((node, up)) = rest.pop() {
+        let links = &mut system.nodes[node].links;
+        if let Some(at) = links.iter().position(|link| Some(link.to) == up) {
+            let link = links.remove(at);
+            links.push(link);
+        }
+        let down = links.iter().filter(|link| link.wire == Wire::Pci && Some(link.to) != up);
+        rest.extend(down.map(|link| (link.to, Some(node))));
+    }
+}

@@ -1,0 +1,173 @@
+//! The variables of a job's environment that paths and searches ask for.
+
+use crate::base::error::{Error, Result};
+use crate::library::nccl::PathType;
+
+/// What a job's environment says of paths and graphs; the default is an empty environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Knobs {
+    /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 where it helps.
+    pub cross_nic: u8,
+    /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory. `LOC` stands for
+    /// `NCCL_P2P_DISABLE=1`.
+    pub p2p: Option<PathType>,
+    /// `NCCL_NET_GDR_LEVEL`: how far apart a GPU and a NIC may be that reaches its memory.
+    pub gdr: Option<PathType>,
+    /// `NCCL_NET_GDR_READ`: whether a NIC may read a GPU's memory.
+    pub gdr_read: Option<bool>,
+    /// `NCCL_NET_GDR_C2C`: whether it may through the processor, where that is linked chip to chip.
+    pub gdr_c2c: bool,
+    /// Not `NCCL_PXN_DISABLE`: whether a GPU sends through another's NIC.
+    pub pxn: bool,
+    /// `NCCL_PXN_C2C`: whether it does where that NIC hangs on the processor; the version decides
+    /// without it.
+    pub pxn_c2c: Option<bool>,
+    /// Not `NCCL_NVB_DISABLE`: whether paths lead through another GPU.
+    pub nvb: bool,
+    /// `NCCL_NETDEVS_POLICY`: how many NICs a GPU uses; asked since 2.30.
+    pub nics: Nics,
+}
+
+/// How many NICs a GPU uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nics {
+    /// Those that are nearest, shared with the GPUs that they are nearest to.
+    Auto,
+    /// All that are nearest.
+    All,
+    /// So many of these.
+    Max(u32),
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            cross_nic: 2,
+            p2p: None,
+            gdr: None,
+            gdr_read: None,
+            gdr_c2c: true,
+            pxn: true,
+            pxn_c2c: None,
+            nvb: true,
+            nics: Nics::Auto,
+        }
+    }
+}
+
+impl Knobs {
+    /// The variables that are understood.
+    pub const KNOWN: [&'static str; 10] = [
+        "NCCL_CROSS_NIC",
+        "NCCL_P2P_DISABLE",
+        "NCCL_P2P_LEVEL",
+        "NCCL_NET_GDR_LEVEL",
+        "NCCL_NET_GDR_READ",
+        "NCCL_NET_GDR_C2C",
+        "NCCL_PXN_DISABLE",
+        "NCCL_PXN_C2C",
+        "NCCL_NVB_DISABLE",
+        "NCCL_NETDEVS_POLICY",
+    ];
+
+    /// Sets one variable, unless it is none of [`Self::KNOWN`]; says whether it is.
+    ///
+    /// # Errors
+    /// A value that the variable does not take.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        let value = value.trim();
+        let refuse = |takes: &str| {
+            Error::input(format!("`{value}` is no value of {name}"))
+                .at(format!("{name}={value}"))
+                .mend(format!("write {takes}"))
+        };
+        let flag = || match value {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err(refuse("0 or 1")),
+        };
+        match name {
+            "NCCL_CROSS_NIC" => {
+                let number = value.parse().ok().filter(|&number: &u8| number <= 2);
+                self.cross_nic = number.ok_or_else(|| refuse("0, 1 or 2"))?;
+            }
+            "NCCL_P2P_DISABLE" => {
+                if flag()? {
+                    self.p2p = Some(PathType::Loc);
+                }
+            }
+            "NCCL_P2P_LEVEL" => {
+                let level = level(value).ok_or_else(|| refuse(LEVELS))?;
+                // What is disabled stays so.
+                if self.p2p != Some(PathType::Loc) {
+                    self.p2p = Some(level);
+                }
+            }
+            "NCCL_NET_GDR_LEVEL" => {
+                self.gdr = Some(level(value).ok_or_else(|| refuse(LEVELS))?);
+            }
+            "NCCL_NET_GDR_READ" => self.gdr_read = Some(flag()?),
+            "NCCL_NET_GDR_C2C" => self.gdr_c2c = flag()?,
+            "NCCL_PXN_DISABLE" => self.pxn = !flag()?,
+            "NCCL_PXN_C2C" => self.pxn_c2c = Some(flag()?),
+            "NCCL_NVB_DISABLE" => self.nvb = !flag()?,
+            "NCCL_NETDEVS_POLICY" => {
+                self.nics =
+                    nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// What a level may be.
+const LEVELS: &str = "LOC, NVL, PIX, PXB, PHB, SYS, or a number from 0 to 5";
+
+/// A path type by its name, or by the numbers of NCCL before 2.4.
+fn level(text: &str) -> Option<PathType> {
+    const NUMBERED: [PathType; 6] =
+        [PathType::Loc, PathType::Pix, PathType::Pxb, PathType::Phb, PathType::Sys, PathType::Sys];
+    if let Ok(number) = text.parse::<usize>() {
+        return Some(NUMBERED[number.min(NUMBERED.len() - 1)]);
+    }
+    PathType::named(text).ok().filter(|level| !matches!(level, PathType::Net | PathType::Dis))
+}
+
+fn nics(text: &str) -> Option<Nics> {
+    let text = text.to_ascii_uppercase();
+    match text.as_str() {
+        "AUTO" => Some(Nics::Auto),
+        "ALL" => Some(Nics::All),
+        _ => {
+            let most = text.strip_prefix("MAX:")?.parse().ok();
+            most.filter(|&most| most > 0).map(Nics::Max)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_say_what_they_take() {
+        let mut knobs = Knobs::default();
+        assert!(knobs.set("NCCL_P2P_LEVEL", "3").unwrap());
+        assert_eq!(knobs.p2p, Some(PathType::Phb));
+        knobs.set("NCCL_P2P_DISABLE", "1").unwrap();
+        knobs.set("NCCL_P2P_LEVEL", "SYS").unwrap();
+        assert_eq!(knobs.p2p, Some(PathType::Loc));
+        knobs.set("NCCL_NETDEVS_POLICY", "max:3").unwrap();
+        assert_eq!(knobs.nics, Nics::Max(3));
+        assert!(!knobs.set("NCCL_ALGO", "Ring").unwrap());
+        for (name, value) in
+            [("NCCL_CROSS_NIC", "3"), ("NCCL_NET_GDR_LEVEL", "NET"), ("NCCL_PXN_C2C", "yes")]
+        {
+            assert!(knobs.set(name, value).unwrap_err().is_input(), "{name}={value}");
+        }
+        for name in Knobs::KNOWN {
+            assert!(knobs.set(name, "no").is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Which NICs are a GPU's own, which GPU is a NIC's own, and which processor a GPU is nearest to.
+//!
+//! Nearest is what has the fastest path, among those the shortest type. GPUs that share their
+//! nearest NICs take turns.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc` (`ncclTopoGetLocal…`) and
+//! `src/graph/paths.cc` (the processor).
+
+use super::knobs::{Knobs, Nics};
+use super::paths::{Path, Paths};
+use super::rules::most_channels;
+use super::system::{Kind, System};
+use crate::base::error::{Error, Result};
+use crate::library::nccl::Version;
+
+/// What is nearest to what, kept as long as no path changes.
+#[derive(Debug, Clone)]
+pub(in crate::library::nccl) struct Locals {
+    nics: Nics,
+    nets_of_gpu: Vec<Option<Vec<u32>>>,
+    gpus_of_net: Vec<Option<Vec<u32>>>,
+    gpu_of_net: Vec<Option<Option<usize>>>,
+}
+
+/// The nearest of some targets, in order.
+pub(in crate::library::nccl) fn nearest(paths: &Paths, node: usize, kind: Kind) -> Vec<u32> {
+    nearest_of(paths, paths.to_all(node, kind))
+}
+
+fn nearest_of(paths: &Paths, to: &[Path]) -> Vec<u32> {
+    let (mut rate, mut level) = (0.0, paths.levels.dis);
+    let mut found = Vec::new();
+    for (index, path) in to.iter().enumerate() {
+        if path.rate > rate || path.rate == rate && path.level < level {
+            (rate, level) = (path.rate, path.level);
+            found.clear();
+        }
+        // What cannot be reached is as near as anything else that cannot.
+        if path.rate == rate && path.level == level {
+            found.push(index as u32);
+        }
+    }
+    found
+}
+
+/// The processor that a GPU's traffic is led over.
+///
+/// # Errors
+/// A GPU below no processor.
+pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
+    let node = system.of(Kind::Gpu)[gpu];
+    let to = paths.to_all(node, Kind::Cpu);
+    let found = if system.version >= Version::V2_30 {
+        let near = nearest(paths, node, Kind::Cpu);
+        near.into_iter().map(|cpu| cpu as usize).min_by_key(|&cpu| to[cpu].hops)
+    } else if system.version.is_new() {
+        (0..to.len()).filter(|&cpu| to[cpu].hops > 0).min_by_key(|&cpu| to[cpu].hops)
+    } else {
+        // What is not reached has no hops, and is replaced by whatever comes next.
+        let mut found: Option<usize> = None;
+        for (cpu, path) in to.iter().enumerate() {
+            let least = found.map_or(0, |found| to[found].hops);
+            if least == 0 || path.hops < least {
+                found = Some(cpu);
+            }
+        }
+        found
+    };
+    found.ok_or_else(|| {
+        Error::input(format!("no processor is near the GPU of rank {}", system.gpu(gpu).rank))
+            .at(&system.origin)
+            .mend("describe every GPU below the <cpu> that it hangs on")
+    })
+}
+
+impl Locals {
+    pub(super) fn new(system: &System, knobs: &Knobs) -> Self {
+        let (gpus, nets) = (system.count(Kind::Gpu), system.count(Kind::Net));
+        let nics = if system.version >= Version::V2_30 { knobs.nics } else { Nics::Auto };
+        Self {
+            nics,
+            nets_of_gpu: vec![None; gpus],
+            gpus_of_net: vec![None; nets],
+            gpu_of_net: vec![None; nets],
+        }
+    }
+
+    /// Forgets what the paths between a GPU and a NIC decided.
+    pub(super) fn changed(&mut self, system: &System, gpu: usize, net: usize) {
+        self.nets_of_gpu[gpu] = None;
+        self.gpus_of_net[net] = None;
+        self.gpu_of_net.fill(None);
+        if system.version == Version::V2_18 {
+            self.nets_of_gpu.fill(None);
+        }
+    }
+
+    /// The NIC that a GPU uses on a channel; none where there is no NIC.
+    pub(in crate::library::nccl) fn net(
+        &mut self,
+        system: &System,
+        paths: &Paths,
+        gpu: usize,
+        channel: usize,
+    ) -> Option<usize> {
+        self.know_gpu(system, paths, gpu);
+        let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
+        let first = *nets.first()? as usize;
+        let count = nets.len();
+        self.know_net(system, paths, first);
+        let shared = self.gpus_of_net[first].as_ref().map_or(1, Vec::len).max(1);
+        let each = match self.nics {
+            Nics::Auto => count.div_ceil(shared),
+            Nics::All => count,
+            Nics::Max(most) => count.min(most as usize),
+        };
+        let device = system.gpu(gpu).device as usize;
+        let start = if system.version >= Version::V2_30 { device % shared } else { device };
+        let start = if count.is_power_of_two() { mirrored(start, count) } else { start };
+        let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
+        nets.get((start + channel % each.max(1)) % count).map(|&net| net as usize)
+    }
+
+    /// The GPU that a NIC is for; none where each has one of its own that it rather uses.
+    ///
+    /// # Errors
+    /// In 2.18, GPUs equally near to the NIC of which one has others too: NCCL fails there.
+    pub(in crate::library::nccl) fn gpu(
+        &mut self,
+        system: &System,
+        paths: &Paths,
+        net: usize,
+    ) -> Result<Option<usize>> {
+        if let Some(known) = self.gpu_of_net[net] {
+            return Ok(known);
+        }
+        let found = if system.version == Version::V2_18 {
+            self.by_turns(system, paths, net)?
+        } else {
+            self.know_net(system, paths, net);
+            let gpus = self.gpus_of_net[net].clone().unwrap_or_default();
+            let channels = 0..most_channels(system.version);
+            // A GPU's NICs repeat after as many channels as it has NICs.
+            let channels = channels.take(system.count(Kind::Net));
+            let mut pairs = channels.flat_map(|c| gpus.iter().map(move |&gpu| (c, gpu as usize)));
+            let own = pairs.find(|&(c, gpu)| self.net(system, paths, gpu, c) == Some(net));
+            own.map(|(_, gpu)| gpu)
+        };
+        self.gpu_of_net[net] = Some(found);
+        Ok(found)
+    }
+
+    /// The rule of 2.18: of GPUs with the same nearest NICs, each takes the next.
+    fn by_turns(&mut self, system: &System, paths: &Paths, net: usize) -> Result<Option<usize>> {
+        let mut least = paths.levels.dis;
+        let mut gpus: Vec<usize> = Vec::new();
+        for gpu in 0..system.count(Kind::Gpu) {
+            self.know_gpu(system, paths, gpu);
+            let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
+            if !nets.contains(&(net as u32)) {
+                continue;
+            }
+            let level = paths.get(system.of(Kind::Net)[net], Kind::Gpu, gpu).level;
+            if level < least {
+                least = level;
+                gpus.clear();
+            }
+            if level == least {
+                if gpus.first().is_some_and(|&g| self.nets_of_gpu[g] != self.nets_of_gpu[gpu]) {
+                    let what = "NCCL 2.18 fails on GPUs that share a NIC and not all of theirs";
+                    return Err(Error::unsupported(what)
+                        .at(&system.origin)
+                        .mend("ask for --nccl 2.21.5 or newer"));
+                }
+                gpus.push(gpu);
+            }
+        }
+        let Some(&first) = gpus.first() else { return Ok(None) };
+        let nets = self.nets_of_gpu[first].as_deref().unwrap_or_default();
+        let turn = nets.iter().position(|&other| other as usize == net).unwrap_or(0);
+        Ok(Some(gpus[turn % gpus.len()]))
+    }
+
+    /// The nearest NICs of a GPU. 2.18 looks from the NIC, and orders them by their numbers.
+    fn know_gpu(&mut self, system: &System, paths: &Paths, gpu: usize) {
+        if self.nets_of_gpu[gpu].is_some() {
+            return;
+        }
+        let found = if system.version == Version::V2_18 {
+            let nets = system.of(Kind::Net);
+            let to: Vec<Path> = nets.iter().map(|&net| paths.get(net, Kind::Gpu, gpu)).collect();
+            let mut found = nearest_of(paths, &to);
+            found.sort_by_key(|&net| system.net(net as usize).device);
+            found
+        } else {
+            nearest(paths, system.of(Kind::Gpu)[gpu], Kind::Net)
+        };
+        self.nets_of_gpu[gpu] = Some(found);
+    }
+
+    fn know_net(&mut self, system: &System, paths: &Paths, net: usize) {
+        if self.gpus_of_net[net].is_none() {
+            let found = nearest(paths, system.of(Kind::Net)[net], Kind::Gpu);
+            self.gpus_of_net[net] = Some(found);
+        }
+    }
+}
+
+/// The bits of a number below a power of two, the other way round.
+fn mirrored(number: usize, power: usize) -> usize {
+    let bits = power.trailing_zeros();
+    (0..bits).filter(|bit| number >> bit & 1 == 1).map(|bit| power >> (bit + 1)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mirrored;
+
+    #[test]
+    fn bits_are_mirrored_below_the_power() {
+        let all = |power| (0..power).map(|n| mirrored(n, power)).collect::<Vec<_>>();
+        assert_eq!(all(1), [0]);
+        assert_eq!(all(4), [0, 2, 1, 3]);
+        assert_eq!(all(8), [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert_eq!(mirrored(13, 4), 2);
+    }
+}

@@ -1,0 +1,31 @@
+//! A machine as NCCL sees it: from a topology file to nodes, links and the paths between them.
+//!
+//! ```text
+//! Description ──System::new──► System ──Paths::new──► Paths      (then crate::library::nccl::search)
+//! ```
+//!
+//! Source: NVIDIA/nccl at v2.18.3-1, v2.21.5-1, v2.27.3-1 and v2.30.7-1: `src/graph/topo.cc` and
+//! `src/graph/paths.cc`. What those ask of a live machine (NVML, whether a plugin reports a NIC, NICs
+//! merged into one) is not asked: the file is believed.
+
+mod build;
+mod description;
+mod detour;
+mod draw;
+mod flatten;
+mod knobs;
+mod local;
+mod paths;
+mod rules;
+mod system;
+
+pub use description::{
+    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
+};
+pub use knobs::{Knobs, Nics};
+
+pub(super) use draw::draw;
+pub(super) use local::{Locals, nearest};
+pub(super) use paths::{Path, Paths};
+pub(super) use rules::{Level, Levels, UNLIMITED, most_channels};
+pub(super) use system::{Kind, System, What, Wire};

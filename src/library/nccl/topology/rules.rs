@@ -1,0 +1,147 @@
+//! What versions of NCCL know of hardware: rates of links, kinds of processors, room for nodes.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.h` and `src/graph/topo.cc`.
+
+use super::Kind;
+use super::description::Cpu;
+use crate::library::nccl::{Arch, PathType, Vendor, Version};
+
+/// What no link limits, in GB/s.
+pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;
+
+/// What one `NVLink` of a GPU carries, in GB/s.
+pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
+    match (version, cc) {
+        (Version::V2_27, 100..) => 40.0,
+        (Version::V2_30, 100..) => 40.1,
+        (Version::V2_18, 90..) => 20.0,
+        (_, 90..) => 20.6,
+        (_, 86) => 12.0,
+        (_, 70..) => 20.0,
+        (_, 60..) => 18.0,
+        _ => 20.0,
+    }
+}
+
+/// The number of a processor's model: of Intel 1 Broadwell and older, 2 Skylake, 3 Sapphire Rapids,
+/// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
+pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
+    match (cpu.arch, cpu.vendor, cpu.model) {
+        (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.is_new() => 4,
+        (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.is_new() => 3,
+        (Arch::X86, Vendor::Intel, (6, 0x55..)) => 2,
+        (Arch::X86, Vendor::Intel, _) | (Arch::X86, Vendor::Zhaoxin, (7, 0x5b)) => 1,
+        _ => -1,
+    }
+}
+
+/// What the link from one processor to another carries, in GB/s.
+pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
+    match (cpu.arch, cpu.vendor) {
+        (Arch::Power, _) => 32.0,
+        (Arch::Arm, _) => 6.0,
+        (Arch::X86, Vendor::Intel) => [6.0, 10.0, 22.0, 40.0][model(version, cpu) as usize - 1],
+        (Arch::X86, Vendor::Amd) if version > Version::V2_18 => 16.0,
+        (Arch::X86, Vendor::Zhaoxin) if model(version, cpu) == 1 => 9.0,
+        (Arch::X86, Vendor::Zhaoxin) => 6.0,
+        _ => UNLIMITED,
+    }
+}
+
+/// Nodes of one kind that a version holds.
+pub(super) fn most_nodes(version: Version) -> usize {
+    match version {
+        Version::V2_18 | Version::V2_21 => 256,
+        Version::V2_27 => 576,
+        Version::V2_30 => 640,
+    }
+}
+
+/// Links of one node that a version holds.
+pub(super) fn most_links(version: Version) -> usize {
+    match version {
+        Version::V2_18 => 32,
+        Version::V2_21 => 128,
+        Version::V2_27 | Version::V2_30 => 576,
+    }
+}
+
+/// Channels that a version has at most.
+pub(in crate::library::nccl) fn most_channels(version: Version) -> usize {
+    if version.is_new() { 64 } else { 32 }
+}
+
+/// The generation of a Broadcom switch that shows as two levels; `below` asks for the lower one.
+pub(super) fn broadcom(version: Version, id: u64, below: bool) -> Option<u8> {
+    let lower = u64::from(below) * 0x1000;
+    match id & !0xfff {
+        0x1000_c010_1000_a000 => Some(4),
+        other if version > Version::V2_18 && other == (0x1000_c030_1000_0000 | lower) => Some(5),
+        _ => None,
+    }
+}
+
+/// How far a path goes, as a version ranks it: paths are compared by this alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::library::nccl) struct Level(pub(in crate::library::nccl) u8);
+
+/// The levels that rules name, in a version.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::library::nccl) struct Levels {
+    version: Version,
+    pub(in crate::library::nccl) loc: Level,
+    pub(in crate::library::nccl) nvl: Level,
+    pub(in crate::library::nccl) nvb: Level,
+    pub(in crate::library::nccl) c2c: Level,
+    pub(in crate::library::nccl) pix: Level,
+    pub(in crate::library::nccl) pxb: Level,
+    pub(in crate::library::nccl) pxn: Level,
+    pub(in crate::library::nccl) p2c: Level,
+    pub(in crate::library::nccl) phb: Level,
+    pub(in crate::library::nccl) sys: Level,
+    pub(in crate::library::nccl) net: Level,
+    pub(in crate::library::nccl) dis: Level,
+}
+
+impl Levels {
+    pub(in crate::library::nccl) fn of(version: Version) -> Self {
+        let level = |path: PathType| Level(path.rank(version));
+        Self {
+            version,
+            loc: level(PathType::Loc),
+            nvl: level(PathType::Nvl),
+            nvb: level(PathType::Nvb),
+            c2c: level(PathType::C2c),
+            pix: level(PathType::Pix),
+            pxb: level(PathType::Pxb),
+            pxn: level(PathType::Pxn),
+            p2c: level(PathType::P2c),
+            phb: level(PathType::Phb),
+            sys: level(PathType::Sys),
+            net: level(PathType::Net),
+            dis: level(PathType::Dis),
+        }
+    }
+
+    /// The path type of a level. Versions before C2C rank it, and P2C, like a host bridge.
+    pub(in crate::library::nccl) fn path_type(self, level: Level) -> PathType {
+        let names = PathType::ALL
+            .into_iter()
+            .filter(|path| self.version.is_new() || !matches!(path, PathType::C2c | PathType::P2c));
+        let mut named = names.filter(|path| path.rank(self.version) == level.0);
+        named.next().unwrap_or(PathType::Dis)
+    }
+}
+
+/// The plural of a kind of nodes.
+pub(super) fn plural(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gpu => "GPUs",
+        Kind::Pci => "PCI switches",
+        Kind::Nvs => "NVSwitches",
+        Kind::Cpu => "NUMA nodes",
+        Kind::Nic => "NICs",
+        Kind::Net => "ports of NICs",
+        Kind::Dev => "GPU devices",
+    }
+}

@@ -1,0 +1,144 @@
+//! What a policy answers, and what of it the closed forms can price.
+
+use std::borrow::Cow;
+
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+
+/// What a library runs for one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The library's own name of the algorithm that runs.
+    pub name: Cow<'static, str>,
+    /// The library's number of it, where it has one.
+    pub id: Option<u32>,
+    /// What the rules named instead, where the library turned away from it at run time.
+    pub fell_back: Vec<FellBack>,
+    /// The rule that decided, in words with its numbers.
+    pub rule: String,
+    /// What runs as algorithms of this crate.
+    pub runs: Runs,
+    /// Where nothing prices all of what runs: parts of it that take no longer than it does.
+    pub at_least: Vec<Part>,
+    /// The library's own estimate, where it makes one.
+    pub estimate: Option<Seconds>,
+    /// How one forces it: options or variables of the library, one a line.
+    pub force: Vec<String>,
+    /// What else to know.
+    pub notes: Vec<Cow<'static, str>>,
+}
+
+/// One turn away from what the rules named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FellBack {
+    /// The library's name of what the rules named.
+    pub from: Cow<'static, str>,
+    /// The library's number of that, where it has one.
+    pub id: Option<u32>,
+    /// Why it does not run.
+    pub why: String,
+}
+
+/// What runs, as algorithms of this crate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Runs {
+    /// These, one after another.
+    Parts(Vec<Part>),
+    /// Something that nothing here prices, and why.
+    Unpriced(Cow<'static, str>),
+}
+
+/// One algorithm of a composition, or all of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The operation of this part.
+    pub collective: Collective,
+    /// Ranks that take part.
+    pub ranks: u32,
+    /// The ranks out of which they are, where some of the communicator stand by: the pairs of a
+    /// fold, and the ranks that it leaves.
+    pub of: Option<u32>,
+    /// Which ranks they are.
+    pub place: Where,
+    /// The algorithm's id in the registry of `collective`.
+    pub algorithm: &'static str,
+    /// The radix of a tree, where the library sets it.
+    pub radix: Option<u32>,
+    /// Bytes of a segment of a pipeline; absent: the vector goes in one piece.
+    pub segment: Option<Bytes>,
+    /// Bytes on the wire for each byte of data: what a protocol's flags add.
+    pub wire: Ratio,
+    /// Whether a pipeline takes the best number of segments instead.
+    pub best_segments: bool,
+}
+
+/// Which ranks run a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Where {
+    /// All of them.
+    All,
+    /// Those of each node by themselves.
+    InNode,
+    /// One of each node.
+    Leaders,
+}
+
+impl Choice {
+    /// A choice that came straight from a rule.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'static, str>>, rule: impl Into<String>, runs: Runs) -> Self {
+        Self {
+            name: name.into(),
+            id: None,
+            fell_back: Vec::new(),
+            rule: rule.into(),
+            runs,
+            at_least: Vec::new(),
+            estimate: None,
+            force: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether the same thing runs for the same reason: two sizes of one interval.
+    #[must_use]
+    pub fn is_alike(&self, other: &Self) -> bool {
+        let from = |c: &Self| c.fell_back.iter().map(|f| f.from.clone()).collect::<Vec<_>>();
+        self.name == other.name
+            && self.id == other.id
+            && self.runs == other.runs
+            && from(self) == from(other)
+    }
+}
+
+impl Runs {
+    /// One algorithm over all ranks, its vector in one piece.
+    #[must_use]
+    pub fn whole(collective: Collective, ranks: u32, algorithm: &'static str) -> Self {
+        Self::Parts(vec![Part::new(collective, ranks, Where::All, algorithm)])
+    }
+
+    /// Nothing here prices it.
+    #[must_use]
+    pub fn unpriced(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unpriced(why.into())
+    }
+}
+
+impl Part {
+    /// An algorithm with the usual parameters, its vector in one piece.
+    #[must_use]
+    pub fn new(collective: Collective, ranks: u32, place: Where, algorithm: &'static str) -> Self {
+        Self {
+            collective,
+            ranks,
+            of: None,
+            place,
+            algorithm,
+            radix: None,
+            segment: None,
+            wire: Ratio(1.0),
+            best_segments: false,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Gloo: one algorithm a collective, whatever the size.
+//!
+//! The new interface maps an unspecified all-reduce to the ring and never to bcube; halving and
+//! doubling lives in classes that a caller names (`allreduce_halving_doubling.h`).
+//!
+//! Source: facebookincubator/gloo at cc44198: `gloo/{allreduce,allgather,broadcast,reduce,alltoall,
+//! barrier}.cc`.
+
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::model::algorithm::Library;
+
+/// Bytes of the largest segment.
+const SEGMENT: u64 = 1 << 20;
+
+/// Gloo.
+pub(super) fn gloo(_: &Site) -> Result<Box<dyn Policy>> {
+    let meta = Meta {
+        id: "gloo".to_owned(),
+        library: Some(Library::Gloo),
+        title: "Gloo's default algorithms, which do not depend on the size".to_owned(),
+        counts: "nothing: no rule looks at the size".to_owned(),
+        source: "facebookincubator/gloo at cc44198, gloo/allreduce.cc and its neighbours"
+            .to_owned(),
+    };
+    Ok(Box::new(Gloo { meta }))
+}
+
+struct Gloo {
+    meta: Meta,
+}
+
+/// The parts into which the ring cuts the vector: at most 1 MiB, at least two a rank, and as many
+/// for each rank.
+fn segments(size: Bytes, ranks: u32) -> u64 {
+    let ranks = u64::from(ranks.max(1));
+    let least = size.0.div_ceil(SEGMENT).max(2 * ranks);
+    least.div_ceil(ranks) * ranks
+}
+
+impl Policy for Gloo {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let n = call.ranks;
+        let whole = |ours| Runs::whole(call.collective, n, ours);
+        let choice = match call.collective {
+            C::AllReduce => {
+                let parts = segments(call.size, n);
+                let rule = "any size: the ring is the default";
+                let note = format!(
+                    "the vector goes in {parts} segments of at most 1 MiB, two or more a rank, so \
+                     that sending overlaps adding; priced as the plain ring"
+                );
+                Choice { notes: vec![note.into()], ..Choice::new("ring", rule, whole("ring")) }
+            }
+            C::AllGather => {
+                let note =
+                    "each block goes in two halves, both in flight; priced as the plain ring";
+                let rule = "any size";
+                Choice { notes: vec![note.into()], ..Choice::new("ring", rule, whole("ring")) }
+            }
+            C::Broadcast => {
+                Choice::new("binomial tree", "any size, no segments", whole("binomial"))
+            }
+            C::Reduce => {
+                let parts = vec![
+                    Part::new(C::ReduceScatter, n, Where::All, "ring"),
+                    Part::new(C::Gather, n, Where::All, "flat"),
+                ];
+                let rule = "any size: a ring reduce-scatter, then a gather to the root";
+                Choice::new("ring, then gather", rule, Runs::Parts(parts))
+            }
+            C::AllToAll => {
+                let rule = "any size: all sends are posted at once, in rotated order";
+                Choice::new("linear", rule, whole("direct"))
+            }
+            C::Barrier => Choice::new("dissemination", "any ranks", whole("dissemination")),
+            C::ReduceScatter | C::Scatter | C::Gather | C::SendRecv => {
+                return Err(Error::unsupported(format!(
+                    "gloo has no rule for {}",
+                    call.operation()
+                ))
+                .mend("ask for allreduce, allgather, broadcast, reduce, alltoall or barrier"));
+            }
+        };
+        Ok(choice)
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        self.choose(call).map(|_| Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_whole_rounds() {
+        assert_eq!(segments(Bytes(1), 4), 8);
+        assert_eq!(segments(Bytes(8 << 20), 4), 8);
+        assert_eq!(segments(Bytes((8 << 20) + 1), 4), 12);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a choice costs under a machine: its parts priced by the closed forms and summed.
+
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+
+use super::{Choice, Part, Runs, Where};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::cost::price::{OnLinks, Prepared};
+use crate::machine::fabric::Fabric;
+use crate::model::algorithm::{Algorithm, Registry};
+use crate::model::formula::{Params, Shape};
+
+/// What a choice costs, or why nothing here says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Priced {
+    /// The time.
+    Time(Seconds),
+    /// Why there is none.
+    Unknown(String),
+}
+
+impl Priced {
+    /// The time, where there is one.
+    #[must_use]
+    pub fn time(&self) -> Option<Seconds> {
+        match self {
+            Self::Time(time) => Some(*time),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// The time of a choice for `size` bytes, M of the call.
+///
+/// Parts run one after another; one call pays the launch once. Leaders have their node's links to
+/// themselves. `shape` and `fabric` are those of the question.
+///
+/// # Errors
+/// A figure that a part needs is unknown.
+pub fn priced(
+    registry: &Registry,
+    choice: &Choice,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+) -> Result<Priced> {
+    priced_by(registry, choice, shape, fabric, size, |asked| Ok(asked.prepared.time(asked.wire)))
+}
+
+/// The same on the links as they were measured.
+///
+/// # Errors
+/// As [`priced`].
+pub fn priced_on_links(
+    registry: &Registry,
+    choice: &Choice,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+) -> Result<Priced> {
+    priced_by(registry, choice, shape, fabric, size, |asked| asked.on_links())
+}
+
+/// The parts of a choice one after another, each as `time` says.
+pub(crate) fn priced_by(
+    registry: &Registry,
+    choice: &Choice,
+    shape: &Shape,
+    fabric: &Fabric,
+    size: Bytes,
+    mut time: impl FnMut(&Asked<'_>) -> Result<Seconds>,
+) -> Result<Priced> {
+    let parts = match &choice.runs {
+        Runs::Parts(parts) => parts,
+        Runs::Unpriced(why) => return Ok(Priced::Unknown(why.clone().into_owned())),
+    };
+    let mut sum = fabric.launch;
+    for part in parts.iter().filter(|p| p.ranks > 1) {
+        let asked = asked(registry, part, shape, fabric, size);
+        match asked.and_then(|asked| Ok(time(&asked)? - fabric.launch)) {
+            Ok(time) => sum = sum + time,
+            Err(error) if error.is_unsupported() => {
+                return Ok(Priced::Unknown(error.what().to_owned()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Priced::Time(sum))
+}
+
+/// A part ready to be priced.
+pub(crate) struct Asked<'f> {
+    pub algorithm: &'static dyn Algorithm,
+    pub prepared: Prepared,
+    pub shape: Shape,
+    pub fabric: Cow<'f, Fabric>,
+    /// The bytes that it moves.
+    pub wire: Volume,
+}
+
+impl Asked<'_> {
+    /// Its time on the links as they were measured.
+    pub(crate) fn on_links(&self) -> Result<Seconds> {
+        let Self { algorithm, prepared, shape, fabric, wire } = self;
+        Ok(OnLinks::beside(*prepared, *algorithm, shape, fabric)?.at(*wire))
+    }
+}
+
+/// The algorithm of a part with everything but M put in, and the bytes that it moves for `size`.
+///
+/// # Errors
+/// As [`priced`]; a part that has no price.
+fn asked<'f>(
+    registry: &Registry,
+    part: &Part,
+    shape: &Shape,
+    fabric: &'f Fabric,
+    size: Bytes,
+) -> Result<Asked<'f>> {
+    let fabric = match part.place {
+        Where::Leaders => {
+            Cow::Owned(between_leaders(fabric, shape, part.of.unwrap_or(part.ranks))?)
+        }
+        Where::All | Where::InNode => Cow::Borrowed(fabric),
+    };
+    let algorithm = registry.find(part.collective, part.algorithm)?.algorithm;
+    let segments: u32 = match part.segment {
+        Some(each) => size.0.div_ceil(each.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32,
+        None => 1,
+    };
+    // Rails, ports and trees are the question's; segments and radix the library's.
+    let segments = if part.best_segments { None } else { NonZeroU32::new(segments) };
+    let params = Params { segments, radix: part.radix.or(shape.params.radix), ..shape.params };
+    let whole = part.place == Where::All && part.of.is_none();
+    let group = shape.group.filter(|_| whole);
+    let asked =
+        Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
+    let prepared = Prepared::new(algorithm, &asked, &fabric)?;
+    let wire = Volume(Volume::from(size).0 * part.wire.0);
+    Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
+}
+
+/// One rank of each node: the tiers outside nodes, of which every leader has a NIC to itself.
+fn between_leaders(fabric: &Fabric, shape: &Shape, leaders: u32) -> Result<Fabric> {
+    let per_node = shape.ranks.div_ceil(leaders.max(1));
+    let node = fabric.tiers.iter().position(|t| t.span.is_some_and(|s| s.get() >= per_node));
+    let outer = node.map_or(&fabric.tiers[..], |i| &fabric.tiers[i + 1..]);
+    if outer.is_empty() {
+        return Err(Error::unsupported("the machine has no links between nodes"));
+    }
+    let mut outer = outer.to_vec();
+    for tier in &mut outer {
+        tier.span = tier.span.and_then(|s| NonZeroU32::new(s.get().div_ceil(per_node)));
+        tier.nics = None;
+    }
+    Ok(Fabric { tiers: outer, ..fabric.clone() })
+}

@@ -1,0 +1,168 @@
+//! How far a fit is off on what it did not see, by what was held out and by size.
+
+use crate::base::quantity::{Bytes, Ratio};
+
+use super::residuals::lg;
+
+/// What was held out, which is what an expectation then lacks.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Held {
+    /// A size, between others of the same ranks.
+    Size,
+    /// A number of ranks, between others.
+    Between,
+    /// The most ranks.
+    More,
+    /// The fewest ranks.
+    Fewer,
+    /// Sizes above all others.
+    Larger,
+    /// Sizes below all others.
+    Smaller,
+    /// All other ranks of a tier: one number of them was measured.
+    Alone,
+    /// A tier.
+    Tier,
+}
+
+impl Held {
+    /// Those that a fit holds out; the others follow from them.
+    pub(super) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
+
+    /// The name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Between => "between",
+            Self::More => "more",
+            Self::Fewer => "fewer",
+            Self::Larger => "larger",
+            Self::Smaller => "smaller",
+            Self::Alone => "alone",
+            Self::Tier => "tier",
+        }
+    }
+}
+
+/// The tenth and the ninetieth percentile of ln(measured/expected).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Band {
+    /// A tenth lies below.
+    pub(super) low: f64,
+    /// A tenth lies above.
+    pub(super) high: f64,
+}
+
+impl Band {
+    /// Further on both sides.
+    fn times(self, by: f64) -> Self {
+        Self { low: self.low * by, high: self.high * by }
+    }
+
+    /// The median may itself be off, but it lies in its own band.
+    pub(super) fn around_zero(self) -> Self {
+        Self { low: self.low.min(-LEAST), high: self.high.max(LEAST) }
+    }
+}
+
+/// No measurement repeats itself to less than half a percent.
+const LEAST: f64 = 0.005;
+
+/// How far the ranks that are asked are from those that were measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Away {
+    /// lg of the ranks over the nearest that were measured on the tier; below 0 there are fewer.
+    pub(super) octaves: f64,
+    /// Whether a network lies between them.
+    pub(super) between: bool,
+}
+
+/// Without any error of its own a tier is known to a factor of three.
+const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
+
+/// From one number of ranks to twice as many, where nothing else of the tier was fitted, on one node and
+/// on several: published times, each foretold so. It grows by the octave.
+const ALONE_INSIDE: Band = Band { low: -0.28, high: 0.36 };
+const ALONE_BETWEEN: Band = Band { low: -0.22, high: 0.6 };
+
+/// What the held-out errors of the most ranks become at twice the most; from there on they grow as N
+/// does: published times at 2, 4 and 8 times the ranks that were fitted.
+const TWICE: f64 = 1.05;
+
+/// Beyond the sizes that were measured, errors are taken twice.
+const BEYOND: f64 = 2.0;
+
+/// The bands of a fit: for each kind of holding out, a band at some sizes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Bands {
+    /// By kind; sizes in their order.
+    lines: Vec<(Held, Vec<(Bytes, Band)>)>,
+}
+
+impl Bands {
+    /// A fit's.
+    pub(super) fn new(lines: Vec<(Held, Vec<(Bytes, Band)>)>) -> Self {
+        Self { lines }
+    }
+
+    /// Each kind's sizes in their order, with measured over expected at the tenth and the ninetieth
+    /// percentile.
+    #[must_use]
+    pub fn of(all: impl IntoIterator<Item = (Held, Vec<(Bytes, Ratio, Ratio)>)>) -> Self {
+        let band = |(size, low, high): (Bytes, Ratio, Ratio)| {
+            (size, Band { low: low.0.ln(), high: high.0.ln() })
+        };
+        let line = |(held, points): (Held, Vec<_>)| (held, points.into_iter().map(band).collect());
+        Self { lines: all.into_iter().map(line).collect() }
+    }
+
+    /// What [`of`](Self::of) takes.
+    pub fn iter(&self) -> impl Iterator<Item = (Held, Vec<(Bytes, Ratio, Ratio)>)> + '_ {
+        let point =
+            |&(size, band): &(Bytes, Band)| (size, Ratio(band.low.exp()), Ratio(band.high.exp()));
+        self.lines.iter().map(move |(held, line)| (*held, line.iter().map(point).collect()))
+    }
+
+    /// The band at a size, straight in lg M between two that are known.
+    pub(super) fn at(&self, held: Held, size: Bytes, away: Away) -> Band {
+        let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
+        match held {
+            Held::Tier => UNSEEN,
+            Held::Alone => {
+                let one = if away.between { ALONE_BETWEEN } else { ALONE_INSIDE };
+                if away.octaves == 0.0 {
+                    // As many ranks on other nodes.
+                    one
+                } else if away.octaves < 0.0 {
+                    Band { low: -one.high, high: -one.low }.times(-away.octaves)
+                } else {
+                    one.times(away.octaves)
+                }
+            }
+            Held::More => {
+                let further = away.octaves.exp2() / 2.0;
+                line(held).map_or(UNSEEN, |b| b.times(TWICE * further.max(1.0)))
+            }
+            Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
+            _ => line(held).unwrap_or(UNSEEN),
+        }
+    }
+}
+
+fn at(points: &[(Bytes, Band)], size: Bytes) -> Band {
+    let x = lg(size);
+    let above = points.partition_point(|p| lg(p.0) <= x);
+    match (above.checked_sub(1).map(|i| points[i]), points.get(above)) {
+        (Some((s0, a)), Some(&(s1, b))) => {
+            let part = (x - lg(s0)) / (lg(s1) - lg(s0));
+            let mix = |a: f64, b: f64| a + (b - a) * part;
+            Band { low: mix(a.low, b.low), high: mix(a.high, b.high) }
+        }
+        (Some((_, band)), None) | (None, Some(&(_, band))) => band,
+        (None, None) => UNSEEN,
+    }
+}

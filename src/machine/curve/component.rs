@@ -1,0 +1,94 @@
+//! One of the things that a library does, and its time.
+
+use super::Placed;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+
+/// How many steps follow each other, as far as they depend on N.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Steps {
+    /// N − D inside the D nodes, D − 1 between them.
+    Ring,
+    /// N/D − 1 inside a node, lg D between nodes: NCCL's tree.
+    Tree,
+    /// lg(N/D) inside, lg D between.
+    Log,
+    /// None: the launch is all.
+    Const,
+}
+
+impl Steps {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ring, Self::Tree, Self::Log, Self::Const];
+
+    /// The name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::Log => "log",
+            Self::Const => "const",
+        }
+    }
+
+    /// Steps inside nodes and between them.
+    #[must_use]
+    pub fn count(self, placed: Placed) -> (Ratio, Ratio) {
+        let (n, d) = (f64::from(placed.ranks), f64::from(placed.nodes.max(1)));
+        let (inside, between) = match self {
+            Self::Ring => (n - d, d - 1.0),
+            Self::Tree => (n / d - 1.0, d.log2()),
+            Self::Log => ((n / d).log2(), d.log2()),
+            Self::Const => (0.0, 0.0),
+        };
+        (Ratio(inside.max(0.0)), Ratio(between))
+    }
+}
+
+/// One of the things that a library does: an algorithm with a protocol, mostly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Component {
+    /// How many steps follow each other.
+    pub steps: Steps,
+    /// o: what a call costs before its first step.
+    pub launch: Seconds,
+    /// α of a step inside a node.
+    pub alpha: Seconds,
+    /// α' of a step between nodes; absent where no such was measured.
+    pub alpha_between: Option<Seconds>,
+    /// BW of ranks on one node; absent where no such was measured.
+    pub bandwidth: Option<Bandwidth>,
+    /// BW of ranks on several; absent where no such was measured.
+    pub bandwidth_between: Option<Bandwidth>,
+}
+
+impl Component {
+    /// L: what no size takes away.
+    #[must_use]
+    pub fn latency(&self, placed: Placed) -> Seconds {
+        let (inside, between) = self.steps.count(placed);
+        let far = self.alpha_between.unwrap_or(self.alpha);
+        self.launch + self.alpha * inside + far * between
+    }
+
+    /// BW of ranks that are placed so; that of the other tier where this one was not measured.
+    #[must_use]
+    pub fn rate(&self, placed: Placed) -> Bandwidth {
+        let (own, other) = match placed.between() {
+            true => (self.bandwidth_between, self.bandwidth),
+            false => (self.bandwidth, self.bandwidth_between),
+        };
+        own.or(other).unwrap_or(Bandwidth(f64::INFINITY))
+    }
+
+    /// The time of M = `size`, of which `moved` parts cross, with latency and bandwidth overlapping
+    /// by `shape`.
+    #[must_use]
+    pub fn time(&self, placed: Placed, size: Bytes, moved: Ratio, shape: Ratio) -> Seconds {
+        let latency = self.latency(placed);
+        let bytes = Volume::from(size) / self.rate(placed) * moved;
+        latency + Seconds((latency.0 * bytes.0).sqrt()) * shape + bytes
+    }
+}

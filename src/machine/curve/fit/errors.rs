@@ -1,0 +1,273 @@
+//! How far the fit is off on what it did not see: sizes and ranks are held out in turns.
+//!
+//! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
+//! how near. The factors below bring the part of measurements inside them to 8 of 10 over the
+//! published measurements of docs/ACCURACY.md, where a fit on fewer ranks is worse than the whole one.
+
+use super::parts::Parts;
+use super::row::{Row, placed};
+use super::{Asked, choose};
+use crate::base::quantity::Bytes;
+use crate::machine::curve::Placed;
+use crate::machine::curve::bands::{Band, Bands, Held};
+use crate::machine::curve::residuals::Residuals;
+use crate::machine::sample::median;
+
+/// Held-out sizes.
+const SIZE: f64 = 0.9;
+/// Ranks at an end, held out one after another.
+const END: f64 = 1.0;
+/// Ranks between others.
+const BETWEEN: f64 = 0.9;
+/// Of two numbers of ranks, what lies beyond them by how far the components are off …
+const TWO_END: f64 = 1.35;
+/// … and by how far one of them foretells the other; …
+const TWO_OTHER: f64 = 0.3;
+/// … and what lies between them.
+const TWO_BETWEEN: f64 = 0.85;
+/// Without residuals, every size is as far off as the components are there.
+const COMPONENTS: f64 = 1.05;
+
+/// The bands where sizes are far apart: published curves of NCCL and Open MPI at three sizes.
+const SPARSE_INSIDE: Band = Band { low: -0.06, high: 0.20 };
+const SPARSE_BETWEEN: Band = Band { low: -0.29, high: 0.52 };
+/// Sizes are far apart at more octaves than this.
+const SPARSE: f64 = 3.0;
+/// Fewer held-out sizes say nothing.
+const FEW: usize = 8;
+
+/// How far, in octaves, an error still counts.
+const NEAR: f64 = 2.5;
+/// What every error counts at least.
+const FAR: f64 = 0.02;
+
+/// An error at lg M.
+type Errors = Vec<(f64, f64)>;
+
+/// The bands, and whether ranks between measured ones are better foretold by a straight line between
+/// the logarithms of those than by the components: tried on each number of ranks that has others on
+/// both sides.
+pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool) {
+    let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
+    let mut ranks = Ranks::held_out(parts, rows, asked);
+    let straight = asked.residuals && ranks.straighten(rows);
+    let sizes = apart(1, parts, rows);
+    let closer = closer(&sizes, &apart(2, parts, rows));
+    let lines = Held::FITTED.map(|held| {
+        let points = knots(rows).into_iter().map(|x| {
+            let band = match held {
+                Held::Size if !asked.residuals => near(&components, x, COMPONENTS),
+                Held::Size if octaves(rows) > SPARSE => sparse(rows),
+                Held::Size if sizes.len() < FEW => near(&components, x, 1.0),
+                Held::Size => near(&sizes, x, SIZE * closer),
+                _ => ranks.band(held, &components, x),
+            };
+            (Bytes(x.exp2().round() as u64), band.around_zero())
+        });
+        (held, points.collect())
+    });
+    (Bands::new(lines.into()), straight)
+}
+
+/// The sizes at which bands are kept: every second octave of what was measured.
+fn knots(rows: &[Row]) -> Vec<f64> {
+    let least = rows.iter().map(|r| r.lg).fold(f64::INFINITY, f64::min);
+    let most = rows.iter().map(|r| r.lg).fold(0.0, f64::max);
+    let steps = ((most - least) / 2.0).ceil().max(1.0) as u32;
+    (0..=steps).map(|i| (least + 2.0 * f64::from(i)).min(most)).collect()
+}
+
+fn sparse(rows: &[Row]) -> Band {
+    if rows.iter().any(|r| r.between) { SPARSE_BETWEEN } else { SPARSE_INSIDE }
+}
+
+/// The middle distance of neighbouring sizes.
+fn octaves(rows: &[Row]) -> f64 {
+    let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
+}
+
+/// Each size between two others of its ranks, `far` sizes away, by a straight line between their
+/// residuals.
+fn apart(far: usize, parts: &Parts, rows: &[Row]) -> Errors {
+    let mut errors = Vec::with_capacity(rows.len());
+    for ranks in placed(rows) {
+        let mut own: Vec<(f64, f64)> =
+            rows.iter().filter(|r| r.placed == ranks).map(|r| (r.lg, r.residual(parts))).collect();
+        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        errors.extend(own.windows(2 * far + 1).map(|w| {
+            let ((x0, a), (x, r), (x1, b)) = (w[0], w[far], w[2 * far]);
+            (x, r - (a + (b - a) * (x - x0) / (x1 - x0)))
+        }));
+    }
+    errors
+}
+
+/// How much smaller errors are between sizes than at held-out ones, whose neighbours are twice as
+/// far: as much as those are smaller than where neighbours are four times as far. Noise alone is as
+/// large everywhere.
+fn closer(near: &Errors, far: &Errors) -> f64 {
+    let middle = |errors: &Errors| median(errors.iter().map(|e| e.1.abs()).collect());
+    match (middle(near), middle(far)) {
+        (Some(near), Some(far)) if far > 0.0 => (near / far).clamp(0.5, 1.1),
+        _ => 1.0,
+    }
+}
+
+/// A straight line must take this part off the error of the components.
+const WORTH: f64 = 0.9;
+
+/// Each row of ranks that have fewer and more beside them, by a straight line in lg N between the
+/// logarithms of their times.
+fn straight(rows: &[Row]) -> Vec<(Placed, Errors)> {
+    let ranks = placed(rows);
+    let mut errors = Vec::new();
+    for &out in &ranks {
+        let tier = || ranks.iter().copied().filter(|p| p.between() == out.between());
+        let beside = tier().rfind(|p| *p < out).zip(tier().find(|p| *p > out));
+        let Some((fewer, more)) = beside else { continue };
+        let line = |of: Placed| -> Vec<(f64, f64)> {
+            let mut line: Vec<_> =
+                rows.iter().filter(|r| r.placed == of).map(|r| (r.lg, r.time.ln())).collect();
+            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+            line
+        };
+        let (a, b) = (line(fewer), line(more));
+        let of = rows.iter().filter(|r| r.placed == out).filter_map(|r| {
+            let times = ((fewer, along(&a, r.lg)?), (more, along(&b, r.lg)?));
+            Some((r.lg, r.time.ln() - crate::machine::curve::straight(out, times.0, times.1)))
+        });
+        errors.push((out, of.collect()));
+    }
+    errors
+}
+
+/// Straight between two points; none outside.
+fn along(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let above = points.partition_point(|p| p.0 < x);
+    let &(x1, y1) = points.get(above)?;
+    match above.checked_sub(1).map(|i| points[i]) {
+        _ if x1 == x => Some(y1),
+        Some((x0, y0)) => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        None => None,
+    }
+}
+
+/// Errors on ranks that were held out.
+struct Ranks {
+    /// By where they lie among the others of their tier.
+    all: Vec<(Held, Placed, Errors)>,
+    /// Whether there are two numbers of ranks at most.
+    two: bool,
+}
+
+impl Ranks {
+    fn held_out(parts: &Parts, rows: &[Row], asked: &Asked) -> Self {
+        let ranks = placed(rows);
+        let mut all = Vec::new();
+        for &out in &ranks {
+            let (test, train): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| r.placed == out);
+            if !train.iter().any(|r| r.between == out.between()) {
+                continue;
+            }
+            let refitted = choose::again(parts, &train);
+            let rest = |r: &Row| (r.placed, Bytes(r.bytes as u64), r.residual(&refitted));
+            let left = asked.residuals.then(|| Residuals::new(train.iter().map(rest).collect()));
+            let error = |r: &Row| {
+                let size = Bytes(r.bytes as u64);
+                r.residual(&refitted) - left.as_ref().map_or(0.0, |l| l.at(r.placed, size))
+            };
+            let errors = test.iter().map(|r| (r.lg, error(r))).collect();
+            all.push((kind(out, &ranks), out, errors));
+        }
+        Self { all, two: ranks.len() < 3 }
+    }
+
+    /// Takes the errors of straight lines for those between others, where they are smaller.
+    fn straighten(&mut self, rows: &[Row]) -> bool {
+        let lines = straight(rows);
+        let mean = |errors: &[(f64, f64)]| {
+            errors.iter().map(|e| e.1.abs()).sum::<f64>() / errors.len() as f64
+        };
+        let foretold: Vec<Placed> = lines.iter().map(|l| l.0).collect();
+        let own = self.all.iter().filter(|e| foretold.contains(&e.1));
+        let own: Errors = own.flat_map(|e| &e.2).copied().collect();
+        let lines: Errors = lines.into_iter().flat_map(|l| l.1).collect();
+        if lines.is_empty() || own.is_empty() || mean(&lines) >= WORTH * mean(&own) {
+            return false;
+        }
+        self.all.retain(|e| !foretold.contains(&e.1));
+        self.all.extend(foretold.first().map(|&at| (Held::Between, at, lines)));
+        true
+    }
+
+    fn band(&self, held: Held, components: &Errors, x: f64) -> Band {
+        let of = |held| self.all.iter().filter(move |e| e.0 == held).flat_map(|e| &e.2).copied();
+        let every: Errors = self.all.iter().flat_map(|e| &e.2).copied().collect();
+        if self.two {
+            let factor = if held == Held::Between { TWO_BETWEEN } else { TWO_END };
+            let own = near(components, x, factor);
+            let beyond = held != Held::Between && !every.is_empty();
+            return if beyond { own.or(near(&every, x, TWO_OTHER)) } else { own };
+        }
+        if every.is_empty() {
+            return near(components, x, TWO_END);
+        }
+        if held == Held::Between {
+            return near(&every, x, BETWEEN);
+        }
+        let own: Errors = of(held).collect();
+        let wide = near(&every, x, END);
+        if own.is_empty() { wide } else { wide.or(near(&own, x, END)) }
+    }
+}
+
+/// Where `out` lies among the numbers of ranks.
+fn kind(out: Placed, ranks: &[Placed]) -> Held {
+    match (ranks.first(), ranks.last()) {
+        (Some(&least), _) if least == out => Held::Fewer,
+        (_, Some(&most)) if most == out => Held::More,
+        _ => Held::Between,
+    }
+}
+
+impl Band {
+    /// The wider one on each side.
+    fn or(self, other: Self) -> Self {
+        Self { low: self.low.min(other.low), high: self.high.max(other.high) }
+    }
+}
+
+/// The tenth and ninetieth percentile of the errors around lg M = `x`, `by` times.
+fn near(errors: &Errors, x: f64, by: f64) -> Band {
+    let mut weighed: Vec<(f64, f64)> = errors
+        .iter()
+        .map(|&(y, e)| (e * by, FAR + (-(x - y).powi(2) / (2.0 * NEAR * NEAR)).exp()))
+        .collect();
+    weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let total: f64 = weighed.iter().map(|w| w.1).sum();
+    // Of n errors the i-th parts the next ones at i/(n + 1); n is how many the weights amount to.
+    let n = total * total / weighed.iter().map(|w| w.1 * w.1).sum::<f64>();
+    let tenth = ((0.1 * (n + 1.0) - 0.5) / n).max(0.0) * total;
+    Band { low: quantile(&weighed, tenth), high: quantile(&weighed, total - tenth) }
+}
+
+/// Where the weights' sum reaches `at`, each taken at its middle.
+fn quantile(weighed: &[(f64, f64)], at: f64) -> f64 {
+    let mut sum = 0.0;
+    let mut last: Option<(f64, f64)> = None;
+    for &(e, weight) in weighed {
+        let middle = sum + 0.5 * weight;
+        if middle >= at {
+            return match last {
+                Some((before, m)) => before + (e - before) * (at - m) / (middle - m),
+                None => e,
+            };
+        }
+        last = Some((e, middle));
+        sum += weight;
+    }
+    last.map_or(0.0, |l| l.0)
+}

@@ -1,0 +1,106 @@
+//! From measured times to a curve.
+//!
+//! Every choice, of forms, of the number of components and of every figure, is made on the
+//! observations that are given; nothing else is looked at. The same observations give the same
+//! curve.
+
+mod choose;
+mod errors;
+mod parts;
+mod row;
+mod solve;
+
+use super::{Component, Curve, Observation, Placed, Residuals};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio};
+use crate::machine::sample::DataType;
+
+use parts::Parts;
+use row::Row;
+
+/// What a fit is asked.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of the elements, where it matters.
+    pub dtype: Option<DataType>,
+    /// Components at most, up to three.
+    pub components: u32,
+    /// f(N) + δ and the shape c are fitted; without, both are 0.
+    pub curved: bool,
+    /// What the components leave is kept for each size.
+    pub residuals: bool,
+    /// Which library, and whose measurements.
+    pub source: String,
+}
+
+impl Asked {
+    /// The whole model for one operation.
+    #[must_use]
+    pub fn new(collective: Collective, dtype: Option<DataType>) -> Self {
+        let source = String::new();
+        Self { collective, dtype, components: 3, curved: true, residuals: true, source }
+    }
+
+    /// One component, δ = 0, c = 0: plain α-β.
+    #[must_use]
+    pub fn alpha_beta(self) -> Self {
+        Self { components: 1, curved: false, residuals: false, ..self }
+    }
+}
+
+/// The curve of an operation's times: one for each number of ranks and size, as
+/// [`observations`](super::observations) makes them.
+///
+/// # Errors
+/// No time, a time of zero, or fewer sizes than two.
+pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
+    let name = asked.collective.name();
+    if all.iter().any(|o| o.time.0 <= 0.0 || !o.time.0.is_finite() || o.size.0 == 0) {
+        return Err(Error::input(format!("a time or a size of {name} is not above 0"))
+            .mend("leave out the row; collcost import names those that it leaves out"));
+    }
+    let mut sizes: Vec<Bytes> = all.iter().map(|o| o.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let (Some(&from), Some(&to)) = (sizes.first(), sizes.get(1..).and_then(|s| s.last())) else {
+        return Err(Error::input(format!("{name} was timed at {} size", sizes.len()))
+            .mend("give times of at least two sizes: a launch and a rate cannot be told apart"));
+    };
+    let rows: Vec<Row> = all.iter().map(|o| Row::new(o, asked.collective)).collect();
+    let parts = choose::parts(&rows, asked);
+    let mut placed: Vec<Placed> = all.iter().map(|o| o.placed).collect();
+    placed.sort_unstable();
+    placed.dedup();
+    let (bands, straight) = errors::bands(&parts, &rows, asked);
+    let residuals = asked.residuals.then(|| {
+        let of = |(o, r): (&Observation, &Row)| (o.placed, o.size, r.residual(&parts));
+        Residuals::new(all.iter().zip(&rows).map(of).collect()).straight(straight)
+    });
+    Ok(Curve {
+        collective: asked.collective,
+        dtype: asked.dtype,
+        components: components(&parts, &placed),
+        delta: Ratio(parts.delta()),
+        shape: Ratio(parts.shape()),
+        bands,
+        placed,
+        from,
+        to,
+        residuals,
+        rows: u32::try_from(all.len()).unwrap_or(u32::MAX),
+        source: asked.source.clone(),
+    })
+}
+
+/// The components in words of quantities; what no row has seen is absent.
+fn components(parts: &Parts, placed: &[Placed]) -> Vec<Component> {
+    let inside = placed.iter().any(|p| !p.between());
+    let between = placed.iter().any(|p| p.between());
+    let mut components: Vec<Component> =
+        (0..parts.count()).map(|k| parts.component(k, inside, between)).collect();
+    components.sort_by(|a, b| a.launch.0.total_cmp(&b.launch.0));
+    components
+}

@@ -1,0 +1,436 @@
+//! A machine as the engine sees it: tiers of links with their rates, and who sits where.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::machine::link::{Link, Times};
+use crate::model::algorithm::{Route, Step};
+use crate::model::formula::{Level, Params, Ports, Shape};
+
+/// Links of one kind: those inside a node, or those between nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tier {
+    /// The name in reports.
+    pub name: String,
+    /// What joins the ranks of a domain.
+    pub kind: TierKind,
+    /// Ranks in one domain of such links; absent: no limit.
+    pub span: Option<NonZeroU32>,
+    /// What a message takes on one of them.
+    pub link: Link,
+    /// Transfers a rank can make at once.
+    pub ports: Ports,
+    /// Ports that all ranks of a domain of the tier below share; absent: each has its own.
+    pub nics: Option<NonZeroU32>,
+    /// Bandwidth offered below over bandwidth towards the rest: 1 where the fabric does not block.
+    pub oversubscription: Ratio,
+    /// How transfers that meet at a port share it; simulations use it, prices take turns.
+    pub discipline: Discipline,
+    /// A switch that computes or multicasts.
+    pub switch: Option<Switch>,
+}
+
+/// What joins ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum TierKind {
+    /// Memory that they share.
+    Memory,
+    /// Links inside a node: NVLink, PCIe, xGMI, ICI.
+    #[default]
+    Node,
+    /// A network between nodes.
+    Network,
+}
+
+impl TierKind {
+    /// The word in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Node => "node",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// What a switch can do beside forwarding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Switch {
+    /// α_sw: the time of one hop through it.
+    pub alpha: Option<Seconds>,
+    /// The rate of one port through it; absent: the tier's.
+    pub bandwidth: Option<Bandwidth>,
+    /// It can send one message on to many: broadcast, all-gather.
+    pub multicast: bool,
+    /// It can add: reduce, reduce-scatter; with multicast also all-reduce.
+    pub alu: bool,
+}
+
+/// How transfers that meet at a port share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Discipline {
+    /// One after the other.
+    #[default]
+    Serial,
+    /// All at once, each with its share of the rate.
+    Fair,
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Serial { "serial" } else { "fair" })
+    }
+}
+
+/// In which order ranks are laid over domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Order {
+    /// Ranks 0 … G − 1 in the first domain, the next G in the second.
+    #[default]
+    Block,
+    /// Rank r in domain r mod D.
+    Cyclic,
+}
+
+impl FromStr for Order {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "block" => Ok(Self::Block),
+            "cyclic" => Ok(Self::Cyclic),
+            _ => {
+                Err(Error::input(format!("`{text}` is no placement")).mend("write block or cyclic"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Block { "block" } else { "cyclic" })
+    }
+}
+
+/// Tiers from the innermost out, and what a call costs beside its messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fabric {
+    /// The tiers; at least one, and only the last may be without limit.
+    pub tiers: Vec<Tier>,
+    /// In which order ranks are laid over domains.
+    pub order: Order,
+    /// n_β of the double binary tree as it was measured.
+    pub c_real: Option<Ratio>,
+    /// The tier whose domains are nodes; none on a network alone, and where all ranks share one node.
+    pub node: Option<usize>,
+    /// γ: the time to reduce one byte; absent: unknown, and not priced.
+    pub gamma: Option<SecondsPerByte>,
+    /// What one call costs before its first message.
+    pub launch: Seconds,
+}
+
+impl Tier {
+    /// Links with one full-duplex port a rank and no limit.
+    #[must_use]
+    pub fn new(name: impl Into<String>, alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        Self {
+            name: name.into(),
+            kind: TierKind::default(),
+            span: None,
+            link: Link::new(alpha, bandwidth),
+            ports: Ports::ONE,
+            nics: None,
+            oversubscription: Ratio(1.0),
+            discipline: Discipline::Serial,
+            switch: None,
+        }
+    }
+
+    /// Replaces the rate of a port; a rate that the switch has of its own moves with it, since both
+    /// are parts of one link's.
+    pub fn set_bandwidth(&mut self, rate: Bandwidth) {
+        if let (Some(old), Some(switch)) = (self.link.bandwidth, &mut self.switch) {
+            switch.bandwidth = switch.bandwidth.map(|own| own * Ratio(rate.0 / old.0));
+        }
+        self.link.set_bandwidth(rate);
+    }
+
+    pub(crate) fn alpha(&self) -> Result<f64> {
+        let unknown = || {
+            Error::unknown("a figure is unknown, and messages need it")
+                .at(format!("α of {}", self.name))
+        };
+        self.link.alpha.map(|a| a.0).ok_or_else(unknown)
+    }
+
+    /// What a message takes on its links.
+    pub(crate) fn times(&self) -> Result<Times> {
+        // Whichever is unknown says so.
+        self.alpha()?;
+        self.inverse()?;
+        Ok(self.link.times_or_zero())
+    }
+
+    /// Seconds a byte through the switch, where it computes or multicasts.
+    pub(crate) fn switch_inverse(&self) -> Result<f64> {
+        match self.switch.and_then(|s| s.bandwidth) {
+            Some(rate) => Ok(1.0 / rate.0),
+            None => self.inverse(),
+        }
+    }
+
+    /// Seconds a byte.
+    pub(crate) fn inverse(&self) -> Result<f64> {
+        let unknown = || {
+            Error::unknown("a figure is unknown, and data need it")
+                .at(format!("the bandwidth of {}", self.name))
+        };
+        self.link.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
+    }
+}
+
+/// What one step asks of the machine's links.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Crossing {
+    /// The outermost tier that it crosses: its α counts.
+    pub tier: usize,
+    /// The bytes of the step through one port of that tier, over those of one flow.
+    pub load: f64,
+    /// The same on the innermost tier, for what stays inside beside.
+    pub inner_load: f64,
+}
+
+impl Fabric {
+    /// One tier of equal links.
+    #[must_use]
+    pub fn flat(alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        Self::new(vec![Tier::new("link", alpha, bandwidth)])
+    }
+
+    /// Tiers from the innermost out, ranks in blocks, γ unknown, no launch overhead.
+    #[must_use]
+    pub fn new(tiers: Vec<Tier>) -> Self {
+        Self {
+            tiers,
+            order: Order::Block,
+            node: None,
+            c_real: None,
+            gamma: None,
+            launch: Seconds(0.0),
+        }
+    }
+
+    /// How many tiers `ranks` ranks span.
+    ///
+    /// # Errors
+    /// More ranks than the outermost tier joins.
+    pub fn depth(&self, ranks: u32) -> Result<usize> {
+        let fits = |t: &Tier| t.span.is_none_or(|s| s.get() >= ranks);
+        self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
+            let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
+            Error::input(format!("{ranks} ranks are more than the machine joins"))
+                .mend(format!("ask for at most {most}, or name a profile with a network"))
+        })
+    }
+
+    /// Ranks in a domain of the innermost tier.
+    #[must_use]
+    pub fn group(&self) -> Option<NonZeroU32> {
+        self.tiers.first().and_then(|t| t.span)
+    }
+
+    /// What a rank can do at once on every tier that `ranks` ranks span: a step may cross any.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins.
+    pub fn ports(&self, ranks: u32) -> Result<Ports> {
+        let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
+        // Of as many sends at once half duplex is the less.
+        Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
+    }
+
+    /// The shape of a question on this machine: ports, rails and domains as the machine has them.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins.
+    pub fn shape(&self, collective: Collective, ranks: u32) -> Result<Shape> {
+        let shape = Shape { ports: self.ports(ranks)?, ..Shape::new(collective, ranks) };
+        Ok(self.fill(&shape))
+    }
+
+    /// The shape with what only the machine knows, where it does not say it itself.
+    pub(crate) fn fill(&self, shape: &Shape) -> Shape {
+        let group = self.group().filter(|g| g.get() < shape.ranks);
+        let params = Params {
+            rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
+            c_real: shape.params.c_real.or(self.c_real),
+            ..shape.params
+        };
+        Shape { group: shape.group.or(group), params, ..*shape }
+    }
+
+    /// NICs over which a pattern can be laid at once; none inside one node.
+    fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
+        let outer = self.tiers.last()?;
+        let node = self.tiers[self.node?].span?;
+        if node.get() >= ranks { None } else { outer.nics.or(self.group()) }
+    }
+
+    /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
+    #[must_use]
+    pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
+        for tier in &mut self.tiers {
+            tier.link.alpha = tier.link.alpha.map(|a| a * alpha);
+            if let Some(rate) = tier.link.bandwidth {
+                tier.set_bandwidth(rate * beta);
+            }
+        }
+        self
+    }
+
+    /// Which links a step of a collective over `ranks` ranks crosses.
+    pub(crate) fn crossing(&self, step: &Step, ranks: u32) -> Result<Crossing> {
+        let depth = self.depth(ranks)?;
+        let inner = Crossing { tier: 0, load: 1.0, inner_load: 0.0 };
+        match step.level {
+            Level::Inner => return Ok(inner),
+            Level::Outer => {
+                let tier = depth - 1;
+                return Ok(Crossing {
+                    tier,
+                    load: self.sharing(tier, step.flows),
+                    inner_load: 0.0,
+                });
+            }
+            Level::Flat => {}
+        }
+        for tier in (1..depth).rev() {
+            let Some(span) = self.tiers[tier - 1].span else { continue };
+            let flows = self.flows(step.route, ranks, span.get());
+            if flows == 0 {
+                continue;
+            }
+            let load = match step.rails {
+                1 => self.sharing(tier, flows),
+                rails => self.rail_load(tier, rails, ranks),
+            };
+            // Of a rank's flows over as many rails as ranks, one in `span` leaves the domain.
+            let spread = step.rails >= span.get();
+            let inner_load = if spread { 1.0 - 1.0 / f64::from(span.get()) } else { 1.0 };
+            let inside = flows < span.get() || step.rails > 1;
+            return Ok(Crossing { tier, load, inner_load: if inside { inner_load } else { 0.0 } });
+        }
+        Ok(inner)
+    }
+
+    /// Flows over the busiest port of `tier` when `flows` leave each domain at once.
+    fn sharing(&self, tier: usize, flows: u32) -> f64 {
+        let below = self.tiers[tier - 1].span.map_or(flows, NonZeroU32::get);
+        let tier = &self.tiers[tier];
+        let nics = tier.nics.map_or(below, NonZeroU32::get);
+        f64::from(flows.div_ceil(nics).max(1)) * tier.oversubscription.0
+    }
+
+    /// The same where a pattern is laid over `rails` rails, each with its part.
+    ///
+    /// The last domain may hold few ranks: without NICs of its own it has only theirs.
+    fn rail_load(&self, tier: usize, rails: u32, ranks: u32) -> f64 {
+        let below = self.tiers[tier - 1].span.map_or(ranks, NonZeroU32::get);
+        let fewest = if ranks.is_multiple_of(below) { below } else { ranks % below };
+        let nics = self.tiers[tier].nics.map_or(fewest, NonZeroU32::get);
+        let oversubscription = self.tiers[tier].oversubscription.0;
+        f64::from(rails.div_ceil(nics)) / f64::from(rails) * oversubscription
+    }
+
+    /// Flows that leave a domain of `span` ranks at once.
+    fn flows(&self, route: Route, n: u32, span: u32) -> u32 {
+        if n <= span {
+            return 0;
+        }
+        match self.order {
+            Order::Block => block_flows(route, n, span),
+            Order::Cyclic => cyclic_flows(route, n, span),
+        }
+    }
+}
+
+fn block_flows(route: Route, n: u32, span: u32) -> u32 {
+    match route {
+        Route::Offset(d) => offset_flows(d, n, span),
+        Route::Offsets { first, last } => {
+            // Most leave over the distance nearest to half way round.
+            offset_flows((n / 2).clamp(first, last), n, span)
+        }
+        Route::Folded { distance, pairs } => {
+            most_crossing(n, span, |r| folded_partner(r, distance, pairs))
+        }
+        Route::Xor(d) if span.is_multiple_of(2 * d) => 0,
+        Route::Xor(d) if d >= span => span,
+        Route::Xor(d) => most_crossing(n, span, |r| r ^ d),
+        Route::Grow(d) if 2 * d <= span => 0,
+        Route::Grow(d) if d >= span => span,
+        Route::Grow(d) => 2 * d - span,
+        Route::Tree | Route::Root => 1,
+        Route::All => span.saturating_mul(n - span),
+        Route::Switch => 0,
+    }
+}
+
+fn offset_flows(d: u32, n: u32, span: u32) -> u32 {
+    (d % n).min(n - d % n).min(span)
+}
+
+/// The partner of a rank behind a fold; itself where it sits out.
+fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
+    let number = match rank {
+        r if r >= 2 * pairs => r - pairs,
+        r if r % 2 == 1 => r / 2,
+        r => return r,
+    };
+    let partner = number ^ distance;
+    if partner < pairs { 2 * partner + 1 } else { partner + pairs }
+}
+
+fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
+    let domains = n.div_ceil(span);
+    let distance = match route {
+        Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
+        Route::Offsets { first, last } if first == last => first,
+        Route::Offsets { .. } | Route::Folded { .. } => return span,
+        Route::Tree => return span,
+        Route::Root => return 1,
+        Route::All => return span.saturating_mul(n - span),
+        Route::Switch => return 0,
+    };
+    // A distance of whole turns round the domains comes back to the same one. What wraps round N
+    // does so only where N is whole turns, an exclusive or where the domains are a power of two.
+    let whole = distance % domains == 0;
+    let stays = match route {
+        Route::Xor(_) => whole && domains.is_power_of_two(),
+        Route::Grow(_) => whole,
+        _ => whole && n.is_multiple_of(domains),
+    };
+    if stays { 0 } else { span }
+}
+
+/// The most ranks of one domain whose partner sits in another.
+fn most_crossing(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
+    (0..n.div_ceil(span))
+        .map(|domain| {
+            let first = domain * span;
+            let ranks = first..first.saturating_add(span).min(n);
+            let leaves = |&r: &u32| partner(r) < n && partner(r) / span != domain;
+            ranks.filter(leaves).count() as u32
+        })
+        .max()
+        .unwrap_or(0)
+}

@@ -1,0 +1,216 @@
+//! Figures that texts and data sheets state, each with its source.
+//!
+//! They are starting points where nothing was measured, never the default of a question: a profile
+//! says which figures a machine uses. A figure that its source gives as a range keeps both ends.
+//!
+//! ```
+//! let hop = collcost::machine::presets::find(collcost::machine::presets::SWITCH_HOPS, "nvswitch").unwrap();
+//! assert_eq!((hop.low.0, hop.high.0), (100e-9, 200e-9));
+//! ```
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds};
+use crate::model::formula::Ports;
+
+/// A figure with its name, the two ends of what its source gives, and the source.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure<T> {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The least that the source gives.
+    pub low: T,
+    /// The most; the same where it gives one value.
+    pub high: T,
+    /// Who says so.
+    pub source: &'static str,
+}
+
+/// α_sw: one hop through a switch that adds or multicasts.
+pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
+    Figure {
+        name: "nvswitch",
+        low: Seconds(100e-9),
+        high: Seconds(200e-9),
+        source: "topology-free introduction 3.3: cut-through of NVSwitch Gen3 and Gen4",
+    },
+    Figure {
+        name: "tomahawk-ultra",
+        low: Seconds(250e-9),
+        high: Seconds(250e-9),
+        source: "topology-free introduction 3.3: Broadcom Tomahawk Ultra",
+    },
+    Figure {
+        name: "sharp",
+        low: Seconds(200e-9),
+        high: Seconds(400e-9),
+        source: "spiceMonkey/collective-comm 04 §2.2: one tier of an aggregation tree",
+    },
+];
+
+/// The rate of one port, as texts quote it.
+pub const RATES: &[Figure<Bandwidth>] = &[
+    Figure {
+        name: "nvlink4",
+        low: Bandwidth(450e9),
+        high: Bandwidth(450e9),
+        source: "NVIDIA H100 data sheet: 900 GB/s in both directions together",
+    },
+    Figure {
+        name: "nvlink4-both-ways",
+        low: Bandwidth(900e9),
+        high: Bandwidth(900e9),
+        source: "the interactive lesson: 900 GB/s NVLink, both directions of all links together",
+    },
+    Figure {
+        name: "nvlink5",
+        low: Bandwidth(900e9),
+        high: Bandwidth(900e9),
+        source: "spiceMonkey/collective-comm 02 §2: 1800 GB/s in both directions together",
+    },
+    Figure {
+        name: "ndr",
+        low: Bandwidth(50e9),
+        high: Bandwidth(50e9),
+        source: "the interactive lesson: one InfiniBand NDR port, 400 Gb/s",
+    },
+    Figure {
+        name: "xdr",
+        low: Bandwidth(100e9),
+        high: Bandwidth(100e9),
+        source: "spiceMonkey/collective-comm 03 §1.2: ConnectX-8, 800 Gb/s",
+    },
+];
+
+/// Partners that a rank can talk to at once, by the fabric.
+pub const PORT_BUDGETS: &[Figure<Ports>] = &[
+    budget("nvlink-ring", 2, 2, "two ring directions out of a GPU"),
+    budget("nvlink-channels", 4, 18, "NVLink channels of a chip"),
+    budget("nic", 2, 8, "NICs of a training node"),
+    budget("torus-1d", 2, 2, "two neighbours a dimension"),
+    budget("torus-2d", 4, 4, "two neighbours a dimension"),
+    budget("torus-3d", 6, 6, "two neighbours a dimension"),
+];
+
+const fn budget(name: &'static str, low: u32, high: u32, source: &'static str) -> Figure<Ports> {
+    Figure { name, low: ports(low), high: ports(high), source }
+}
+
+const fn ports(k: u32) -> Ports {
+    match std::num::NonZeroU32::new(k) {
+        Some(k) => Ports::Full(k),
+        None => Ports::Unbounded,
+    }
+}
+
+/// How a fabric under load differs from the ideal one: α·η_α, BW·η_β.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Contention {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// η_α, 1 or more.
+    pub alpha: Ratio,
+    /// η_β, at most 1.
+    pub beta: Ratio,
+    /// From what it was derived.
+    pub source: &'static str,
+}
+
+/// The profiles of spiceMonkey/collective-comm 05 §4.1: realistic for the worst case.
+pub const CONTENTION: &[Contention] = &[
+    Contention {
+        name: "ideal",
+        alpha: Ratio(1.0),
+        beta: Ratio(1.0),
+        source: "a collective alone on the fabric",
+    },
+    Contention {
+        name: "crossbar",
+        alpha: Ratio(1.0),
+        beta: Ratio(0.80),
+        source: "nccl-tests on H100: all-reduce busbw 360 of 450 GB/s",
+    },
+    Contention {
+        name: "nvls",
+        alpha: Ratio(1.0),
+        beta: Ratio(0.52),
+        source: "busbw 470 against 360 GB/s without the switch: 1.3·0.80/2 at n_β = 1",
+    },
+    Contention {
+        name: "torus",
+        alpha: Ratio(1.2),
+        beta: Ratio(0.60),
+        source: "TPU v4: twisted against plain torus all-to-all 1.63, taken as 1/0.6",
+    },
+];
+
+/// The least η_β that hardware keeps a Clos tier from: crossbar's.
+const CLOS_FLOOR: f64 = 0.80;
+
+/// η_β of a Clos tier that is oversubscribed s times: min(0.80, 1/s) (05 §4.2 of the same notes).
+///
+/// α is not touched by oversubscription.
+#[must_use]
+pub fn clos(oversubscription: Ratio) -> Ratio {
+    Ratio(CLOS_FLOOR.min(1.0 / oversubscription.0))
+}
+
+/// The figure called `name`.
+///
+/// # Errors
+/// An unknown name, with the nearest known one.
+pub fn find<T>(figures: &'static [Figure<T>], name: &str) -> Result<&'static Figure<T>> {
+    figures
+        .iter()
+        .find(|f| f.name == name)
+        .ok_or_else(|| unknown(name, &figures.iter().map(|f| f.name).collect::<Vec<_>>()))
+}
+
+/// The contention profile called `name`.
+///
+/// # Errors
+/// An unknown name, with the nearest known one.
+pub fn contention(name: &str) -> Result<&'static Contention> {
+    CONTENTION
+        .iter()
+        .find(|c| c.name == name)
+        .ok_or_else(|| unknown(name, &CONTENTION.iter().map(|c| c.name).collect::<Vec<_>>()))
+}
+
+fn unknown(name: &str, known: &[&'static str]) -> Error {
+    let near = nearest(name, known.iter().copied());
+    Error::input(format!("`{name}` is no preset")).mend(match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_is_found_and_sourced() {
+        for figure in SWITCH_HOPS {
+            assert_eq!(find(SWITCH_HOPS, figure.name).unwrap(), figure);
+            assert!(!figure.source.is_empty() && figure.low <= figure.high);
+        }
+        for figure in RATES {
+            assert_eq!(find(RATES, figure.name).unwrap(), figure);
+        }
+        for figure in PORT_BUDGETS {
+            assert_eq!(find(PORT_BUDGETS, figure.name).unwrap(), figure);
+            assert!(figure.low.sends(64) <= figure.high.sends(64));
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest() {
+        assert!(contention("tourus").unwrap_err().to_string().contains("`torus`"));
+    }
+
+    #[test]
+    fn oversubscription_binds_from_a_quarter_on() {
+        let eta = |s| clos(Ratio(s)).0;
+        assert_eq!((eta(1.0), eta(1.25), eta(2.0), eta(4.0)), (0.80, 0.80, 0.50, 0.25));
+    }
+}

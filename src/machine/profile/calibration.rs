@@ -1,0 +1,247 @@
+//! How a fitted profile came about, and how far it may be trusted.
+
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::machine::link::Bucket;
+
+/// Where fitted figures come from, with the errors that the fit states of itself.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The command that fitted.
+    pub command: String,
+    /// The program with its version.
+    pub tool: String,
+    /// The machine in words.
+    #[serde(default)]
+    pub machine: Option<String>,
+    /// What must be equal for samples to be of one machine.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
+    /// How data moved: `shm`, `tcp`.
+    #[serde(default)]
+    pub transport: Option<String>,
+    /// How ranks waited: `spin`, `poll`.
+    #[serde(default)]
+    pub wait: Option<String>,
+    /// Which time of a point was fitted: `typical`, `floor`.
+    pub statistic: String,
+    /// The files of samples.
+    pub samples: Vec<String>,
+    /// The numbers of ranks that were measured.
+    pub ranks: Vec<u32>,
+    /// The smallest M.
+    pub from: Bytes,
+    /// The largest M.
+    pub to: Bytes,
+    /// How many points were fitted.
+    pub points: u32,
+    /// How many runs they rest on.
+    pub runs: u64,
+    /// How the gates judged it.
+    pub quality: Quality,
+    /// What gates marked or refused: name, number, limit.
+    #[serde(default)]
+    pub marks: Vec<String>,
+    /// How far predictions lay from what was measured.
+    pub errors: StatedErrors,
+    /// A token bucket on the way, where the ladder shows one.
+    #[serde(default)]
+    pub bucket: Option<Bucket>,
+    /// α and the rate of the statistic that was not chosen.
+    #[serde(default)]
+    pub other: Option<OtherLink>,
+}
+
+/// How the gates judged a fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Quality {
+    /// Nothing speaks against it.
+    Good,
+    /// It may be used, and the marks say what to know.
+    Marked,
+    /// It was refused and written all the same.
+    Rejected,
+}
+
+impl Quality {
+    /// The name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Marked => "marked",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// |prediction/time − 1|.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedError {
+    /// Half of the errors are smaller.
+    pub median: Ratio,
+    /// Nine of ten are smaller.
+    pub p90: Ratio,
+}
+
+/// The errors that a fit states.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedErrors {
+    /// On algorithms that the fit did not see.
+    #[serde(default)]
+    pub algorithms: Option<StatedError>,
+    /// The same where bytes decide: times above 10 α.
+    #[serde(default)]
+    pub algorithms_bulk: Option<StatedError>,
+    /// On sizes that the fit did not see.
+    #[serde(default)]
+    pub sizes: Option<StatedError>,
+    /// Of α and the rate alone, without knots: what ideal prices are made of.
+    #[serde(default)]
+    pub line: Option<StatedError>,
+    /// The same where bytes decide.
+    #[serde(default)]
+    pub line_bulk: Option<StatedError>,
+    /// Between what 8 of 10 times lie, on algorithms that the fit did not see.
+    #[serde(default)]
+    pub bands: StatedBands,
+}
+
+/// What decides how long something takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Regime {
+    /// Latency: less than 3 α.
+    Latency,
+    /// Both.
+    Middle,
+    /// Bytes: 10 α and more.
+    Bulk,
+}
+
+impl Regime {
+    /// All, the shortest times first.
+    pub const ALL: [Self; 3] = [Self::Latency, Self::Middle, Self::Bulk];
+
+    /// That of a time on links of this α.
+    #[must_use]
+    pub fn of(time: Seconds, alpha: Seconds) -> Self {
+        match time.0 / alpha.0 {
+            alphas if alphas < 3.0 => Self::Latency,
+            alphas if alphas < 10.0 => Self::Middle,
+            _ => Self::Bulk,
+        }
+    }
+}
+
+/// Between which parts of what is foretold 8 of 10 measured times lie.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedBand {
+    /// One of ten takes a smaller part.
+    pub low: Ratio,
+    /// One of ten takes a larger one.
+    pub high: Ratio,
+}
+
+/// Such bands by what decides; absent where too little was measured to say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StatedBands {
+    /// Of all times together.
+    pub all: Option<StatedBand>,
+    /// Where latency decides.
+    pub latency: Option<StatedBand>,
+    /// Where both do.
+    pub middle: Option<StatedBand>,
+    /// Where bytes decide.
+    pub bulk: Option<StatedBand>,
+}
+
+impl StatedBands {
+    /// The band of a time that is foretold; where it has none of its own, that of all.
+    #[must_use]
+    pub fn of(&self, time: Seconds, alpha: Seconds) -> Option<StatedBand> {
+        let own = match Regime::of(time, alpha) {
+            Regime::Latency => self.latency,
+            Regime::Middle => self.middle,
+            Regime::Bulk => self.bulk,
+        };
+        own.or(self.all)
+    }
+}
+
+/// α and the rate of another statistic.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherLink {
+    /// Which: `typical`, `floor`.
+    pub statistic: String,
+    /// α.
+    pub alpha: Seconds,
+    /// The rate.
+    pub bandwidth: Bandwidth,
+}
+
+impl Calibration {
+    /// Between what 8 of 10 measured times lie where `time` is expected on links of this α; nothing
+    /// where the fit says nothing of it.
+    #[must_use]
+    pub fn band(&self, time: Seconds, alpha: Seconds) -> Option<(Seconds, Seconds)> {
+        self.errors.bands.of(time, alpha).map(|band| (time * band.low, time * band.high))
+    }
+
+    /// How far prices on the machine may be trusted, in sentences; for `ranks` and `size` asked.
+    #[must_use]
+    pub fn trust(&self, asked: Option<(u32, Bytes)>) -> Vec<String> {
+        let percent = |r: Ratio| match 100.0 * r.0 {
+            p if p >= 9.95 => format!("{p:.0} %"),
+            p => format!("{p:.1} %"),
+        };
+        let said = |e: StatedError| {
+            format!(
+                "{} in the median, {} at most in nine of ten",
+                percent(e.median),
+                percent(e.p90)
+            )
+        };
+        let mut lines = Vec::new();
+        let way = self.transport.as_deref().unwrap_or("samples");
+        let ranks: Vec<String> = self.ranks.iter().map(ToString::to_string).collect();
+        lines.push(format!(
+            "fitted to {way} on {} ranks, {} to {}: {} points, {} time",
+            ranks.join(", "),
+            self.from,
+            self.to,
+            self.points,
+            self.statistic
+        ));
+        let errors = &self.errors;
+        if let Some(line) = errors.line {
+            let bulk = errors.line_bulk.map_or(String::new(), |b| {
+                format!("; where bytes decide {} and {}", percent(b.median), percent(b.p90))
+            });
+            lines.push(format!(
+                "α and the rate alone miss what was measured by {}{bulk}",
+                said(line)
+            ));
+        }
+        if let Some(held) = errors.algorithms {
+            lines.push(format!("algorithms that the fit did not see are missed by {}", said(held)));
+        }
+        if let Some((ranks, size)) = asked {
+            if !self.ranks.contains(&ranks) {
+                lines.push(format!("{ranks} ranks were not measured: an extrapolation"));
+            }
+            if size > self.to || size < self.from {
+                lines.push(format!("{size} lies outside what was measured: an extrapolation"));
+            }
+        }
+        let verb = if self.quality == Quality::Rejected { "rejected" } else { "marked" };
+        lines.extend(self.marks.iter().map(|mark| format!("{verb}: {mark}")));
+        lines
+    }
+}

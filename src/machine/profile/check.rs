@@ -1,0 +1,453 @@
+//! What is wrong with a machine's description: missing, contradictory, suspicious, unsourced.
+//!
+//! Everything is reported, each at its line. What cannot be read at all stops the reader, so that
+//! is one finding, and the only one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, letters, same};
+use crate::base::error::{Error, Result};
+use crate::base::place::{Document, Place, Refused, advice};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds};
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The profile is wrong.
+    Error,
+    /// It may be right, and somebody should look.
+    Warning,
+}
+
+/// What sort of fault it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// It is no profile.
+    Unreadable,
+    /// A figure that is not there.
+    Missing,
+    /// Two statements that cannot both hold.
+    Contradictory,
+    /// No machine is known to be like that.
+    Suspicious,
+    /// A figure that nobody answers for.
+    Unsourced,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreadable => "unreadable",
+            Self::Missing => "missing",
+            Self::Contradictory => "contradictory",
+            Self::Suspicious => "suspicious",
+            Self::Unsourced => "unsourced",
+        })
+    }
+}
+
+/// One fault with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// How bad.
+    pub severity: Severity,
+    /// What sort.
+    pub kind: Kind,
+    /// What is wrong.
+    pub what: String,
+    /// What would be accepted.
+    pub mend: Option<String>,
+    /// Where.
+    pub place: Place,
+}
+
+/// A figure that a question needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// α of every tier.
+    Alpha,
+    /// The part of the rate that transfers reach, on every tier.
+    Efficiency,
+    /// What a call costs before its first message.
+    Launch,
+    /// γ.
+    Gamma,
+}
+
+const NEEDS: &[(&str, Need)] = &[
+    ("alpha", Need::Alpha),
+    ("efficiency", Need::Efficiency),
+    ("launch", Need::Launch),
+    ("gamma", Need::Gamma),
+];
+
+impl FromStr for Need {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        NEEDS.iter().find(|(name, _)| *name == text).map(|&(_, need)| need).ok_or_else(|| {
+            let known: Vec<&str> = NEEDS.iter().map(|&(name, _)| name).collect();
+            Error::input(format!("`{text}` is no figure of a profile")).mend(advice(text, &known))
+        })
+    }
+}
+
+/// What a check looks at beside the file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// Today: no source is younger.
+    pub today: Option<Date>,
+    /// Figures that must be there.
+    pub need: &'a [Need],
+}
+
+/// Everything that is wrong with a profile.
+#[must_use]
+pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
+    let read = Document::parse(text).and_then(|d| Profile::read(text).map(|p| (d, p)));
+    let (document, profile) = match read {
+        Ok(both) => both,
+        Err(Refused { what, place, mend }) => {
+            let place = place.unwrap_or_else(|| Place::at(text, 0));
+            let (severity, kind) = (Severity::Error, Kind::Unreadable);
+            return vec![Finding { severity, kind, what, mend, place }];
+        }
+    };
+    let mut check = Check { document, profile: &profile, found: Vec::new() };
+    check.names();
+    check.structure();
+    for figure in profile.figures() {
+        check.figure(&figure, asked.today);
+    }
+    for tier in 0..profile.tiers.len() {
+        check.tier(tier);
+        check.knots(tier);
+    }
+    check.fit();
+    check.missing(asked.need);
+    let mut found = check.found;
+    found.sort_by_key(|f| (f.place.line, f.place.column));
+    found
+}
+
+struct Check<'a> {
+    document: Document<'a>,
+    profile: &'a Profile,
+    found: Vec<Finding>,
+}
+
+/// The least and the most that is known of any machine.
+const ALPHA: (Seconds, Seconds) = (Seconds(50e-9), Seconds(1e-3));
+const HOP: (Seconds, Seconds) = (Seconds(10e-9), Seconds(10e-6));
+const LAUNCH: (Seconds, Seconds) = (Seconds(10e-9), Seconds(1e-3));
+const RATE: (Bandwidth, Bandwidth) = (Bandwidth(1e6), Bandwidth(4e12));
+const GAMMA: (f64, f64) = (1e-14, 1e-9);
+
+/// A source shorter than this names nobody.
+const SHORTEST_SOURCE: usize = 11;
+
+/// The rate of one port, one way, of links whose name begins so.
+const KNOWN: &[(&str, Bandwidth)] = &[
+    ("NVLink2", Bandwidth(150e9)),
+    ("NVLink3", Bandwidth(300e9)),
+    ("NVLink4", Bandwidth(450e9)),
+    ("NVLink5", Bandwidth(900e9)),
+    ("EDR", Bandwidth(12.5e9)),
+    ("HDR", Bandwidth(25e9)),
+    ("NDR", Bandwidth(50e9)),
+    ("XDR", Bandwidth(100e9)),
+    ("RoCE 400G", Bandwidth(50e9)),
+    ("PCIe 4.0", Bandwidth(31e9)),
+    ("PCIe 5.0", Bandwidth(63e9)),
+];
+
+impl Check<'_> {
+    fn say(&mut self, kind: Kind, path: &str, what: impl Into<String>, mend: &str) {
+        let severity = match kind {
+            Kind::Suspicious => Severity::Warning,
+            _ => Severity::Error,
+        };
+        let (what, place) = (what.into(), self.document.value(path));
+        let mend = (!mend.is_empty()).then(|| mend.to_owned());
+        self.found.push(Finding { severity, kind, what, mend, place });
+    }
+
+    /// Every name finds one machine.
+    fn names(&mut self) {
+        let own = &self.profile.name;
+        let paths = (0..self.profile.aliases.len()).map(|i| format!("aliases.{i}"));
+        let aliases = self.profile.aliases.iter().zip(paths);
+        for (name, path) in std::iter::once((own, "name".to_owned())).chain(aliases) {
+            if letters(name).next().is_none() || name.contains(['/', '\\', ' ']) {
+                let what = format!("`{name}` cannot be given as a name");
+                self.say(Kind::Contradictory, &path, what, "use letters, digits, - and .");
+            }
+            let other = BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)));
+            if let Some(other) = other.filter(|b| !same(b.names[0], own) && path != "name") {
+                let what = format!("`{name}` already names {}", other.names[0]);
+                self.say(Kind::Contradictory, &path, what, "");
+            }
+        }
+        for (i, alias) in self.profile.aliases.iter().enumerate() {
+            if alias == own || self.profile.aliases[..i].contains(alias) {
+                let what = format!("`{alias}` is given twice");
+                self.say(Kind::Contradictory, &format!("aliases.{i}"), what, "");
+            }
+        }
+    }
+
+    fn structure(&mut self) {
+        if let Some((path, what)) = self.profile.contradiction() {
+            self.say(Kind::Contradictory, &path, what, "");
+        }
+        for (i, tier) in self.profile.tiers.iter().enumerate() {
+            let before = &self.profile.tiers[..i];
+            if let Some(first) = before.iter().position(|t| t.name == tier.name) {
+                let first = self.document.value(&format!("tier.{first}.name")).line;
+                let what =
+                    format!("two tiers are called `{}`: the first on line {first}", tier.name);
+                self.say(Kind::Contradictory, &format!("tier.{i}.name"), what, "");
+            }
+        }
+    }
+
+    /// What holds for every figure: a source, an order of low, value and high, a past date.
+    fn figure(&mut self, figure: &Figure<'_>, today: Option<Date>) {
+        let path = figure.path();
+        let at = |key: &str| format!("{path}.{key}");
+        match figure.source.trim() {
+            "" => {
+                let what = format!("{path} has no source: who says so?");
+                self.say(
+                    Kind::Unsourced,
+                    &at("source"),
+                    what,
+                    "add source = \"who, where, of what\"",
+                );
+            }
+            short if short.len() < SHORTEST_SOURCE => {
+                let what = format!("source `{short}` names nobody");
+                self.say(Kind::Unsourced, &at("source"), what, "write who, where, and of what");
+            }
+            _ => {}
+        }
+        let value = figure.value;
+        if let Some(low) = figure.low.filter(|low| low.number() > value.number()) {
+            let what = format!("low {low} is above value {value}");
+            self.say(Kind::Contradictory, &at("low"), what, "");
+        }
+        if let Some(high) = figure.high.filter(|high| high.number() < value.number()) {
+            let what = format!("value {value} is above high {high}");
+            self.say(Kind::Contradictory, &at("high"), what, "");
+        }
+        if let (Some(date), Some(today)) = (figure.date, today)
+            && date > today
+        {
+            let what = format!("date {date} lies in the future");
+            self.say(Kind::Suspicious, &at("date"), what, "");
+        }
+        if value.number() == 0.0 {
+            let what = format!("{path} is 0, and nothing takes no time");
+            self.say(Kind::Contradictory, &at("value"), what, "leave it out where it is unknown");
+            return;
+        }
+        self.plausible(figure, &at("value"));
+    }
+
+    /// Whether any machine is known to have such a figure.
+    fn plausible(&mut self, figure: &Figure<'_>, path: &str) {
+        let of = figure.tier.map_or("a call", |i| self.profile.tiers[i].name.as_str());
+        let last = figure.key.rsplit('.').next().unwrap_or("");
+        match figure.value {
+            Amount::Time(time) => {
+                let (what, (least, most)) = match (figure.tier, figure.key.as_str()) {
+                    (None, _) => ("launch", LAUNCH),
+                    (_, "switch.alpha") => ("alpha of the switch", HOP),
+                    _ => ("alpha", ALPHA),
+                };
+                if time < least || time > most {
+                    let what = format!("{what} of {of} is {time}: known are {least} to {most}");
+                    let micro = Seconds(time.0 * if time > most { 1e-6 } else { 1e3 });
+                    let slip = micro >= least && micro <= most;
+                    let mend = if slip { format!("is {micro} meant?") } else { String::new() };
+                    self.say(Kind::Suspicious, path, what, &mend);
+                }
+            }
+            Amount::Rate(rate) => {
+                let (least, most) = RATE;
+                if rate < least || rate > most {
+                    let what = format!("{of} has {rate}: known are {least} to {most}");
+                    self.say(Kind::Suspicious, path, what, "a rate is of one port, one way");
+                }
+            }
+            Amount::PerByte(time) => {
+                if time.0 < GAMMA.0 || time.0 > GAMMA.1 {
+                    let what = format!("gamma is {time}: known are 0.01 to 1000 ps/B");
+                    self.say(Kind::Suspicious, path, what, "");
+                }
+            }
+            Amount::Part(n) if figure.key == "c_real" => {
+                // 1 is what two trees reach in theory, 2 what one port makes of them.
+                if !(0.5..=4.0).contains(&n.0) {
+                    let what = format!("c_real is {}: known are 1 to 2.3", n.0);
+                    self.say(Kind::Suspicious, path, what, "it is vectors through one port");
+                }
+            }
+            Amount::Part(part) => self.part(last, part, figure.tier, path),
+        }
+    }
+
+    fn part(&mut self, key: &str, part: Ratio, tier: Option<usize>, path: &str) {
+        if part.0 > 1.0 {
+            let what = format!("{key} {}: more than the link carries", part.0);
+            let mend =
+                "a busbw with in-network reduction is no wire rate: divide algbw by the link's";
+            self.say(Kind::Contradictory, path, what, mend);
+        } else if part.0 < 0.01 {
+            let what = format!("{key} {}: hardly anything is left", part.0);
+            self.say(Kind::Suspicious, path, what, "write 0.8 for 80 %");
+        } else if key == "efficiency" && (0.07..=0.135).contains(&part.0) {
+            let left = tier.and_then(|i| self.profile.tiers[i].bandwidth.as_ref()).map(|b| b.value);
+            let left = left.map_or(String::new(), |rate| format!(", {} of {rate}", rate * part));
+            let what = format!("{key} {}{left}: an eighth or so", part.0);
+            self.say(Kind::Suspicious, path, what, "were bits taken for bytes?");
+        }
+    }
+
+    /// What the figures of one tier say about each other and about the tier inside.
+    fn tier(&mut self, i: usize) {
+        let tier = &self.profile.tiers[i];
+        let at = |key: &str| format!("tier.{i}.{key}");
+        let Some(bandwidth) = &tier.bandwidth else {
+            let what = format!("`{}` has no bandwidth: no data can be priced", tier.name);
+            self.say(Kind::Missing, &at("name"), what, "");
+            return;
+        };
+        self.known_link(tier, bandwidth.value, &at("bandwidth.value"));
+        let hop = tier.switch.as_ref().and_then(|s| s.alpha.as_ref());
+        if let (Some(hop), Some(alpha)) = (hop, &tier.alpha)
+            && hop.value > alpha.value
+        {
+            let (hop, alpha) = (hop.value, alpha.value);
+            let what =
+                format!("alpha of the switch, {hop}, is above alpha of {}, {alpha}", tier.name);
+            self.say(Kind::Contradictory, &at("switch.alpha.value"), what, "");
+        }
+        let Some(inner) = i.checked_sub(1).map(|i| &self.profile.tiers[i]) else { return };
+        if let (Some(own), Some(inside)) = (reached(tier), reached(inner))
+            && own > inside
+        {
+            let (a, b) = (&tier.name, &inner.name);
+            let what = format!("`{a}` is faster than `{b}` inside it: {own} against {inside}");
+            self.say(Kind::Contradictory, &at("bandwidth.value"), what, "");
+        }
+        if let (Some(nics), Some(span)) = (tier.nics, inner.span)
+            && nics > span
+        {
+            let what = format!("{nics} ports for a domain of {span} ranks");
+            let mend = "leave nics out where each rank has its own";
+            self.say(Kind::Suspicious, &at("nics"), what, mend);
+        }
+    }
+
+    /// Knots stand in order.
+    fn knots(&mut self, i: usize) {
+        let knots = &self.profile.tiers[i].knots;
+        if let Some(at) = knots.windows(2).position(|pair| pair[0].below >= pair[1].below) {
+            let (a, b) = (knots[at].below, knots[at + 1].below);
+            let what = format!("a knot at {b} stands behind one at {a}");
+            let mend = "write them from the smallest on";
+            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, mend);
+        }
+    }
+
+    /// What a fit says of itself.
+    fn fit(&mut self) {
+        let Some(fit) = &self.profile.fit else { return };
+        if fit.from > fit.to {
+            let what = format!("fitted from {} to {}", fit.from, fit.to);
+            self.say(Kind::Contradictory, "fit.from", what, "write the smaller size first");
+        }
+        match fit.quality {
+            Quality::Good if !fit.marks.is_empty() => {
+                let what = "the fit is good, and there are marks";
+                self.say(Kind::Contradictory, "fit.quality", what, "write marked or rejected");
+            }
+            Quality::Rejected => {
+                let what = format!("the fit was rejected: {}", fit.marks.join("; "));
+                let mend = "measure again, or take its figures for guesses";
+                self.say(Kind::Suspicious, "fit.quality", what, mend);
+            }
+            _ => {}
+        }
+    }
+
+    /// A link that everybody knows has the rate that everybody knows.
+    fn known_link(&mut self, tier: &Links, rate: Bandwidth, path: &str) {
+        let known = KNOWN.iter().find(|(name, _)| tier.name.starts_with(name));
+        let Some(&(name, mut usual)) = known else { return };
+        if tier.name.contains(" x8") {
+            usual = usual * Ratio(0.5);
+        }
+        let of = rate.0 / usual.0;
+        let (said, mend) = match of {
+            x if (0.5..=1.1).contains(&x) => return,
+            x if (0.1..0.13).contains(&x) => ("an eighth of", "were bits written for bytes?"),
+            x if (7.5..8.5).contains(&x) => ("eight times", "were bytes written for bits?"),
+            x if (1.9..2.1).contains(&x) => ("twice", "a rate is one way, not both together"),
+            _ => ("far from", ""),
+        };
+        let what = format!("{rate} is {said} the {usual} of {name}");
+        self.say(Kind::Suspicious, path, what, mend);
+    }
+
+    /// Figures that questions need and nobody gave.
+    fn missing(&mut self, need: &[Need]) {
+        let asked = |n: Need| need.contains(&n);
+        for (i, tier) in self.profile.tiers.iter().enumerate() {
+            let path = format!("tier.{i}.name");
+            if tier.alpha.is_none() {
+                let what = format!("alpha of `{}` is unknown: no message can be priced", tier.name);
+                self.say(Kind::Missing, &path, what, "add [tier.alpha], or ask with --alpha-inter");
+                // Nobody may know it; then to leave it out is right.
+                if !asked(Need::Alpha) {
+                    self.last_is_a_warning();
+                }
+            }
+            if asked(Need::Efficiency) && tier.efficiency.is_none() {
+                let what = format!("efficiency of `{}` is missing, and it is asked for", tier.name);
+                self.say(Kind::Missing, &path, what, "add [tier.efficiency]");
+            }
+        }
+        let launch = &self.profile.launch;
+        if launch.is_empty() && asked(Need::Launch) {
+            let what = "launch is missing, and it is asked for: calls start at once";
+            self.say(Kind::Missing, "name", what, "add [launch.any]");
+        } else if !launch.is_empty() && !launch.contains_key(&Call::Any) {
+            let what = "launch has no `any`: other collectives start at once";
+            self.say(Kind::Missing, "launch", what, "add [launch.any]");
+            self.last_is_a_warning();
+        }
+        if self.profile.gamma.is_none() && asked(Need::Gamma) {
+            let what = "gamma is missing, and it is asked for: the time to add is not priced";
+            self.say(Kind::Missing, "name", what, "add [gamma]");
+        }
+    }
+
+    fn last_is_a_warning(&mut self) {
+        if let Some(last) = self.found.last_mut() {
+            last.severity = Severity::Warning;
+        }
+    }
+}
+
+/// The rate that transfers reach on a tier.
+fn reached(tier: &Links) -> Option<Bandwidth> {
+    let part = tier.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
+    tier.bandwidth.as_ref().map(|b| b.value * part)
+}

@@ -1,0 +1,206 @@
+//! A machine is a node kind and a network, and what it alone has.
+//!
+//! ```toml
+//! node = "hgx-h100"           # profiles/nodes/hgx-h100.toml
+//! nics = "8 x ndr-400g"       # profiles/networks/ndr-400g.toml, eight ports for a node's ranks
+//! ```
+//!
+//! The parts are laid under the file that names them: what the file says itself holds. A figure is
+//! replaced as a whole, with its source, and a bandwidth takes the efficiency with it, which is a
+//! part of that rate and of no other. A launch and the curves are of a library: they are not taken
+//! over by a machine that runs another one.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use serde::de::{self, Deserialize, Deserializer};
+
+use super::builtin::{NETWORKS, NODES};
+use super::{
+    Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves,
+};
+use crate::base::error::{Error, Result};
+use crate::base::place::advice;
+use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
+use crate::machine::curve::Curve;
+
+/// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` where each rank has its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Nics {
+    count: Option<NonZeroU32>,
+    network: String,
+}
+
+impl FromStr for Nics {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((count, network)) = text.split_once(" x ") else {
+            return Ok(Self { count: None, network: text.trim().to_owned() });
+        };
+        let count = count.trim().parse().map_err(|_| {
+            Error::input(format!("`{text}` has no number of NICs")).mend("write 8 x ndr-400g")
+        })?;
+        Ok(Self { count: Some(count), network: network.trim().to_owned() })
+    }
+}
+
+impl<'de> Deserialize<'de> for Nics {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Everything inside a node of one kind: `profiles/nodes/<id>.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    #[serde(default)]
+    generation: Option<Generation>,
+    /// Absent where a node has one rank.
+    #[serde(default)]
+    link: Option<LinkKind>,
+    #[serde(default)]
+    library: Option<String>,
+    /// The upper part of a machine's picture.
+    #[serde(default)]
+    picture: Option<String>,
+    notes: Vec<String>,
+    /// None where a node has one rank.
+    #[serde(default, rename = "tier")]
+    tiers: Vec<Links>,
+    #[serde(default)]
+    launch: BTreeMap<Call, Measured<Seconds>>,
+    #[serde(default)]
+    gamma: Option<Measured<SecondsPerByte>>,
+    #[serde(default)]
+    c_real: Option<Measured<Ratio>>,
+    #[serde(default, rename = "measured", deserialize_with = "curves::read")]
+    curves: Vec<Curve>,
+}
+
+/// The links between nodes: `profiles/networks/<id>.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    kind: NetworkKind,
+    #[serde(default)]
+    notes: Vec<String>,
+    tier: Links,
+}
+
+/// A part that does not exist: the key that names it, and what is wrong.
+pub(super) struct NoPart {
+    pub(super) key: &'static str,
+    pub(super) what: String,
+    pub(super) mend: Option<String>,
+}
+
+/// The part called `id`, which `key` names.
+fn part<T: for<'de> Deserialize<'de>>(
+    parts: &[(&'static str, &'static str)],
+    key: &'static str,
+    id: &str,
+) -> std::result::Result<T, NoPart> {
+    let found = parts.iter().find(|(name, _)| *name == id);
+    let Some((_, text)) = found else {
+        let known: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
+        let what = match key {
+            "node" => format!("`{id}` is no node kind"),
+            _ => format!("`{id}` is no network"),
+        };
+        return Err(NoPart { key, what, mend: Some(advice(id, &known)) });
+    };
+    let wrong = |e: toml::de::Error| format!("the built-in {id} cannot be read: {}", e.message());
+    toml::from_str(text).map_err(|e| NoPart { key, what: wrong(e), mend: None })
+}
+
+/// The ids of the node kinds that profiles can be made of, in alphabetical order.
+pub fn nodes() -> impl Iterator<Item = &'static str> {
+    NODES.iter().map(|&(id, _)| id)
+}
+
+/// The ids of the networks that profiles can be made of, in alphabetical order.
+pub fn networks() -> impl Iterator<Item = &'static str> {
+    NETWORKS.iter().map(|&(id, _)| id)
+}
+
+impl Profile {
+    /// Lays the parts that the file names under what it says itself.
+    pub(super) fn compose(&mut self) -> std::result::Result<(), NoPart> {
+        let own = std::mem::take(&mut self.tiers);
+        let own_notes = std::mem::take(&mut self.notes);
+        if let Some(id) = self.node_part.take() {
+            let node = part(NODES, "node", &id)?;
+            self.contain(id, node);
+        }
+        if let Some(nics) = self.nics.take() {
+            let network: Network = part(NETWORKS, "nics", &nics.network)?;
+            self.network.get_or_insert(network.kind);
+            self.notes.extend(network.notes);
+            self.tiers.push(Links {
+                nics: nics.count,
+                kind: Some(TierKind::Network),
+                ..network.tier
+            });
+        }
+        self.notes.extend(own_notes);
+        let parts = self.tiers.len();
+        for tier in own {
+            match self.tiers[..parts].iter_mut().find(|t| t.name == tier.name) {
+                Some(under) => under.replace(tier),
+                None => self.tiers.push(tier),
+            }
+        }
+        Ok(())
+    }
+
+    fn contain(&mut self, id: String, node: Node) {
+        self.board.get_or_insert(id);
+        self.generation = self.generation.or(node.generation);
+        self.link = self.link.or(node.link);
+        let same_library = self.library.is_none() || self.library == node.library;
+        self.library = self.library.take().or(node.library);
+        if same_library {
+            if self.launch.is_empty() {
+                self.launch = node.launch;
+            }
+            self.c_real = self.c_real.take().or(node.c_real);
+            self.curves.splice(0..0, node.curves);
+        }
+        self.gamma = self.gamma.take().or(node.gamma);
+        self.notes = node.notes;
+        self.picture = match (node.picture, self.picture.take()) {
+            (Some(upper), Some(lower)) => Some(upper + &lower),
+            (one, other) => one.or(other),
+        };
+        let inside = |tier| Links { kind: Some(TierKind::Node), ..tier };
+        self.tiers = node.tiers.into_iter().map(inside).collect();
+    }
+}
+
+impl Links {
+    /// Takes over every figure that `over` has.
+    fn replace(&mut self, over: Self) {
+        if over.bandwidth.is_some() {
+            (self.bandwidth, self.efficiency) = (over.bandwidth, None);
+        }
+        self.kind = over.kind.or(self.kind);
+        self.span = over.span.or(self.span);
+        self.nics = over.nics.or(self.nics);
+        self.ports = over.ports.or(self.ports);
+        self.alpha = over.alpha.or_else(|| self.alpha.take());
+        self.efficiency = over.efficiency.or_else(|| self.efficiency.take());
+        self.duplex_factor = over.duplex_factor.or_else(|| self.duplex_factor.take());
+        self.switch = over.switch.or_else(|| self.switch.take());
+        if over.discipline != Discipline::default() {
+            self.discipline = over.discipline;
+        }
+        if !over.knots.is_empty() {
+            self.knots = over.knots;
+        }
+        self.sharing.extend(over.sharing);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a machine is made of, as far as measurements of like machines depend on it.
+
+use super::{Generation, LinkKind, NetworkKind, Profile, TierKind};
+use crate::base::quantity::{Bandwidth, Ratio};
+
+/// A node kind and its network, without any figure that was fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hardware {
+    /// What joins the ranks of a node.
+    pub link: LinkKind,
+    /// Of the chips.
+    pub generation: Option<Generation>,
+    /// The node kind's id, where it has one.
+    pub board: Option<String>,
+    /// The rate of a rank's port inside its node, one way, by the datasheet.
+    pub inside: Bandwidth,
+    /// Whether the switches inside a node add and multicast.
+    pub nvls: bool,
+    /// Tiers inside a node.
+    pub levels: u32,
+    /// Ranks of a node.
+    pub span: u32,
+    /// What joins nodes.
+    pub network: Option<NetworkKind>,
+    /// The rate of the NICs for each rank of a node, one way, by line rate.
+    pub between: Option<Bandwidth>,
+}
+
+/// Line rates of NICs in GB/s: 10, 25, 50, 100, 200, 400 and 800 Gb/s. Profiles say what transfers
+/// reach of them.
+const LINE_RATES: [f64; 7] = [1.25, 3.125, 6.25, 12.5, 25.0, 50.0, 100.0];
+
+/// The part of a line rate that the payload is at least.
+const PAYLOAD: f64 = 0.9;
+
+impl Profile {
+    /// What it is made of; none where it does not say what joins its ranks, or at which rate.
+    #[must_use]
+    pub fn hardware(&self) -> Option<Hardware> {
+        let kinds = || (0..self.tiers.len()).map(|i| (self.tier_kind(i), &self.tiers[i]));
+        let inside = || kinds().filter(|(kind, _)| *kind == TierKind::Node).map(|(_, t)| t);
+        let outside = kinds().find(|(kind, _)| *kind == TierKind::Network).map(|(_, t)| t);
+        let span = inside().filter_map(|t| t.span).map(|s| s.get()).max().unwrap_or(1);
+        let between = outside.and_then(|tier| {
+            let rate = tier.bandwidth.as_ref()?.value;
+            let nics = tier.nics.map_or(span, |n| n.get());
+            Some(line_rate(rate) * Ratio(f64::from(nics) / f64::from(span)))
+        });
+        let first = inside().next().and_then(|t| t.bandwidth.as_ref()).map(|b| b.value);
+        Some(Hardware {
+            link: self.link?,
+            generation: self.generation,
+            board: self.board.clone(),
+            // A node of one rank has no links inside.
+            inside: first.or(between)?,
+            nvls: self.has_nvls(),
+            levels: inside().count() as u32,
+            span,
+            network: self.network,
+            between,
+        })
+    }
+}
+
+/// The line rate of which a NIC's payload is a little less.
+fn line_rate(payload: Bandwidth) -> Bandwidth {
+    let giga = payload.0 / 1e9;
+    let near = |line: &&f64| giga <= **line && giga >= PAYLOAD * **line;
+    LINE_RATES.iter().find(near).map_or(payload, |line| Bandwidth(line * 1e9))
+}

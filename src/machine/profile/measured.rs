@@ -1,0 +1,172 @@
+//! A figure with where it comes from.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Deserialize, Deserializer};
+
+use crate::base::error::{Error, Result as Parsed};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::model::formula::Ports;
+
+/// How a figure was obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// Timed on such a machine.
+    Measured,
+    /// A parameter of a model fitted to measurements.
+    Fitted,
+    /// Said by the vendor's people.
+    Vendor,
+    /// Printed in a data sheet.
+    Datasheet,
+    /// Printed in a paper or text.
+    Paper,
+    /// Taken over from a similar machine, or guessed.
+    Assumed,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "measured",
+            Self::Fitted => "fitted",
+            Self::Vendor => "vendor",
+            Self::Datasheet => "datasheet",
+            Self::Paper => "paper",
+            Self::Assumed => "assumed",
+        })
+    }
+}
+
+/// A value, how it was obtained, from where, and between what it lies.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, bound = "T: Deserialize<'de>")]
+pub struct Measured<T> {
+    /// The value.
+    pub value: T,
+    /// The least that is likely.
+    #[serde(default = "none")]
+    pub low: Option<T>,
+    /// The most that is likely.
+    #[serde(default = "none")]
+    pub high: Option<T>,
+    /// How it was obtained.
+    pub how: How,
+    /// Who says so; empty where nobody is named, which a check refuses.
+    #[serde(default)]
+    pub source: String,
+    /// When.
+    #[serde(default)]
+    pub date: Option<Date>,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+/// A day, written as ISO 8601 does: 2026-08-21.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Date {
+    year: u16,
+    month: u8,
+    day: u8,
+}
+
+impl Date {
+    /// The day that lies `days` after 1970-01-01, which is how clocks count.
+    #[must_use]
+    pub fn after_epoch(days: u32) -> Self {
+        // Years begin in March here, so that the leap day is their last.
+        let days = u64::from(days) + 719_468;
+        let (era, of_era) = (days / 146_097, days % 146_097);
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = era * 400 + year + u64::from(month <= 2);
+        Self { year: year as u16, month: month as u8, day: day as u8 }
+    }
+
+    fn days_of_month(year: u16, month: u8) -> u8 {
+        let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+        match month {
+            2 => 28 + u8::from(leap),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        }
+    }
+}
+
+impl FromStr for Date {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Parsed<Self> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let found = match parts[..] {
+            [y, m, d] if (y.len(), m.len(), d.len()) == (4, 2, 2) => y
+                .parse()
+                .ok()
+                .zip(m.parse().ok().filter(|m| (1..=12).contains(m)))
+                .zip(d.parse().ok())
+                .map(|((year, month), day)| Self { year, month, day }),
+            _ => None,
+        };
+        found
+            .filter(|d| (1..=Self::days_of_month(d.year, d.month)).contains(&d.day))
+            .ok_or_else(|| Error::input(format!("`{text}` is no date")).mend("write 2026-08-21"))
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+/// Quantities are written in files as people type them, with their unit.
+macro_rules! read_as_text {
+    ($($quantity:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $quantity {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                <$quantity>::from_str(&text).map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+read_as_text!(Bytes, Seconds, Bandwidth, SecondsPerByte, Ports, Date);
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        if value.is_finite() && value > 0.0 {
+            return Ok(Self(value));
+        }
+        Err(de::Error::custom(format!("`{value}` is no part of a rate\nwrite a number above 0")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_and_counted() {
+        let days =
+            [(0, "1970-01-01"), (59, "1970-03-01"), (19_782, "2024-02-29"), (20_777, "2026-11-20")];
+        for (after, text) in days {
+            assert_eq!(Date::after_epoch(after).to_string(), text);
+            assert_eq!(text.parse::<Date>().unwrap(), Date::after_epoch(after));
+        }
+        for wrong in
+            ["21.08.2026", "2026-8-21", "2026-02-29", "2026-13-01", "2026-00-10", "2026-01-00", ""]
+        {
+            assert!(wrong.parse::<Date>().is_err(), "{wrong}");
+        }
+    }
+}

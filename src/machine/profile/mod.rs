@@ -1,0 +1,633 @@
+//! Machines as data: tiers of links, each figure with how it was obtained and from where.
+//!
+//! A profile is a TOML file. A figure that is not there is unknown; it is never zero.
+
+mod builtin;
+mod calibration;
+mod check;
+mod compose;
+mod curves;
+mod diff;
+mod figure;
+mod gpu;
+mod hardware;
+mod kind;
+mod measured;
+mod write;
+
+pub use crate::machine::link::{Bucket, Knot};
+pub use calibration::{
+    Calibration, OtherLink, Quality, Regime, StatedBand, StatedBands, StatedError, StatedErrors,
+};
+pub use check::{Asked, Finding, Kind, Need, Severity, check};
+pub use compose::{networks, nodes};
+pub use diff::{Change, SIGMAS, diff};
+pub use figure::{Amount, Figure};
+pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
+pub use hardware::Hardware;
+pub use kind::{Generation, LinkKind, NetworkKind, Vendor};
+pub use measured::{Date, How, Measured};
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, Deserializer};
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, nearest};
+use crate::base::place::{Document, Refused};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::library::nccl::topology::Description;
+use crate::machine::curve::Curve;
+pub use crate::machine::fabric::{Discipline, TierKind};
+use crate::machine::fabric::{Fabric, Switch, Tier};
+use crate::machine::link::{Link, Share};
+use crate::model::formula::Ports;
+use builtin::{BUILTIN, Builtin};
+use compose::Nics;
+
+/// The machine that is asked when none is named.
+pub const DEFAULT: &str = "dgx-h100";
+
+/// A machine.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The version of this format: 1.
+    pub schema: u32,
+    /// The name under which it is found.
+    pub name: String,
+    /// One line about it.
+    pub title: String,
+    /// Other names of a built-in machine.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// The kind of its nodes: machines with the same board share what was measured inside it.
+    #[serde(default)]
+    pub board: Option<String>,
+    /// The generation of its chips.
+    #[serde(default)]
+    pub generation: Option<Generation>,
+    /// What joins the ranks of a node.
+    #[serde(default)]
+    pub link: Option<LinkKind>,
+    /// What joins its nodes.
+    #[serde(default)]
+    pub network: Option<NetworkKind>,
+    /// The node kind to take over; absent once that is done.
+    #[serde(default, rename = "node")]
+    pub(crate) node_part: Option<String>,
+    /// The network to take over; absent once that is done.
+    #[serde(default)]
+    pub(crate) nics: Option<Nics>,
+    /// The communication library that people run on it.
+    #[serde(default)]
+    pub library: Option<String>,
+    /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
+    #[serde(default)]
+    pub nccl_graphs: Option<String>,
+    /// A file as `NCCL_TOPO_FILE` names it, beside this one: what NCCL's search starts from.
+    #[serde(default)]
+    pub nccl_topology: Option<String>,
+    /// What that file describes; whoever reads the profile's file reads that one too.
+    #[serde(skip)]
+    pub topology: Option<Arc<Description>>,
+    /// A drawing of who is joined to whom.
+    #[serde(default)]
+    pub picture: Option<String>,
+    /// What to know before its figures are used.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Its links, from the innermost out.
+    #[serde(default, rename = "tier")]
+    pub tiers: Vec<Links>,
+    /// What a call costs before its first message.
+    #[serde(default)]
+    pub launch: BTreeMap<Call, Measured<Seconds>>,
+    /// γ: the time to reduce one byte.
+    #[serde(default)]
+    pub gamma: Option<Measured<SecondsPerByte>>,
+    /// n_β of the double binary tree as it was measured, instead of the derived one.
+    #[serde(default)]
+    pub c_real: Option<Measured<Ratio>>,
+    /// How the figures were fitted, and how far to trust them.
+    #[serde(default)]
+    pub fit: Option<Calibration>,
+    /// What its library's collectives take, as it was measured.
+    #[serde(default, rename = "measured", deserialize_with = "curves::read")]
+    pub curves: Vec<Curve>,
+    /// What NCCL's protocols cost on it, and where NCCL changes between them.
+    #[serde(default)]
+    pub nccl: Option<Nccl>,
+    /// What its GPUs take for what they do by themselves.
+    #[serde(default, rename = "device")]
+    pub devices: Vec<Device>,
+}
+
+/// The calls whose launch a figure is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// Those that have no figure of their own.
+    Any,
+    /// Those of one collective.
+    Of(Collective),
+}
+
+impl Call {
+    /// The key in a file: `any`, `allreduce`.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Of(collective) => collective.id(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Call {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        let every = || [Self::Any].into_iter().chain(Collective::ALL.iter().map(|&c| Self::Of(c)));
+        every().find(|call| call.id() == text).ok_or_else(|| {
+            let known: Vec<String> = every().map(|call| format!("`{}`", call.id())).collect();
+            let known = known.join(", ");
+            de::Error::custom(format!("unknown field `{text}`, expected one of {known}"))
+        })
+    }
+}
+
+/// A number of messages that leave one port at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flows(pub NonZeroU32);
+
+impl std::fmt::Display for Flows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| {
+            de::Error::custom(format!("`{text}` is no number of messages\nwrite [tier.sharing.3]"))
+        })
+    }
+}
+
+/// Links of one kind.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Links {
+    /// The name in reports.
+    pub name: String,
+    /// Where they lie; absent: as [`Profile::tier_kind`] tells from the other tiers.
+    #[serde(default)]
+    pub kind: Option<TierKind>,
+    /// Ranks in one domain; absent: no limit.
+    #[serde(default)]
+    pub span: Option<NonZeroU32>,
+    /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
+    #[serde(default)]
+    pub nics: Option<NonZeroU32>,
+    /// Transfers a rank can make at once; absent: one each way.
+    #[serde(default)]
+    pub ports: Option<Ports>,
+    /// How transfers share a port; simulations use it, ideal prices do not.
+    #[serde(default)]
+    pub discipline: Discipline,
+    /// α.
+    #[serde(default)]
+    pub alpha: Option<Measured<Seconds>>,
+    /// The rate of one port, one way.
+    #[serde(default)]
+    pub bandwidth: Option<Measured<Bandwidth>>,
+    /// The part of that rate which transfers reach; absent: the rate is what they reach.
+    #[serde(default)]
+    pub efficiency: Option<Measured<Ratio>>,
+    /// The rate of an exchange over the rate one way; absent: 1 is assumed.
+    /// What is expected and simulated takes it, ideal prices do not.
+    #[serde(default)]
+    pub duplex_factor: Option<Measured<Ratio>>,
+    /// Below which byte of a message the rate is another, from the smallest on. What is expected
+    /// and simulated takes them, ideal prices take the one rate.
+    #[serde(default)]
+    pub knots: Vec<Knot>,
+    /// For k messages out of one port at once, the part of the rate that they reach together.
+    #[serde(default)]
+    pub sharing: BTreeMap<Flows, Measured<Ratio>>,
+    /// A switch that computes or multicasts.
+    #[serde(default)]
+    pub switch: Option<SwitchLinks>,
+}
+
+/// What the switch of a tier can do.
+#[derive(Debug, Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchLinks {
+    /// It can send one message on to many.
+    pub multicast: bool,
+    /// It can add.
+    pub alu: bool,
+    /// α_sw.
+    #[serde(default)]
+    pub alpha: Option<Measured<Seconds>>,
+    /// The part of the tier's rate that in-network collectives reach; absent: the tier's own.
+    #[serde(default)]
+    pub efficiency: Option<Measured<Ratio>>,
+}
+
+impl Profile {
+    /// The built-in machine called `name`: case and `-`, `_`, `.` do not matter.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one.
+    pub fn builtin(name: &str) -> Result<Self> {
+        let found = find(name).ok_or_else(|| unknown(name, std::iter::empty()))?;
+        Self::parse(found.text, found.names[0])
+    }
+
+    /// Whether there is a built-in machine called `name`.
+    #[must_use]
+    pub fn is_builtin(name: &str) -> bool {
+        find(name).is_some()
+    }
+
+    /// The built-in machine called `name` as a file that stands alone.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<String> {
+        Self::builtin(name).ok().map(|profile| profile.to_toml())
+    }
+
+    /// The names of the built-in machines, in alphabetical order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|b| b.names[0])
+    }
+
+    /// Reads a profile; `origin` is the file name that errors repeat.
+    ///
+    /// # Errors
+    /// No TOML, an unknown key, a figure without unit, no tier: with file, line and column.
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
+        let profile = Self::read(text).map_err(|refused| refused.error(origin))?;
+        match profile.contradiction() {
+            None => Ok(profile),
+            Some((path, what)) => {
+                let place = Document::parse(text).ok().map(|d| d.value(&path));
+                Err(Refused { what, place, mend: None }.error(origin))
+            }
+        }
+    }
+
+    /// Reads the text and the parts that it names, without looking at what they say.
+    fn read(text: &str) -> std::result::Result<Self, Refused> {
+        let mut profile: Self = toml::from_str(text).map_err(|e| Refused::new(&e, text))?;
+        profile.compose().map_err(|compose::NoPart { key, what, mend }| {
+            let place = Document::parse(text).ok().map(|d| d.value(key));
+            Refused { what, place, mend }
+        })?;
+        Ok(profile)
+    }
+
+    /// A machine of which nothing else is known.
+    #[must_use]
+    pub fn bare(name: String, title: String) -> Self {
+        Self {
+            schema: 1,
+            name,
+            title,
+            aliases: Vec::new(),
+            board: None,
+            generation: None,
+            link: None,
+            network: None,
+            node_part: None,
+            nics: None,
+            library: None,
+            nccl_graphs: None,
+            nccl_topology: None,
+            topology: None,
+            picture: None,
+            notes: Vec::new(),
+            tiers: Vec::new(),
+            launch: BTreeMap::new(),
+            gamma: None,
+            c_real: None,
+            fit: None,
+            curves: Vec::new(),
+            nccl: None,
+            devices: Vec::new(),
+        }
+    }
+
+    /// The first thing, with its path, that no machine can be.
+    fn contradiction(&self) -> Option<(String, String)> {
+        if self.schema != 1 {
+            return Some(("schema".into(), format!("schema {} is not known, 1 is", self.schema)));
+        }
+        if self.tiers.is_empty() {
+            return Some(("tier".into(), "the profile has no tier".into()));
+        }
+        self.tiers.windows(2).enumerate().find_map(|(i, pair)| {
+            let (inner, outer) = (&pair[0], &pair[1]);
+            if inner.span.is_none() {
+                let what =
+                    format!("`{}` has no span, and `{}` lies outside", inner.name, outer.name);
+                return Some((format!("tier.{i}.name"), what));
+            }
+            outer.span.filter(|&span| Some(span) <= inner.span).map(|span| {
+                let (a, b) = (&outer.name, &inner.name);
+                let what = format!("`{a}` spans {span} ranks, no more than `{b}` inside it");
+                (format!("tier.{}.span", i + 1), what)
+            })
+        })
+    }
+
+    /// What a call of a collective costs before its first message.
+    #[must_use]
+    pub fn launch_of(&self, collective: Collective) -> Option<&Measured<Seconds>> {
+        self.launch.get(&Call::Of(collective)).or_else(|| self.launch.get(&Call::Any))
+    }
+
+    /// The tier whose domains are nodes: the outermost one that is no network, where it has an end.
+    /// None on a network alone.
+    #[must_use]
+    pub fn node(&self) -> Option<usize> {
+        let inside = |&i: &usize| self.tier_kind(i) != TierKind::Network;
+        let node = (0..self.tiers.len()).rev().find(inside)?;
+        self.tiers[node].span.map(|_| node)
+    }
+
+    /// Where the links of a tier lie, counted from the innermost: as its file says, else by the form
+    /// of all tiers. A network is what lies outside the first tier whose domains share NICs, where
+    /// the outermost tier has no end; that tier alone, where none shares any. What was fitted to
+    /// shared memory is memory.
+    #[must_use]
+    pub fn tier_kind(&self, tier: usize) -> TierKind {
+        if let Some(kind) = self.tiers.get(tier).and_then(|t| t.kind) {
+            return kind;
+        }
+        let shared = self.fit.as_ref().and_then(|fit| fit.transport.as_deref()) == Some("shm");
+        if shared || self.link == Some(LinkKind::Memory) {
+            return TierKind::Memory;
+        }
+        let endless = self.tiers.last().is_some_and(|outermost| outermost.span.is_none());
+        let nics = || self.tiers.iter().skip(1).position(|t| t.nics.is_some()).map(|i| i + 1);
+        let first = endless.then(|| nics().unwrap_or(self.tiers.len() - 1));
+        match first {
+            Some(first) if tier >= first => TierKind::Network,
+            _ => TierKind::Node,
+        }
+    }
+
+    /// Whether the switches inside a node add and multicast, which is what NCCL calls NVLS.
+    #[must_use]
+    pub fn has_nvls(&self) -> bool {
+        let adds = |(i, tier): (usize, &Links)| {
+            self.tier_kind(i) == TierKind::Node
+                && tier.switch.as_ref().is_some_and(|s| s.multicast && s.alu)
+        };
+        self.tiers.iter().enumerate().any(adds)
+    }
+
+    /// The machine as the engine sees it for one collective.
+    #[must_use]
+    pub fn fabric(&self, collective: Collective) -> Fabric {
+        let mut fabric = Fabric::new(self.tiers.iter().map(Links::tier).collect());
+        for (i, tier) in fabric.tiers.iter_mut().enumerate() {
+            tier.kind = self.tier_kind(i);
+        }
+        fabric.node = self.node();
+        fabric.c_real = self.c_real.as_ref().map(|c| c.value);
+        // Calibrations are of one tier.
+        if let [links] = &mut fabric.tiers[..] {
+            links.link.bucket = self.fit.as_ref().and_then(|fit| fit.bucket);
+        }
+        fabric.gamma = self.gamma.as_ref().map(|g| g.value);
+        fabric.launch = self.launch_of(collective).map_or(Seconds(0.0), |o| o.value);
+        fabric
+    }
+}
+
+impl Links {
+    /// Links of which nothing is known but their name.
+    #[must_use]
+    pub fn bare(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: None,
+            span: None,
+            nics: None,
+            ports: None,
+            discipline: Discipline::default(),
+            alpha: None,
+            bandwidth: None,
+            efficiency: None,
+            duplex_factor: None,
+            knots: Vec::new(),
+            sharing: BTreeMap::new(),
+            switch: None,
+        }
+    }
+
+    /// What a message takes on one of them; a bucket is the whole fit's.
+    fn link(&self) -> Link {
+        let efficiency = self.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
+        let sharing = self.sharing.iter();
+        Link {
+            alpha: self.alpha.as_ref().map(|a| a.value),
+            bandwidth: self.bandwidth.as_ref().map(|b| b.value * efficiency),
+            knots: self.knots.clone(),
+            duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
+            sharing: sharing.map(|(k, part)| Share { flows: k.0, part: part.value }).collect(),
+            bucket: None,
+        }
+    }
+
+    fn tier(&self) -> Tier {
+        Tier {
+            discipline: self.discipline,
+            name: self.name.clone(),
+            kind: TierKind::Node,
+            span: self.span,
+            link: self.link(),
+            ports: self.ports.unwrap_or(Ports::ONE),
+            nics: self.nics,
+            oversubscription: Ratio(1.0),
+            switch: self.switch.as_ref().map(|s| Switch {
+                alpha: s.alpha.as_ref().map(|a| a.value),
+                bandwidth: self
+                    .bandwidth
+                    .as_ref()
+                    .zip(s.efficiency.as_ref())
+                    .map(|(b, e)| b.value * e.value),
+                multicast: s.multicast,
+                alu: s.alu,
+            }),
+        }
+    }
+}
+
+/// The built-in machine of that name.
+fn find(name: &str) -> Option<&'static Builtin> {
+    BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)))
+}
+
+/// Whether two names mean the same machine: letters and digits count, in either case.
+#[must_use]
+pub fn same(a: &str, b: &str) -> bool {
+    letters(a).eq(letters(b))
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
+    name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase())
+}
+
+/// The error about a name that neither a built-in machine nor one of `others` has.
+pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Error {
+    let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
+    let lower = name.to_ascii_lowercase().replace('_', "-");
+    Error::input(format!("`{name}` is no machine")).mend(
+        match nearest(&lower, others.chain(known)) {
+            Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
+            None => "`collcost profiles` lists those that are known".to_owned(),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_machine_is_found_under_the_names_in_its_file() {
+        for Builtin { names, text } in BUILTIN {
+            let profile = Profile::parse(text, names[0]).unwrap();
+            assert_eq!(profile.name, names[0]);
+            assert_eq!(profile.aliases, names[1..], "{}", names[0]);
+            for name in *names {
+                assert_eq!(Profile::builtin(name).unwrap().name, names[0]);
+                let typed = name.to_uppercase().replace('-', "_");
+                assert_eq!(Profile::builtin(&typed).unwrap().name, names[0]);
+            }
+        }
+        assert!(Profile::builtin("dgx-h1000").unwrap_err().to_string().contains("`dgx-h100`"));
+        assert!(Profile::names().is_sorted());
+    }
+
+    #[test]
+    fn a_name_means_one_machine() {
+        for (i, one) in BUILTIN.iter().enumerate() {
+            for other in &BUILTIN[i + 1..] {
+                for name in one.names {
+                    assert!(!other.names.iter().any(|n| same(n, name)), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn faults_name_their_place() {
+        let text = "schema = 1\nname = \"x\"\ntitle = \"x\"\n[[tier]]\nname = \"a\"\n\
+                    [tier.alpha]\nvalue = \"5\"\nhow = \"assumed\"\nsource = \"nobody\"\n";
+        let e = Profile::parse(text, "x.toml").unwrap_err();
+        assert!(e.is_profile());
+        assert!(e.to_string().contains("x.toml:7:9: value = \"5\""), "{e}");
+        assert!(e.to_string().contains("without unit"), "{e}");
+        assert!(e.to_string().contains("write a time with its unit"), "{e}");
+    }
+
+    #[test]
+    fn a_launch_is_of_its_collective_or_of_any() {
+        let h100 = Profile::builtin("dgx-h100").unwrap();
+        let launch = |collective| h100.launch_of(collective).unwrap().value;
+        assert_eq!(launch(Collective::ReduceScatter), Seconds(4.6e-6));
+        assert_eq!(launch(Collective::Broadcast), Seconds(4.3e-6));
+        assert_eq!(h100.fabric(Collective::ReduceScatter).launch, Seconds(4.6e-6));
+    }
+
+    #[test]
+    fn a_node_is_what_a_network_joins() {
+        let node = |name: &str| {
+            let profile = Profile::builtin(name).unwrap();
+            profile.node().and_then(|i| profile.tiers[i].span).map(NonZeroU32::get)
+        };
+        assert_eq!(node("dgx-h100"), Some(8));
+        assert_eq!(node("l40s-pcie"), Some(8));
+        assert_eq!(node("tpu-v5p"), Some(8960));
+        assert_eq!(node("ib-hdr"), None);
+    }
+
+    #[test]
+    fn machines_with_one_board_share_what_was_measured_inside_it() {
+        let of = |name: &str| Profile::builtin(name).unwrap();
+        let (h100, p5, a3) = (of("dgx-h100"), of("p5"), of("a3-megagpu-8g"));
+        assert_eq!(h100.board.as_deref(), Some("hgx-h100"));
+        assert_eq!((&p5.board, &a3.board), (&h100.board, &h100.board));
+        assert_eq!(a3.curves, h100.curves);
+        // What was measured over several nodes stays with the machine.
+        assert_eq!(p5.curves[..h100.curves.len()], h100.curves);
+        assert!(
+            p5.curves[h100.curves.len()..].iter().all(|c| c.placed.iter().all(|p| p.nodes > 1))
+        );
+        assert_eq!((h100.network, a3.network), (Some(NetworkKind::Ib), Some(NetworkKind::Tcpxo)));
+        assert!(h100.has_nvls() && !of("dgx-a100").has_nvls() && !of("ib-ndr").has_nvls());
+        // Open MPI's times are no NCCL's.
+        let abci = of("abci-a100");
+        assert!(abci.curves.is_empty() && abci.launch.len() == 1);
+        assert_eq!(abci.tiers[0].efficiency.as_ref().unwrap().how, How::Assumed);
+    }
+
+    #[test]
+    fn every_part_belongs_to_a_machine() {
+        let used = |key: &str, id: &str| {
+            BUILTIN.iter().any(|b| {
+                b.text.lines().any(|l| l.starts_with(key) && l.ends_with(&format!("{id}\"")))
+            })
+        };
+        assert!(nodes().all(|id| used("node = ", id)) && nodes().is_sorted());
+        assert!(networks().all(|id| used("nics = ", id)) && networks().is_sorted());
+    }
+
+    #[test]
+    fn kinds_are_derived_where_a_file_says_nothing() {
+        let text = |tiers: &str| format!("schema = 1\nname = \"x\"\ntitle = \"x\"\n{tiers}");
+        let kinds = |tiers: &str| {
+            let profile = Profile::parse(&text(tiers), "x.toml").unwrap();
+            (0..profile.tiers.len()).map(|i| profile.tier_kind(i).id()).collect::<Vec<_>>()
+        };
+        let tier = |more: &str| format!("[[tier]]\nname = \"{}\"\n{more}\n", more.len());
+        let (a, b, c) = (tier("span = 2"), tier("span = 4  # far"), tier("nics = 4"));
+        assert_eq!(kinds(&format!("{a}{b}{c}")), ["node", "node", "network"]);
+        assert_eq!(kinds(&format!("{a}{b}")), ["node", "node"]);
+        assert_eq!(kinds(&format!("{a}{}", tier(""))), ["node", "network"]);
+        assert_eq!(kinds(&tier("")), ["network"]);
+        assert_eq!(kinds(&format!("link = \"memory\"\n{}", tier(""))), ["memory"]);
+        assert_eq!(kinds(&tier("kind = \"node\"")), ["node"]);
+    }
+
+    #[test]
+    fn a_file_is_made_of_parts() {
+        let head = "schema = 1\nname = \"rack\"\ntitle = \"x\"\n";
+        let parse = |more: &str| Profile::parse(&format!("{head}{more}"), "rack.toml");
+        let rack = parse(
+            "node = \"hgx-h100\"\nnics = \"4 x ndr-400g\"\n[[tier]]\nname = \"NDR 400G\"\n\
+             [tier.alpha]\nvalue = \"2us\"\nhow = \"measured\"\nsource = \"node 3\"\n",
+        )
+        .unwrap();
+        let network = &rack.tiers[1];
+        assert_eq!(network.nics, NonZeroU32::new(4));
+        assert_eq!(network.alpha.as_ref().unwrap().value, Seconds(2e-6));
+        assert_eq!(network.bandwidth.as_ref().unwrap().value, Bandwidth(48e9));
+        assert_eq!(rack.tier_kind(1), TierKind::Network);
+        assert_eq!(rack.board.as_deref(), Some("hgx-h100"));
+        let said = parse("node = \"hgx-h1000\"").unwrap_err().to_string();
+        assert!(said.contains("rack.toml:4:8: node = \"hgx-h1000\""), "{said}");
+        assert!(said.contains("did you mean `hgx-h100`?"), "{said}");
+        let said = parse("nics = \"x x ndr-400g\"").unwrap_err().to_string();
+        assert!(said.contains("write 8 x ndr-400g"), "{said}");
+        let said = parse("").unwrap_err().to_string();
+        assert!(said.contains("no tier"), "{said}");
+    }
+}

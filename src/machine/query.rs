@@ -1,0 +1,432 @@
+//! A question with everything known: the machine, the ranks on it, the operation.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::library::nccl::topology::Description;
+use crate::machine::curve::{Curve, Placed};
+use crate::machine::fabric::{Fabric, Order, Switch, Tier, TierKind};
+use crate::machine::link::Link;
+use crate::machine::placement::Placement;
+use crate::machine::profile::{Calibration, Hardware, How, Measured, Profile};
+use crate::machine::sample::DataType;
+use crate::machine::what_if::Figure;
+use crate::model::formula::{Params, Ports, Protocol, Shape};
+
+/// Figures that a person gives; they win over a profile's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Given {
+    /// α inside a node, or everywhere.
+    pub alpha: Option<Seconds>,
+    /// The rate of one port inside a node, or everywhere.
+    pub bandwidth: Option<Bandwidth>,
+    /// α between nodes.
+    pub alpha_inter: Option<Seconds>,
+    /// The rate of one NIC.
+    pub bandwidth_inter: Option<Bandwidth>,
+    /// γ.
+    pub gamma: Option<SecondsPerByte>,
+    /// α_sw of the switch inside a node.
+    pub alpha_switch: Option<Seconds>,
+    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier where
+    /// there is one.
+    pub alpha_switch_inter: Option<Seconds>,
+    /// What a call costs before its first message.
+    pub launch: Option<Seconds>,
+    /// Transfers a rank can make at once, on every tier.
+    pub ports: Option<Ports>,
+    /// NICs a node.
+    pub nics: Option<NonZeroU32>,
+    /// How ranks are laid over nodes.
+    pub order: Order,
+    /// η_α: messages take this much longer under contention.
+    pub eta_alpha: Option<Ratio>,
+    /// η_β: the part of the rate that contention leaves.
+    pub eta_beta: Option<Ratio>,
+    /// NCCL's wire protocol.
+    pub protocol: Protocol,
+}
+
+/// N, the nodes and the ranks on each: two give the third.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Layout {
+    /// N.
+    pub ranks: Option<NonZeroU32>,
+    /// Nodes.
+    pub nodes: Option<NonZeroU32>,
+    /// Ranks on each node.
+    pub per_node: Option<NonZeroU32>,
+}
+
+/// A machine with what is known of each figure's origin.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The name in reports.
+    pub name: String,
+    /// What it is, in one line; empty where figures alone make it.
+    pub title: String,
+    /// Who chose it: `default`, `flags`, or what named the profile, such as `--profile`.
+    pub chosen: &'static str,
+    /// The communication library that people run on it.
+    pub library: Option<String>,
+    /// Under which name NCCL's graphs on it are known; none where rates or NICs were changed.
+    pub nccl_graphs: Option<String>,
+    /// What NCCL's search starts from, under the same conditions.
+    pub topology: Option<Arc<Description>>,
+    /// The rates.
+    pub fabric: Fabric,
+    /// Whether a person said how many NICs are in use.
+    pub nics_given: bool,
+    /// For each tier, how α and the rate were obtained, and the efficiency put in.
+    pub origins: Vec<Origin>,
+    /// How the launch overhead was obtained.
+    pub launch: Option<How>,
+    /// The rates as the profile has them, where it is one: expectations are of those, and move with
+    /// what somebody changes.
+    pub stock: Option<Fabric>,
+    /// How its figures were fitted, and how far to trust them.
+    pub fit: Option<Calibration>,
+    /// What it is made of, where that is known.
+    pub hardware: Option<Hardware>,
+    /// What the collective takes in its library, as it was measured on the machine as it is.
+    pub curves: Vec<Curve>,
+}
+
+/// How the figures of one tier were obtained; absent where a person gave them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Origin {
+    /// α.
+    pub alpha: Option<How>,
+    /// The rate.
+    pub bandwidth: Option<How>,
+    /// The rate before the efficiency, the efficiency, and how that was obtained.
+    pub efficiency: Option<(Bandwidth, Ratio, How)>,
+}
+
+/// A question ready for the engine.
+#[derive(Debug, Clone)]
+pub struct Query {
+    /// The machine.
+    pub machine: Machine,
+    /// The operation, N, ports and parameters.
+    pub shape: Shape,
+    /// On which nodes the ranks lie.
+    pub placement: Placement,
+    /// M.
+    pub size: Bytes,
+    /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
+    pub element: Option<Bytes>,
+    /// The parameters as somebody gave them; those of the shape are filled from the machine.
+    pub given: Params,
+    /// What this very call took at some sizes: expectations of the others move with it.
+    pub seen: Vec<(Bytes, Seconds)>,
+}
+
+impl Machine {
+    /// A machine from a profile, or of the given figures alone, with the figures put in.
+    ///
+    /// `named` is a profile and who named it. Without one α and BW together make a machine of their
+    /// own; less than both changes the default machine.
+    ///
+    /// # Errors
+    /// Figures between nodes for a machine that has no links there.
+    pub fn new(
+        named: Option<(Profile, &'static str)>,
+        given: &Given,
+        collective: Collective,
+    ) -> Result<Self> {
+        let mut machine = match (named, given.alpha, given.bandwidth) {
+            (Some((profile, by)), ..) => return Self::on(&profile, by, given, collective),
+            (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
+            (None, ..) => Self::of(
+                &Profile::builtin(crate::machine::profile::DEFAULT)?,
+                "default",
+                collective,
+            ),
+        };
+        machine.put_in(given)?;
+        Ok(machine)
+    }
+
+    /// A profile's machine with the figures put in, where many questions share the profile.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn on(
+        profile: &Profile,
+        chosen: &'static str,
+        given: &Given,
+        collective: Collective,
+    ) -> Result<Self> {
+        let mut machine = Self::of(profile, chosen, collective);
+        machine.put_in(given)?;
+        Ok(machine)
+    }
+
+    fn of(profile: &Profile, chosen: &'static str, collective: Collective) -> Self {
+        let how = |m: &Option<Measured<Seconds>>| m.as_ref().map(|m| m.how);
+        let origins = profile.tiers.iter().map(|tier| Origin {
+            alpha: how(&tier.alpha),
+            bandwidth: tier.bandwidth.as_ref().map(|b| b.how),
+            efficiency: tier
+                .efficiency
+                .as_ref()
+                .zip(tier.bandwidth.as_ref())
+                .map(|(e, b)| (b.value, e.value, e.how)),
+        });
+        // Nothing else is asked of this machine.
+        let curves = profile.curves.iter().filter(|c| c.collective == collective);
+        Self {
+            name: profile.name.clone(),
+            title: profile.title.clone(),
+            chosen,
+            library: profile.library.clone(),
+            nccl_graphs: profile.nccl_graphs.clone(),
+            topology: profile.topology.clone(),
+            origins: origins.collect(),
+            launch: profile.launch_of(collective).map(|launch| launch.how),
+            stock: Some(profile.fabric(collective)),
+            hardware: profile.hardware(),
+            fabric: profile.fabric(collective),
+            nics_given: false,
+            fit: profile.fit.clone(),
+            curves: curves.cloned().collect(),
+        }
+    }
+
+    /// One tier of the given α and BW; two where figures between nodes are given.
+    fn plain(alpha: Seconds, bandwidth: Bandwidth, given: &Given) -> Self {
+        let mut tiers = vec![Tier::new("link", alpha, bandwidth)];
+        if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
+            tiers[0].name = "intra".to_owned();
+            tiers.push(Tier {
+                link: Link {
+                    alpha: given.alpha_inter,
+                    bandwidth: given.bandwidth_inter,
+                    ..Link::unknown()
+                },
+                ..Tier::new("inter", alpha, bandwidth)
+            });
+        }
+        if let Some(hop) = given.alpha_switch {
+            tiers[0].switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
+        }
+        let node = (tiers.len() > 1).then_some(0);
+        if let (Some(hop), Some(tier)) = (given.alpha_switch_inter, tiers.last_mut()) {
+            tier.switch =
+                Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
+        }
+        Self {
+            name: "the given parameters".to_owned(),
+            title: String::new(),
+            chosen: "flags",
+            library: None,
+            nccl_graphs: None,
+            topology: None,
+            origins: vec![Origin::default(); tiers.len()],
+            launch: None,
+            stock: None,
+            nics_given: false,
+            fit: None,
+            hardware: None,
+            curves: Vec::new(),
+            fabric: Fabric { node, ..Fabric::new(tiers) },
+        }
+    }
+
+    fn put_in(&mut self, given: &Given) -> Result<()> {
+        let fabric = &mut self.fabric;
+        let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
+        if fabric.tiers.len() < 2 && (between.contains(&true) || given.nics.is_some()) {
+            return Err(Error::input(format!("{} has no links between nodes", self.name)).mend(
+                "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
+            ));
+        }
+        let last = fabric.tiers.len() - 1;
+        // NCCL's search looks at rates and NICs: with others it would find other graphs.
+        let nics = given.nics.is_some_and(|nics| fabric.tiers[last].nics != Some(nics));
+        if given.bandwidth.is_some() || given.bandwidth_inter.is_some() || nics {
+            (self.nccl_graphs, self.topology) = (None, None);
+        }
+        set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
+        let inter = (given.alpha_inter, given.bandwidth_inter);
+        set(&mut fabric.tiers[last], &mut self.origins[last], inter.0, inter.1);
+        if given.nics.is_some() {
+            fabric.tiers[last].nics = given.nics;
+            self.nics_given = true;
+        }
+        for tier in &mut fabric.tiers {
+            tier.ports = given.ports.unwrap_or(tier.ports);
+        }
+        if let (Some(hop), Some(switch)) = (given.alpha_switch, &mut fabric.tiers[0].switch) {
+            switch.alpha = Some(hop);
+        }
+        if let Some(hop) = given.alpha_switch_inter {
+            // Who gives a time for it says that the network's switches add.
+            let sharp = Switch { alpha: None, bandwidth: None, multicast: true, alu: true };
+            fabric.tiers[last].switch.get_or_insert(sharp).alpha = Some(hop);
+        }
+        if let Some(launch) = given.launch {
+            (fabric.launch, self.launch) = (launch, None);
+        }
+        fabric.gamma = given.gamma.or(fabric.gamma);
+        fabric.order = given.order;
+        let (alpha, beta) = given.protocol.factors();
+        let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
+        let eta_beta = given.eta_beta.unwrap_or(Ratio(1.0));
+        let unmoved = Fabric::new(Vec::new());
+        let taken = std::mem::replace(fabric, unmoved);
+        *fabric = taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
+        Ok(())
+    }
+}
+
+fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
+    if alpha.is_some() {
+        (tier.link.alpha, origin.alpha) = (alpha, None);
+    }
+    if let Some(rate) = rate {
+        tier.set_bandwidth(rate);
+        (origin.bandwidth, origin.efficiency) = (None, None);
+    }
+}
+
+impl Machine {
+    /// Marks a figure as given: where it came from no longer says anything.
+    pub fn forget(&mut self, figure: Figure) {
+        match figure {
+            Figure::Alpha(tier) => self.origins[tier].alpha = None,
+            Figure::Bandwidth(tier) => {
+                (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
+                (self.nccl_graphs, self.topology) = (None, None);
+            }
+            Figure::Launch => self.launch = None,
+            Figure::SwitchAlpha
+            | Figure::FarSwitchAlpha
+            | Figure::SwitchBandwidth
+            | Figure::Gamma => {}
+        }
+    }
+}
+
+impl Machine {
+    /// What was measured of a collective over elements of `dtype` on ranks placed so, or the nearest
+    /// to it.
+    #[must_use]
+    pub fn curve(
+        &self,
+        collective: Collective,
+        dtype: Option<DataType>,
+        placed: Placed,
+    ) -> Option<&Curve> {
+        crate::machine::curve::nearest(&self.curves, collective, dtype, placed)
+    }
+}
+
+impl Query {
+    /// Places the ranks on the machine.
+    ///
+    /// # Errors
+    /// Ranks, nodes and ranks a node that contradict each other or the machine.
+    pub fn new(
+        mut machine: Machine,
+        collective: Collective,
+        size: Bytes,
+        layout: Layout,
+        params: Params,
+    ) -> Result<Self> {
+        let node = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
+        let open = machine.fabric.node.is_some() && node.is_none();
+        if open && layout.per_node.is_none() && layout.nodes.is_none() {
+            return Err(Error::input("there are links between nodes: how many ranks has a node?")
+                .at(format!("machine {}", machine.name))
+                .mend("give --gpus-per-node or --nodes"));
+        }
+        let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
+        if let Some(span) = node.filter(|s| s.get() < per_node) {
+            return Err(Error::input(format!(
+                "{} ranks do not fit on a node of {}: it has {span}",
+                per_node, machine.name
+            ))
+            .at(format!("{per_node} ranks a node"))
+            .mend(format!("ask for at most {span}")));
+        }
+        let given = machine.nics_given;
+        for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
+            use_nodes(fabric, node, per_node, given);
+        }
+        let given = params;
+        let mut shape = machine.fabric.shape(collective, ranks)?;
+        shape.params = Params {
+            rails: params.rails.or(shape.params.rails),
+            c_real: params.c_real.or(shape.params.c_real),
+            ..params
+        };
+        let placement = Placement { ranks, per_node, order: machine.fabric.order };
+        Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
+    }
+}
+
+impl Machine {
+    /// Whether each rank is a node of its own unless somebody says otherwise: on a network alone.
+    fn alone_on_nodes(&self) -> bool {
+        self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
+    }
+}
+
+/// Leaves idle what so many ranks a node do not use: ranks, and NICs beside them, since a rank
+/// drives those beside it, unless somebody said how many are in use.
+fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
+    let Some(node) = fabric.node else { return };
+    if let (Some(span), Some(outer), false) = (span, fabric.tiers.get_mut(node + 1), nics_given) {
+        let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
+        outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
+    }
+    let Some(ranks) = NonZeroU32::new(per_node) else { return };
+    for tier in &mut fabric.tiers[..=node] {
+        tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
+    }
+}
+
+impl Layout {
+    /// N and the ranks on a node, which is `node` unless given, or one where ranks are `alone`.
+    fn solve(self, node: Option<NonZeroU32>, alone: bool) -> Result<(u32, u32)> {
+        let number = |v: Option<NonZeroU32>| v.map(NonZeroU32::get);
+        let (n, nodes, each) = (number(self.ranks), number(self.nodes), number(self.per_node));
+        let node = number(node);
+        match (n, nodes, each) {
+            (Some(n), Some(nodes), Some(each)) if nodes.checked_mul(each) != Some(n) => {
+                let product = u64::from(nodes) * u64::from(each);
+                Err(Error::input(format!("{nodes} nodes x {each} ranks are {product}, not {n}"))
+                    .at(format!("--n {n} --nodes {nodes} --gpus-per-node {each}"))
+                    .mend("give two of the three; the third follows"))
+            }
+            (Some(n), Some(nodes), None) if n % nodes != 0 => {
+                Err(Error::input(format!("{n} ranks do not divide over {nodes} nodes"))
+                    .at(format!("--n {n} --nodes {nodes}"))
+                    .mend(format!("ask for a multiple of {nodes} ranks")))
+            }
+            (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
+            // All ranks on one node would leave nothing to a network alone.
+            (Some(n), None, None) if alone => Ok((n, 1)),
+            (Some(n), None, Some(each)) if alone && each >= n => Ok((n, 1)),
+            (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
+            (None, nodes, each) => {
+                let Some(each) = each.or(node) else {
+                    return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
+                };
+                let n = each.checked_mul(nodes.unwrap_or(1));
+                n.map(|n| (n, each)).ok_or_else(|| {
+                    let nodes = nodes.unwrap_or(1);
+                    Error::input(format!("{nodes} nodes x {each} ranks are too many ranks"))
+                        .at(format!("--nodes {nodes}"))
+                        .mend(format!("ask for at most {} nodes", u32::MAX / each))
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Timed runs: what was run, on how many ranks, with how many bytes, and how long it took.
+//!
+//! Measuring writes them, importers make them, the fit reads them; nothing else passes between the
+//! three. The file format is that of [`file`].
+
+mod dtype;
+mod file;
+mod op;
+mod order;
+
+pub use dtype::DataType;
+pub use file::{Header, LaunchRecord, Record, Writer, read};
+pub use op::{Chosen, Device, Forced, Library, Op, Run};
+pub(crate) use order::{half_width, median, quantile};
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+
+/// How the runs of a block followed each other.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Each run starts when all ranks have ended the one before.
+    #[serde(rename = "iso")]
+    Isolated,
+    /// One run follows the other without a pause.
+    Stream,
+}
+
+/// Which clock a time was read from.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The host's: what a program sees, with starting and waiting.
+    #[default]
+    Host,
+    /// That of a GPU, by events in its stream: what the GPU is busy for.
+    Event,
+}
+
+/// How a rank waits for data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// It looks again and again; right only where every rank has a CPU of its own.
+    Spin,
+    /// It lets others run, and sleeps until something comes.
+    Poll,
+}
+
+impl Wait {
+    /// The name in files and on the command line.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+        }
+    }
+}
+
+impl std::str::FromStr for Wait {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "spin" => Ok(Self::Spin),
+            "poll" => Ok(Self::Poll),
+            _ => {
+                Err(Error::input(format!("`{text}` is no way to wait")).mend("write spin or poll"))
+            }
+        }
+    }
+}
+
+/// One timed run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// From the first rank's start to the last rank's end.
+    pub span: Seconds,
+    /// Whether a rank started too late for the span to be of the operation alone.
+    pub late: bool,
+    /// How long the ranks together were ready to run and had no CPU; absent where unknown.
+    pub run_delay: Option<Seconds>,
+}
+
+/// Runs of one operation with one size, one after another in one process launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// What was run.
+    pub op: Op,
+    /// N.
+    pub ranks: u32,
+    /// How many nodes they lie on; absent where nobody said it.
+    pub nodes: Option<u32>,
+    /// M, as nccl-tests counts it.
+    pub size: Bytes,
+    /// Which launch of the processes, from 0.
+    pub launch: u32,
+    /// Which block of the plan, from 0.
+    pub block: u32,
+    /// How the runs followed each other.
+    pub mode: Mode,
+    /// How many operations lay between two readings of the clock; a sample is a part of that time.
+    pub inner: u32,
+    /// Involuntary context switches of all ranks during the block; absent where unknown.
+    pub preempted: Option<u64>,
+    /// What the times were read from.
+    pub clock: Clock,
+    /// What NCCL did it by, as its own log says; absent where nothing says it.
+    pub chose: Option<Chosen>,
+    /// The runs in the order of time.
+    pub samples: Vec<Sample>,
+}
+
+impl Block {
+    /// Whether it was done as it was told to be, where it was told.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        match &self.op {
+            Op::Forced(forced) => self.chose == Some(forced.chosen),
+            _ => true,
+        }
+    }
+
+    /// The part of its time for which ranks waited for a CPU, summed over the ranks.
+    #[must_use]
+    pub fn run_delay(&self) -> Option<Ratio> {
+        let span: f64 = self.samples.iter().map(|s| s.span.0).sum();
+        let waited: Option<f64> = self.samples.iter().map(|s| s.run_delay.map(|r| r.0)).sum();
+        waited.filter(|_| span > 0.0).map(|waited| Ratio(waited / span))
+    }
+
+    /// The spans of the runs that did not start late; all where every one did.
+    #[must_use]
+    pub fn spans(&self) -> Vec<Seconds> {
+        let all = || self.samples.iter().map(|s| s.span);
+        let punctual: Vec<Seconds> =
+            self.samples.iter().filter(|s| !s.late).map(|s| s.span).collect();
+        if punctual.is_empty() { all().collect() } else { punctual }
+    }
+}
+
+/// How and on what the samples were taken; what is unknown is absent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Origin {
+    /// The file, or several.
+    pub files: Vec<String>,
+    /// The command that measured.
+    pub command: Option<String>,
+    /// The day, as 2026-11-20.
+    pub date: Option<String>,
+    /// The communication library with its version, where one chose what ran.
+    pub library: Option<String>,
+    /// How data moved: `shm`, `tcp`.
+    pub transport: Option<String>,
+    /// How ranks waited.
+    pub wait: Option<Wait>,
+    /// The machine in words: host, processor, kernel.
+    pub machine: Option<String>,
+    /// What must be equal for samples to be of one machine.
+    pub fingerprint: Option<String>,
+}
+
+/// Samples with where they come from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Samples {
+    /// How and on what.
+    pub origin: Origin,
+    /// The blocks in the order of time.
+    pub blocks: Vec<Block>,
+    /// Operations of the file that no fit knows, with how many blocks.
+    pub left_out: Vec<(String, usize)>,
+    /// Why a launch ended early, in the order of time.
+    pub aborted: Vec<String>,
+    /// Whether the file's last line is torn: a block was lost while it was written.
+    pub torn: bool,
+}
+
+impl Samples {
+    /// Both together.
+    ///
+    /// # Errors
+    /// Samples of another machine or over another transport.
+    pub fn join(mut self, other: Self) -> Result<Self> {
+        let file = |o: &Origin| o.files.join(", ");
+        for (what, a, b) in [
+            ("machine", &self.origin.fingerprint, &other.origin.fingerprint),
+            ("transport", &self.origin.transport, &other.origin.transport),
+        ] {
+            if let (Some(a), Some(b)) = (a, b)
+                && a != b
+            {
+                let first = file(&self.origin);
+                return Err(Error::input(format!("samples of another {what}: `{b}`, not `{a}`"))
+                    .at(format!("{}, after {first}", file(&other.origin)))
+                    .mend("fit the files apart: one profile is of one machine"));
+            }
+        }
+        // Launches of another file are other launches.
+        let next = self.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0);
+        let moved = other.blocks.into_iter().map(|b| Block { launch: b.launch + next, ..b });
+        self.blocks.extend(moved);
+        self.left_out.extend(other.left_out);
+        self.aborted.extend(other.aborted);
+        self.torn |= other.torn;
+        let (own, new) = (&mut self.origin, other.origin);
+        own.files.extend(new.files);
+        own.command = own.command.take().or(new.command);
+        own.date = own.date.take().max(new.date);
+        own.library = match (own.library.take(), new.library) {
+            (Some(a), Some(b)) if !a.split(", ").any(|known| known == b) => {
+                Some(format!("{a}, {b}"))
+            }
+            (a, b) => a.or(b),
+        };
+        own.transport = own.transport.take().or(new.transport);
+        own.wait = own.wait.or(new.wait);
+        own.machine = own.machine.take().or(new.machine);
+        own.fingerprint = own.fingerprint.take().or(new.fingerprint);
+        Ok(self)
+    }
+
+    /// How many runs were timed.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.blocks.iter().map(|b| b.samples.len()).sum()
+    }
+}

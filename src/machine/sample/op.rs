@@ -1,0 +1,351 @@
+//! What was run: an algorithm of a collective, a library's own choice, messages, or local work.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use super::DataType;
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::library::nccl::{Algo, Proto};
+use crate::model::formula::{Params, Shape};
+
+/// An operation that was timed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Op {
+    /// One rank sends M to another; the time is of one way.
+    OneWay,
+    /// Every rank sends M to the next, all at once; between two ranks an exchange.
+    Shift,
+    /// Rank 0 sends M to each of k others, all at once.
+    FanOut(NonZeroU32),
+    /// One rank copies M in its memory.
+    Copy,
+    /// One rank adds M to what lies in its memory.
+    Reduce,
+    /// A collective by a known algorithm.
+    Run(Run),
+    /// A collective by whatever a library chose, as benchmarks of libraries time it.
+    Library(Library),
+    /// A collective of NCCL as it was told to do it.
+    Forced(Forced),
+    /// What GPUs do without a collective.
+    Device(Device),
+}
+
+/// A collective of NCCL by an algorithm and a protocol that `NCCL_ALGO` and `NCCL_PROTO` name.
+///
+/// NCCL may do something else all the same: what it did stands in the block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Forced {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of its elements; absent where nobody says it.
+    pub dtype: Option<DataType>,
+    /// What was told.
+    pub chosen: Chosen,
+}
+
+/// What NCCL does a call by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Chosen {
+    /// The algorithm.
+    pub algo: Algo,
+    /// The protocol.
+    pub proto: Proto,
+}
+
+/// Something that a GPU does by itself, or two of them between each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Device {
+    /// M is copied from the memory of one GPU to that of another, until the host knows that it is
+    /// there.
+    Copy {
+        /// Whose memory it is in.
+        from: u32,
+        /// Whose memory it comes to.
+        to: u32,
+    },
+    /// The same both ways at once.
+    Exchange {
+        /// One of them.
+        a: u32,
+        /// The other.
+        b: u32,
+    },
+    /// A kernel that adds M bytes is started, and the host waits for its end.
+    Kernel,
+    /// The same as a graph that was made before.
+    Graph,
+    /// M bytes of the host come to a GPU.
+    Upload {
+        /// Whether the host's pages are pinned.
+        pinned: bool,
+    },
+    /// M bytes of a GPU come to the host.
+    Download {
+        /// Whether the host's pages are pinned.
+        pinned: bool,
+    },
+}
+
+/// A collective of a library, whose algorithm nobody named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Library {
+    /// The operation.
+    pub collective: Collective,
+    /// The type of its elements; absent where the log does not say it.
+    pub dtype: Option<DataType>,
+    /// Whether the result took the place of the operand. A library may copy otherwise, and pads a
+    /// small call by microseconds, so both are operations of their own.
+    pub in_place: bool,
+}
+
+/// A collective by one of its algorithms.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Run {
+    /// The operation.
+    pub collective: Collective,
+    /// The algorithm's id.
+    pub algorithm: String,
+    /// P, where it is a parameter.
+    pub segments: Option<NonZeroU32>,
+    /// The radix, where it is a parameter.
+    pub radix: Option<u32>,
+}
+
+impl Op {
+    /// An algorithm without parameters.
+    pub fn run(collective: Collective, algorithm: impl Into<String>) -> Self {
+        Self::Run(Run { collective, algorithm: algorithm.into(), segments: None, radix: None })
+    }
+
+    /// Whether rank 0 cannot be through before every rank has begun and its data have come: then its
+    /// own time is the operation's.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        use Collective::{AllGather, AllReduce, Barrier};
+        match self {
+            Self::OneWay => true,
+            Self::Run(Run { collective, .. }) => {
+                matches!(collective, AllReduce | AllGather | Barrier)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether messages move.
+    #[must_use]
+    pub fn moves_data(&self) -> bool {
+        !matches!(self, Self::Copy | Self::Reduce | Self::Device(_))
+    }
+}
+
+impl Run {
+    /// The shape over `ranks` ranks, with one full-duplex port each.
+    #[must_use]
+    pub fn shape(&self, ranks: u32) -> Shape {
+        let params = Params { segments: self.segments, radix: self.radix, ..Params::default() };
+        Shape { params, ..Shape::new(self.collective, ranks) }
+    }
+}
+
+impl fmt::Display for Op {
+    /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
+    /// `library/allreduce/f32`, `library/allgather/any/in-place`, `nccl/allreduce/f32/ring/ll128`,
+    /// `device/copy/0/1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneWay => f.write_str("one-way"),
+            Self::Shift => f.write_str("shift"),
+            Self::FanOut(k) => write!(f, "fan-out/{k}"),
+            Self::Copy => f.write_str("copy"),
+            Self::Reduce => f.write_str("local-reduce"),
+            Self::Run(Run { collective, algorithm, segments, radix }) => {
+                write!(f, "{}/{algorithm}", collective.id())?;
+                if let Some(p) = segments {
+                    write!(f, "/P={p}")?;
+                }
+                radix.map_or(Ok(()), |k| write!(f, "/K={k}"))
+            }
+            Self::Library(Library { collective, dtype, in_place }) => {
+                let dtype = dtype.map_or("any", DataType::id);
+                let place = if *in_place { "/in-place" } else { "" };
+                write!(f, "library/{}/{dtype}{place}", collective.id())
+            }
+            Self::Forced(Forced { collective, dtype, chosen }) => {
+                let dtype = dtype.map_or("any", DataType::id);
+                write!(f, "nccl/{}/{dtype}/{chosen}", collective.id())
+            }
+            Self::Device(device) => write!(f, "device/{device}"),
+        }
+    }
+}
+
+impl fmt::Display for Chosen {
+    /// `ring/ll128`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.algo.lower(), self.proto.lower())
+    }
+}
+
+impl FromStr for Chosen {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (algo, proto) = text.split_once('/').ok_or_else(|| {
+            Error::input(format!("`{text}` is no algorithm with its protocol"))
+                .mend("write ring/ll128")
+        })?;
+        Ok(Self { algo: Algo::named(algo)?, proto: Proto::named(proto)? })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pages = |pinned: &bool| if *pinned { "pinned" } else { "pageable" };
+        match self {
+            Self::Copy { from, to } => write!(f, "copy/{from}/{to}"),
+            Self::Exchange { a, b } => write!(f, "exchange/{a}/{b}"),
+            Self::Kernel => f.write_str("kernel"),
+            Self::Graph => f.write_str("graph"),
+            Self::Upload { pinned } => write!(f, "upload/{}", pages(pinned)),
+            Self::Download { pinned } => write!(f, "download/{}", pages(pinned)),
+        }
+    }
+}
+
+impl Device {
+    /// The operation whose words behind `device/` these are.
+    fn named(words: &[&str]) -> Option<Self> {
+        let pinned = |word: &str| match word {
+            "pinned" => Some(true),
+            "pageable" => Some(false),
+            _ => None,
+        };
+        Some(match *words {
+            ["copy", from, to] => Self::Copy { from: from.parse().ok()?, to: to.parse().ok()? },
+            ["exchange", a, b] => Self::Exchange { a: a.parse().ok()?, b: b.parse().ok()? },
+            ["kernel"] => Self::Kernel,
+            ["graph"] => Self::Graph,
+            ["upload", pages] => Self::Upload { pinned: pinned(pages)? },
+            ["download", pages] => Self::Download { pinned: pinned(pages)? },
+            _ => return None,
+        })
+    }
+}
+
+impl FromStr for Op {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = || {
+            Error::input(format!("`{text}` is no operation")).mend(
+                "write one-way, shift, fan-out/3, copy, local-reduce, or a collective with its \
+                 algorithm and parameters: allreduce/ring, broadcast/chain/P=16; or a library's, \
+                 with its data type: library/allreduce/f32, library/allreduce/f32/in-place",
+            )
+        };
+        let dtype = |word: Option<&str>| match word? {
+            "any" => Some(None),
+            name => DataType::named(name).map(Some),
+        };
+        let mut parts = text.split('/');
+        let first = parts.next().unwrap_or("");
+        let second = parts.next();
+        let op = match (first, second) {
+            ("one-way", None) => Self::OneWay,
+            ("shift", None) => Self::Shift,
+            ("copy", None) => Self::Copy,
+            ("local-reduce", None) => Self::Reduce,
+            ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
+            ("device", Some(word)) => {
+                let words: Vec<&str> = [word].into_iter().chain(parts.by_ref()).collect();
+                Self::Device(Device::named(&words).ok_or_else(refuse)?)
+            }
+            ("nccl", Some(collective)) => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let dtype = dtype(parts.next()).ok_or_else(refuse)?;
+                let (algo, proto) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+                let chosen = format!("{algo}/{proto}").parse().map_err(|_| refuse())?;
+                Self::Forced(Forced { collective, dtype, chosen })
+            }
+            ("library", Some(collective)) => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let dtype = dtype(parts.next()).ok_or_else(refuse)?;
+                let in_place = match parts.next() {
+                    None => false,
+                    Some("in-place") => true,
+                    Some(_) => return Err(refuse()),
+                };
+                Self::Library(Library { collective, dtype, in_place })
+            }
+            (collective, Some(algorithm)) if !algorithm.is_empty() => {
+                let collective = collective.parse().map_err(|_| refuse())?;
+                let mut run =
+                    Run { collective, algorithm: algorithm.into(), segments: None, radix: None };
+                for part in parts.by_ref() {
+                    match part.split_once('=') {
+                        Some(("P", p)) => run.segments = Some(p.parse().map_err(|_| refuse())?),
+                        Some(("K", k)) => run.radix = Some(k.parse().map_err(|_| refuse())?),
+                        _ => return Err(refuse()),
+                    }
+                }
+                Self::Run(run)
+            }
+            _ => return Err(refuse()),
+        };
+        if parts.next().is_some() { Err(refuse()) } else { Ok(op) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let texts = [
+            "one-way",
+            "shift",
+            "fan-out/3",
+            "copy",
+            "local-reduce",
+            "allreduce/ring",
+            "broadcast/chain/P=16",
+            "allreduce/recursive-multiplying/K=4",
+            "library/allreduce/f32",
+            "library/allgather/any/in-place",
+            "nccl/allreduce/f32/nvls_tree/simple",
+            "nccl/allgather/any/ring/ll128",
+            "device/copy/0/1",
+            "device/exchange/2/3",
+            "device/kernel",
+            "device/graph",
+            "device/upload/pinned",
+            "device/download/pageable",
+        ];
+        for text in texts {
+            assert_eq!(text.parse::<Op>().unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "ring",
+            "allreduce",
+            "allreduce/",
+            "fan-out/0",
+            "shift/2",
+            "allreduce/ring/Q=1",
+            "library/allreduce",
+            "library/allreduce/x",
+            "library/a/f32/out",
+            "nccl/allreduce/f32/ring",
+            "nccl/allreduce/f32/ring/ll/more",
+            "nccl/allreduce/f32/star/ll",
+            "device/copy/0",
+            "device/upload/soft",
+        ] {
+            assert!(wrong.parse::<Op>().is_err(), "{wrong}");
+        }
+    }
+}

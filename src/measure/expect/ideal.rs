@@ -1,0 +1,162 @@
+//! What a library runs by its rules, else the fastest that it ships, over the links of the machine:
+//! as they were measured, and beside that the ideal price.
+
+use super::runs::{Ruler, Runs};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::cost::price::Price;
+use crate::cost::rank::{Candidate, Contender, candidates, contenders};
+use crate::library::select::{self, Choice};
+use crate::machine::fabric::Fabric;
+use crate::machine::query::Query;
+use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::formula::{Params, Shape};
+
+/// What one call takes over the machine's links, and of what.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Priced {
+    /// The algorithm's id; [`NOTHING`] for one rank.
+    pub id: &'static str,
+    /// Its name in a table.
+    pub title: &'static str,
+    /// Its ideal price; of several parts one after another, that of the slowest.
+    pub price: Price,
+    /// What all of it takes on the links as they were measured: the ideal price where those have α
+    /// and BW alone.
+    pub time: Seconds,
+}
+
+/// The id where nothing runs, or nothing has a price.
+pub const NOTHING: &str = "none";
+
+const NO_PRICE: Price = Price {
+    segments: 1,
+    latency: Seconds(0.0),
+    bandwidth: Seconds(0.0),
+    compute: Some(Seconds(0.0)),
+    launch: Seconds(0.0),
+};
+
+/// One question over the machine's links, whatever the size.
+pub struct Ideal<'r> {
+    registry: &'r Registry,
+    shape: Shape,
+    fabric: Fabric,
+    /// What may be taken where no rules speak; of several the fastest.
+    ready: Vec<Contender>,
+    ruler: Option<Ruler>,
+}
+
+impl<'r> Ideal<'r> {
+    /// Gets ready for `query` over the links of `fabric`; `only` names an algorithm.
+    ///
+    /// # Errors
+    /// An unknown algorithm or one that does not apply; a figure that the price needs is unknown.
+    pub fn new(
+        registry: &'r Registry,
+        query: &Query,
+        fabric: &Fabric,
+        only: Option<&str>,
+    ) -> Result<Self> {
+        // Ports, rails and domains are those of these links.
+        let Params { rails, c_real, .. } = query.given;
+        let params = Params { rails, c_real, ..query.shape.params };
+        let ports = fabric.ports(query.shape.ranks)?;
+        let shape = fabric.fill(&Shape { group: None, ports, params, ..query.shape });
+        let library = query.machine.library.as_deref().and_then(Library::named);
+        let ready = match only {
+            Some(name) => vec![Candidate::named(registry, name, &shape, fabric)?],
+            None => {
+                let (mut ready, _) = candidates(registry, &shape, fabric)?;
+                let shipped = |c: &Candidate| c.algorithm.is_shipped(library, &shape);
+                // Where nobody ships anything, what could be shipped stands for it.
+                if ready.iter().any(shipped) {
+                    ready.retain(shipped);
+                }
+                ready
+            }
+        };
+        if ready.is_empty() && shape.ranks > 1 {
+            let name = shape.collective.name();
+            return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
+                .mend("ask for other ranks or another machine"));
+        }
+        let ready = contenders(&ready, &shape, fabric)?;
+        let ruler = if only.is_none() { Ruler::new(query) } else { None };
+        Ok(Self { registry, shape, fabric: fabric.clone(), ready, ruler })
+    }
+
+    /// Where nothing has a price, since figures are unknown.
+    pub(super) fn none(registry: &'r Registry, query: &Query) -> Self {
+        Self {
+            registry,
+            shape: query.shape,
+            fabric: query.machine.fabric.clone(),
+            ready: Vec::new(),
+            ruler: Ruler::new(query),
+        }
+    }
+
+    /// What runs, and how that is known.
+    #[must_use]
+    pub fn runs(&self, size: Bytes) -> Runs {
+        match self.ruler.as_ref().and_then(|r| r.runs(size)) {
+            Some(runs) => runs,
+            None => Runs::unknown(self.fastest(Volume::from(size))),
+        }
+    }
+
+    /// The ideal price of what runs.
+    #[must_use]
+    pub fn at(&self, size: Bytes) -> Priced {
+        let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
+        let by_rules = choice.and_then(|choice| self.chosen(&choice, size));
+        by_rules.unwrap_or_else(|| self.fastest(Volume::from(size)))
+    }
+
+    /// From which size on which choice runs.
+    pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
+        self.ruler.as_ref().map_or_else(Vec::new, Ruler::switch_points)
+    }
+
+    /// The library's own estimate.
+    pub(super) fn estimate(&self, size: Bytes) -> Option<Seconds> {
+        self.ruler.as_ref().and_then(|r| r.choose(size))?.estimate
+    }
+
+    /// The price of a choice; none where nothing prices it.
+    fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
+        let mut slowest: Option<(&'static dyn Algorithm, Price)> = None;
+        let (shape, fabric) = (&self.shape, &self.fabric);
+        let time = select::priced_by(self.registry, choice, shape, fabric, size, |asked| {
+            let price = asked.prepared.price(asked.wire);
+            // Of equal ones the last.
+            if slowest.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le()) {
+                slowest = Some((asked.algorithm, price));
+            }
+            asked.on_links()
+        });
+        let time = time.ok()?.time()?;
+        let (algorithm, price) = slowest?;
+        let meta = algorithm.meta();
+        Some(Priced { id: meta.id, title: meta.title, price, time })
+    }
+
+    /// The fastest of what may be taken.
+    pub(super) fn fastest(&self, size: Volume) -> Priced {
+        let time = |c: &&Contender| c.links.at(size).0;
+        let by_time = |a: &&Contender, b: &&Contender| time(a).total_cmp(&time(b));
+        let least = match self.shape.ranks {
+            0 | 1 => None,
+            _ => self.ready.iter().min_by(by_time),
+        };
+        match least {
+            Some(found) => {
+                let meta = found.algorithm.meta();
+                let (price, time) = (found.links.ideal().price(size), found.links.at(size));
+                Priced { id: meta.id, title: meta.title, price, time }
+            }
+            None => Priced { id: NOTHING, title: NOTHING, price: NO_PRICE, time: Seconds(0.0) },
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! What a call will take: the one place that answers it, for every verb.
+//!
+//! ```text
+//! measured      a curve of this machine, library and collective
+//! same board    what the same board was measured to take elsewhere
+//! transferred   a launch floor and a pipelined hierarchy, with what all measured machines teach
+//! modelled      an ideal price over the machine's links, where nothing else speaks
+//! ```
+//!
+//! The first that has something to say is taken. 8 of 10 real times lie between `low` and `high`;
+//! both come from errors on machines that were left out (docs/ACCURACY.md). The ideal price of an
+//! algorithm is not an expectation: it is in [`crate::cost::price`].
+
+mod ideal;
+mod runs;
+mod transfer;
+mod view;
+
+pub use ideal::{Ideal, NOTHING, Priced};
+pub use runs::{Rules, Runs, site};
+pub use view::{Error as StatedError, Expect};
+
+pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
+
+use transfer::{Features, Transfer};
+
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::cost::bound::bound;
+use crate::machine::curve::{Curve, Reach};
+use crate::machine::fabric::Fabric;
+use crate::machine::placement::Placement;
+use crate::machine::profile::Calibration;
+use crate::machine::query::Query;
+use crate::machine::sample::DataType;
+use crate::model::algorithm::Registry;
+
+/// What an expectation rests on, the surest first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A curve of this machine, library and collective.
+    Measured,
+    /// A curve of the same board elsewhere.
+    SameBoard,
+    /// The library's structure, with factors learned from other measured machines.
+    Transferred,
+    /// An ideal price, where nothing else speaks.
+    Modelled,
+}
+
+impl Basis {
+    /// The words in reports.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::SameBoard => "same board",
+            Self::Transferred => "transferred",
+            Self::Modelled => "modelled",
+        }
+    }
+}
+
+/// |expected/measured − 1| on what the basis had not seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeldOut {
+    /// The median.
+    pub median: Ratio,
+    /// The 90th percentile.
+    pub p90: Ratio,
+}
+
+/// A time that will be seen, with the band in which 8 of 10 real ones lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expectation {
+    /// The median.
+    pub time: Seconds,
+    /// A tenth of real times is shorter.
+    pub low: Seconds,
+    /// A tenth is longer.
+    pub high: Seconds,
+    /// What it rests on.
+    pub basis: Basis,
+    /// Where a curve speaks: how far from its measurements.
+    pub reach: Option<Reach>,
+    /// What this basis was off by; absent where nobody has held it against anything.
+    pub error: Option<HeldOut>,
+}
+
+impl Expectation {
+    fn sure(time: Seconds) -> Self {
+        let basis = Basis::Modelled;
+        Self { time, low: time, high: time, basis, reach: None, error: None }
+    }
+
+    /// All of it longer by one factor.
+    #[must_use]
+    pub fn times(self, factor: Ratio) -> Self {
+        let Self { time, low, high, .. } = self;
+        Self { time: time * factor, low: low * factor, high: high * factor, ..self }
+    }
+
+    /// The band wider by a factor on both sides.
+    fn wider(self, by: f64) -> Self {
+        Self { low: self.low * Ratio(1.0 / by), high: self.high * Ratio(by), ..self }
+    }
+}
+
+/// The questions of one machine, collective and placement, whatever the size.
+pub struct Expecting<'r> {
+    placement: Placement,
+    collective: Collective,
+    curve: Option<Curve>,
+    /// What measured machines teach about this one.
+    transfer: Option<Transfer>,
+    /// Whether a tier that no curve has seen is taken to be like the other one.
+    unseen: bool,
+    ideal: Ideal<'r>,
+    /// Whether somebody gave all figures of the machine: then their price is what is asked for.
+    is_given: bool,
+    /// How its links were fitted, and the α of the outermost.
+    fit: Option<(Calibration, Seconds)>,
+    /// The same on the machine before somebody changed its figures.
+    stock: Option<Ideal<'r>>,
+    /// Only this algorithm: its price beside that of what the library runs.
+    named: Option<Ideal<'r>>,
+    /// What was seen of this very call.
+    seen: Vec<(Bytes, Seconds)>,
+    /// What the links need at least for a byte, in seconds.
+    least: f64,
+}
+
+impl<'r> Expecting<'r> {
+    /// Gets ready for `query`, whatever its size.
+    ///
+    /// # Errors
+    /// A figure that a price needs is unknown where nothing else speaks; no algorithm at all.
+    pub fn new(registry: &'r Registry, query: &Query) -> Result<Self> {
+        Self::with(registry, query, None, None)
+    }
+
+    /// The same for one algorithm by its name, instead of what the library runs.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; an unknown algorithm, or one that does not apply.
+    pub fn of(registry: &'r Registry, query: &Query, algorithm: Option<&str>) -> Result<Self> {
+        Self::with(registry, query, algorithm, None)
+    }
+
+    /// The same for elements of `dtype`, which matters where a machine's curves know types.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn with(
+        registry: &'r Registry,
+        query: &Query,
+        algorithm: Option<&str>,
+        dtype: Option<DataType>,
+    ) -> Result<Self> {
+        let machine = &query.machine;
+        let placed = query.placement.placed();
+        let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
+        let transfer = transfer(query, Learned::built_in());
+        let known = curve.is_some() || transfer.is_some();
+        let ideal = match Ideal::new(registry, query, &machine.fabric, None) {
+            Ok(ideal) => ideal,
+            Err(_) if known => Ideal::none(registry, query),
+            Err(unknown) => return Err(unknown),
+        };
+        let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
+        let stock = match changed {
+            Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
+            _ => None,
+        };
+        let named = match algorithm {
+            Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
+            None => None,
+        };
+        Ok(Self {
+            placement: query.placement,
+            collective: query.shape.collective,
+            curve,
+            transfer,
+            unseen: false,
+            seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
+            least: least(query, &machine.fabric),
+            ideal,
+            is_given: machine.stock.is_none(),
+            fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
+            stock,
+            named,
+        })
+    }
+
+    /// By what was learned of other measured machines than those that are built in.
+    #[must_use]
+    pub fn taught(mut self, query: &Query, learned: &Learned) -> Self {
+        self.transfer = transfer(query, learned);
+        self
+    }
+
+    /// Takes a tier that no curve has seen to be like the other one.
+    #[must_use]
+    pub fn unseen_tier(mut self, unseen: bool) -> Self {
+        self.unseen = unseen;
+        self
+    }
+
+    /// Whether measurements speak, of this machine or of others.
+    #[must_use]
+    pub fn is_learned(&self) -> bool {
+        self.curve.is_some() || self.transfer.is_some()
+    }
+
+    /// What `size` bytes are expected to take.
+    #[must_use]
+    pub fn at(&self, size: Bytes) -> Expectation {
+        if self.placement.ranks < 2 {
+            return Expectation::sure(Seconds(0.0));
+        }
+        let expected = self.moved(self.unmoved(size), size);
+        let expected = self.forced(expected, size);
+        // A curve that is asked far from where it was measured knows no links; what was learned does.
+        let least = match expected.basis {
+            Basis::Measured => self.least * size.0 as f64,
+            _ => 0.0,
+        };
+        let at_least = |t: Seconds| Seconds(t.0.max(least));
+        Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
+    }
+
+    /// What is expected before anything was seen.
+    fn unmoved(&self, size: Bytes) -> Expectation {
+        match self.known(size) {
+            Some(known) => self.changed(known, size),
+            None => self.modelled(size),
+        }
+    }
+
+    /// Moved by what was seen at the nearest size.
+    fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let octave = |size: Bytes| (size.0.max(1) as f64).log2();
+        let apart = |seen: Bytes| octave(size) - octave(seen);
+        let nearest = |a: &&(Bytes, Seconds), b: &&(Bytes, Seconds)| {
+            apart(a.0).abs().total_cmp(&apart(b.0).abs())
+        };
+        let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
+        let at = self.unmoved(seen);
+        let own = (time.0 / at.time.0).ln();
+        let (gain, half) = match &self.transfer {
+            Some(transfer) if self.curve.is_none() => {
+                (transfer.shared(seen, size).0, Some(transfer.seen_half(seen, size)))
+            }
+            _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
+        };
+        // What is far outside was disturbed, or is of another kind of run.
+        let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
+        let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
+        let (low, high) = match half {
+            Some(half) => (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp())),
+            None => (moved.low, moved.high),
+        };
+        Expectation { low, high, error: None, ..moved }
+    }
+
+    /// The time alone.
+    #[must_use]
+    pub fn time(&self, size: Bytes) -> Seconds {
+        self.at(size).time
+    }
+
+    /// busbw of a call of `size` bytes that takes `time`; none without bytes, time or partner.
+    #[must_use]
+    pub fn busbw(&self, size: Bytes, time: Seconds) -> Option<Bandwidth> {
+        let ranks = self.placement.ranks;
+        let moves = size.0 > 0 && time.0 > 0.0 && ranks > 1;
+        moves.then(|| Volume::from(size) / time * self.collective.busbw_factor(ranks))
+    }
+
+    /// What the library runs for `size` bytes, and how that is known.
+    #[must_use]
+    pub fn runs(&self, size: Bytes) -> Runs {
+        match &self.named {
+            Some(named) => Runs::asked(named.at(size)),
+            None => self.ideal.runs(size),
+        }
+    }
+
+    /// From which size on the library runs what, by its rules; none where they are not known.
+    #[must_use]
+    pub fn switch_points(&self) -> Vec<(Bytes, String)> {
+        if self.named.is_some() { Vec::new() } else { self.ideal.switch_points() }
+    }
+
+    /// The library's own estimate of what it runs.
+    #[must_use]
+    pub fn estimate(&self, size: Bytes) -> Option<Seconds> {
+        if self.named.is_some() { None } else { self.ideal.estimate(size) }
+    }
+
+    /// In words, where an expectation is known from.
+    #[must_use]
+    pub fn known_from(&self, expected: &Expectation) -> String {
+        let from = match expected.basis {
+            Basis::Measured => match &self.curve {
+                Some(curve) => {
+                    let source = curve.source.split([';', ':']).next().unwrap_or_default();
+                    let reach = expected.reach.map_or("", Reach::words);
+                    format!("measurements of this machine ({source}; {reach})")
+                }
+                None => "measurements of this machine".to_owned(),
+            },
+            Basis::SameBoard => "the same board, measured elsewhere".to_owned(),
+            Basis::Transferred => "other measured machines, this one not among them".to_owned(),
+            Basis::Modelled if self.is_given => {
+                "the ideal price over the given parameters: no machine, no band".to_owned()
+            }
+            Basis::Modelled if self.named.is_some() && self.is_learned() => {
+                "what the library runs by itself, moved as the ideal prices differ".to_owned()
+            }
+            Basis::Modelled if self.fit.is_some() => {
+                "what runs over this machine's links as they were measured".to_owned()
+            }
+            Basis::Modelled => {
+                "the ideal price of what runs: nothing like it was measured".to_owned()
+            }
+        };
+        match expected.error {
+            Some(HeldOut { median, p90 }) => format!(
+                "{from}; held-out error {:.0} % (9 of 10 within {:.0} %)",
+                100.0 * median.0,
+                100.0 * p90.0
+            ),
+            None => from,
+        }
+    }
+
+    /// The ideal price of what runs.
+    #[must_use]
+    pub fn ideal(&self, size: Bytes) -> Priced {
+        self.named.as_ref().unwrap_or(&self.ideal).at(size)
+    }
+
+    /// The least ideal price of what the library ships.
+    #[must_use]
+    pub fn best(&self, size: Bytes) -> Priced {
+        self.ideal.fastest(Volume::from(size))
+    }
+
+    /// What measurements say of the machine as it is.
+    fn known(&self, size: Bytes) -> Option<Expectation> {
+        if size.0 == 0 {
+            return None;
+        }
+        self.measured(size).or_else(|| Some(self.transfer.as_ref()?.at(size)))
+    }
+
+    /// What this machine's own curve says.
+    fn measured(&self, size: Bytes) -> Option<Expectation> {
+        let curve = self.curve.as_ref()?;
+        let placed = self.placement.placed();
+        let told = match self.unseen {
+            true => curve.expect_unseen(placed, size),
+            false => curve.expect(placed, size).ok()?,
+        };
+        Some(Expectation {
+            time: told.time,
+            low: told.low,
+            high: told.high,
+            basis: Basis::Measured,
+            reach: Some(told.reach),
+            error: None,
+        })
+    }
+
+    /// Where somebody changed a figure of the machine: as the ideal price of what runs changes.
+    fn changed(&self, known: Expectation, size: Bytes) -> Expectation {
+        let Some(stock) = &self.stock else { return known };
+        let volume = Volume::from(size);
+        let ratio = self.ideal.fastest(volume).time.0 / stock.fastest(volume).time.0;
+        if !ratio.is_finite() || ratio <= 0.0 {
+            return known;
+        }
+        let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
+        Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
+    }
+
+    /// What runs over the machine's links, with the band of their fit, else that of ideal prices.
+    fn modelled(&self, size: Bytes) -> Expectation {
+        let time = self.ideal.at(size).time;
+        if self.is_given {
+            return Expectation::sure(time);
+        }
+        let fitted = self.fit.as_ref().and_then(|(fit, alpha)| fit.band(time, *alpha));
+        let (low, high) = fitted.unwrap_or((time * IDEAL.0, time * IDEAL.1));
+        Expectation { low, high, ..Expectation::sure(time) }
+    }
+
+    /// An algorithm that the library does not run by itself: as far from what it runs as its ideal
+    /// price is, by difference (what a call costs beside its messages) or by ratio (what links do
+    /// not reach), whichever it is.
+    fn forced(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let Some(named) = &self.named else { return expected };
+        let (own, asked) = (self.ideal.at(size), named.at(size));
+        if own.id == asked.id {
+            return expected;
+        }
+        let by_ratio = expected.time.0 * asked.time.0 / own.time.0;
+        let by_difference = (expected.time.0 + asked.time.0 - own.time.0).max(asked.time.0);
+        let time = (by_ratio * by_difference).sqrt();
+        if !time.is_finite() || time <= 0.0 {
+            return self.modelled(size);
+        }
+        let apart = (by_ratio / by_difference).max(by_difference / by_ratio).sqrt();
+        let moved = expected.times(Ratio(time / expected.time.0)).wider(apart);
+        Expectation { basis: Basis::Modelled, error: None, ..moved }
+    }
+}
+
+/// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
+/// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
+/// (p90) times its price.
+pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
+
+/// What was seen moves an expectation by so many half widths of its band at most.
+const SEEN_TRUST: f64 = 1.5;
+
+/// Octaves over which what was seen fades, where nothing says how a call's time is made up.
+const SEEN_FADES: f64 = 3.0;
+
+/// What measured machines teach about the machine of `query`.
+fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
+    let features = Features::of(query.machine.hardware.as_ref()?)?;
+    Transfer::new(learned, &features, query.shape.collective, query.placement)
+}
+
+/// What the links need at least for each byte, in seconds.
+fn least(query: &Query, fabric: &Fabric) -> f64 {
+    let shape = &query.shape;
+    let at = |size| {
+        bound(shape.collective, shape.ranks, Volume(size), fabric).map_or(0.0, |b| b.bandwidth.0)
+    };
+    at(1e9) / 1e9
+}

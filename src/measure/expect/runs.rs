@@ -1,0 +1,169 @@
+//! What a library runs for a call, and how that is known.
+
+use super::ideal::Priced;
+use crate::base::quantity::Bytes;
+use crate::library::nccl::Version;
+use crate::library::select::{Call, Choice, Flavour, Nccl, Policy, Site, intervals, policy};
+use crate::machine::query::Query;
+use crate::model::algorithm::Library;
+
+/// How it is known what runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Rules {
+    /// By the rules of the library's release.
+    Own,
+    /// By the rules of another release.
+    OtherRelease,
+    /// Its rules are not known: the fastest by ideal price of what it ships.
+    Unknown,
+    /// Somebody asked for it.
+    Asked,
+}
+
+/// What runs.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Runs {
+    /// The library's id; absent where none is known.
+    pub library: Option<&'static str>,
+    /// Its release, where its rules are one's.
+    pub version: Option<String>,
+    /// The algorithm: the library's own name by its rules, else an id of this program.
+    pub algorithm: String,
+    /// NCCL's protocol.
+    pub protocol: Option<String>,
+    /// Channels at most, where it is NCCL.
+    pub channels: Option<u32>,
+    /// How that is known.
+    pub rules: Rules,
+}
+
+impl Runs {
+    /// `NVLS/Simple`, `ring`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.protocol {
+            Some(protocol) => format!("{}/{protocol}", self.algorithm),
+            None => self.algorithm.clone(),
+        }
+    }
+
+    pub(super) fn unknown(fastest: Priced) -> Self {
+        Self { rules: Rules::Unknown, ..Self::asked(fastest) }
+    }
+
+    pub(super) fn asked(priced: Priced) -> Self {
+        Self {
+            library: None,
+            version: None,
+            algorithm: priced.id.to_owned(),
+            protocol: None,
+            channels: None,
+            rules: Rules::Asked,
+        }
+    }
+}
+
+/// The largest size at which a library is asked what it runs.
+const LARGEST: Bytes = Bytes(1 << 40);
+
+/// The rules of a machine's library, ready for any size.
+pub(super) struct Ruler {
+    library: Library,
+    policy: Which,
+    call: Call,
+}
+
+enum Which {
+    Nccl(Box<Nccl>),
+    Other(Box<dyn Policy>),
+}
+
+impl Ruler {
+    /// None where the library's rules are not known, or say nothing of the collective.
+    pub(super) fn new(query: &Query) -> Option<Self> {
+        let library = query.machine.library.as_deref().and_then(Library::named)?;
+        let nodes = query.placement.nodes();
+        let call = Call {
+            flavour: Flavour::Plain,
+            nodes,
+            element: query.element.unwrap_or(Bytes(4)),
+            ..Call::new(query.shape.collective, query.shape.ranks, query.size)
+        };
+        let site = site(query);
+        let policy = match library {
+            Library::Nccl => Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST.into()).ok()?)),
+            _ => Which::Other(policy(library.id(), &site).ok()?),
+        };
+        Some(Self { library, policy, call })
+    }
+
+    /// What runs for `size` bytes, as algorithms.
+    pub(super) fn choose(&self, size: Bytes) -> Option<Choice> {
+        let call = Call { size, ..self.call };
+        match &self.policy {
+            Which::Nccl(nccl) => nccl.choose(&call).ok(),
+            Which::Other(policy) => policy.choose(&call).ok(),
+        }
+    }
+
+    /// From which size on which choice runs, in the library's words.
+    pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
+        let policy: &dyn Policy = match &self.policy {
+            Which::Nccl(nccl) => &**nccl,
+            Which::Other(policy) => &**policy,
+        };
+        let found = intervals(policy, &self.call, Bytes(1), LARGEST).unwrap_or_default();
+        let mut points: Vec<(Bytes, String)> = Vec::new();
+        for interval in found {
+            let name = interval.choice.name.into_owned();
+            if points.last().is_none_or(|(_, last)| *last != name) {
+                points.push((interval.from, name));
+            }
+        }
+        points
+    }
+
+    /// The same in the library's words.
+    pub(super) fn runs(&self, size: Bytes) -> Option<Runs> {
+        let call = Call { size, ..self.call };
+        let library = Some(self.library.id());
+        match &self.policy {
+            Which::Nccl(nccl) => {
+                let decision = nccl.decide(&call).ok()??;
+                Some(Runs {
+                    library,
+                    version: Some(nccl.version().to_string()),
+                    algorithm: decision.algo.to_string(),
+                    protocol: Some(decision.proto.to_string()),
+                    channels: Some(decision.channels),
+                    rules: Rules::Own,
+                })
+            }
+            Which::Other(policy) => Some(Runs {
+                library,
+                version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
+                algorithm: policy.choose(&call).ok()?.name.into_owned(),
+                protocol: None,
+                channels: None,
+                rules: Rules::Own,
+            }),
+        }
+    }
+}
+
+/// What is known of the question's machine, for a policy.
+#[must_use]
+pub fn site(query: &Query) -> Site {
+    Site {
+        machine: query.machine.name.clone(),
+        title: query.machine.title.clone(),
+        ranks: query.shape.ranks,
+        nodes: query.placement.nodes(),
+        nccl_graphs: query.machine.nccl_graphs.clone(),
+        topology: query.machine.topology.clone(),
+        fabric: Some(query.machine.fabric.clone()),
+    }
+}

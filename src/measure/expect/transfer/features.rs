@@ -1,0 +1,89 @@
+//! What of a machine's hardware the learned constants know.
+
+use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
+
+/// How the GPUs of a node are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    NvLink,
+    Xgmi,
+    Pcie,
+}
+
+/// What joins nodes, as far as it matters for the floor of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Net {
+    Ib,
+    Roce,
+    Efa,
+    Tcpx,
+    Tcpxo,
+    Tcp,
+    /// Between racks that are one NVLink domain each.
+    Rack,
+}
+
+/// A machine in the terms of the learned constants.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::measure::expect) struct Features {
+    pub(super) class: Class,
+    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; boards on PCIe are no siblings of each other.
+    pub(super) generation: i32,
+    pub(super) board: String,
+    /// GB/s one way of a GPU inside the node.
+    pub(super) rate: f64,
+    pub(super) nvls: bool,
+    /// Switches and bridges on the way over PCIe.
+    pub(super) levels: u32,
+    pub(super) net: Net,
+    /// GB/s of the NICs for each GPU, by line rate.
+    pub(super) nic: f64,
+}
+
+/// From so many GPUs on, an NVLink domain is a rack, and what lies outside joins racks.
+const RACK: u32 = 72;
+
+impl Features {
+    /// None for a machine of which nothing like it was measured: no GPUs, TPUs, a network alone.
+    pub(in crate::measure::expect) fn of(hardware: &Hardware) -> Option<Self> {
+        let class = match hardware.link {
+            LinkKind::NvLink => Class::NvLink,
+            LinkKind::Xgmi => Class::Xgmi,
+            LinkKind::Pcie => Class::Pcie,
+            _ => return None,
+        };
+        let generation = match hardware.generation {
+            Some(Generation::Volta) => 2,
+            Some(Generation::Ampere) => 3,
+            Some(Generation::Blackwell) => 5,
+            _ => 4,
+        };
+        let net = match hardware.network {
+            _ if hardware.span >= RACK => Net::Rack,
+            Some(NetworkKind::Roce) => Net::Roce,
+            Some(NetworkKind::Efa) => Net::Efa,
+            Some(NetworkKind::Tcpx) => Net::Tcpx,
+            Some(NetworkKind::Tcpxo) => Net::Tcpxo,
+            Some(NetworkKind::Tcp) => Net::Tcp,
+            _ => Net::Ib,
+        };
+        Some(Self {
+            class,
+            generation,
+            board: hardware.board.clone().unwrap_or_default(),
+            rate: hardware.inside.0 / 1e9,
+            nvls: hardware.nvls,
+            levels: match hardware.generation {
+                // One switch joins all eight.
+                Some(Generation::Xe2) => hardware.levels,
+                // Where a profile does not say, there is a host bridge between some of them.
+                _ => hardware.levels.max(2),
+            },
+            net,
+            nic: hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9),
+        })
+    }
+}
+
+/// GB/s of a NIC for each GPU where the machine has no network: nothing is asked of it.
+const UNKNOWN_NIC: f64 = 50.0;

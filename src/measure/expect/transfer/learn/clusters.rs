@@ -1,0 +1,161 @@
+//! The measured clusters that are carried along: `evidence/clusters.toml`.
+
+use serde::Deserialize;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+
+/// Measured clusters, smoothed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clusters {
+    pub(super) all: Vec<Cluster>,
+}
+
+/// One cluster under one version of its library.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cluster {
+    pub(super) name: String,
+    /// What is left out together.
+    pub(super) machine: String,
+    pub(super) profile: String,
+    pub(super) published: Option<String>,
+    pub(super) old: bool,
+    pub(super) curves: Vec<Curve>,
+}
+
+/// One collective on so many ranks and nodes: straight lines between knots, level beyond them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Curve {
+    pub(super) collective: Collective,
+    pub(super) ranks: u32,
+    pub(super) nodes: u32,
+    /// How far, as a logarithm, measured times lie around it (root of the mean square).
+    pub(super) scatter: f64,
+    /// Octaves of bytes, and the logarithm of µs.
+    pub(super) knots: Vec<(f64, f64)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    cluster: Vec<Entry>,
+}
+
+/// A curve: collective, ranks, nodes, scatter, octaves and logarithms of microseconds.
+type Stored = (String, u32, u32, f64, Vec<f64>, Vec<f64>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    machine: Option<String>,
+    profile: String,
+    /// For readers.
+    #[serde(rename = "library")]
+    _library: String,
+    published: Option<String>,
+    #[serde(default)]
+    old: bool,
+    /// For readers.
+    #[serde(rename = "source")]
+    _source: String,
+    curves: Vec<Stored>,
+}
+
+impl Clusters {
+    /// Those that the built-in expectations are learned from.
+    ///
+    /// # Errors
+    /// The file that was built in is wrong.
+    pub fn built_in() -> Result<Self> {
+        const NAME: &str = "evidence/clusters.toml";
+        Self::parse(include_str!("../../../../../evidence/clusters.toml"), NAME)
+    }
+
+    /// Those of a file's `text`; `origin` names it in errors.
+    ///
+    /// # Errors
+    /// No TOML of clusters; an unknown collective; knots that are not in order or not above 0.
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
+        let file: File = toml::from_str(text).map_err(|e| {
+            Error::input(format!("no measured clusters: {}", e.message()))
+                .at(origin)
+                .mend("write entries as those that stand in evidence/clusters.toml")
+        })?;
+        let all = file.cluster.into_iter().map(|entry| entry.read(origin));
+        Ok(Self { all: all.collect::<Result<_>>()? })
+    }
+
+    /// Of which machine a cluster's measurements are; none of a cluster that is not among them.
+    #[must_use]
+    pub fn machine_of(&self, cluster: &str) -> Option<&str> {
+        self.all.iter().find(|c| c.name == cluster).map(|c| c.machine.as_str())
+    }
+
+    /// When a cluster was published, as far as that is known.
+    #[must_use]
+    pub fn published(&self, cluster: &str) -> Option<&str> {
+        self.all.iter().find(|c| c.name == cluster)?.published.as_deref()
+    }
+}
+
+impl Entry {
+    fn read(self, origin: &str) -> Result<Cluster> {
+        let place = format!("{origin}: cluster {}", self.name);
+        let curves = self.curves.into_iter().map(|(collective, ranks, nodes, scatter, at, us)| {
+            let wrong = |what: &str, mend: &str| {
+                Error::input(what).at(format!("{place}: {collective} of {ranks}")).mend(mend)
+            };
+            if at.len() != us.len() || at.is_empty() || !at.is_sorted_by(|a, b| a < b) {
+                let mend = "give as many times as octaves, the octaves rising";
+                return Err(wrong("octaves and times do not go together", mend));
+            }
+            if us.iter().any(|t| !t.is_finite() || *t <= 0.0) || scatter < 0.0 {
+                return Err(wrong("a time is not above 0", "leave that knot out"));
+            }
+            if nodes == 0 || ranks < 2 || ranks % nodes != 0 {
+                return Err(wrong(
+                    &format!("{ranks} ranks do not lie evenly on {nodes} nodes"),
+                    "give curves of evenly filled nodes only",
+                ));
+            }
+            let knots = at.into_iter().zip(us.into_iter().map(f64::ln)).collect();
+            let collective = collective.parse::<Collective>().map_err(|e| e.at(place.clone()))?;
+            Ok(Curve { collective, ranks, nodes, scatter, knots })
+        });
+        Ok(Cluster {
+            machine: self.machine.unwrap_or_else(|| self.name.clone()),
+            curves: curves.collect::<Result<_>>()?,
+            name: self.name,
+            profile: self.profile,
+            published: self.published,
+            old: self.old,
+        })
+    }
+}
+
+/// Room for knots that stand a little off whole octaves.
+const ABOUT: f64 = 0.01;
+
+impl Curve {
+    /// ln µs, where it was measured.
+    pub(super) fn at(&self, octave: f64) -> Option<f64> {
+        let (first, last) = (self.knots.first()?, self.knots.last()?);
+        if octave < first.0 - ABOUT || octave > last.0 + ABOUT {
+            return None;
+        }
+        let above = self.knots.partition_point(|k| k.0 <= octave);
+        Some(match (above.checked_sub(1).map(|i| self.knots[i]), self.knots.get(above)) {
+            (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (octave - x0) / (x1 - x0),
+            (Some((_, y)), None) | (None, Some(&(_, y))) => y,
+            (None, None) => return None,
+        })
+    }
+
+    /// The whole octaves at which it was measured.
+    pub(super) fn octaves(&self) -> impl Iterator<Item = u8> + use<> {
+        let first = self.knots.first().map_or(0.0, |k| (k.0 - ABOUT).ceil().max(0.0));
+        let last = self.knots.last().map_or(-1.0, |k| (k.0 + ABOUT).floor());
+        (first as i16..=last as i16).filter_map(|k| u8::try_from(k).ok())
+    }
+}

@@ -1,0 +1,229 @@
+//! How expectations are learned of measured clusters, and how far off they are without each of them.
+//!
+//! ```text
+//! evidence   ln t of every curve at every octave; versions of one machine averaged
+//! base       33 constants, by least squares                              (fit)
+//! series     what a Gaussian process says is left over                   (process)
+//! bands      quantiles of what the model without a machine is off there  (widths)
+//! ```
+//!
+//! A machine is left out of all four. Nothing is kept of that: the inverse of one matrix answers for
+//! all machines, so that the whole takes seconds, and a command can hold an answer to anybody's
+//! points. `examples/learn.rs` writes what all machines teach into `learned.rs`.
+
+mod clusters;
+mod evidence;
+mod fit;
+mod process;
+mod smooth;
+mod widths;
+mod write;
+
+pub use clusters::Clusters;
+pub use smooth::{Smooth, smooth};
+
+use std::borrow::Cow;
+
+use evidence::{Evidence, Line, fades};
+use fit::Logs;
+use process::Inverse;
+use widths::{Held, Point, Seen};
+
+use super::base::Asked;
+use super::features::Class;
+use super::model::{Bands, Learned};
+use super::series::Series;
+use super::{Transfer, region};
+use crate::base::error::Result;
+use crate::base::quantity::Bytes;
+
+/// What all clusters teach, and each of them left out.
+#[derive(Debug, Clone)]
+pub struct Study {
+    evidence: Evidence,
+    inverse: Inverse,
+    constants: Logs,
+    /// By machine, without it.
+    left_out: Vec<Logs>,
+    held: Held,
+}
+
+impl Study {
+    /// Learns of `clusters`: seconds in a release build.
+    ///
+    /// # Errors
+    /// A profile that is not built in, or is no machine of GPUs.
+    pub fn new(clusters: &Clusters) -> Result<Self> {
+        let evidence = Evidence::new(clusters)?;
+        let constants = fit::fit(&evidence, |_| true, &fit::start());
+        let inverse = Inverse::of(evidence.covariance(), evidence.len());
+        let left_out = (0..evidence.machines.len())
+            .map(|g| fit::fit(&evidence, |line| line.machine != g, &constants));
+        let left_out = left_out.collect();
+        let held = Held::default();
+        let mut study = Self { evidence, inverse, constants, left_out, held };
+        study.held = Held { points: study.points(clusters)?, beyond: study.beyond() };
+        Ok(study)
+    }
+
+    /// What all of them teach.
+    #[must_use]
+    pub fn learned(&self) -> Learned {
+        Learned { bands: self.held.bands(None), ..self.model(&self.constants, |_| false) }
+    }
+
+    /// What the others teach; all of them, where `machine` is none of theirs.
+    #[must_use]
+    pub fn without(&self, machine: &str) -> Learned {
+        match self.evidence.machines.iter().position(|m| m == machine) {
+            Some(g) => Learned { bands: self.held.bands(Some(g)), ..self.bare(g) },
+            None => self.learned(),
+        }
+    }
+
+    /// The others' constants and series, without bands.
+    fn bare(&self, machine: usize) -> Learned {
+        self.model(&self.left_out[machine], |line| line.machine == machine)
+    }
+
+    /// What is left of every value.
+    fn left(&self, logs: &Logs) -> Vec<f64> {
+        let k = fit::constants(logs);
+        let of = |line: &Line| -> Vec<f64> {
+            let base = fit::base(&k, line);
+            line.values.iter().map(|&(octave, y)| y - fit::ln_us(&base, octave)).collect()
+        };
+        self.evidence.lines.iter().flat_map(of).collect()
+    }
+
+    /// Constants with the series of the lines that are not `out`.
+    fn model(&self, logs: &Logs, out: impl Fn(&Line) -> bool) -> Learned {
+        let weights = self.inverse.weights(&self.left(logs), &self.evidence.places(&out));
+        let lines = self.evidence.lines.iter().zip(self.evidence.starts.windows(2));
+        let series = lines.filter(|(line, _)| !out(line)).map(|(line, at)| {
+            let left = std::array::from_fn(|k| {
+                let values = line.values.iter().zip(&weights[at[0]..at[1]]);
+                values.map(|(v, weight)| fades(k as f64 - v.0) * weight).sum::<f64>() as f32
+            });
+            Series { left, ..line.series.clone() }
+        });
+        Learned {
+            constants: fit::constants(logs),
+            series: Cow::Owned(series.collect()),
+            bands: Bands::default(),
+        }
+    }
+
+    /// Every curve at every octave by the model without its machine.
+    fn points(&self, clusters: &Clusters) -> Result<Vec<Point>> {
+        let mut points = Vec::new();
+        for (g, machine) in self.evidence.machines.iter().enumerate() {
+            let model = self.bare(g);
+            for cluster in clusters.all.iter().filter(|c| c.machine == *machine) {
+                let features = evidence::features(&cluster.profile)?;
+                for curve in &cluster.curves {
+                    let asked = Asked::new(curve.collective, curve.ranks, curve.nodes);
+                    let Some(asked) = asked else { continue };
+                    let transfer = Transfer::of(&model, &features, asked);
+                    let first = points.len();
+                    points.extend(curve.octaves().filter_map(|k| {
+                        let octave = f64::from(k);
+                        let error = curve.at(octave)? - (1e6 * transfer.time(octave.exp2())).ln();
+                        let near = transfer.near(octave);
+                        Some(Point {
+                            machine: g,
+                            pcie: features.class == Class::Pcie,
+                            several: asked.nodes > 1.0,
+                            domain: transfer.domain(),
+                            near: near as usize,
+                            region: region(Bytes(1 << k)),
+                            step: transfer.beyond(octave, near),
+                            error,
+                            scatter: curve.scatter,
+                            octave,
+                            seen: None,
+                        })
+                    }));
+                    see(&mut points, first, &transfer);
+                }
+            }
+        }
+        Ok(points)
+    }
+
+    /// Each machine by its own values on fewer ranks, and by the other machines.
+    fn beyond(&self) -> Vec<widths::Beyond> {
+        let mut all = Vec::new();
+        for g in 0..self.evidence.machines.len() {
+            let own = || self.evidence.lines.iter().filter(|line| line.machine == g);
+            let mut ranks: Vec<u32> = own().map(|line| line.series.ranks).collect();
+            ranks.sort_unstable();
+            ranks.dedup();
+            let left = self.left(&self.left_out[g]);
+            for &most in ranks.iter().rev().skip(1) {
+                let out = |line: &Line| line.machine == g && line.series.ranks > most;
+                let places = self.evidence.places(out);
+                let told = self.inverse.told(&left, &places);
+                // From one node to several is a tier that nobody saw.
+                let spread = own().any(|l| l.series.ranks <= most && l.series.nodes > 1);
+                let values = self.evidence.lines.iter().filter(|line| out(line));
+                let values = values.flat_map(|line| line.values.iter().map(move |v| (line, v.0)));
+                for ((line, octave), (told, &place)) in values.zip(told.iter().zip(&places)) {
+                    let several = line.series.nodes > 1;
+                    let step = match f64::from(line.series.ranks) / f64::from(most) {
+                        _ if several && !spread => continue,
+                        2.0 => 0,
+                        4.0 => 1,
+                        8.0 => 2,
+                        _ => continue,
+                    };
+                    all.push(widths::Beyond {
+                        machine: g,
+                        pcie: line.features.class == Class::Pcie,
+                        several,
+                        step,
+                        region: region(Bytes(octave.exp2() as u64)),
+                        error: left[place] - told,
+                    });
+                }
+            }
+        }
+        all
+    }
+}
+
+/// One seen point of a curve: the nearest to 1 MiB, of two the smaller.
+const SEEN: f64 = 20.0;
+
+/// Each point from `first` on as a question where that one was seen.
+fn see(points: &mut [Point], first: usize, transfer: &Transfer) {
+    let own = points[first..].iter().enumerate();
+    let far = |p: &Point| (p.octave - SEEN).abs();
+    let nearest = own.min_by(|a, b| far(a.1).total_cmp(&far(b.1))).map(|(i, _)| first + i);
+    let Some(at) = nearest else { return };
+    let seen = points[at].octave;
+    for (i, point) in points.iter_mut().enumerate().skip(first) {
+        let apart = point.octave - seen;
+        let gain = transfer.gain(seen.exp2(), point.octave.exp2());
+        point.seen = (i != at).then_some(Seen { at, apart, gain });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The constants that are built in are what the fit gives; the whole is compared in
+    /// `tests/expect.rs`.
+    #[test]
+    fn built_in_constants_are_what_the_clusters_teach() {
+        let evidence = Evidence::new(&Clusters::built_in().unwrap()).unwrap();
+        let fitted = fit::constants(&fit::fit(&evidence, |_| true, &fit::start()));
+        for unknown in &fit::UNKNOWNS {
+            let (own, shipped) =
+                (fit::value(&fitted, unknown), fit::value(&Learned::built_in().constants, unknown));
+            let name = unknown.name;
+            assert!((own / shipped).ln().abs() < 2e-3, "{name}: {own} is fitted, not {shipped}");
+        }
+    }
+}

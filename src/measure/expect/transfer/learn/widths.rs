@@ -1,0 +1,258 @@
+//! How wide bands are: quantiles of what models without a machine were off on it.
+//!
+//! Of k machines the quantile at 0.78·(1 + 0.3/k) of |ln(measured/expected)|: the sign of what few
+//! machines were off does not carry over, and few of them were off less than more would be. A cell of
+//! few machines leans on all cells of its size.
+
+#![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
+
+use super::super::model::{Band, Bands};
+use super::super::{SEEN_TRUST, far};
+use crate::machine::sample::quantile;
+
+/// What was held out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Held {
+    pub(super) points: Vec<Point>,
+    pub(super) beyond: Vec<Beyond>,
+}
+
+/// One octave of one curve.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) machine: usize,
+    pub(super) pcie: bool,
+    pub(super) several: bool,
+    pub(super) domain: bool,
+    pub(super) near: usize,
+    pub(super) region: usize,
+    pub(super) step: Option<usize>,
+    /// ln(measured/expected).
+    pub(super) error: f64,
+    /// What the curve itself is off.
+    pub(super) scatter: f64,
+    pub(super) octave: f64,
+    pub(super) seen: Option<Seen>,
+}
+
+/// What was seen of a point's curve.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) at: usize,
+    pub(super) apart: f64,
+    pub(super) gain: f64,
+}
+
+/// A value on more ranks than were shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beyond {
+    pub(super) machine: usize,
+    pub(super) pcie: bool,
+    pub(super) several: bool,
+    pub(super) step: usize,
+    pub(super) region: usize,
+    pub(super) error: f64,
+}
+
+/// The part of errors that a band is to hold, before few machines widen it.
+const PART: f64 = 0.78;
+const FEW: f64 = 0.3;
+const MOST: f64 = 0.98;
+/// How many machines all cells of a size weigh against a cell's own.
+const LEAN: f64 = 1.0;
+/// The same for boxes of PCIe, which have little in common.
+const LEAN_PCIE: f64 = 0.5;
+/// Where nothing was held out: to a factor of three.
+const UNKNOWN: f64 = 1.1;
+
+/// Errors with the machines that they are of.
+#[derive(Default)]
+struct Errors {
+    all: Vec<f64>,
+    machines: Vec<usize>,
+}
+
+impl FromIterator<(usize, f64)> for Errors {
+    fn from_iter<I: IntoIterator<Item = (usize, f64)>>(from: I) -> Self {
+        let (mut machines, mut all): (Vec<usize>, Vec<f64>) =
+            from.into_iter().map(|(machine, error)| (machine, error.abs())).unzip();
+        all.sort_by(f64::total_cmp);
+        machines.sort_unstable();
+        machines.dedup();
+        Self { all, machines }
+    }
+}
+
+impl Errors {
+    fn machines(&self) -> f64 {
+        self.machines.len() as f64
+    }
+
+    /// None of no errors.
+    fn half(&self) -> Option<f64> {
+        let part = (PART * (1.0 + FEW / self.machines())).min(MOST);
+        let n = self.all.len();
+        (n > 0).then(|| {
+            // The i-th of n stands at (i − ½)/n.
+            let at = (part * n as f64 - 0.5).clamp(0.0, (n - 1) as f64);
+            let (below, part) = (at as usize, at.fract());
+            let above = (below + 1).min(n - 1);
+            self.all[below] + part * (self.all[above] - self.all[below])
+        })
+    }
+
+    /// Its own half, leaning on `other` by so many machines.
+    fn leaning(&self, other: f64, by: f64) -> f64 {
+        self.half()
+            .map_or(other, |own| (self.machines() * own + by * other) / (self.machines() + by))
+    }
+}
+
+impl Held {
+    /// The widths of all bands, without what `skip` was off.
+    pub(super) fn bands(&self, skip: Option<usize>) -> Bands {
+        Bands { near: self.near(skip), seen: self.seen(skip), beyond: self.more(skip) }
+    }
+
+    fn errors(&self, skip: Option<usize>, which: impl Fn(&Point) -> bool) -> Errors {
+        let kept = self.points.iter().filter(|p| Some(p.machine) != skip && which(p));
+        kept.map(|p| (p.machine, p.error.hypot(p.scatter))).collect()
+    }
+
+    fn near(&self, skip: Option<usize>) -> [[[[Band; 3]; 4]; 2]; 2] {
+        let mut bands = [[[[Band::default(); 3]; 4]; 2]; 2];
+        for several in 0..2 {
+            for region in 0..3 {
+                let of = |pcie: bool, near: Option<usize>| {
+                    self.errors(skip, |p| {
+                        (usize::from(p.several), p.region, p.pcie) == (several, region, pcie)
+                            && near.is_none_or(|near| near == p.near)
+                    })
+                };
+                let parent = of(false, None).half().unwrap_or(UNKNOWN);
+                let own = [0, 1, 2, 3].map(|near| of(false, Some(near)).leaning(parent, LEAN));
+                // A board that nobody measured is never surer.
+                let none = own[1..].iter().copied().fold(0.0, f64::max);
+                let boxes = of(true, None).leaning(none, LEAN_PCIE);
+                for near in 0..4 {
+                    let link = if near == 3 { none } else { own[near] };
+                    let boxed = if near == 3 { boxes } else { own[near] };
+                    for (pcie, half) in [(false, link), (true, boxed)] {
+                        let (median, p90) = self.figures(skip, pcie, several == 1, near, region);
+                        bands[usize::from(pcie)][several][near][region] =
+                            Band::new(half, median, p90);
+                    }
+                }
+            }
+        }
+        bands
+    }
+
+    /// The median and the 90th percentile of what was off there; where nothing was held out, at the
+    /// most alike nearness, then in other sizes, then on other links.
+    fn figures(
+        &self,
+        skip: Option<usize>,
+        pcie: bool,
+        several: bool,
+        near: usize,
+        region: usize,
+    ) -> (f64, f64) {
+        let mut alike: Vec<(bool, usize, usize)> = [pcie, false]
+            .into_iter()
+            .flat_map(|link| (0..4).map(move |n| (link, n)))
+            .flat_map(|(link, n)| (0..3).map(move |r| (link, n, r)))
+            .collect();
+        alike.sort_by_key(|&(link, n, r)| (link != pcie, r.abs_diff(region), n.abs_diff(near)));
+        let of = |(link, n, r): (bool, usize, usize)| {
+            let kept = self.points.iter().filter(|p| {
+                Some(p.machine) != skip
+                    && (p.pcie, p.several, p.near, p.region) == (link, several, n, r)
+            });
+            let off = |p: &Point| (p.error.hypot(p.scatter).copysign(-p.error).exp() - 1.0).abs();
+            let mut all: Vec<f64> = kept.map(off).collect();
+            all.sort_by(f64::total_cmp);
+            (!all.is_empty()).then(|| (quantile(&all, 0.5), quantile(&all, 0.9)))
+        };
+        alike.into_iter().find_map(of).unwrap_or((UNKNOWN, UNKNOWN))
+    }
+
+    fn more(&self, skip: Option<usize>) -> [[[[f64; 3]; 3]; 2]; 2] {
+        let mut all = [[[[0.0; 3]; 3]; 2]; 2];
+        for pcie in [false, true] {
+            for several in [false, true] {
+                let mut last = [0.0_f64; 3];
+                for step in 0..3 {
+                    let of = |region: Option<usize>| -> Errors {
+                        let kept = self.beyond.iter().filter(|b| {
+                            Some(b.machine) != skip
+                                && (b.pcie, b.several, b.step) == (pcie, several, step)
+                                && region.is_none_or(|region| region == b.region)
+                        });
+                        kept.map(|b| (b.machine, b.error)).collect()
+                    };
+                    for region in 0..3 {
+                        // More ranks are never surer.
+                        if let Some(parent) = of(None).half() {
+                            let half = of(Some(region)).leaning(parent, LEAN);
+                            last[region] = last[region].max(half);
+                        }
+                        let link = all[0][usize::from(several)][step][region];
+                        let own = if last[region] > 0.0 { last[region] } else { link };
+                        all[usize::from(pcie)][usize::from(several)][step][region] = own;
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn seen(&self, skip: Option<usize>) -> [[[[f64; 3]; 2]; 2]; 2] {
+        let halves = self.halves();
+        let errors = |which: &dyn Fn(&Point, &Seen) -> bool| -> Errors {
+            let kept = self.points.iter().filter(|p| Some(p.machine) != skip);
+            let asked = kept.filter_map(|p| p.seen.map(|s| (p, s))).filter(|(p, s)| which(p, s));
+            asked
+                .map(|(p, s)| {
+                    let reach = SEEN_TRUST * halves[s.at];
+                    let known = s.gain * self.points[s.at].error.clamp(-reach, reach);
+                    (p.machine, (p.error - known).hypot(p.scatter))
+                })
+                .collect()
+        };
+        let mut all = [[[[0.0; 3]; 2]; 2]; 2];
+        for larger in 0..2 {
+            for class in 0..3 {
+                let at = |s: &Seen| (usize::from(s.apart > 0.0), far(s.apart)) == (larger, class);
+                let parent = errors(&|p, s| !p.pcie && at(s)).half().unwrap_or(UNKNOWN);
+                for several in 0..2 {
+                    let own = |pcie: bool| {
+                        errors(&|p, s| (p.pcie, usize::from(p.several)) == (pcie, several) && at(s))
+                    };
+                    let link = own(false).leaning(parent, LEAN);
+                    all[0][several][larger][class] = link;
+                    all[1][several][larger][class] = match several {
+                        0 => own(true).leaning(parent, LEAN_PCIE),
+                        _ => link,
+                    };
+                }
+            }
+        }
+        all
+    }
+
+    /// Half the width of each point's band, by what the other machines were off.
+    fn halves(&self) -> Vec<f64> {
+        let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
+        let bands: Vec<_> =
+            (0..machines).map(|g| (self.near(Some(g)), self.more(Some(g)))).collect();
+        let half = |p: &Point| {
+            let (near, beyond) = &bands[p.machine];
+            let (class, several) = (usize::from(p.pcie), usize::from(p.several));
+            let own = near[class][several][p.near][p.region].half;
+            let row = usize::from(p.several || p.domain);
+            own.max(p.step.map_or(0.0, |step| beyond[class][row][step][p.region]))
+        };
+        self.points.iter().map(half).collect()
+    }
+}

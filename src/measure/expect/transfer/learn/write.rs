@@ -1,0 +1,90 @@
+//! What was learned as `learned.rs`.
+
+use std::fmt::{Debug, Write};
+
+use super::fit;
+use crate::measure::expect::transfer::model::{Band, Learned};
+
+const HEAD: &str = "\
+//! The learned constants, series and bands: written by `cargo run --release --example learn`.
+//!
+//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is what its
+//! smoothed curve left over the base at each octave, weighed by a Gaussian process over all of them
+//! (docs/ACCURACY.md, \"How it was learned\"); no measured time stands here.
+
+use std::borrow::Cow;
+
+use super::base::{Constants, What};
+use super::features::{Class, Net};
+use super::model::{Band, Bands, Learned};
+use super::series::Series;
+
+";
+
+impl Learned {
+    /// The source of what is built in.
+    #[must_use]
+    pub fn to_rust(&self) -> String {
+        let mut out = HEAD.to_owned();
+        // A String takes everything.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "#[rustfmt::skip]\npub(super) static LEARNED: Learned = Learned {{")?;
+        writeln!(out, "    constants: Constants {{")?;
+        for unknown in &fit::UNKNOWNS {
+            let value = fit::value(&self.constants, unknown);
+            writeln!(out, "        {}: {},", unknown.name, number(value, 6))?;
+        }
+        writeln!(out, "    }},\n    series: Cow::Borrowed(&SERIES),\n    bands: Bands {{")?;
+        let band = |b: &Band| format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90);
+        let width = |w: &f64| format!("{w:.4}");
+        writeln!(
+            out,
+            "        near: {},",
+            nested(&self.bands.near, |a| nested(a, |b| { nested(b, |c| list(c, band)) }))
+        )?;
+        writeln!(
+            out,
+            "        seen: {},",
+            nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+        )?;
+        writeln!(
+            out,
+            "        beyond: {},",
+            nested(&self.bands.beyond, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+        )?;
+        writeln!(out, "    }},\n}};\n")?;
+        let count = self.series.len();
+        writeln!(out, "#[rustfmt::skip]\nstatic SERIES: [Series; {count}] = [")?;
+        for s in self.series.iter() {
+            write!(out, "    Series {{ class: Class::{:?}, ", s.class)?;
+            write!(out, "generation: {}, board: Cow::Borrowed({:?}), ", s.generation, s.board)?;
+            write!(out, "net: Net::{:?}, nic: {}, ", s.net, number(f64::from(s.nic), 5))?;
+            write!(out, "what: What::{:?}, ranks: {}, nodes: {}, ", s.what, s.ranks, s.nodes)?;
+            let left = list(&s.left, |v| number(f64::from(*v), 5));
+            writeln!(out, "from: {}, to: {}, left: {left} }},", s.from, s.to)?;
+        }
+        writeln!(out, "];")
+    }
+}
+
+/// So many digits, without an exponent.
+fn number(value: f64, digits: i32) -> String {
+    let whole = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 + 1 };
+    let rounded = format!("{value:.*}", usize::try_from((digits - whole).clamp(1, 9)).unwrap_or(1));
+    let short = rounded.trim_end_matches('0');
+    if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
+}
+
+fn list<T>(all: &[T], each: impl Fn(&T) -> String) -> String {
+    format!("[{}]", all.iter().map(each).collect::<Vec<_>>().join(", "))
+}
+
+/// A list with a line for each.
+fn nested<T: Debug>(all: &[T], each: impl Fn(&T) -> String) -> String {
+    let lines: Vec<String> = all.iter().map(|a| each(a).replace('\n', "\n    ")).collect();
+    format!("[\n            {},\n        ]", lines.join(",\n            "))
+}

@@ -1,0 +1,235 @@
+//! What measured machines teach about one that nobody measured.
+//!
+//! ```text
+//! T = d · e^(Σ κ·A)          never below what the links carry
+//! d   a launch floor and a pipelined hierarchy: 33 constants (base)
+//! A   what one measured series (machine, collective, ranks, nodes) left over d, by size
+//! κ   how alike that series is: collective, ranks, nodes, generation, network
+//! ```
+//!
+//! A machine is known by its hardware: how its GPUs are joined, their generation, the network and
+//! its rate. The constants, the series and the bands are fitted to published points of 30 machines
+//! ([`learn`] makes [`learned`] of them); errors and bands are those on machines that were left out
+//! (docs/ACCURACY.md).
+
+mod base;
+mod features;
+mod learn;
+#[allow(clippy::approx_constant, reason = "fitted numbers may look like others")]
+mod learned;
+mod model;
+mod series;
+
+pub(super) use features::Features;
+pub use learn::{Clusters, Smooth, Study, smooth};
+pub use model::Learned;
+
+use base::{Asked, Base};
+use features::Class;
+use model::Widths;
+use series::likeness;
+
+use super::{Basis, Expectation, HeldOut, SEEN_TRUST};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::machine::placement::Placement;
+
+/// Octaves at which a series says what it left over: 1 B to 1 TiB.
+const OCTAVES: usize = 41;
+
+/// One question, whatever its size.
+#[derive(Debug, Clone)]
+pub(super) struct Transfer {
+    base: Base,
+    /// Σ κ·A at each octave.
+    residual: [f64; OCTAVES],
+    /// The sizes, as octaves, that evidence of each nearness covers, the nearest first.
+    covered: [(f64, f64); 3],
+    /// Series of the same collective, by the sizes that they cover.
+    speaks: Vec<Speaks>,
+    widths: Widths,
+}
+
+/// A series that says something of how far the ranks asked are from measured ones.
+#[derive(Debug, Clone, Copy)]
+struct Speaks {
+    from: f64,
+    to: f64,
+    ranks: f64,
+    board: bool,
+}
+
+/// One NVLink domain was measured up to so many ranks.
+const MEASURED_DOMAIN: f64 = 8.0;
+
+/// How near the evidence is: the same collective and ranks, the same collective, another collective
+/// of the same board (over nodes of the same network, too), none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Near {
+    Same,
+    Ranks,
+    Collective,
+    None,
+}
+
+impl Transfer {
+    /// None for collectives that nothing was learned of.
+    pub(super) fn new(
+        learned: &Learned,
+        features: &Features,
+        collective: Collective,
+        placement: Placement,
+    ) -> Option<Self> {
+        let asked = Asked::new(collective, placement.ranks, placement.nodes())?;
+        Some(Self::of(learned, features, asked))
+    }
+
+    fn of(learned: &Learned, features: &Features, asked: Asked) -> Self {
+        let base = Base::new(&learned.constants, features, asked);
+        let mut residual = [0.0; OCTAVES];
+        let mut speaks = Vec::new();
+        let mut covered = [(f64::INFINITY, f64::NEG_INFINITY); 3];
+        for series in learned.series.iter() {
+            let part = likeness(&asked, features, series);
+            for (sum, left) in residual.iter_mut().zip(&series.left) {
+                *sum += part * f64::from(*left);
+            }
+            let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
+            let level = series.nearness(&asked, features);
+            if series.is_of(&asked) {
+                let (from, to) = reach;
+                let ranks = f64::from(series.ranks);
+                speaks.push(Speaks { from, to, ranks, board: level.is_some() });
+            }
+            if let Some(level) = level {
+                let (from, to) = &mut covered[level];
+                (*from, *to) = (from.min(reach.0), to.max(reach.1));
+            }
+        }
+        let several = asked.nodes > 1.0;
+        let domain = !several && asked.ranks > MEASURED_DOMAIN;
+        let widths = learned.widths(features.class == Class::Pcie, several, domain);
+        Self { base, residual, covered, speaks, widths }
+    }
+
+    /// Whether more ranks of one node are asked about than were ever measured together.
+    fn domain(&self) -> bool {
+        let asked = self.base.asked();
+        asked.nodes <= 1.0 && asked.ranks > MEASURED_DOMAIN
+    }
+
+    /// Seconds for so many bytes.
+    fn time(&self, bytes: f64) -> f64 {
+        let time = self.base.time(bytes) * self.residual(bytes.log2()).exp();
+        time.max(self.base.floor(bytes))
+    }
+
+    /// Half the width of the band, as a logarithm.
+    fn half(&self, octave: f64, region: usize) -> f64 {
+        let near = self.near(octave);
+        let own = self.widths.near[near as usize][region].half;
+        own.max(self.beyond(octave, near).map_or(0.0, |step| self.widths.beyond[step][region]))
+    }
+
+    /// What `size` bytes are expected to take; at least one.
+    pub(super) fn at(&self, size: Bytes) -> Expectation {
+        let bytes = size.0.max(1) as f64;
+        let octave = bytes.log2();
+        let time = self.time(bytes);
+        let near = self.near(octave);
+        let band = self.widths.near[near as usize][region(size)];
+        let half = self.half(octave, region(size));
+        let basis = match near {
+            Near::Same | Near::Ranks => Basis::SameBoard,
+            Near::Collective | Near::None => Basis::Transferred,
+        };
+        Expectation {
+            time: Seconds(time),
+            low: Seconds(time * (-half).exp()),
+            high: Seconds(time * half.exp()),
+            basis,
+            reach: None,
+            error: Some(HeldOut { median: Ratio(band.median), p90: Ratio(band.p90) }),
+        }
+    }
+
+    /// How many times the most ranks away that were measured: 0 for twice, 1 for four times, 2 for
+    /// more; none where as many were.
+    fn beyond(&self, octave: f64, near: Near) -> Option<usize> {
+        let asked = self.base.asked().ranks;
+        let board = matches!(near, Near::Same | Near::Ranks);
+        let most = self
+            .speaks
+            .iter()
+            .filter(|s| s.from <= octave && octave <= s.to && s.ranks <= asked)
+            .filter(|s| s.board || !board)
+            .map(|s| s.ranks)
+            .fold(0.0, f64::max);
+        match asked / most {
+            _ if most <= 0.0 => None,
+            ..1.5 => None,
+            ..2.5 => Some(0),
+            ..5.0 => Some(1),
+            _ => Some(2),
+        }
+    }
+
+    /// What this machine's own difference at one size says of another: as much as they share of
+    /// latency, and of bytes, and the nearer they are.
+    pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
+        let (seen, asked) = (seen.0.max(1) as f64, asked.0.max(1) as f64);
+        Ratio(self.gain(seen, asked))
+    }
+
+    fn gain(&self, seen: f64, asked: f64) -> f64 {
+        let (a, b) = (self.base.latency_share(seen), self.base.latency_share(asked));
+        let apart = (asked / seen).log2().abs();
+        let bytes = SEEN_BYTES * SEEN_BYTES;
+        let near = SEEN_NEAR * SEEN_NEAR;
+        let of = a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / SEEN_FADES).exp();
+        of / (a * a + (1.0 - a) * (1.0 - a) * bytes + near)
+    }
+
+    /// Half the width of the band where one size was seen, as a logarithm.
+    pub(super) fn seen_half(&self, seen: Bytes, asked: Bytes) -> f64 {
+        let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
+        self.widths.seen[usize::from(apart > 0.0)][far(apart)]
+    }
+
+    fn residual(&self, octave: f64) -> f64 {
+        let at = octave.clamp(0.0, (OCTAVES - 1) as f64);
+        let below = (at as usize).min(OCTAVES - 2);
+        let part = at - below as f64;
+        self.residual[below] * (1.0 - part) + self.residual[below + 1] * part
+    }
+
+    fn near(&self, octave: f64) -> Near {
+        const LEVELS: [Near; 3] = [Near::Same, Near::Ranks, Near::Collective];
+        let covers = |&(_, (from, to)): &(Near, (f64, f64))| from <= octave && octave <= to;
+        LEVELS.into_iter().zip(self.covered).find(covers).map_or(Near::None, |(near, _)| near)
+    }
+}
+
+/// How much more a seen point says of bytes than of latency, how much of nearness alone, and over
+/// how many octaves that fades: chosen, not fitted.
+const SEEN_BYTES: f64 = 1.5;
+const SEEN_NEAR: f64 = 1.0;
+const SEEN_FADES: f64 = 3.0;
+
+/// Which class of octaves away from a seen size.
+fn far(apart: f64) -> usize {
+    match apart.abs() {
+        ..2.5 => 0,
+        ..5.5 => 1,
+        _ => 2,
+    }
+}
+
+/// Sizes up to 64 KiB, up to 16 MiB, and above.
+fn region(size: Bytes) -> usize {
+    match size.0 {
+        0..=0x1_0000 => 0,
+        0x1_0001..=0x100_0000 => 1,
+        _ => 2,
+    }
+}

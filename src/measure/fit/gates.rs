@@ -1,0 +1,236 @@
+//! What the samples themselves say against a fit: refused, marked, or nothing.
+
+use super::{Estimate, Fitted, Statistic};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::{Origin, Wait, median};
+
+/// What a gate says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing.
+    Good,
+    /// The figures may be used, and the profile says what to know.
+    Marked,
+    /// The figures are not to be used.
+    Refused,
+}
+
+/// One gate with what it saw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gate {
+    /// Its name, such as `held-out`; marks in a profile begin with it.
+    pub name: &'static str,
+    /// What it says.
+    pub verdict: Verdict,
+    /// What was seen, against what is accepted.
+    pub said: String,
+    /// What to do.
+    pub mend: &'static str,
+}
+
+/// A number that is good while it is small.
+fn small(
+    name: &'static str,
+    seen: f64,
+    (mark, refuse): (f64, f64),
+    what: &str,
+    mend: &'static str,
+) -> Gate {
+    let (verdict, limit) = match seen {
+        s if s.is_nan() || s > refuse => (Verdict::Refused, refuse),
+        s if s > mark => (Verdict::Marked, mark),
+        _ => (Verdict::Good, mark.min(refuse)),
+    };
+    let sign = if verdict == Verdict::Good { "at most" } else { "above" };
+    let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));
+    Gate { name, verdict, said, mend }
+}
+
+fn percent(x: f64) -> String {
+    match 100.0 * x {
+        p if p >= 100.0 => format!("{p:.0} %"),
+        p if p >= 9.95 => format!("{p:.1} %"),
+        p => format!("{p:.2} %"),
+    }
+}
+
+/// Never marks.
+const NEVER: f64 = f64::INFINITY;
+
+pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
+    let mut gates = vec![identified(fit)];
+    gates.extend(ladder(fit));
+    gates.push(small(
+        "disturbed",
+        fit.disturbed.0,
+        (0.10, 0.50),
+        "blocks that waited for CPUs:",
+        "measure on a machine that does nothing else",
+    ));
+    let half = |e: Estimate<f64>| e.half();
+    gates.push(small(
+        "beta-interval",
+        half(fit.link.beta.map(|b| b.0)),
+        (0.03, 0.10),
+        "half width of β's 95 % interval:",
+        "measure more large sizes, or for longer",
+    ));
+    gates.push(small(
+        "alpha-interval",
+        half(fit.link.alpha.map(|a| a.0)),
+        (0.20, 0.50),
+        "half width of α's 95 % interval:",
+        "measure more small sizes, or for longer",
+    ));
+    if let Some(errors) = fit.errors_by_algorithm.and_then(|e| e.bulk) {
+        gates.push(small(
+            "held-out",
+            errors.median.0,
+            (0.10, 0.25),
+            "median error on algorithms that the fit did not see, times above 10 α:",
+            "collcost fit --explain shows which algorithm does not follow the model",
+        ));
+    }
+    gates.extend(spread(fit));
+    gates.extend(drift(fit));
+    gates.push(noisy(fit));
+    gates.extend(copies(fit));
+    gates.extend(starved(fit, origin));
+    gates.extend(oversubscribed(fit, origin));
+    gates
+}
+
+/// Whether the points tell the coefficients apart.
+fn identified(fit: &Fitted) -> Gate {
+    const CONDITION: f64 = 1e4;
+    const INFLATION: f64 = 30.0;
+    let (condition, inflation) = (fit.condition.0, fit.inflation.0);
+    let far = condition.is_nan() || condition > CONDITION || inflation > INFLATION;
+    let positive = fit.link.alpha.value.0 > 0.0 && fit.link.beta.value.0 > 0.0;
+    let said = match positive {
+        true => format!(
+            "condition {condition:.1}, at most {CONDITION:.0}; variance inflation {inflation:.1}, \
+             at most {INFLATION:.0}"
+        ),
+        false => "α or β comes out as 0".to_owned(),
+    };
+    Gate {
+        name: "identifiable",
+        verdict: if far || !positive { Verdict::Refused } else { Verdict::Good },
+        said,
+        mend: "measure algorithms whose ratios of messages, bytes and additions differ",
+    }
+}
+
+/// Both ends of the ladder must be there.
+fn ladder(fit: &Fitted) -> Option<Gate> {
+    const LEAST: usize = 4;
+    let alpha = fit.link.alpha.value.0;
+    if alpha <= 0.0 {
+        return None;
+    }
+    let times = fit.points.iter().filter(|p| p.op.moves_data());
+    let times: Vec<f64> = times.map(|p| p.time(fit.link.statistic).0).collect();
+    let bulk = times.iter().filter(|t| **t > 10.0 * alpha).count();
+    let start = times.iter().filter(|t| **t < 3.0 * alpha).count();
+    let enough = bulk >= LEAST && start >= LEAST;
+    Some(Gate {
+        name: "ladder",
+        verdict: if enough { Verdict::Good } else { Verdict::Refused },
+        said: format!("{start} points below 3 α and {bulk} above 10 α; {LEAST} of each are needed"),
+        mend: "measure smaller or larger sizes: α or β is not identifiable",
+    })
+}
+
+/// Blocks of one point that disagree.
+fn spread(fit: &Fitted) -> Vec<Gate> {
+    let spreads: Vec<f64> = fit.points.iter().filter_map(|p| p.spread).map(|s| s.0).collect();
+    if spreads.is_empty() {
+        return Vec::new();
+    }
+    let wide = spreads.iter().filter(|s| **s > 0.5).count() as f64 / spreads.len() as f64;
+    let mut gates = vec![small(
+        "block-spread",
+        wide,
+        (NEVER, 0.25),
+        "points whose blocks lie more than half of the median apart:",
+        "pin the ranks, and measure more launches: their placement decides",
+    )];
+    let icc = fit.points.iter().filter_map(|p| p.icc).map(|i| i.0).collect();
+    if let Some(icc) = median(icc) {
+        gates.push(small(
+            "bimodal",
+            icc,
+            (0.5, NEVER),
+            "part of the variance that lies between blocks, in the median point:",
+            "measure more launches: each has a time of its own",
+        ));
+    }
+    gates
+}
+
+fn drift(fit: &Fitted) -> Option<Gate> {
+    let drifts = fit.points.iter().filter_map(|p| p.drift).map(|d| d.0).collect();
+    let drift = median(drifts)?.abs();
+    let mend = "let the machine run warm first, and drain token buckets";
+    Some(small("drift", drift, (0.05, 0.15), "growth over a block, in the median point:", mend))
+}
+
+fn noisy(fit: &Fitted) -> Gate {
+    let (a, b) = (fit.link.beta.value.0, fit.other.beta.value.0);
+    small(
+        "noisy",
+        (a / b - 1.0).abs(),
+        (0.05, NEVER),
+        "β of the median against β of the floor:",
+        "the profile states both; --stat floor says what the machine can",
+    )
+}
+
+/// No link moves data faster than a processor copies them.
+fn copies(fit: &Fitted) -> Option<Gate> {
+    let copy = fit.copies.as_ref()?.last()?.value.0;
+    let fast = copy / fit.link.beta.value.0 > 2.0;
+    Some(Gate {
+        name: "copies",
+        verdict: if fast { Verdict::Refused } else { Verdict::Good },
+        said: format!(
+            "the link is {:.2} times as fast as a copy in memory, at most 2",
+            copy / fit.link.beta.value.0
+        ),
+        mend: "measure larger sizes, which no cache holds",
+    })
+}
+
+/// While bytes decide, ranks should wait for the link, not for a processor.
+fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
+    const LARGE: Bytes = Bytes(1 << 18);
+    if origin.transport.as_deref() == Some("shm") {
+        return None;
+    }
+    let alpha = fit.link.alpha.value.0;
+    let bulk = fit.points.iter().filter(|p| p.op.moves_data() && p.size >= LARGE);
+    let bulk = bulk.filter(|p| p.time(Statistic::Typical).0 > 20.0 * alpha);
+    let waited = median(bulk.filter_map(|p| p.waited).map(|w| w.0).collect())?;
+    Some(small(
+        "cpu-limited",
+        waited,
+        (0.20, NEVER),
+        "of its time a rank that moves bytes waits for a CPU:",
+        "give each rank a CPU: the rate is the processors', not the link's",
+    ))
+}
+
+/// A rank that spins needs a CPU of its own.
+fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
+    if origin.wait != Some(Wait::Spin) {
+        return None;
+    }
+    let points = fit.points.iter().filter(|p| p.op.moves_data());
+    let waited = points.filter_map(|p| p.waited.map(|w| w.0 * f64::from(p.ranks)));
+    let waited = median(waited.collect())?;
+    let mend = "run no more ranks than CPUs, or let them poll";
+    Some(small("oversubscribed", waited, (NEVER, 0.3), "spinning ranks wait for CPUs:", mend))
+}

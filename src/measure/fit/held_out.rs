@@ -1,0 +1,127 @@
+//! How well the model says what it was not shown: algorithms left out, sizes left out.
+
+use super::model::{Basis, Design, Entry, Model};
+use crate::base::quantity::{Ratio, Seconds};
+use crate::machine::profile::{Regime, StatedBand, StatedBands};
+use crate::machine::sample::quantile;
+
+/// How far predictions lie from measured times: |prediction/time − 1|.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
+    /// Half of them are smaller.
+    pub median: Ratio,
+    /// Nine of ten are smaller.
+    pub p90: Ratio,
+    /// How many.
+    pub count: usize,
+}
+
+impl Errors {
+    /// Of signed errors; none of none.
+    #[must_use]
+    pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
+        sizes.sort_by(f64::total_cmp);
+        let at = |part| Ratio(quantile(&sizes, part));
+        let count = sizes.len();
+        (count > 0).then(|| Self { median: at(0.5), p90: at(0.9), count })
+    }
+}
+
+/// Errors of all points, and of those where latency, both, or bytes decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Regimes {
+    /// All.
+    pub all: Errors,
+    /// Times below 3 α.
+    pub latency: Option<Errors>,
+    /// Between.
+    pub middle: Option<Errors>,
+    /// Times above 10 α.
+    pub bulk: Option<Errors>,
+}
+
+/// A prediction of a point that the fit was not shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Foretold {
+    /// Which point, in the fit's list.
+    pub point: usize,
+    /// What the model says.
+    pub predicted: Seconds,
+    /// Prediction over time, minus 1.
+    pub error: Ratio,
+}
+
+/// Foretells every entry by a fit without those that share its mark.
+pub(super) fn foretell<K: PartialEq>(
+    basis: &Basis,
+    entries: &[Entry],
+    mark: impl Fn(usize) -> K,
+) -> Vec<Foretold> {
+    let design = Design::new(basis, entries);
+    let marks: Vec<K> = (0..entries.len()).map(mark).collect();
+    let mut told: Vec<Option<Foretold>> = vec![None; entries.len()];
+    for i in 0..entries.len() {
+        if told[i].is_some() {
+            continue;
+        }
+        let shown: Vec<usize> = (0..entries.len()).filter(|&j| marks[j] != marks[i]).collect();
+        if shown.len() < basis.p() {
+            continue;
+        }
+        let model = Model { basis: basis.clone(), x: design.fit(&shown) };
+        for j in (i..entries.len()).filter(|&j| marks[j] == marks[i]) {
+            let predicted = model.predict(&entries[j].path);
+            let error = Ratio(predicted / entries[j].time - 1.0);
+            told[j] =
+                Some(Foretold { point: entries[j].point, predicted: Seconds(predicted), error });
+        }
+    }
+    told.into_iter().flatten().collect()
+}
+
+/// The errors by regime; `pairs` are times and signed errors.
+pub(super) fn regimes(pairs: &[(f64, f64)], alpha: Seconds) -> Option<Regimes> {
+    let part = |regime| {
+        let own = pairs.iter().filter(|(time, _)| Regime::of(Seconds(*time), alpha) == regime);
+        Errors::of(own.map(|(_, e)| *e))
+    };
+    Some(Regimes {
+        all: Errors::of(pairs.iter().map(|(_, e)| *e))?,
+        latency: part(Regime::Latency),
+        middle: part(Regime::Middle),
+        bulk: part(Regime::Bulk),
+    })
+}
+
+/// Fewer times say nothing about the tenth of them that is off most.
+const LEAST_OF_BAND: usize = 10;
+
+/// The bands by regime of what is foretold: that is all that is known when a band is asked for.
+pub(super) fn bands(told: &[Foretold], alpha: Seconds) -> StatedBands {
+    let part = |wanted: &dyn Fn(Regime) -> bool| {
+        let own = told.iter().filter(|f| wanted(Regime::of(f.predicted, alpha)));
+        let mut parts: Vec<f64> = own.map(|f| 1.0 / (1.0 + f.error.0)).collect();
+        parts.sort_by(f64::total_cmp);
+        let (low, high) = (outside(&parts, 0.1)?, outside(&parts, 0.9)?);
+        Some(StatedBand { low: Ratio(low), high: Ratio(high) })
+    };
+    StatedBands {
+        all: part(&|_| true),
+        latency: part(&|regime| regime == Regime::Latency),
+        middle: part(&|regime| regime == Regime::Middle),
+        bulk: part(&|regime| regime == Regime::Bulk),
+    }
+}
+
+/// The value below which the next one lies with this probability: of n values the ends of n + 1
+/// equally likely intervals, a little further out than the values' own quantile.
+fn outside(sorted: &[f64], part: f64) -> Option<f64> {
+    if sorted.len() < LEAST_OF_BAND {
+        return None;
+    }
+    let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
+    let below = sorted[place as usize];
+    let above = sorted.get(place as usize + 1).copied().unwrap_or(below);
+    Some(below + place.fract() * (above - below))
+}

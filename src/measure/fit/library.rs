@@ -1,0 +1,196 @@
+//! What a library's collectives take, from logs of benchmarks: curves, and a machine of plain α-β
+//! where no better one is known.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use super::About;
+use super::profile::Stated;
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Seconds;
+use crate::machine::curve::{self, Curve, Observation, Placed, observations};
+use crate::machine::profile::{Call, Links, Profile, TierKind};
+use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples, median};
+
+/// What a fit of logs is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Logs {
+    /// Ranks on a node, where a log does not say how many nodes there were.
+    pub per_node: Option<NonZeroU32>,
+    /// What the components leave is kept for each size. Without it a profile holds parameters alone:
+    /// measurements that may not be passed on are not in it.
+    pub residuals: bool,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self { per_node: None, residuals: true }
+    }
+}
+
+/// The curves of a library's collectives.
+#[derive(Debug, Clone)]
+pub struct Curves {
+    /// One for each collective, and each type of elements where they are added.
+    pub curves: Vec<Curve>,
+    /// The same as plain α-β, in the same order.
+    pub plain: Vec<Curve>,
+    /// What has no curve, and why.
+    pub left_out: Vec<(String, String)>,
+    /// What to know.
+    pub notes: Vec<String>,
+}
+
+/// Whether a file holds times of a library's collectives.
+#[must_use]
+pub fn has_library(samples: &Samples) -> bool {
+    samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_)))
+}
+
+/// The curve of every collective of a library in `samples`.
+///
+/// # Errors
+/// No collective of a library that was timed at two sizes.
+pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
+    let mut cells: BTreeMap<(Collective, Option<DataType>), [Vec<Observation>; 2]> =
+        BTreeMap::new();
+    let mut unknown = 0;
+    // What a GPU was busy for is what benchmarks of libraries tell, where both clocks were read.
+    let by_events = samples.blocks.iter().any(|b| b.clock == Clock::Event);
+    for block in &samples.blocks {
+        if by_events && block.clock == Clock::Host {
+            continue;
+        }
+        let Op::Library(Library { collective, dtype, in_place }) = block.op else { continue };
+        let Some(time) = median(block.spans().iter().map(|s| s.0).collect()) else { continue };
+        let nodes = nodes(block, asked);
+        unknown += usize::from(nodes.is_none());
+        let placed = Placed { ranks: block.ranks, nodes: nodes.unwrap_or(1) };
+        let observation = Observation { placed, size: block.size, time: Seconds(time) };
+        let dtype = dtype.filter(|_| collective.reduces());
+        cells.entry((collective, dtype)).or_default()[usize::from(in_place)].push(observation);
+    }
+    let source = source(samples);
+    let mut found =
+        Curves { curves: Vec::new(), plain: Vec::new(), left_out: Vec::new(), notes: Vec::new() };
+    for ((collective, dtype), [out_of_place, in_place]) in cells {
+        let name = Library { collective, dtype, in_place: false };
+        let name = Op::Library(name).to_string().replace("library/", "").replace("/any", "");
+        let rows = if out_of_place.is_empty() {
+            in_place
+        } else {
+            if !in_place.is_empty() {
+                let why = format!(
+                    "{} times in place: the curve is of those out of place",
+                    in_place.len()
+                );
+                found.left_out.push((name.clone(), why));
+            }
+            out_of_place
+        };
+        let rows = observations(rows);
+        let whole = curve::Asked {
+            residuals: asked.residuals,
+            source: source.clone(),
+            ..curve::Asked::new(collective, dtype)
+        };
+        let fitted = curve::fit(&rows, &whole);
+        let plain = curve::fit(&rows, &whole.alpha_beta());
+        match (fitted, plain) {
+            (Ok(curve), Ok(plain)) => {
+                found.curves.push(curve);
+                found.plain.push(plain);
+            }
+            (Err(why), _) | (_, Err(why)) => found.left_out.push((name, why.what().to_owned())),
+        }
+    }
+    if unknown > 0 {
+        found.notes.push(format!(
+            "{unknown} times do not say on how many nodes: taken as one; --gpus-per-node tells"
+        ));
+    }
+    if found.curves.is_empty() {
+        let why = found.left_out.first().map_or("there is none".to_owned(), |l| l.1.clone());
+        return Err(Error::input(format!("no collective of a library can be fitted: {why}"))
+            .mend("give logs of at least two sizes"));
+    }
+    Ok(found)
+}
+
+/// The nodes that a block's ranks lay on, where anybody says it.
+fn nodes(block: &Block, asked: &Logs) -> Option<u32> {
+    let said = block.nodes.filter(|&d| d > 0 && d <= block.ranks);
+    said.or_else(|| asked.per_node.map(|g| block.ranks.div_ceil(g.get())))
+}
+
+fn source(samples: &Samples) -> String {
+    let files = samples.origin.files.join(", ");
+    match &samples.origin.library {
+        Some(library) => format!("{library}: {files}"),
+        None => files,
+    }
+}
+
+impl Curves {
+    /// The machine with these curves: `base`, or one of plain α-β by the collective with most times.
+    #[must_use]
+    pub fn profile(self, base: Option<Profile>, samples: &Samples, about: &About) -> Profile {
+        let mut profile = base.unwrap_or_else(|| self.machine(samples, about));
+        profile.name.clone_from(&about.name);
+        profile.aliases.clear();
+        let new = |old: &Curve| {
+            self.curves.iter().all(|c| (c.collective, c.dtype) != (old.collective, old.dtype))
+        };
+        profile.curves.retain(new);
+        profile.curves.extend(self.curves);
+        profile.curves.sort_by_key(|c| (c.collective.id(), c.dtype));
+        profile
+    }
+
+    fn machine(&self, samples: &Samples, about: &About) -> Profile {
+        let source = format!("{}: {}, plain alpha-beta", about.command, source(samples));
+        let stated = Stated { source: &source, date: about.date };
+        // All-reduce, if there is one: it is what most people ask for.
+        let part =
+            self.plain.iter().max_by_key(|c| (c.collective == Collective::AllReduce, c.rows));
+        let mut tiers = Vec::new();
+        let placed = || self.curves.iter().flat_map(|c| &c.placed);
+        let per_node = placed().map(|p| p.ranks.div_ceil(p.nodes)).max().unwrap_or(1);
+        let between = placed().any(|p| p.between());
+        if let Some(c) = part.and_then(|p| p.components.first()) {
+            if per_node > 1 {
+                tiers.push(Links {
+                    span: between.then(|| NonZeroU32::new(per_node)).flatten(),
+                    alpha: Some(stated.alone(c.alpha)),
+                    bandwidth: c.bandwidth.map(|b| stated.alone(b)),
+                    kind: Some(TierKind::Node),
+                    ..Links::bare("node")
+                });
+            }
+            if between {
+                tiers.push(Links {
+                    nics: (per_node > 1).then_some(NonZeroU32::MIN),
+                    alpha: c.alpha_between.map(|a| stated.alone(a)),
+                    bandwidth: c.bandwidth_between.map(|b| stated.alone(b)),
+                    kind: Some(TierKind::Network),
+                    ..Links::bare("network")
+                });
+            }
+        }
+        let each = self.plain.iter().map(|p| (Call::Of(p.collective), p));
+        let launch = part
+            .map(|p| (Call::Any, p))
+            .into_iter()
+            .chain(each)
+            .filter_map(|(call, p)| Some((call, stated.alone(p.components.first()?.launch))));
+        let library = samples.origin.library.as_deref();
+        let title = format!("fitted to logs: {}", samples.origin.files.join(", "));
+        Profile {
+            library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_owned),
+            tiers,
+            launch: launch.collect(),
+            ..Profile::bare(about.name.clone(), title)
+        }
+    }
+}

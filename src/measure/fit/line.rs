@@ -1,0 +1,36 @@
+//! α and BW of one algorithm from points without noise: two figures, no intervals.
+
+use super::lad;
+use super::model::{Basis, Design, Entry};
+use super::path::Path;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Seconds, Volume};
+use crate::model::algorithm::Algorithm;
+use crate::model::formula::Shape;
+
+/// The α and BW that say the times of `points` best.
+///
+/// # Errors
+/// An algorithm that does not apply; points that cannot tell α from BW.
+pub fn line(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    points: &[(Volume, Seconds)],
+) -> Result<(Seconds, Bandwidth)> {
+    let mut entries = Vec::with_capacity(points.len());
+    for (point, &(size, time)) in points.iter().enumerate() {
+        if !(time.0.is_finite() && time.0 > 0.0 && size.0 >= 0.0) {
+            return Err(Error::input(format!("{time} at {size} is no time of a call"))
+                .mend("give sizes from 0 on and times above 0"));
+        }
+        let path = Path::collective(algorithm, shape, size)?;
+        entries.push(Entry { path, time: time.0, weight: 1.0, group: 0, point });
+    }
+    let basis = Basis { knots: Vec::new(), prior: None, settled: 0.0, exchange: 1.0 };
+    let x = lad::fit(Design::new(&basis, &entries).rows.iter(), basis.p());
+    if x[0] > 0.0 && x[1] > 0.0 {
+        return Ok((Seconds(x[0]), Bandwidth(1.0 / x[1])));
+    }
+    Err(Error::input("the points cannot tell α from BW")
+        .mend("give small and large sizes, at least one where each decides"))
+}

@@ -1,0 +1,589 @@
+//! From timed runs to a machine's figures, with intervals, and with the error on what the fit did
+//! not see.
+//!
+//! ```text
+//!   samples → points → design → knots → median regression → intervals, held-out errors → gates
+//! ```
+//!
+//! The model is t = Σ f(m) + n_γ·M·γ over the messages m of an algorithm's critical path, with
+//! f(m) = α + Σ β_j·(bytes of m in segment j). α and all slopes are non-negative, so every solve
+//! is a non-negative least squares of a few unknowns, and absolute relative errors are minimised by
+//! reweighting it. Nothing here reads files or clocks: the same samples and seed give the same fit.
+
+mod bootstrap;
+mod bucket;
+mod devices;
+mod gates;
+mod held_out;
+mod identify;
+mod knots;
+mod lad;
+mod ladder;
+mod library;
+mod line;
+mod model;
+mod nnls;
+mod path;
+mod point;
+mod profile;
+mod protocol;
+
+pub use bootstrap::Estimate;
+pub use devices::{DeviceFit, Devices, devices, has_devices};
+pub use gates::{Gate, Verdict};
+pub use held_out::{Errors, Foretold, Regimes};
+pub use ladder::{Ladder, Slope};
+pub use library::{Curves, Logs, has_library, library};
+pub use line::line;
+pub use path::{Kind, Path, Sent};
+pub use point::{Point, Statistic};
+pub use profile::About;
+pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
+
+use std::num::NonZeroU32;
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::random::Random;
+use crate::machine::link::{Bucket, Link, Share};
+use crate::machine::profile::StatedBands;
+use crate::machine::sample::{Op, Origin, Samples};
+use crate::model::algorithm::Registry;
+
+use bootstrap::{draws, groups, widening};
+use held_out::{bands, foretell, regimes};
+use ladder::{ladder, slopes};
+use model::{Basis, Design, Entry, Model, Prior};
+
+/// What a fit is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Which time of a point; absent: typical, or floor where more than a fifth is disturbed.
+    pub statistic: Option<Statistic>,
+    /// The seed of the draws.
+    pub seed: u64,
+    /// How many draws make an interval.
+    pub draws: u32,
+    /// How well a median must be known to count in full; points that were not finished count less.
+    pub precision: Ratio,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2) }
+    }
+}
+
+/// α and β of one statistic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Which time of a point.
+    pub statistic: Statistic,
+    /// α.
+    pub alpha: Estimate<Seconds>,
+    /// β, the long-run time of a byte.
+    pub beta: Estimate<SecondsPerByte>,
+}
+
+impl Line {
+    /// 1/β.
+    #[must_use]
+    pub fn bandwidth(&self) -> Estimate<Bandwidth> {
+        let Estimate { value, low, high } = self.beta.map(|b| Bandwidth(1.0 / b.0));
+        Estimate { value, low: high, high: low }
+    }
+}
+
+/// Why a point has no part in the joint fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Apart {
+    /// No message moves: it gives γ, or the rate of copies.
+    Local,
+    /// A token bucket hides the rate.
+    Bucket,
+    /// It says how a port is shared.
+    FanOut,
+    /// It has a coefficient of its own, c_real.
+    Tree,
+}
+
+/// A machine's figures, with all that they rest on.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// α and β of the statistic that was chosen.
+    pub link: Line,
+    /// The same of the other.
+    pub other: Line,
+    /// The link as it was measured, with all that departs from the line: what foretells.
+    pub measured: Link,
+    /// The time of a byte by where it lies in its message; the last is β.
+    pub slopes: Vec<Slope>,
+    /// γ, where runs without messages measured it.
+    pub gamma: Option<Estimate<SecondsPerByte>>,
+    /// n_β of the double binary tree as it was measured.
+    pub c_real: Option<Estimate<Ratio>>,
+    /// The rate each way of an exchange over the rate one way.
+    pub duplex: Option<Estimate<Ratio>>,
+    /// For k messages out of one port at once, the part of the rate that they reach together.
+    pub sharing: Vec<(u32, Estimate<Ratio>)>,
+    /// A token bucket, where the ladder shows one.
+    pub bucket: Option<Bucket>,
+    /// Copies in memory.
+    pub copies: Option<Ladder>,
+    /// Additions in memory.
+    pub additions: Option<Ladder>,
+    /// All points, in order.
+    pub points: Vec<Point>,
+    /// The prediction of each point by the whole model; none for local work.
+    pub predicted: Vec<Option<Seconds>>,
+    /// Points that are not in the joint fit, by their place.
+    pub apart: Vec<(usize, Apart)>,
+    /// Each point as foretold by a fit without its algorithm; empty where there is only one.
+    pub by_algorithm: Vec<Foretold>,
+    /// Each point as foretold by a fit without its size and every fourth other.
+    pub by_size: Vec<Foretold>,
+    /// The errors of the former.
+    pub errors_by_algorithm: Option<Regimes>,
+    /// The errors of the latter.
+    pub errors_by_size: Option<Regimes>,
+    /// Between what 8 of 10 times lie beside what is foretold.
+    pub bands: StatedBands,
+    /// The errors of α and β alone, without knots: what ideal prices are made of.
+    pub errors_of_line: Option<Regimes>,
+    /// R² of the logarithms.
+    pub r2_log: Ratio,
+    /// The condition number of the design.
+    pub condition: Ratio,
+    /// The largest variance inflation of α, β and γ.
+    pub inflation: Ratio,
+    /// The part of the blocks that something disturbed.
+    pub disturbed: Ratio,
+    /// What the samples themselves say for and against the fit.
+    pub gates: Vec<Gate>,
+}
+
+impl Fitted {
+    /// The worst that a gate says.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.gates.iter().map(|g| g.verdict).max().unwrap_or(Verdict::Good)
+    }
+
+    /// α of the chosen statistic.
+    #[must_use]
+    pub fn alpha(&self) -> Seconds {
+        self.link.alpha.value
+    }
+}
+
+/// Messages below this say nothing about a rate: a ping-pong of them is kept beside a bucket.
+const LATENCY_ONLY: Bytes = Bytes(64);
+
+/// An exchange that is slower than one way by less is as fast.
+const SAME_RATE: f64 = 0.1;
+
+/// Fits the figures of the machine on which `samples` were taken.
+///
+/// What a library did in its own way ([`Op::Library`]) says nothing about single messages, and is
+/// left out.
+///
+/// # Errors
+/// Too few points; an algorithm that `registry` does not have or that runs in a switch.
+pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
+    let points = point::points(&samples.blocks, samples.origin.wait);
+    if points.is_empty()
+        && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
+    {
+        return Err(Error::input(
+            "the samples are of a library's collectives alone, which say \
+             nothing about single messages",
+        )
+        .at(samples.origin.files.join(", "))
+        .mend("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
+    }
+    fit_points(registry, points, &samples.origin, asked)
+}
+
+/// The same from points that were taken as `origin` says.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_points(
+    registry: &Registry,
+    points: Vec<Point>,
+    origin: &Origin,
+    asked: &Asked,
+) -> Result<Fitted> {
+    let blocks: usize = points.iter().map(|p| p.blocks).sum();
+    let disturbed: usize = points.iter().map(|p| p.disturbed).sum();
+    let disturbed = Ratio(disturbed as f64 / blocks.max(1) as f64);
+    let usual = if disturbed.0 > 0.2 { Statistic::Floor } else { Statistic::Typical };
+    let statistic = asked.statistic.unwrap_or(usual);
+    let other = match statistic {
+        Statistic::Typical => Statistic::Floor,
+        Statistic::Floor => Statistic::Typical,
+    };
+    let paths = paths(registry, &points)?;
+    let shared = Shared { points: &points, paths: &paths, origin, asked };
+    let main = shared.work(statistic)?;
+    let beside = shared.work(other)?;
+    let told = main.told();
+    let measured = main.measured();
+    // Without a rate, or without α, only the coefficients themselves foretell.
+    let times = measured.times().unwrap_or_else(|| main.model.basis.times(&main.model.x));
+    let mut fitted = Fitted {
+        link: main.line(),
+        other: beside.line(),
+        measured,
+        slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j])),
+        gamma: main.gamma(),
+        c_real: main.c_real(),
+        duplex: main.duplex,
+        sharing: main.sharing(),
+        bucket: main.bucket,
+        copies: shared.local(&Op::Copy, f64::INFINITY, statistic),
+        additions: shared.local(&Op::Reduce, f64::INFINITY, statistic),
+        predicted: paths
+            .iter()
+            .map(|p| (p.kind != Kind::Local).then(|| Seconds(main.model.on(p, &times))))
+            .collect(),
+        apart: main.apart.clone(),
+        errors_by_algorithm: main.errors(&told.by_algorithm),
+        errors_by_size: main.errors(&told.by_size),
+        errors_of_line: main.errors_of_line(),
+        bands: bands(
+            // Algorithms are further away than sizes; of one alone only sizes are known.
+            if told.by_algorithm.is_empty() { &told.by_size } else { &told.by_algorithm },
+            Seconds(main.model.alpha()),
+        ),
+        by_algorithm: told.by_algorithm,
+        by_size: told.by_size,
+        r2_log: main.r2_log(),
+        condition: Ratio(main.identified.condition),
+        inflation: Ratio(main.identified.inflation),
+        disturbed,
+        gates: Vec::new(),
+        points,
+    };
+    fitted.gates = gates::gates(&fitted, origin);
+    Ok(fitted)
+}
+
+fn paths(registry: &Registry, points: &[Point]) -> Result<Vec<Path>> {
+    points
+        .iter()
+        .map(|p| {
+            Path::of(registry, &p.op, p.ranks, p.size.into())
+                .map_err(|e| e.at(format!("samples of {} over {} ranks", p.op, p.ranks)))
+        })
+        .collect()
+}
+
+/// What the fits of both statistics share.
+struct Shared<'a> {
+    points: &'a [Point],
+    paths: &'a [Path],
+    origin: &'a Origin,
+    asked: &'a Asked,
+}
+
+/// One fit with its draws.
+struct Work<'a> {
+    shared: &'a Shared<'a>,
+    statistic: Statistic,
+    entries: Vec<Entry>,
+    /// Points beside the joint fit that have figures of their own.
+    extra: Vec<(Apart, Entry)>,
+    apart: Vec<(usize, Apart)>,
+    bucket: Option<Bucket>,
+    additions: Option<Ladder>,
+    model: Model,
+    draws: Vec<Draw>,
+    /// How much wider intervals are than the draws say.
+    widening: f64,
+    duplex: Option<Estimate<Ratio>>,
+    identified: identify::Apart,
+}
+
+/// What one draw gave.
+struct Draw {
+    x: [f64; nnls::MOST],
+    c_real: Option<f64>,
+    sharing: Vec<(u32, f64)>,
+}
+
+impl Shared<'_> {
+    fn local(&self, op: &Op, largest: f64, statistic: Statistic) -> Option<Ladder> {
+        ladder(self.points, op, largest, (statistic, self.asked.draws, self.asked.seed))
+    }
+
+    fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
+        // What is in memory shows the steps of caches, which look like a bucket.
+        let in_memory = self.origin.transport.as_deref() == Some("shm");
+        let bucket = bucket::find(self.points, statistic).filter(|_| !in_memory);
+        let (mut entries, mut extra, mut apart) = (Vec::new(), Vec::new(), Vec::new());
+        let marks: Vec<&Op> = self.points.iter().map(|p| &p.op).collect();
+        for (i, (point, path)) in self.points.iter().zip(self.paths).enumerate() {
+            let group = marks.iter().position(|m| *m == &point.op).unwrap_or(0);
+            let weight = (self.asked.precision.0 / point.precision.0.max(1e-9)).min(1.0);
+            let time = point.time(statistic).0;
+            let entry = Entry { path: path.clone(), time, weight, group, point: i };
+            let why = match &point.op {
+                Op::Copy | Op::Reduce | Op::Device(_) => Some(Apart::Local),
+                Op::FanOut(_) => Some(Apart::FanOut),
+                Op::OneWay if bucket.is_some() && point.size > LATENCY_ONLY => Some(Apart::Bucket),
+                _ => path.tree.map(|_| Apart::Tree),
+            };
+            match why {
+                None => entries.push(entry),
+                Some(why) => {
+                    apart.push((i, why));
+                    extra.push((why, entry));
+                }
+            }
+        }
+        let additions = self.additions(&entries, statistic);
+        let prior = additions.as_ref().and_then(|a| {
+            let last = a.last()?;
+            let half = a.precision()?.0;
+            (last.value.0 > 0.0).then_some(Prior { gamma: last.value.0, half })
+        });
+        let settled = bucket.map_or(0.0, |b| b.settled().0 as f64);
+        let plain = Basis { knots: Vec::new(), prior, settled, exchange: 1.0 };
+        if entries.len() <= plain.p() + 2 {
+            return Err(Error::input(format!(
+                "{} points with messages are too few to fit α and β",
+                entries.len()
+            ))
+            .at(self.origin.files.join(", "))
+            .mend("measure more sizes: at least four of latency and four of bytes"));
+        }
+        let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };
+        let duplex = duplex(&basis, &entries, self.asked);
+        // Exchanges that are faster than one way say that it rested: no port does more than its rate.
+        if let Some(d) = duplex.filter(|d| d.value.0 < 1.0 - SAME_RATE) {
+            basis.exchange = 1.0 / d.value.0;
+        }
+        let design = Design::new(&basis, &entries);
+        let every: Vec<usize> = (0..entries.len()).collect();
+        let x = design.fit(&every);
+        let mut random = Random::new(self.asked.seed);
+        let groups = groups(entries.iter().map(|e| e.group));
+        let own = |x: &[f64; nnls::MOST], random: Option<&mut Random>| {
+            let model = Model { basis: basis.clone(), x: *x };
+            beside(&model, &extra, random)
+        };
+        let (mut fits, mut after) = (Vec::new(), random.clone());
+        draws(&groups, self.asked.draws, &mut random, |drawn| {
+            let x = design.fit(drawn);
+            fits.push(own(&x, Some(&mut after)).draw(x));
+        });
+        let identified = identify::apart(&design);
+        let model = Model { basis: basis.clone(), x };
+        Ok(Work {
+            shared: self,
+            statistic,
+            draws: fits,
+            widening: widening(&groups, basis.p()),
+            model,
+            identified,
+            duplex,
+            entries,
+            extra,
+            apart,
+            bucket,
+            additions,
+        })
+    }
+
+    /// Additions of such sizes as the collectives add at a time; of all where none adds.
+    fn additions(&self, entries: &[Entry], statistic: Statistic) -> Option<Ladder> {
+        let added = entries.iter().map(|e| e.path.reduced.0).fold(0.0, f64::max);
+        let largest = if added > 0.0 { added } else { f64::INFINITY };
+        self.local(&Op::Reduce, largest, statistic)
+            .or_else(|| self.local(&Op::Reduce, f64::INFINITY, statistic))
+    }
+}
+
+/// The figures that points beside the joint fit give, with its coefficients fixed.
+struct Beside {
+    c_real: Option<f64>,
+    sharing: Vec<(u32, f64)>,
+}
+
+impl Beside {
+    fn draw(self, x: [f64; nnls::MOST]) -> Draw {
+        Draw { x, c_real: self.c_real, sharing: self.sharing }
+    }
+}
+
+fn beside(model: &Model, extra: &[(Apart, Entry)], mut random: Option<&mut Random>) -> Beside {
+    let mut drawn = |own: Vec<&Entry>| -> Vec<Entry> {
+        match &mut random {
+            Some(random) => (0..own.len()).map(|_| own[random.below(own.len())].clone()).collect(),
+            None => own.into_iter().cloned().collect(),
+        }
+    };
+    let of = |why: Apart| extra.iter().filter(move |(w, _)| *w == why).map(|(_, e)| e);
+    let trees = drawn(of(Apart::Tree).collect());
+    // The latency is what it is; the rest of the time is so much of what the form says.
+    let shares = trees.iter().filter_map(|e| {
+        let latency = model.alpha() * e.path.count();
+        let bytes = model.predict(&e.path) - latency;
+        (e.time > 2.0 * latency)
+            .then(|| (e.weight * bytes / e.time, e.weight * (e.time - latency) / e.time))
+    });
+    let limit = trees.first().and_then(|e| e.path.tree);
+    let c_real = lad::ratio(shares).zip(limit).map(|(share, limit)| share * limit.0);
+    let mut ks: Vec<u32> = of(Apart::FanOut).filter_map(|e| e.path.fan_out()).collect();
+    ks.sort_unstable();
+    ks.dedup();
+    let sharing = ks.into_iter().filter_map(|k| {
+        let own = drawn(of(Apart::FanOut).filter(|e| e.path.fan_out() == Some(k)).collect());
+        let bulk = own.iter().filter(|e| e.time > 20.0 * model.alpha());
+        let slower = lad::ratio(bulk.map(|e| (model.predict(&e.path) / e.time, 1.0)))?;
+        Some((k, 1.0 / slower))
+    });
+    Beside { c_real, sharing: sharing.collect() }
+}
+
+/// The rate of exchanges over the rate one way, where both were measured and they differ for sure.
+fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ratio>> {
+    const LEAST: usize = 3;
+    let design = Design::new(basis, entries);
+    let every: Vec<usize> = (0..entries.len()).collect();
+    let x = design.fit(&every);
+    let bulk = |kind: Kind| -> Vec<usize> {
+        let own = every.iter().copied().filter(|&i| entries[i].path.kind == kind);
+        // A rank that only sends, or only receives, may rest, and its bucket fills meanwhile: that
+        // is no rate of the link.
+        own.filter(|&i| design.is_bulk(i, x[0]) && design.is_settled(i)).collect()
+    };
+    let (one, both) = (bulk(Kind::OneWay), bulk(Kind::Exchange));
+    if one.len() < LEAST || both.len() < LEAST {
+        return None;
+    }
+    let slower = |rows: &[usize]| {
+        let p = basis.p();
+        lad::ratio(rows.iter().map(|&i| (design.rows[i].error(&x, p) + 1.0, 1.0)))
+    };
+    let ratio = |one: &[usize], both: &[usize]| Some(slower(one)? / slower(both)?);
+    let value = ratio(&one, &both)?;
+    let mut drawn = Vec::new();
+    let split = one.len();
+    draws(&[one.clone(), both.clone()], asked.draws, &mut Random::new(asked.seed), |rows| {
+        drawn.extend(ratio(&rows[..split], &rows[split..]));
+    });
+    let estimate = Estimate::of(value, drawn);
+    (estimate.low > 1.0 || estimate.high < 1.0).then(|| estimate.map(Ratio))
+}
+
+/// Both ways to hold points out.
+struct Told {
+    by_algorithm: Vec<Foretold>,
+    by_size: Vec<Foretold>,
+}
+
+/// Every so manyth size is left out at a time.
+const FOLDS: usize = 4;
+
+impl Work<'_> {
+    fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64) -> Estimate<f64> {
+        let draws = self.draws.iter().map(|d| of(&d.x)).collect();
+        let Estimate { value, low, high } =
+            Estimate::widened(of(&self.model.x), draws, self.widening);
+        // A coefficient is never negative, however wide its interval; nor is its inverse endless.
+        Estimate { value, low: low.max(value * 1e-3), high }
+    }
+
+    fn line(&self) -> Line {
+        let last = self.model.basis.last();
+        Line {
+            statistic: self.statistic,
+            alpha: self.estimate(|x| x[0]).map(Seconds),
+            beta: self.estimate(|x| x[last]).map(SecondsPerByte),
+        }
+    }
+
+    /// The link with what points beside the joint fit say of it.
+    fn measured(&self) -> Link {
+        let share = |(k, part): (u32, Estimate<Ratio>)| {
+            Some(Share { flows: NonZeroU32::new(k)?, part: Ratio(part.value.0.min(1.0)) })
+        };
+        let sharing = self.sharing().into_iter().filter_map(share).collect();
+        Link { sharing, bucket: self.bucket, ..self.model.link() }
+    }
+
+    fn gamma(&self) -> Option<Estimate<SecondsPerByte>> {
+        self.model.gamma()?;
+        let last = self.model.basis.p() - 1;
+        let adds = self.entries.iter().any(|e| e.path.reduced.0 > 0.0);
+        // Where no collective adds, the ladder's own interval is all that is known.
+        match &self.additions {
+            Some(ladder) if !adds => ladder.last(),
+            _ => Some(self.estimate(|x| x[last]).map(SecondsPerByte)),
+        }
+    }
+
+    fn c_real(&self) -> Option<Estimate<Ratio>> {
+        let value = beside(&self.model, &self.extra, None).c_real?;
+        let draws = self.draws.iter().filter_map(|d| d.c_real).collect();
+        Some(Estimate::of(value, draws).map(Ratio))
+    }
+
+    fn sharing(&self) -> Vec<(u32, Estimate<Ratio>)> {
+        let values = beside(&self.model, &self.extra, None).sharing.into_iter();
+        values
+            .map(|(k, value)| {
+                let own = |d: &Draw| d.sharing.iter().find(|(of, _)| *of == k).map(|(_, s)| *s);
+                let draws = self.draws.iter().filter_map(own).collect();
+                (k, Estimate::of(value, draws).map(Ratio))
+            })
+            .collect()
+    }
+
+    fn told(&self) -> Told {
+        let basis = &self.model.basis;
+        let groups = groups(self.entries.iter().map(|e| e.group)).len();
+        let by_algorithm = match groups {
+            0 | 1 => Vec::new(),
+            _ => foretell(basis, &self.entries, |i| self.entries[i].group),
+        };
+        // The place of a size among all sizes, so that the same sizes leave every algorithm.
+        let mut sizes: Vec<u64> =
+            self.entries.iter().map(|e| self.shared.points[e.point].size.0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let place = |i: usize| {
+            let size = self.shared.points[self.entries[i].point].size.0;
+            sizes.partition_point(|s| *s < size) % FOLDS
+        };
+        Told { by_algorithm, by_size: foretell(basis, &self.entries, place) }
+    }
+
+    fn errors(&self, told: &[Foretold]) -> Option<Regimes> {
+        let time = |f: &Foretold| self.shared.points[f.point].time(self.statistic).0;
+        let pairs: Vec<(f64, f64)> = told.iter().map(|f| (time(f), f.error.0)).collect();
+        regimes(&pairs, Seconds(self.model.alpha()))
+    }
+
+    fn errors_of_line(&self) -> Option<Regimes> {
+        let basis = Basis { knots: Vec::new(), exchange: 1.0, ..self.model.basis.clone() };
+        let mut x = [0.0; nnls::MOST];
+        (x[0], x[1]) = (self.model.alpha(), self.model.beta());
+        x[2] = self.model.gamma().unwrap_or(0.0);
+        let line = Model { basis, x };
+        let error = |e: &Entry| (e.time, line.predict(&e.path) / e.time - 1.0);
+        let pairs: Vec<(f64, f64)> = self.entries.iter().map(error).collect();
+        regimes(&pairs, Seconds(self.model.alpha()))
+    }
+
+    fn r2_log(&self) -> Ratio {
+        let logs: Vec<f64> = self.entries.iter().map(|e| e.time.ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        let whole: f64 = logs.iter().map(|l| (l - mean).powi(2)).sum();
+        let said = |e: &Entry| self.model.predict(&e.path).max(f64::MIN_POSITIVE).ln();
+        let left: f64 = self.entries.iter().map(|e| (said(e) - e.time.ln()).powi(2)).sum();
+        Ratio(if whole > 0.0 { 1.0 - left / whole } else { 0.0 })
+    }
+}

@@ -1,0 +1,455 @@
+//! nccl-tests' output without GPUs: what a run on a machine would print, predicted.
+//!
+//! ```text
+//! # PREDICTED by collcost 0.1.0, not measured: no GPU ran and no network carried anything
+//! # machine dgx-h100, 16 ranks = 2 nodes x 8; noise 3 %; seed 1
+//! # fault missing-nic=1: 7 of 8 NICs a node are left, and share the traffic
+//! # nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0
+//! …
+//! #       size         count      type   redop    root     time   algbw   busbw  #wrong     time …
+//! #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us) …
+//!            8             2     float     sum      -1    11.49    0.00    0.00       0    11.49 …
+//! ```
+//!
+//! A time is what is expected ([`expected`]) times a ratio of two plays of the schedule of the
+//! algorithm taken: on the machine as it is, over the machine as it should be (`play`). Noise is
+//! drawn for each rank: of a run, and of each iteration; the mean over the iterations is printed, as
+//! nccl-tests does. Equal seeds give equal bytes.
+
+mod expected;
+mod fault;
+mod json;
+mod layout;
+mod play;
+mod program;
+mod rails;
+mod tuner;
+
+pub use expected::expected;
+pub use fault::{Fault, Link};
+pub use program::{OPERATIONS, PROGRAMS, Program, type_name};
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::machine::query::Query;
+use crate::machine::sample::DataType;
+use crate::measure::expect::Expecting;
+use crate::model::algorithm::Registry;
+use fault::Broken;
+use play::{Bench, Lab, Take, Way};
+
+/// The most rows of a table.
+pub const MOST_ROWS: usize = 10_000;
+
+/// The most ranks: each has a line in the list of devices.
+pub const MOST_RANKS: u32 = 1 << 20;
+
+/// How sizes follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Each so many times the one before; at least 2.
+    Factor(u64),
+    /// Each so many bytes more; at least 1.
+    Plus(Bytes),
+}
+
+/// The sizes of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The first.
+    pub first: Bytes,
+    /// None is larger.
+    pub last: Bytes,
+    /// How they follow each other.
+    pub step: Step,
+}
+
+/// What is mocked.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The program.
+    pub program: Program,
+    /// The sizes that are asked; those printed are whole blocks.
+    pub sizes: Sizes,
+    /// The type of the elements, one that nccl-tests has.
+    pub dtype: DataType,
+    /// The operation, one of [`OPERATIONS`].
+    pub operation: &'static str,
+    /// The rank that has or gets the data, where there is one.
+    pub root: u32,
+    /// Calls whose mean is printed.
+    pub iterations: u32,
+    /// Calls before, which nothing depends on.
+    pub warmup: u32,
+    /// Whether results are compared with the right ones: how often.
+    pub check: u32,
+    /// The standard deviation of what a rank's messages take, of a run and again of an iteration.
+    pub noise: Ratio,
+    /// What is wrong.
+    pub faults: Vec<Fault>,
+    /// What is drawn is drawn by this.
+    pub seed: u64,
+}
+
+impl Ask {
+    /// A healthy run without noise, with nccl-tests' own defaults.
+    #[must_use]
+    pub fn new(program: Program, sizes: Sizes) -> Self {
+        Self {
+            program,
+            sizes,
+            dtype: DataType::F32,
+            operation: "sum",
+            root: 0,
+            iterations: 20,
+            warmup: 1,
+            check: 1,
+            noise: Ratio(0.0),
+            faults: Vec::new(),
+            seed: 1,
+        }
+    }
+}
+
+/// A run that did not take place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mock {
+    /// What was asked.
+    pub ask: Asked,
+    /// The machine's name.
+    pub machine: String,
+    /// N.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks on a node.
+    pub per_node: u32,
+    /// What is wrong, with what was drawn, in words.
+    pub faults: Vec<String>,
+    /// From which size on the library takes which algorithm, on the healthy machine.
+    pub takes: Vec<(Bytes, &'static str)>,
+    /// What to know before trusting a figure.
+    pub notes: Vec<String>,
+    /// The list of devices, rank 0 first.
+    pub devices: Vec<Device>,
+    /// The table.
+    pub rows: Vec<Row>,
+    /// The mean busbw over rows and places: no figure of a machine.
+    pub average: Bandwidth,
+}
+
+/// What of the question is printed again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The program.
+    pub program: Program,
+    /// The sizes.
+    pub sizes: Sizes,
+    /// The type, as nccl-tests names it.
+    pub dtype: &'static str,
+    /// The operation, `none` where nothing is reduced.
+    pub redop: &'static str,
+    /// The root, −1 where there is none.
+    pub root: i64,
+    /// Calls whose mean is printed.
+    pub iterations: u32,
+    /// Calls before.
+    pub warmup: u32,
+    /// How often results are compared.
+    pub check: u32,
+    /// The noise.
+    pub noise: Ratio,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// A rank's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The rank.
+    pub rank: u32,
+    /// Its node, from 1.
+    pub node: u32,
+    /// The device on the node.
+    pub device: u32,
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The size that is printed.
+    pub size: Bytes,
+    /// The count that is printed.
+    pub count: u64,
+    /// The algorithm that the healthy machine's library takes.
+    pub algorithm: &'static str,
+    /// Results beside the operands.
+    pub out_of_place: Place,
+    /// Results in the operands' place.
+    pub in_place: Place,
+}
+
+/// The figures of one place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place {
+    /// The mean time of a call.
+    pub time: Seconds,
+    /// M over it.
+    pub algbw: Bandwidth,
+    /// That by the factor of the collective.
+    pub busbw: Bandwidth,
+    /// Elements that were wrong; absent where nobody looks.
+    pub wrong: Option<u64>,
+}
+
+/// Mocks a run of a program on the machine and ranks of `query`, whose size is not looked at.
+///
+/// # Errors
+/// One rank, or more than [`MOST_RANKS`]; no size, or more than [`MOST_ROWS`]; a root that there is
+/// not; a type or an operation that nccl-tests does not have; a fault that the machine cannot have; a
+/// figure of it that is unknown.
+pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
+    let asked = check(query, ask)?;
+    let ranks = query.shape.ranks;
+    let broken = Broken::new(query, &ask.faults, ask.seed)?;
+    let tuner = match broken.off.as_slice() {
+        [] => None,
+        off => Some(tuner::Tuner::new(query, off)?),
+    };
+    let sizes = sizes(&ask.sizes)?;
+    let expecting = Expecting::with(registry, query, None, Some(ask.dtype))?;
+    let healthy = Bench::new(registry, query, ask.root)?;
+    let takes: Vec<Take> = sizes
+        .iter()
+        .map(|&each| {
+            let (size, _) = ask.program.sizes(each, ask.dtype, ranks);
+            healthy.run(expecting.ideal(size).id, size)
+        })
+        .collect();
+    let drawn = (ask.noise, ask.iterations, ask.seed);
+    let mut lab = Lab::new(registry, (healthy, &broken), drawn, sizes.len())?;
+    let mut rows: Vec<Row> = Vec::with_capacity(sizes.len());
+    let mut told = Told::default();
+    for (i, (&each, take)) in sizes.iter().zip(&takes).enumerate() {
+        let (size, count) = ask.program.sizes(each, ask.dtype, ranks);
+        let found = lab.look(i, size, take)?;
+        let protocol = tuner.as_ref().filter(|_| size.0 > 0).map_or(1.0, |t| t.factor(size).0);
+        let place = |in_place: bool| {
+            let ratio = found.ratios[usize::from(in_place)].0 * protocol;
+            let time = Seconds(expected(query, &expecting, size).0 * ratio);
+            let looked = ask.check > 0 && (!in_place || ask.program.checks_in_place);
+            figures(query, size, time, looked)
+        };
+        let algorithm = take.algorithm.meta().title;
+        told.take(size, algorithm, &found, ask);
+        let (out_of_place, in_place) = (place(false), place(true));
+        rows.push(Row { size, count, algorithm, out_of_place, in_place });
+    }
+    let both = rows.iter().flat_map(|row| [row.out_of_place.busbw.0, row.in_place.busbw.0]);
+    let average = Bandwidth(both.sum::<f64>() / (2 * rows.len()) as f64);
+    let notes = told.notes(ask, !broken.off.is_empty());
+    Ok(Mock {
+        ask: asked,
+        machine: query.machine.name.clone(),
+        ranks,
+        nodes: query.placement.nodes(),
+        per_node: query.placement.per_node,
+        notes,
+        takes: told.takes,
+        faults: broken.told.clone(),
+        devices: devices(query, broken.per_device),
+        rows,
+        average,
+    })
+}
+
+/// Messages that are played for one suspected fault; there are some twenty, and somebody waits.
+const SUSPECTED: u64 = 500_000;
+
+/// How much longer calls of `sizes` take with a fault: the same ratio of two plays, without noise.
+///
+/// # Errors
+/// A fault that the machine cannot have; a figure of it that is unknown.
+pub fn slowdown(
+    registry: &Registry,
+    query: &Query,
+    fault: &Fault,
+    sizes: &[Bytes],
+    dtype: DataType,
+) -> Result<Vec<Ratio>> {
+    let broken = Broken::new(query, std::slice::from_ref(fault), 1)?;
+    let tuner = match broken.off.as_slice() {
+        [] => None,
+        off => Some(tuner::Tuner::new(query, off)?),
+    };
+    let healthy = Bench::new(registry, query, 0)?;
+    let expecting = Expecting::new(registry, query)?;
+    let takes: Vec<Take> =
+        sizes.iter().map(|&size| healthy.run(expecting.ideal(size).id, size)).collect();
+    let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
+    let mut lab = lab.within(SUSPECTED, sizes.len());
+    let mut ratios = Vec::with_capacity(sizes.len());
+    for (i, (&size, take)) in sizes.iter().zip(&takes).enumerate() {
+        let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);
+        // Whole elements: what is asked may be of another type.
+        let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
+        ratios.push(Ratio(lab.look(i, whole, take)?.ratios[0].0 * protocol));
+    }
+    Ok(ratios)
+}
+
+fn check(query: &Query, ask: &Ask) -> Result<Asked> {
+    let ranks = query.shape.ranks;
+    if ranks < 2 {
+        return Err(
+            Error::input("one rank alone communicates nothing").mend("ask for --n 2 or more")
+        );
+    }
+    if ranks > MOST_RANKS {
+        return Err(Error::input(format!("{ranks} ranks would list as many devices"))
+            .mend(format!("ask for at most {MOST_RANKS}")));
+    }
+    if query.shape.collective != ask.program.collective {
+        let what = format!("{} runs no {}", ask.program.name, query.shape.collective);
+        return Err(Error::input(what));
+    }
+    if ask.root >= ranks {
+        return Err(Error::input(format!("there is no rank {}", ask.root))
+            .at(format!("--root {}", ask.root))
+            .mend(format!("ranks are 0 to {}", ranks - 1)));
+    }
+    let dtype = type_name(ask.dtype).ok_or_else(|| {
+        Error::input(format!("nccl-tests has no type `{}`", ask.dtype))
+            .at(format!("--datatype {}", ask.dtype))
+            .mend("write float, half, bfloat16, double, int8, int32 or another of NCCL's")
+    })?;
+    if !OPERATIONS.contains(&ask.operation) {
+        return Err(Error::input(format!("nccl-tests has no operation `{}`", ask.operation))
+            .at(format!("--op {}", ask.operation))
+            .mend(format!("known are {}", OPERATIONS.join(", "))));
+    }
+    Ok(Asked {
+        program: ask.program,
+        sizes: ask.sizes,
+        dtype,
+        redop: ask.program.redop(ask.operation),
+        root: ask.program.root(ask.root),
+        iterations: ask.iterations.max(1),
+        warmup: ask.warmup,
+        check: ask.check,
+        noise: ask.noise,
+        seed: ask.seed,
+    })
+}
+
+/// The asked sizes, one after another.
+fn sizes(asked: &Sizes) -> Result<Vec<Bytes>> {
+    if asked.first.0 > asked.last.0 {
+        return Err(Error::input(format!("{} is more than {}", asked.first, asked.last))
+            .at(format!("-b {} -e {}", asked.first.0, asked.last.0))
+            .mend("write the smaller size behind -b"));
+    }
+    let next = |&size: &u64| match asked.step {
+        Step::Factor(factor) => size.checked_mul(factor.max(2)),
+        Step::Plus(Bytes(more)) => size.checked_add(more.max(1)),
+    };
+    if asked.first.0 == 0 && matches!(asked.step, Step::Factor(_)) {
+        return Err(Error::input("0 bytes times any factor are 0 bytes")
+            .at("-b 0")
+            .mend("begin with a size above 0, or step by bytes with -i"));
+    }
+    let all = std::iter::successors(Some(asked.first.0), next);
+    let sizes: Vec<Bytes> =
+        all.take_while(|&s| s <= asked.last.0).take(MOST_ROWS + 1).map(Bytes).collect();
+    if sizes.len() > MOST_ROWS {
+        return Err(Error::input(format!("these are more than {MOST_ROWS} sizes"))
+            .mend("step by a factor, such as -f 2, or by more bytes with -i"));
+    }
+    Ok(sizes)
+}
+
+fn figures(query: &Query, size: Bytes, time: Seconds, looked: bool) -> Place {
+    let shape = &query.shape;
+    let rate = if time.0 > 0.0 { size.0 as f64 / time.0 } else { 0.0 };
+    let algbw = Bandwidth(rate);
+    let busbw = algbw * shape.collective.busbw_factor(shape.ranks);
+    Place { time, algbw, busbw, wrong: looked.then_some(0) }
+}
+
+fn devices(query: &Query, per_device: u32) -> Vec<Device> {
+    let node = |rank| query.placement.node_of(rank) + 1;
+    let here = |rank| query.placement.local(rank);
+    (0..query.shape.ranks)
+        .map(|rank| Device { rank, node: node(rank), device: here(rank) / per_device.max(1) })
+        .collect()
+}
+
+/// What the table does not show of how it was made.
+#[derive(Default)]
+struct Told {
+    takes: Vec<(Bytes, &'static str)>,
+    chosen: Vec<(Bytes, &'static str)>,
+    priced: Vec<&'static str>,
+    /// The fewest iterations of a row that were played.
+    fewest: Option<u32>,
+}
+
+impl Told {
+    fn take(&mut self, size: Bytes, algorithm: &'static str, found: &play::Found, ask: &Ask) {
+        if self.takes.last().is_none_or(|(_, last)| *last != algorithm) {
+            self.takes.push((size, algorithm));
+        }
+        let ran = found.chosen.unwrap_or(algorithm);
+        if let Some(chosen) = found.chosen
+            && self.chosen.last().is_none_or(|(_, last)| *last != chosen)
+        {
+            self.chosen.push((size, chosen));
+        }
+        let draws = match found.way {
+            None => return,
+            Some(Way::Played(draws)) => draws,
+            Some(Way::Priced(draws)) => {
+                if !self.priced.contains(&ran) {
+                    self.priced.push(ran);
+                }
+                draws
+            }
+        };
+        if ask.noise.0 > 0.0 && draws < ask.iterations {
+            self.fewest = Some(self.fewest.map_or(draws, |fewest| fewest.min(draws)));
+        }
+    }
+
+    fn notes(&self, ask: &Ask, protocols: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.chosen.is_empty() {
+            notes.push(format!("with the fault it takes {}", ranges(&self.chosen)));
+        }
+        if !self.priced.is_empty() {
+            notes.push(format!(
+                "{}: the closed form, every link as slow as the slowest of its kind; the schedule \
+                 is not spelled out or too long to be played",
+                self.priced.join(", ")
+            ));
+        }
+        if let Some(fewest) = self.fewest {
+            notes.push(format!(
+                "at least {fewest} of the {} iterations of a row are played, each for several",
+                ask.iterations
+            ));
+        }
+        if protocols {
+            notes.push("protocols: by the ratio of NCCL's own estimates, not played".to_owned());
+        }
+        notes
+    }
+}
+
+/// `ring`, or `ring; double binary tree from 1 MiB on`.
+fn ranges(takes: &[(Bytes, &'static str)]) -> String {
+    let part = |(i, (from, name)): (usize, &(Bytes, &'static str))| match i {
+        0 => (*name).to_owned(),
+        _ => format!("{name} from {from} on"),
+    };
+    takes.iter().enumerate().map(part).collect::<Vec<_>>().join("; ")
+}

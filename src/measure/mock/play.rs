@@ -1,0 +1,416 @@
+//! How much longer calls take on a faulty or a noisy machine: their schedules, played on both.
+//!
+//! The ratio of both times is put on what is expected, so a fault has its own shape over sizes:
+//! what waits for latency alone does not notice that a NIC is gone. Where the schedule is not spelled
+//! out, or is too long to be played so often, the closed form is priced twice instead, with every
+//! link of a kind as slow as the slowest of them: rings and pipelines go at that pace.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use super::fault::Broken;
+use super::rails::{Rails, Shift};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::base::random::Random;
+use crate::cost::price::{Prepared, Price};
+use crate::cost::rank::{Candidate, candidates};
+use crate::cost::simulate::{Setup, Simulator, Trouble};
+use crate::machine::fabric::{Discipline, Fabric, Tier};
+use crate::machine::query::Query;
+use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::formula::Ports;
+use crate::model::schedule::chain::Chain;
+use crate::model::schedule::combine::Relabel;
+use crate::model::schedule::{Layout, Schedule, Sends, senders};
+
+/// Messages that are played for a table in all: a few seconds.
+const MESSAGES: u64 = 12_000_000;
+
+/// Plays of a size without noise, one on each machine, and the least with it, three for each.
+const PLAYS: u64 = 6;
+
+/// What the library runs for a size.
+pub(super) struct Take {
+    pub algorithm: &'static dyn Algorithm,
+    pub price: Price,
+}
+
+/// A machine with the algorithms that its library may take.
+pub(super) struct Bench {
+    pub query: Query,
+    ready: Vec<Candidate>,
+    root: u32,
+}
+
+impl Bench {
+    /// # Errors
+    /// A figure of the machine that is unknown.
+    pub(super) fn new(registry: &Registry, query: &Query, root: u32) -> Result<Self> {
+        let shape = &query.shape;
+        let (mut ready, _) = candidates(registry, shape, &query.machine.fabric)?;
+        let library = query.machine.library.as_deref().and_then(Library::named);
+        // Where the library ships none that is priced, as for send/recv, all of them stand.
+        if ready.iter().any(|one| one.algorithm.is_shipped(library, shape)) {
+            ready.retain(|one| one.algorithm.is_shipped(library, shape));
+        }
+        if ready.is_empty() {
+            let what = format!("no {} is priced for these ranks", shape.collective);
+            return Err(Error::unsupported(what));
+        }
+        Ok(Self { query: query.clone(), ready, root })
+    }
+
+    /// What the library runs, where its schedule is known; else the fastest that is shipped.
+    pub(super) fn run(&self, id: &str, size: Bytes) -> Take {
+        match self.ready.iter().find(|one| one.algorithm.meta().id == id) {
+            Some(Candidate { algorithm, prepared, .. }) => {
+                Take { algorithm: *algorithm, price: prepared.price(Volume::from(size)) }
+            }
+            None => self.take(size),
+        }
+    }
+
+    /// The fastest that is shipped; the first one where several are.
+    pub(super) fn take(&self, size: Bytes) -> Take {
+        let size = Volume::from(size);
+        let mut best = 0;
+        for (i, one) in self.ready.iter().enumerate() {
+            if one.prepared.time(size).0 < self.ready[best].prepared.time(size).0 {
+                best = i;
+            }
+        }
+        let Candidate { algorithm, prepared, .. } = self.ready[best];
+        Take { algorithm, price: prepared.price(size) }
+    }
+
+    /// The take that `id` names, at the number of segments that is best on this machine.
+    fn same(&self, take: &Take, size: Bytes) -> Take {
+        let found = self.ready.iter().find(|c| c.algorithm.meta().id == take.algorithm.meta().id);
+        let price = found.map_or(take.price, |c| c.prepared.price(Volume::from(size)));
+        Take { algorithm: take.algorithm, price: Price { segments: take.price.segments, ..price } }
+    }
+
+    /// What runs, and how many rings of it run beside each other over nodes, 1 in most cases.
+    fn spelled(&self, take: &Take) -> Option<(Box<dyn Schedule>, u32)> {
+        let query = &self.query;
+        let (ranks, rails) = (query.shape.ranks, query.shape.rails());
+        if query.shape.collective == Collective::SendRecv {
+            return Some((Box::new(Shift { ranks }), 1));
+        }
+        if take.algorithm.meta().id == "ring-rails" {
+            if query.placement.is_spread() {
+                let node = query.placement.per_node;
+                let rings = Rails::new(query.shape.collective, ranks, node, rails)?;
+                return Some((Box::new(rings), rails));
+            }
+            let ring = crate::model::schedule::ring::Ring::new(query.shape.collective, ranks);
+            return Some((Box::new(ring), 1));
+        }
+        let shape = match take.algorithm.is_pipelined() {
+            true => query.shape.with_segments(take.price.segments),
+            false => query.shape,
+        };
+        let schedule = match take.algorithm.meta().id {
+            // One of the chains stands for all of them: a root's vector goes the same way on each.
+            "chain-rails" => Box::new(Chain::new(shape.collective, ranks, shape.segments())),
+            _ => take.algorithm.schedule(&shape)?,
+        };
+        if self.root > 0 && schedule.frame().layout == Layout::Shared {
+            return Some((Box::new(Relabel::new(schedule, self.root)), 1));
+        }
+        Some((schedule, 1))
+    }
+
+    /// The machine as schedules are played on it. Messages that meet at NICs share them, as those
+    /// of several connections do: waiting for each other would make every latency count. So it
+    /// would where a rank serves several rings at once, whose latencies pass beside each other.
+    fn stage(&self, rings: u32, fair: bool) -> Fabric {
+        let mut fabric = self.query.machine.fabric.clone();
+        let leaving = rings.div_ceil(self.query.placement.per_node.max(1));
+        if let [inner, .., outer] = &mut fabric.tiers[..] {
+            if fair {
+                outer.discipline = Discipline::Fair;
+            }
+            if rings > 1 {
+                let beside = f64::from(rings.saturating_sub(leaving).max(1));
+                inner.link.alpha = inner.link.alpha.map(|alpha| Seconds(alpha.0 / beside));
+            }
+            if let (Ports::Full(k), Some(more)) = (outer.ports, NonZeroU32::new(leaving)) {
+                outer.ports = Ports::Full(k.max(more));
+            }
+        }
+        fabric
+    }
+}
+
+/// How a size is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The schedule, so many times a place.
+    Played(u32),
+    /// The closed form, so many times a place.
+    Priced(u32),
+}
+
+/// The machine as it should be, and as it is.
+pub(super) struct Lab {
+    healthy: Bench,
+    broken: Bench,
+    trouble: Trouble,
+    lost: u32,
+    chooses: bool,
+    noise: Ratio,
+    iterations: u32,
+    seed: u64,
+    /// Messages that may be played for one size.
+    share: u64,
+    /// How many messages the schedules have that were counted, by algorithm and segments.
+    counted: HashMap<(&'static str, u32, bool), Option<u64>>,
+    simulator: Simulator,
+}
+
+/// What playing one size has found.
+pub(super) struct Found {
+    /// The time over the expected one, out of place and in place.
+    pub ratios: [Ratio; 2],
+    /// How.
+    pub way: Option<Way>,
+    /// What the library takes on the faulty machine, where it chooses anew.
+    pub chosen: Option<&'static str>,
+}
+
+/// What a machine is played with.
+struct Conditions<'a> {
+    trouble: &'a Trouble,
+    lost: u32,
+}
+
+impl Lab {
+    /// # Errors
+    /// A figure of the machine that is unknown.
+    pub(super) fn new(
+        registry: &Registry,
+        (healthy, broken): (Bench, &Broken),
+        (noise, iterations, seed): (Ratio, u32, u64),
+        sizes: usize,
+    ) -> Result<Self> {
+        Ok(Self {
+            broken: Bench::new(registry, &broken.query, healthy.root)?,
+            healthy,
+            trouble: broken.trouble.clone(),
+            lost: broken.lost,
+            chooses: broken.chooses,
+            noise,
+            iterations: iterations.max(1),
+            seed,
+            share: MESSAGES / (sizes as u64).max(1),
+            counted: HashMap::new(),
+            simulator: Simulator::default(),
+        })
+    }
+
+    /// The same with another number of messages for the whole table.
+    pub(super) fn within(self, messages: u64, sizes: usize) -> Self {
+        Self { share: messages / (sizes as u64).max(1), ..self }
+    }
+
+    /// Whether both machines are the same and nothing varies.
+    fn is_plain(&self) -> bool {
+        self.trouble.is_none() && self.lost == 0 && !self.chooses && self.noise.0 == 0.0
+    }
+
+    /// How much longer a call of `size` takes, the `row`-th of the table.
+    ///
+    /// # Errors
+    /// A figure of the machine that is unknown.
+    pub(super) fn look(&mut self, row: usize, size: Bytes, take: &Take) -> Result<Found> {
+        if self.is_plain() || size.0 == 0 {
+            return Ok(Found { ratios: [Ratio(1.0); 2], way: None, chosen: None });
+        }
+        let other = match self.chooses {
+            // What needs nothing that is gone stays.
+            true => self.broken.run(take.algorithm.meta().id, size),
+            false => self.broken.same(take, size),
+        };
+        let way = self.way([take, &other]);
+        let (none, trouble) = (Trouble::default(), self.trouble.clone());
+        let healthy = Conditions { trouble: &none, lost: 0 };
+        let broken = Conditions { trouble: &trouble, lost: self.lost };
+        // Figures of a machine are of runs with the usual noise, so both sides have it. The sound
+        // one's does not follow the seed.
+        let usual = self.mean(false, take, size, way, (0, u64::MAX, true), &healthy)?;
+        let mut ratios = [Ratio(1.0); 2];
+        for (place, ratio) in ratios.iter_mut().enumerate() {
+            let thing = (row as u64) << 1 | place as u64;
+            let time = self.mean(true, &other, size, way, (self.seed, thing, false), &broken)?;
+            *ratio = Ratio(if usual.0 > 0.0 { time.0 / usual.0 } else { 1.0 });
+        }
+        let chosen = self.chooses.then_some(other.algorithm.meta().title);
+        Ok(Found { ratios, way: Some(way), chosen })
+    }
+
+    /// Whether the schedules of both machines can be played, and how often.
+    fn way(&mut self, takes: [&Take; 2]) -> Way {
+        let ranks = self.healthy.query.shape.ranks;
+        let mut each = 0;
+        for (i, take) in takes.into_iter().enumerate() {
+            match self.weigh(i == 1, take) {
+                Some(messages) => each = each.max(messages),
+                None => return Way::Priced(self.draws(ranks.into())),
+            }
+        }
+        Way::Played(self.draws(each))
+    }
+
+    /// Plays of a place, of so many messages each.
+    fn draws(&self, each: u64) -> u32 {
+        let draws = self.share / 3 / each.max(1);
+        u32::try_from(draws).unwrap_or(u32::MAX).clamp(1, self.iterations)
+    }
+
+    /// How many messages one play of a take counts for; none where that is too much.
+    fn weigh(&mut self, broken: bool, take: &Take) -> Option<u64> {
+        let key = (take.algorithm.meta().id, take.price.segments, broken);
+        if let Some(known) = self.counted.get(&key) {
+            return *known;
+        }
+        let bench = if broken { &self.broken } else { &self.healthy };
+        // Where rates are shared all messages under way are looked at whenever one ends.
+        let ranks = u64::from(bench.query.shape.ranks);
+        let weight = if self.lost > 0 { 1 + ranks / 8 } else { 1 };
+        let most = self.share / PLAYS / weight;
+        let counted = bench
+            .spelled(take)
+            .and_then(|(schedule, _)| Some(messages(&*schedule, most)? * weight));
+        self.counted.insert(key, counted);
+        counted
+    }
+
+    /// The mean over the iterations of a place. Of the usual noise, `afresh`, each is of another run.
+    fn mean(
+        &mut self,
+        broken: bool,
+        take: &Take,
+        size: Bytes,
+        way: Way,
+        (seed, thing, afresh): (u64, u64, bool),
+        conditions: &Conditions<'_>,
+    ) -> Result<Seconds> {
+        let bench = if broken { &self.broken } else { &self.healthy };
+        let spelled = match way {
+            Way::Played(_) => bench.spelled(take),
+            Way::Priced(_) => None,
+        };
+        let stage = spelled.as_ref().map(|(_, rings)| bench.stage(*rings, self.lost > 0));
+        let simulator = &mut self.simulator;
+        let mut once = |trouble: &Trouble| match (&spelled, &stage) {
+            (Some((schedule, _)), Some(stage)) => {
+                let trouble = trouble.clone();
+                let setup = Setup { trouble, ..Setup::new(Volume::from(size)) };
+                let outcome = simulator.run(&**schedule, stage, &setup, None)?;
+                Ok::<_, Error>(outcome.makespan + stage.launch)
+            }
+            _ => priced(bench, take, size, trouble, conditions.lost),
+        };
+        if self.noise.0 == 0.0 {
+            return once(conditions.trouble);
+        }
+        let (Way::Played(draws) | Way::Priced(draws)) = way;
+        let ranks = bench.query.shape.ranks as usize;
+        let mut random = Random::of(seed, thing);
+        let mut drawn = |deviation: f64| -> Vec<f64> {
+            // A rank is never ten times as fast as usual.
+            (0..ranks).map(|_| (1.0 + deviation * random.normal()).max(0.1)).collect()
+        };
+        // An iteration that stands for several varies as their mean does.
+        let each = self.noise.0 * (f64::from(draws) / f64::from(self.iterations)).sqrt();
+        let mut run = drawn(self.noise.0);
+        let mut sum = 0.0;
+        for i in 0..draws {
+            if afresh && i > 0 {
+                run = drawn(self.noise.0);
+            }
+            let mut factors = drawn(each);
+            factors.iter_mut().zip(&run).for_each(|(factor, run)| *factor *= run);
+            for (rank, slow) in &conditions.trouble.slow_ranks {
+                factors[*rank as usize] *= slow.0;
+            }
+            let slow_ranks = (0..).zip(factors.into_iter().map(Ratio)).collect();
+            sum += once(&Trouble { slow_ranks, ..conditions.trouble.clone() })?.0;
+        }
+        Ok(Seconds(sum / f64::from(draws)))
+    }
+}
+
+/// How many messages a schedule has; none where they are more than `most`.
+fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
+    let (mut messages, mut asked, mut sends) = (0, 0_u64, Sends::default());
+    for round in 0..schedule.rounds() {
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            messages += sends.len() as u64;
+            asked += 1;
+        }
+        // Senders that have nothing to send are asked too.
+        if messages > most || asked > 2 * most {
+            return None;
+        }
+    }
+    Some(messages)
+}
+
+/// The closed form where every link of a kind is as slow as the slowest.
+fn priced(
+    bench: &Bench,
+    take: &Take,
+    size: Bytes,
+    trouble: &Trouble,
+    lost: u32,
+) -> Result<Seconds> {
+    let query = &bench.query;
+    let mut fabric = query.machine.fabric.clone();
+    let rank = trouble.slow_ranks.iter().map(|(_, slow)| slow.0).fold(0.0, f64::max);
+    let rank = if rank > 0.0 { rank } else { 1.0 };
+    let depth = fabric.depth(query.shape.ranks)?;
+    for (i, tier) in fabric.tiers[..depth].iter_mut().enumerate() {
+        let outer = i > 0 && i + 1 == depth;
+        let link = |(from, to, slow): &(u32, u32, Ratio)| {
+            let leaves = query.placement.node_of(*from) != query.placement.node_of(*to);
+            if leaves == outer || depth == 1 { slow.0 } else { 1.0 }
+        };
+        slow_down(tier, rank * trouble.slow_links.iter().map(link).fold(1.0, f64::max));
+    }
+    let shape = query.shape.with_segments(take.price.segments);
+    let time = |fabric: &Fabric, rails| -> Result<f64> {
+        let mut shape = shape;
+        shape.params.rails = rails;
+        Ok(Prepared::new(take.algorithm, &shape, fabric)?.time(Volume::from(size)).0)
+    };
+    let late = trouble.starts.iter().map(|start| start.0).fold(0.0, f64::max);
+    let rails = query.shape.params.rails;
+    let nics = fabric.tiers[depth - 1].nics.filter(|_| lost > 0 && depth > 1);
+    let Some(left) = nics else { return Ok(Seconds(time(&fabric, rails)? + late)) };
+    // Flows over all NICs share those that are left; fewer flows than those do not notice.
+    let few = time(&fabric, rails)?;
+    let all = left.saturating_add(lost);
+    let outer = &mut fabric.tiers[depth - 1];
+    outer.nics = Some(all);
+    if let Some(Bandwidth(rate)) = outer.link.bandwidth {
+        outer.set_bandwidth(Bandwidth(rate * f64::from(left.get()) / f64::from(all.get())));
+    }
+    Ok(Seconds(few.min(time(&fabric, rails)?) + late))
+}
+
+/// Makes all that crosses a tier take `factor` times as long.
+fn slow_down(tier: &mut Tier, factor: f64) {
+    tier.link.alpha = tier.link.alpha.map(|alpha| Seconds(alpha.0 * factor));
+    if let Some(Bandwidth(rate)) = tier.link.bandwidth {
+        tier.set_bandwidth(Bandwidth(rate / factor));
+    }
+    if let Some(switch) = &mut tier.switch {
+        switch.alpha = switch.alpha.map(|alpha| Seconds(alpha.0 * factor));
+    }
+}

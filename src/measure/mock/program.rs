@@ -1,0 +1,151 @@
+//! The programs of nccl-tests: what each runs, and how its sizes and columns are made.
+//!
+//! Source: NVIDIA/nccl-tests 2.19.6 `src/*.cu`, the functions `…GetCollByteCount` and `…RunTest`.
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::DataType;
+
+/// A program of nccl-tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Its name, such as `all_reduce_perf`.
+    pub name: &'static str,
+    /// What it runs; a `sendrecv_perf` has every rank send to the next at once.
+    pub collective: Collective,
+    /// Whether a size falls into N blocks of whole 16 bytes, and `count` is of one of them.
+    blocks: bool,
+    /// Whether the column `redop` names an operation.
+    pub reduces: bool,
+    /// Whether a result in the operand's place is compared with the right one.
+    pub checks_in_place: bool,
+}
+
+/// All that are known.
+pub static PROGRAMS: &[Program] = &[
+    program("all_reduce_perf", Collective::AllReduce, false, true),
+    program("all_gather_perf", Collective::AllGather, true, false),
+    program("reduce_scatter_perf", Collective::ReduceScatter, true, true),
+    program("broadcast_perf", Collective::Broadcast, false, false),
+    program("reduce_perf", Collective::Reduce, false, true),
+    Program {
+        checks_in_place: false,
+        ..program("alltoall_perf", Collective::AllToAll, true, false)
+    },
+    program("gather_perf", Collective::Gather, true, false),
+    program("scatter_perf", Collective::Scatter, true, false),
+    program("sendrecv_perf", Collective::SendRecv, false, true),
+];
+
+const fn program(
+    name: &'static str,
+    collective: Collective,
+    blocks: bool,
+    reduces: bool,
+) -> Program {
+    Program { name, collective, blocks, reduces, checks_in_place: true }
+}
+
+impl Program {
+    /// The program of that name, with or without a path before it or `_mpi` behind it.
+    ///
+    /// # Errors
+    /// A program that there is not, with the nearest one.
+    pub fn named(name: &str) -> Result<Self> {
+        let plain = name.rsplit('/').next().unwrap_or(name);
+        let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
+        let found = PROGRAMS.iter().find(|p| p.name == plain);
+        found.copied().ok_or_else(|| {
+            let near = nearest(plain, PROGRAMS.iter().map(|p| p.name));
+            Error::input(format!("`{name}` is no program of nccl-tests that is known")).mend(
+                match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => {
+                        let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
+                        format!("known are {}", names.join(", "))
+                    }
+                },
+            )
+        })
+    }
+
+    /// The size and the count that are printed where `asked` bytes are tested.
+    #[must_use]
+    pub fn sizes(self, asked: Bytes, dtype: DataType, ranks: u32) -> (Bytes, u64) {
+        let each = dtype.bytes().0.max(1);
+        let count = asked.0 / each;
+        if !self.blocks {
+            return (Bytes(count * each), count);
+        }
+        let ranks = u64::from(ranks.max(1));
+        let grain = (16 / each).max(1);
+        let block = count / ranks / grain * grain;
+        (Bytes(block * ranks * each), block)
+    }
+
+    /// The column `root`: −1 where there is none.
+    #[must_use]
+    pub fn root(self, root: u32) -> i64 {
+        match self.collective {
+            Collective::SendRecv => -1,
+            collective if collective.has_root() => root.into(),
+            _ => -1,
+        }
+    }
+
+    /// The column `redop`.
+    #[must_use]
+    pub fn redop(self, asked: &'static str) -> &'static str {
+        if self.reduces { asked } else { "none" }
+    }
+}
+
+/// The name of a type in a table of nccl-tests; none where it has no such type.
+#[must_use]
+pub fn type_name(dtype: DataType) -> Option<&'static str> {
+    Some(match dtype {
+        DataType::I8 => "int8",
+        DataType::U8 => "uint8",
+        DataType::I32 => "int32",
+        DataType::U32 => "uint32",
+        DataType::I64 => "int64",
+        DataType::U64 => "uint64",
+        DataType::F16 => "half",
+        DataType::F32 => "float",
+        DataType::F64 => "double",
+        DataType::Bf16 => "bfloat16",
+        DataType::F8e4m3 => "f8e4m3",
+        DataType::F8e5m2 => "f8e5m2",
+        DataType::I16 | DataType::U16 | DataType::Byte => return None,
+    })
+}
+
+/// The operations, as the column `redop` names them.
+pub const OPERATIONS: &[&str] = &["sum", "prod", "max", "min", "avg", "mulsum"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_whole_16_bytes_of_each_rank() {
+        let sizes = |name: &str, asked: u64, ranks: u32| {
+            let (size, count) =
+                Program::named(name).unwrap().sizes(Bytes(asked), DataType::F32, ranks);
+            (size.0, count)
+        };
+        assert_eq!(sizes("all_reduce_perf", 10, 8), (8, 2));
+        // A log of 8 ranks has 0 bytes up to 64, then 128 with a count of 4.
+        assert_eq!(sizes("reduce_scatter_perf", 64, 8), (0, 0));
+        assert_eq!(sizes("reduce_scatter_perf", 128, 8), (128, 4));
+        assert_eq!(sizes("all_gather_perf", 1 << 20, 6), (1_048_512, 43_688));
+    }
+
+    #[test]
+    fn names_come_with_paths_and_mpi() {
+        assert_eq!(Program::named("./build/alltoall_perf_mpi").unwrap().name, "alltoall_perf");
+        let wrong = Program::named("allreduce_perf").unwrap_err().to_string();
+        assert!(wrong.contains("`all_reduce_perf`"), "{wrong}");
+    }
+}

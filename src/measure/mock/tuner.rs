@@ -1,0 +1,59 @@
+//! NCCL's own table without a protocol: how much longer its tuner then expects a call to take.
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio};
+use crate::library::nccl::{
+    Call, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version,
+};
+use crate::machine::query::Query;
+
+/// The tuner with all protocols, and without some.
+pub(super) struct Tuner {
+    function: Function,
+    all: Chooser,
+    without: Chooser,
+}
+
+impl Tuner {
+    /// The tuner of the newest known NCCL on the machine, with and without the protocols `off`.
+    ///
+    /// # Errors
+    /// A machine whose graphs are not known; a collective in which the tuner has no say.
+    pub(super) fn new(query: &Query, off: &[Proto]) -> Result<Self> {
+        let names: Vec<&str> = off.iter().map(|proto| proto.name()).collect();
+        let place = || format!("--fault protocol-off={}", names.join(" "));
+        let function = Function::of(query.shape.collective).ok_or_else(|| {
+            let what = format!("NCCL's tuner has no say in {}", query.shape.collective);
+            Error::input(what).at(place()).mend("leave the fault out: protocols do not change it")
+        })?;
+        let machine = query.machine.nccl_graphs.as_deref().ok_or_else(|| {
+            Error::input(format!("NCCL's graphs on {} are not known", query.machine.name))
+                .at(place())
+                .mend("name a profile with `nccl_graphs`, such as dgx-h100, as it is")
+        })?;
+        let nodes = query.placement.nodes();
+        let per_node = query.shape.ranks / nodes;
+        let comm = Place { machine, per_node, nodes, search: Version::NEWEST }
+            .communicator()
+            .map_err(|e| e.at(place()))?;
+        let chooser = |settings: &Settings| {
+            let table = Table::new(&comm, Version::NEWEST, settings)?;
+            Ok::<_, Error>(Chooser::new(&comm, Version::NEWEST, &table, Reduction::default()))
+        };
+        let mut settings = Settings::default();
+        settings.set("NCCL_PROTO", &format!("^{}", names.join(",")))?;
+        Ok(Self { function, all: chooser(&Settings::default())?, without: chooser(&settings)? })
+    }
+
+    /// The tuner's estimate without the protocols over that with all of them.
+    pub(super) fn factor(&self, size: Bytes) -> Ratio {
+        let call = Call { function: self.function, size, pipelined: 1 };
+        let time = |chooser: &Chooser| chooser.decide(&call).and_then(|d| d.time);
+        match (time(&self.all), time(&self.without)) {
+            (Some(all), Some(without)) if all.0 > 0.0 && without.0.is_finite() => {
+                Ratio(f64::from(without.0) / f64::from(all.0))
+            }
+            _ => Ratio(1.0),
+        }
+    }
+}

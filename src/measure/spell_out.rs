@@ -1,0 +1,111 @@
+//! An algorithm of a question spelled out: the schedule that its closed form prices there.
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Volume;
+use crate::cost::price::Price;
+use crate::cost::rank::{Candidate, candidates, rank};
+use crate::machine::query::Query;
+use crate::measure::expect::Expecting;
+use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::formula::Shape;
+use crate::model::schedule::combine::Relabel;
+use crate::model::schedule::{Layout, Schedule};
+
+/// A schedule with the closed form beside it.
+pub struct Spelled {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// The shape with the number of segments that is the best for the size, unless one was asked.
+    pub shape: Shape,
+    /// The closed form on the machine, at that number.
+    pub price: Price,
+    /// What runs.
+    pub schedule: Box<dyn Schedule>,
+    /// What came first and is not spelled out, where none was named.
+    pub passed_over: Vec<&'static str>,
+}
+
+/// Spells out the named algorithm; without a name what the machine's library runs, or, where that is
+/// not spelled out, the least ideal price of what it ships, then of all. `root` may be any rank.
+///
+/// # Errors
+/// An unknown name, an algorithm that does not apply or is not spelled out, an unknown figure, a
+/// root that there is not or that the collective does not have.
+pub fn spell_out(
+    registry: &Registry,
+    query: &Query,
+    name: Option<&str>,
+    root: Option<u32>,
+) -> Result<Spelled> {
+    check_root(query, root)?;
+    let mut spelled = match name {
+        Some(name) => named(registry, query, name)?,
+        None => runs(registry, query)?,
+    };
+    if let Some(root) = root.filter(|&root| root > 0) {
+        if spelled.schedule.frame().layout == Layout::Owned {
+            let id = spelled.algorithm.meta().id;
+            return Err(Error::unsupported(format!("the root of `{id}` is always rank 0")));
+        }
+        spelled.schedule = Box::new(Relabel::new(spelled.schedule, root));
+    }
+    Ok(spelled)
+}
+
+fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
+    let candidate = Candidate::named(registry, name, &query.shape, &query.machine.fabric)?;
+    let price = candidate.prepared.price(Volume::from(query.size));
+    written(candidate.algorithm, price, query).ok_or_else(|| {
+        let id = candidate.algorithm.meta().id;
+        Error::unsupported(format!("`{id}` is not spelled out as a schedule for these ranks"))
+            .mend("name another --algorithm, or none: that takes the fastest that is")
+    })
+}
+
+fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
+    let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+    let mut ranked = rank(&ready, Volume::from(query.size));
+    let library = query.machine.library.as_deref().and_then(Library::named);
+    let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
+    // Within each of these the least ideal price stays first.
+    ranked.sort_by_key(|one| match one.algorithm {
+        algorithm if own.as_ref().is_ok_and(|id| *id == algorithm.meta().id) => 0,
+        algorithm if algorithm.is_shipped(library, &query.shape) => 1,
+        _ => 2,
+    });
+    let mut passed_over = Vec::new();
+    for one in ranked {
+        match written(one.algorithm, one.price, query) {
+            Some(spelled) => return Ok(Spelled { passed_over, ..spelled }),
+            None => passed_over.push(one.algorithm.meta().id),
+        }
+    }
+    let collective = query.shape.collective;
+    Err(Error::unsupported(format!("no {collective} is spelled out for these ranks")))
+}
+
+fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Option<Spelled> {
+    let shape = match algorithm.is_pipelined() {
+        true => query.shape.with_segments(price.segments),
+        false => query.shape,
+    };
+    let schedule = algorithm.schedule(&shape)?;
+    Some(Spelled { algorithm, shape, price, schedule, passed_over: Vec::new() })
+}
+
+fn check_root(query: &Query, root: Option<u32>) -> Result<()> {
+    let Some(root) = root else { return Ok(()) };
+    let Shape { collective, ranks, .. } = query.shape;
+    let place = format!("--root {root}");
+    if !collective.has_root() {
+        return Err(Error::input(format!("{collective} has no root"))
+            .at(place)
+            .mend("leave out --root"));
+    }
+    if root >= ranks {
+        return Err(Error::input(format!("there is no rank {root}"))
+            .at(place)
+            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! Whether a measured run is as it should be, and if not, why.
+//!
+//! Each measured time is held against what is expected of the machine, with its band. A region of
+//! sizes is unhealthy where its median leaves the band. Then every suspect foretells how much longer
+//! calls would take, size by size, if it were the cause: the fault is put into the machine and
+//! simulated, an algorithm is priced, a convention of sizes applied. The one whose prediction lies
+//! nearest to what was measured comes first; its evidence is how near.
+
+mod run;
+mod shape;
+mod suspects;
+mod two;
+
+pub use run::{Run, runs};
+pub use shape::{Break, Side};
+pub use two::{Region, Two, two};
+
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::cost::bound::bound;
+use crate::machine::query::Query;
+use crate::machine::sample::DataType;
+use crate::measure::expect::{Basis, Expectation, Expecting};
+use crate::model::algorithm::Registry;
+
+/// A measured time beside what is expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// M.
+    pub size: Bytes,
+    /// What was measured.
+    pub measured: Seconds,
+    /// What is expected, with its band.
+    pub expected: Expectation,
+}
+
+impl Point {
+    /// Measured over expected.
+    #[must_use]
+    pub fn ratio(&self) -> Ratio {
+        Ratio(self.measured.0 / self.expected.time.0)
+    }
+
+    /// ln of it.
+    fn error(&self) -> f64 {
+        self.ratio().0.ln()
+    }
+
+    /// How far the band reaches on the side on which the measurement lies, as a logarithm.
+    fn reach(&self) -> f64 {
+        let end = if self.error() > 0.0 { self.expected.high } else { self.expected.low };
+        (end.0 / self.expected.time.0).ln().abs().max(LEAST_REACH)
+    }
+}
+
+/// Two runs of one thing differ by so much without anything being wrong.
+const LEAST_REACH: f64 = 0.02;
+
+/// What a log says beside its times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Several ranks run on one GPU.
+    pub shared_gpu: bool,
+    /// Elements that were wrong.
+    pub wrong: u64,
+    /// What was typed, where the times are of one number and not of a log.
+    pub typed: Option<Typed>,
+}
+
+/// One number that was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Typed {
+    /// A busbw.
+    Busbw,
+    /// An algbw.
+    Algbw,
+    /// A time.
+    Time,
+}
+
+/// How a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    /// As expected.
+    Healthy,
+    /// Slower than 9 of 10 runs.
+    Slow,
+    /// Faster than can be: below what any algorithm takes, or far outside the band.
+    TooFast,
+    /// Results were wrong, whatever the times are.
+    WrongResults,
+}
+
+/// Why a run is as it is, likely.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cause {
+    /// A short name: `missing-nic`, `nvls-missing`.
+    pub id: &'static str,
+    /// In a sentence.
+    pub what: String,
+    /// How near its prediction lies: the median of |ln(measured/predicted)|; absent where the log
+    /// itself says it.
+    pub off: Option<Ratio>,
+    /// What speaks for it.
+    pub evidence: String,
+    /// What to run next.
+    pub next: String,
+}
+
+/// What is said of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// How it is.
+    pub health: Health,
+    /// Which sizes are off; none where none is.
+    pub side: Option<Side>,
+    /// Where the curve breaks.
+    pub breaks: Option<Break>,
+    /// The sizes, in order.
+    pub points: Vec<Point>,
+    /// What the expectation rests on, at its least sure size.
+    pub basis: Basis,
+    /// Likely causes, the likeliest first.
+    pub causes: Vec<Cause>,
+    /// What else to know.
+    pub notes: Vec<String>,
+}
+
+/// Judges times of `query`'s collective on its ranks; the query's own size is not looked at.
+///
+/// # Errors
+/// An expectation that the machine has none of: a tier that nobody measured and no figure is known of.
+pub fn judge(
+    registry: &Registry,
+    query: &Query,
+    dtype: Option<DataType>,
+    unseen: bool,
+    times: &[(Bytes, Seconds)],
+    facts: &Facts,
+) -> Result<Verdict> {
+    let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
+    let mut points = Vec::with_capacity(times.len());
+    for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
+        points.push(Point { size, measured, expected: expecting.at(size) });
+    }
+    points.sort_by_key(|p| p.size);
+    let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
+    let impossible = impossible(query, &points);
+    let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
+    let explained = suspects.iter().find(|s| !s.is_said()).filter(|s| s.explains(&points));
+    let mut health = shape::health(&points);
+    // A shape that one fault has to a few parts in a hundred says more than a wide band.
+    if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
+        health = Health::Slow;
+    }
+    if impossible.is_some() {
+        health = Health::TooFast;
+    }
+    let side = if health == Health::Healthy { None } else { shape::side(&points) };
+    if facts.wrong > 0 {
+        health = Health::WrongResults;
+    }
+    let ill = health != Health::Healthy;
+    let causes: Vec<Cause> =
+        suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
+    let mut notes = notes(query, &points, basis);
+    if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
+        notes.extend(impossible.map(|(_, why)| why));
+    }
+    Ok(Verdict {
+        health,
+        side,
+        breaks: shape::breaks(query, &points).filter(|_| ill),
+        points,
+        basis,
+        causes,
+        notes,
+    })
+}
+
+/// Of which size a time cannot be, and why: it is below what any algorithm takes on the machine.
+fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
+    let shape = &query.shape;
+    let fabric = &query.machine.fabric;
+    points.iter().find_map(|p| {
+        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
+        // Figures of a machine are known to a part in ten, at best.
+        if p.measured.0 < 0.8 * least.time().0 {
+            let why = format!(
+                "{} at {} is below the lower bound of {}: a CUDA graph, several operations in one \
+                 call (nccl-tests -m), a size of another convention, or links that are faster than \
+                 the profile's",
+                p.measured,
+                p.size,
+                least.time()
+            );
+            return Some((p.size, why));
+        }
+        // A launch is fitted, and a root that only sends is soon ready for the next call; yet half of
+        // a call, and of what was measured or priced, is spared by none of its own.
+        let call = fabric.launch + least.latency;
+        let half = 0.5 * call.0.min(p.expected.low.0);
+        (p.measured.0 < half).then(|| {
+            let why = format!(
+                "{} at {} is less than half of the {call} that a call and its least messages take: \
+                 it was no call of its own; a CUDA graph spares the launch, nccl-tests -m makes \
+                 several operations one, and without a wait the clock stops before the end",
+                p.measured, p.size
+            );
+            (p.size, why)
+        })
+    })
+}
+
+/// Up to here no machine's bytes are a tenth of the time.
+const LATENCY_ALONE: Bytes = Bytes(4096);
+
+fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
+    let mut notes = Vec::new();
+    if basis == Basis::Modelled {
+        notes.push(
+            "nothing was measured of this: the expectation is a price, and the band is wide; fit a \
+             healthy log for a narrow one"
+                .to_owned(),
+        );
+    }
+    if !points.is_empty() && points.iter().all(|p| p.size <= LATENCY_ALONE) {
+        notes.push(
+            "sizes as small as these are latency alone: of bandwidth they say nothing, nor does \
+             their busbw"
+                .to_owned(),
+        );
+    }
+    notes.extend(above_the_link(query, points));
+    notes
+}
+
+/// What to know where busbw is above the rate of the links.
+fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
+    use crate::base::collective::Collective::AllReduce;
+    let (shape, nodes) = (&query.shape, query.placement.nodes());
+    let factor = shape.collective.busbw_factor(shape.ranks);
+    let busbw = |p: &Point| Volume::from(p.size).0 * factor.0 / p.measured.0;
+    let most = points.iter().map(busbw).fold(0.0, f64::max);
+    let tiers = &query.machine.fabric.tiers;
+    let (link, what) = match nodes {
+        1 => (tiers.first()?.link.bandwidth?, "one link"),
+        _ => {
+            let nics = tiers.last()?.nics.map_or(1, |n| n.get());
+            (tiers.last()?.link.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
+        }
+    };
+    // Figures of links are known to some parts in a hundred.
+    if most <= 1.03 * link.0 || shape.collective != AllReduce {
+        return None;
+    }
+    let adds = tiers.iter().any(|t| t.switch.as_ref().is_some_and(|s| s.alu));
+    let why = match nodes {
+        2 | 3 => {
+            "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS adds in the \
+             switch: busbw counts more than moves"
+        }
+        _ if adds => "switches add (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once",
+        _ => {
+            "no algorithm does that without sums in the network: SHARP, or faster links than these"
+        }
+    };
+    Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))
+}

@@ -1,0 +1,79 @@
+//! The runs of a log: rows of one collective, number of ranks and type of elements are one.
+
+use std::collections::BTreeMap;
+
+use super::Facts;
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Seconds};
+use crate::exchange::import::logs::{Imported, Measured, Tested};
+use crate::machine::curve::{Observation, Placed, observations};
+use crate::machine::sample::DataType;
+
+/// What one verdict is about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The log; absent for one typed number.
+    pub file: Option<String>,
+    /// The collective.
+    pub collective: Collective,
+    /// N, where it is known.
+    pub ranks: Option<u32>,
+    /// Nodes, where they are known.
+    pub nodes: Option<u32>,
+    /// The type of the elements, where it is known.
+    pub dtype: Option<DataType>,
+    /// Sizes with their times.
+    pub times: Vec<(Bytes, Seconds)>,
+    /// What the log says beside.
+    pub facts: Facts,
+}
+
+/// The runs of `log`, called `file`; what does not count is said in `left_out`. Sizes that were timed
+/// more than once count by their median.
+#[must_use]
+pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
+    type Key = (Collective, Option<u32>, Option<u32>, Option<DataType>);
+    let mut by: BTreeMap<Key, Run> = BTreeMap::new();
+    for table in &log.tables {
+        if let Some(refused) = &table.refused {
+            left_out.push(format!("{file}:{}: {}", table.line, refused.what));
+        }
+        let Tested::Collective(collective) = table.tested else { continue };
+        let in_place = table.rows.iter().all(|r| r.in_place);
+        let mut places = 0;
+        for row in &table.rows {
+            let Measured::Time(time) = row.measured else { continue };
+            let key = (collective, table.ranks, table.nodes, row.dtype);
+            let run = by.entry(key).or_insert_with(|| Run {
+                file: Some(file.to_owned()),
+                collective,
+                ranks: table.ranks,
+                nodes: table.nodes,
+                dtype: row.dtype,
+                times: Vec::new(),
+                facts: Facts::default(),
+            });
+            run.facts.wrong += row.wrong.unwrap_or(0);
+            run.facts.shared_gpu |= table.shares_gpus;
+            if row.in_place == in_place {
+                run.times.push((row.size, time));
+            } else {
+                places += 1;
+            }
+        }
+        if places > 0 {
+            left_out.push(format!(
+                "{file}:{}: {places} times in place, those out of place count",
+                table.line
+            ));
+        }
+    }
+    by.into_values().filter(|run| !run.times.is_empty()).map(medians).collect()
+}
+
+fn medians(mut run: Run) -> Run {
+    let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
+    let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
+    run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
+    run
+}

@@ -1,0 +1,381 @@
+//! All-to-all: pairwise, direct, by relay round a ring, through a switch.
+//!
+//! ```text
+//!   pairwise     step t   i ──► i + t          one block of M/N, N − 1 steps
+//!   xor          step t   i ◄─► i xor t        the same in pairs, N = 2^m
+//!   direct       all t at once                 as many steps as ports make of it
+//!   ring relay   i ◄─► i ± 1                   what has further to go is passed on
+//! ```
+//!
+//! Pairwise: (N − 1)(α + M/(N·BW)) on one full-duplex port, at any N. Further ports take several
+//! steps at once, which `direct` prices: ⌈(N − 1)/k⌉(α + M/(N·BW)) on k ports. On one half-duplex
+//! port pairs take ×2, shifts ×3 at most. (Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005.)
+//!
+//! Ring relay: a block goes the shorter way round, h = ⌊N/2⌋ hops at most. Aggregated, step
+//! t = 1 … h passes on all that still travels, h − t + 1 blocks to the right: the busiest link
+//! carries h(h + 1)/2 blocks. On two ports h·α + h(h + 1)/(2N)·M/BW, blocks with equal ways going
+//! right; half each way: h·α + N/8·M/BW for even N. On one port (N − 1)·α + ⌊N²/4⌋/N·M/BW. With
+//! one block a message (`chunk`) every hop of every distance is a message. The textbook prints
+//! (N − 1)·α + (N − 1)/N·M/BW, right at N = 2 and 4 only: relays cost N/8 times as much as
+//! pairwise on large rings (K13). An even ring takes ×2 on one half-duplex port, an odd one ×3 at
+//! most.
+//!
+//! Through a switch: h_sw·α_sw + (N − 1)/N·M/BW; only the latency collapses (K12).
+
+mod schedule;
+
+use self::schedule::{Order, Posted, Relayed, Switched};
+use super::in_network::{hops, switch_steps};
+use super::rounds::{exchange_turns, is_one_half, lanes, repeat, shift_turns};
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use crate::base::collective::Collective::AllToAll;
+use crate::model::formula::{At, Cost, Field, Ports, Relay as Style, Shape, Tie};
+use crate::model::schedule::Schedule;
+
+/// The all-to-all algorithms that are not Bruck's.
+pub static FAMILY: &[&dyn Algorithm] = &[&Pairwise, &PairwiseXor, &Direct, &Relay, &Hardware];
+
+/// (N − 1)(α + M/(N·BW)), `turns` times.
+fn pairwise_cost<F: Field>(v: &At<F>, turns: u32) -> Cost<F> {
+    let turns = F::int(turns.into());
+    Cost::new(turns.clone() * v.others(), turns * v.others() / v.n.clone())
+}
+
+/// One block to each of the others.
+struct Pairwise;
+
+impl ClosedForm for Pairwise {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "pairwise",
+            title: "pairwise",
+            collectives: &[AllToAll],
+            aliases: &["pairwise_a2a"],
+            known_as: &[
+                (Library::Nccl, &[AllToAll], "p2p"),
+                (Library::OpenMpi, &[AllToAll], "2 pairwise"),
+                (Library::Mpich, &[AllToAll], "pairwise"),
+            ],
+            summary: "in step t every rank sends its block for the rank t further on",
+            source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        pairwise_cost(v, shift_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = shape.ranks;
+        for t in 1..n {
+            let step = Step::new(1_u32, Share::new(1_u32, n), Route::Offset(t));
+            repeat(step, shift_turns(shape), emit);
+        }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::Shifts)?))
+    }
+}
+
+/// The same in pairs.
+struct PairwiseXor;
+
+impl ClosedForm for PairwiseXor {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "pairwise-xor",
+            title: "pairwise, xor",
+            collectives: &[AllToAll],
+            aliases: &["xor", "xor_a2a"],
+            known_as: &[],
+            summary: "in step t ranks i and i xor t exchange their blocks",
+            source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        if shape.is_power_of_two() {
+            return Ok(());
+        }
+        Err(Reason::from(format!("{} ranks are no power of two", shape.ranks)))
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        pairwise_cost(v, exchange_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let one = shape.ports == Ports::ONE || is_one_half(shape.ports);
+        if one { Guarantee::Equal } else { Guarantee::UpperBound }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = shape.ranks;
+        for t in 1..n {
+            let step = Step::new(1_u32, Share::new(1_u32, n), Route::Xor(t));
+            repeat(step, exchange_turns(shape), emit);
+        }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::Pairs)?))
+    }
+}
+
+/// All blocks posted at once, ordered by offset.
+struct Direct;
+
+impl ClosedForm for Direct {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "direct",
+            title: "direct, all at once",
+            collectives: &[AllToAll],
+            aliases: &["linear", "scattered", "direct_a2a"],
+            known_as: &[
+                (Library::OpenMpi, &[AllToAll], "1 linear"),
+                (Library::Mpich, &[AllToAll], "scattered"),
+                (Library::Gloo, &[AllToAll], "alltoall"),
+            ],
+            summary: "every rank posts its blocks for all others at once, nearest offset first",
+            source: "MPICH and Open MPI, linear all-to-all",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let k = lanes(v.shape.ports, v.shape.ranks - 1);
+        match (v.shape.ports, k) {
+            (Ports::Unbounded, _) => Cost::new(F::int(1), F::int(1) / v.n.clone()),
+            (_, 1) => pairwise_cost(v, shift_turns(&v.shape)),
+            _ => {
+                let value = (v.shape.ranks - 1).div_ceil(k).into();
+                let messages = v.ceil(&(v.others() / F::int(k.into())), value);
+                Cost::new(messages.clone(), messages / v.n.clone())
+            }
+        }
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = shape.ranks;
+        let lanes = lanes(shape.ports, n - 1);
+        let chunk = Share::new(1_u32, n);
+        if lanes >= n - 1 {
+            repeat(Step::new(1_u32, chunk, Route::All), shift_turns(shape), emit);
+            return;
+        }
+        // Few ports serve the partners by offset, as the pairwise exchange does.
+        for first in (1..n).step_by(lanes as usize) {
+            let last = (first + lanes - 1).min(n - 1);
+            let route = Route::Offsets { first, last };
+            repeat(Step::new(1_u32, chunk, route), shift_turns(shape), emit);
+        }
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Posted::new(shape.ranks, Order::AtOnce)?))
+    }
+}
+
+/// Blocks passed on from neighbour to neighbour.
+struct Relay;
+
+impl ClosedForm for Relay {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "ring-relay",
+            title: "ring relay",
+            collectives: &[AllToAll],
+            aliases: &["ring_relay", "ring_relay_a2a"],
+            known_as: &[],
+            summary: "every block goes the shorter way round a ring, passed on by each rank",
+            source: "spiceMonkey/collective-comm 01 §7.1, corrected: K13",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let two = two_ways(&v.shape);
+        let even = v.shape.ranks.is_multiple_of(2);
+        let split = even && v.shape.params.tie == Tie::Split;
+        let int = |value: i64| F::int(value);
+        let h = if even { v.n.clone() / int(2) } else { v.others() / int(2) };
+        // h(h + 1)/2, the blocks that pass the busiest link; h² of them where ties are split.
+        let triangle = h.clone() * (h.clone() + int(1)) / int(2);
+        // ⌊N²/4⌋/N, what a rank sends, and half of it where ties are split.
+        let sent = relayed(v);
+        let beta = match (two, split) {
+            (true, true) => v.n.clone() / int(8),
+            (true, false) => triangle.clone() / v.n.clone(),
+            (false, _) => sent,
+        };
+        let alpha = match (v.shape.params.relay, two, split) {
+            (Style::Aggregated, true, _) => h,
+            (Style::Aggregated, false, true) => v.n.clone(),
+            (Style::Aggregated, false, false) => v.others(),
+            (Style::Chunk, true, _) => triangle,
+            (Style::Chunk, false, false) if even => h.clone() * h,
+            (Style::Chunk, false, _) => int(2) * triangle,
+        };
+        let turns = int(turns(&v.shape).into());
+        Cost::new(turns.clone() * alpha, turns * beta)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let odd = shape.ranks % 2 == 1;
+        if shape.ports.is_half() && (odd || !is_one_half(shape.ports)) {
+            return Guarantee::UpperBound;
+        }
+        Guarantee::Equal
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        relayed(v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = u64::from(shape.ranks);
+        let (two, turns) = (two_ways(shape), turns(shape));
+        let mut emit = |step: Step| repeat(step, turns, emit);
+        match shape.params.relay {
+            Style::Aggregated => relay_steps(shape.ranks, shape.params.tie, two, &mut emit),
+            Style::Chunk => {
+                for d in 1..=n / 2 {
+                    let tie = 2 * d == n;
+                    let of = if tie && shape.params.tie == Tie::Split { 2 * n } else { n };
+                    let right_only = tie && shape.params.tie == Tie::Right;
+                    let messages = if two || right_only { d } else { 2 * d };
+                    emit(Step::new(messages, Share::new(1_u32, of), Route::Offset(1)));
+                }
+            }
+        }
+    }
+
+    /// 003 §7.1 prints the cost of a pairwise exchange.
+    fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        Some(pairwise_cost(v, 1))
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        if shape.ranks > 2 { 2 } else { 1 }
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let params = &shape.params;
+        Some(Box::new(Relayed::new(shape.ranks, params.relay, params.tie)?))
+    }
+}
+
+/// ⌊N²/4⌋/N, whichever way the ties go.
+fn relayed<F: Field>(v: &At<F>) -> F {
+    if v.shape.ranks.is_multiple_of(2) {
+        return v.n.clone() / F::int(4);
+    }
+    v.others() * (v.n.clone() + F::int(1)) / F::int(4) / v.n.clone()
+}
+
+/// Whether a rank serves both neighbours at once; two ranks share one link each way.
+fn two_ways(shape: &Shape) -> bool {
+    lanes(shape.ports, 2) == 2 && (shape.ranks > 2 || shape.params.tie == Tie::Right)
+}
+
+fn turns(shape: &Shape) -> u32 {
+    if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
+}
+
+/// The aggregated relay on a ring of n: step t passes on what has t hops or more to go.
+pub(super) fn relay_steps(n: u32, tie: Tie, two_ways: bool, emit: &mut dyn FnMut(Step)) {
+    let (h, even) = (n / 2, n.is_multiple_of(2));
+    for t in 1..=h {
+        let rest = h - t;
+        // Chunks of M/N to the right and to the left; in halves where ties are split.
+        let (right, left, of) = match (even, tie) {
+            (true, Tie::Split) => (2 * rest + 1, 2 * rest + 1, 2 * n),
+            (true, Tie::Right) => (rest + 1, rest, n),
+            (false, _) => (rest + 1, rest + 1, n),
+        };
+        let mut message = |chunks: u32| {
+            if chunks > 0 {
+                emit(Step::new(1_u32, Share::new(chunks, of), Route::Offset(1)));
+            }
+        };
+        message(right);
+        if !two_ways {
+            message(left);
+        }
+    }
+}
+
+/// Through a switch that forwards to everybody at once.
+struct Hardware;
+
+impl ClosedForm for Hardware {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "hw-all-to-all",
+            title: "all-to-all through a switch",
+            collectives: &[AllToAll],
+            aliases: &["hw_a2a", "hw-a2a"],
+            known_as: &[],
+            summary: "every rank hands its buffer to the switch once, which delivers the blocks",
+            source: "spiceMonkey/collective-comm 04 §1.4",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        super::in_network::crosses_a_switch(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let turns = F::int(exchange_turns(&v.shape).into());
+        Cost::in_network(F::int(hops(&v.shape).into()), turns * v.others_share())
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let chunks = exchange_turns(shape) * (shape.ranks - 1);
+        switch_steps(shape, Share::new(chunks, shape.ranks), emit);
+    }
+
+    /// On half-duplex ports what comes down waits for what goes up anyhow: α_sw counts once less.
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    /// Through one switch; between two in a row all blocks would share a link.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let fits = shape.ranks.checked_mul(shape.ranks).is_some();
+        (hops(shape) == 2 && fits).then(|| Box::new(Switched { ranks: shape.ranks }) as Box<_>)
+    }
+}

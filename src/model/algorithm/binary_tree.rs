@@ -1,0 +1,475 @@
+//! Binary trees, pipelined: broadcast, reduce, and the all-reduce that goes up and down.
+//!
+//! ```text
+//!            0                 heap: the parent of i is ⌊(i − 1)/2⌋
+//!        1       2             a rank sends to its left child in one slot, to its right child
+//!      3   4   5   6           in the next: rank j − 1 is reached in ⌊lg j⌋ + popcount(j) − 1 slots
+//! ```
+//!
+//! With f = ⌊lg N⌋, P segments and D(N) the largest of those numbers up to N:
+//!
+//! | ports | broadcast or reduce | all-reduce, P = 1 | all-reduce, P > 1, N ≥ 5 |
+//! |---|---|---|---|
+//! | one full duplex | 2(P−1) + D(N) | 2·D(N) | 3(P−1) + 2·D(N) + 2, at most |
+//! | two | (P−1) + f | 2f | 2(P−1) + 2f, at most |
+//! | three or more | (P−1) + f | 2f | (P−1) + 2f |
+//! | one half duplex | 3(P−1) + D(N) | 2·D(N) | 6(P−1) + 3·D(N), at most |
+//!
+//! messages of M/P. D(N) is 2(lg N − 1) for N = 2^m; smaller trees have shorter periods. A slot
+//! more per segment is what a rank with two children and a parent sends, or receives.
+//!
+//! The *coloured* all-reduce repeats every three slots, a rank's three sends, and its three
+//! receipts, in slots of three colours: 3(P−1) + C(N) slots, where C(N) is the length of the best
+//! colouring, 4⌊lg(N+1)⌋ − 3 slots and up to three more from N = 23 on. Up to four ranks need a
+//! colour less. The plain one lets each message start as soon as its data and ports are free; the
+//! bound was replayed for N ≤ 140 and P ≤ 25.
+//! On two ports the best that is known tends to 1.5 slots a segment; the bound is reduce, then
+//! broadcast.
+//!
+//! The *in-order* tree (Open MPI's reduce) keeps the order of the operands: the parent of r is r with its lowest set
+//! bit moved up by one, 0 above all. It is ⌈lg N⌉ deep and takes 2(P−1) + 2⌈lg N⌉ − 1 slots on
+//! one port, exact for N = 2^m.
+//!
+//! The collective pricing chapter (002) and the topology-free introduction (003) print ⌈lg N⌉
+//! rounds for a tree with two children; that is the binomial tree (K5). A rank has one port for
+//! its two children.
+
+mod coloured;
+
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
+use crate::base::collective::Collective::{AllReduce, Broadcast, Reduce};
+use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg, floor_lg};
+use crate::model::schedule::Schedule;
+use crate::model::schedule::tree::{Levels, Tree};
+
+/// The binary trees.
+pub static FAMILY: &[&dyn Algorithm] = &[&Heap, &InOrder, &Single, &Coloured];
+
+/// Broadcast and reduce over a heap.
+struct Heap;
+
+impl ClosedForm for Heap {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "binary-tree",
+            title: "binary tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["binary", "binary_tree", "binary_tree_bcast", "binary_tree_reduce"],
+            known_as: &[
+                (Library::OpenMpi, &[Broadcast], "5 binary_tree"),
+                (Library::OpenMpi, &[Reduce], "4 binary"),
+            ],
+            summary: "a heap: each rank passes segments on to two children, left before right",
+            source: "Open MPI, coll/base: binary trees",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let length = if serves_both(&v.shape) {
+            v.floor_lg()
+        } else if Self::waits(&v.shape) {
+            v.reach() + v.floor_lg() - F::int(2)
+        } else {
+            v.reach()
+        };
+        one_way(v, Self::period(&v.shape), length)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        match shape.ports {
+            // Two shared ports do more than one of each.
+            Ports::Half(k) if k.get() == 2 => Guarantee::UpperBound,
+            Ports::Half(k) if k.get() == 1 && shape.segments() > 1 => Guarantee::UpperBound,
+            _ => Guarantee::Equal,
+        }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int(if v.shape.collective == Reduce { 1 } else { children(&v.shape).into() })
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let length = match shape.ranks {
+            n if serves_both(shape) => floor_lg(n),
+            n if Self::waits(shape) => reach(n) + floor_lg(n) - 2,
+            n => reach(n),
+        };
+        one_way_steps(shape, Self::period(shape), length, emit);
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::heap(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
+    }
+}
+
+impl Heap {
+    /// Whether a rank that shares one port among its parent and two children lets each in turn wait
+    /// once more a level, below the first two.
+    fn waits(shape: &Shape) -> bool {
+        let half = matches!(shape.ports, Ports::Half(k) if k.get() == 1);
+        half && shape.collective == Broadcast && shape.segments() > 1 && shape.ranks >= 9
+    }
+
+    /// Slots that each further segment adds: what the busiest port carries of it.
+    fn period(shape: &Shape) -> u32 {
+        let parents = u32::from(shape.ranks >= 5);
+        match shape.ports {
+            _ if serves_both(shape) => 1,
+            // From N = 5 on some rank receives a segment and sends it twice; rank 1 of 4 passes
+            // it on once.
+            Ports::Half(k) if k.get() == 1 => children(shape) + parents,
+            _ => children(shape),
+        }
+    }
+}
+
+/// Broadcast and reduce that keep the order of operands.
+struct InOrder;
+
+impl ClosedForm for InOrder {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "in-order-binary-tree",
+            title: "in-order binary tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["in-order-binary", "in_order_binary"],
+            known_as: &[(Library::OpenMpi, &[Reduce], "6 in-order_binary")],
+            summary: "a binary tree whose subtrees are ranges of ranks, so that operands stay in order",
+            source: "Open MPI, coll/base: in-order binary trees; NCCL src/graph/trees.cc",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let (deep, less) = Self::length(&v.shape);
+        let length = F::int(deep.into()) * v.ceil_lg() - F::int(less.into());
+        one_way(v, Self::period(&v.shape), length)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let (exact, chain) = (shape.is_power_of_two(), shape.ranks <= 3);
+        match shape.ports {
+            Ports::Half(k) if k.get() <= 2 => Guarantee::UpperBound,
+            _ if serves_both(shape) || exact || chain => Guarantee::Equal,
+            _ => Guarantee::UpperBound,
+        }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int(if v.shape.collective == Reduce { 1 } else { Self::children(&v.shape).into() })
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let (deep, less) = Self::length(shape);
+        let length = deep * ceil_lg(shape.ranks) - less;
+        one_way_steps(shape, Self::period(shape), length, emit);
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        Self::children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::in_order(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
+    }
+}
+
+impl InOrder {
+    /// Up to three ranks are a chain.
+    fn children(shape: &Shape) -> u32 {
+        if shape.ranks <= 3 { 1 } else { 2 }
+    }
+
+    fn period(shape: &Shape) -> u32 {
+        match shape.ports {
+            _ if serves_both(shape) => 1,
+            Ports::Half(k) if k.get() == 1 && shape.ranks > 2 => Self::children(shape) + 1,
+            _ => Self::children(shape),
+        }
+    }
+
+    /// Slots until the last rank has a segment: so many a level, less so many.
+    fn length(shape: &Shape) -> (u32, u32) {
+        match shape.ports {
+            _ if serves_both(shape) || shape.ranks <= 3 => (1, 0),
+            Ports::Half(k) if k.get() == 1 => (3, 0),
+            _ => (2, 1),
+        }
+    }
+}
+
+/// All-reduce up and down a heap, each message as soon as it can go.
+struct Single;
+
+impl ClosedForm for Single {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "single-binary-tree",
+            title: "binary tree, up and down",
+            collectives: &[AllReduce],
+            aliases: &["single_binary_tree", "single_tree", "single_tree_ar"],
+            known_as: &[],
+            summary: "segments go up a heap and, summed, down again while the next ones go up",
+            source: "the topology-free introduction, 5.2: the single tree",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        up_and_down(v, F::int(2) * v.reach() + F::int(further_slots(&v.shape).into()))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        up_and_down_guarantee(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int(busiest_sends(&v.shape).into())
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        up_and_down_steps(shape, 2 * reach(shape.ranks) + further_slots(shape), emit);
+    }
+
+    /// 002 and 003 print two passes of ⌈lg N⌉ rounds.
+    fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        let rounds = F::int(2) * v.ceil_lg();
+        (v.shape.segments() == 1).then(|| Cost::new(rounds.clone(), rounds))
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        busiest_sends(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let tree = Tree::heap(shape.ranks);
+        Some(Box::new(Levels::new(shape.collective, tree, shape.segments())))
+    }
+}
+
+/// The same by a schedule that repeats every three slots.
+struct Coloured;
+
+impl ClosedForm for Coloured {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "binary-tree-colored",
+            title: "binary tree, coloured",
+            collectives: &[AllReduce],
+            aliases: &["tree_colored", "tree_colored_ar"],
+            known_as: &[],
+            summary: "up and down a heap in slots of three colours, so that no port is asked twice",
+            source: "this project: an edge colouring of the tree's messages, period 3",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let rule = |n: &[u64]| coloured::length(u32::try_from(n[0]).unwrap_or(u32::MAX)).into();
+        let length = coloured::length(v.shape.ranks).into();
+        up_and_down(v, F::call(Function::Named("C", rule), &[&v.n], length))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        up_and_down_guarantee(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int(busiest_sends(&v.shape).into())
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        up_and_down_steps(shape, coloured::length(shape.ranks), emit);
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        busiest_sends(shape)
+    }
+
+    /// Colours are for one port; with more, all messages of a level go at once.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        if shape.ports.both_ways(2) == 2 {
+            return ClosedForm::schedule(&Single, shape);
+        }
+        Some(Box::new(coloured::Coloured::new(shape.ranks, shape.segments())))
+    }
+}
+
+/// D(N): slots until one port after another has brought a segment to the last rank of a heap.
+fn reach(n: u32) -> u32 {
+    let depth = floor_lg(n);
+    let slots = |j: u32| depth + j.count_ones() - 1;
+    // The most ones up to N: N itself, or N with a one cleared and all ones behind it.
+    let ones = (0..depth).filter(|k| n >> k & 1 == 1).map(|k| slots((n >> k << k) - 1));
+    // Or the last rank of the level above, which is full.
+    ones.chain([slots(n), (2 * depth).saturating_sub(2)]).max().unwrap_or(0)
+}
+
+impl<F: Field> At<F> {
+    /// D(N).
+    fn reach(&self) -> F {
+        let rule = |n: &[u64]| reach(u32::try_from(n[0]).unwrap_or(u32::MAX)).into();
+        F::call(Function::Named("D", rule), &[&self.n], reach(self.shape.ranks).into())
+    }
+}
+
+/// Children of the busiest rank of a heap.
+fn children(shape: &Shape) -> u32 {
+    (shape.ranks - 1).min(2)
+}
+
+/// Messages that the busiest rank sends of a segment that goes up and down.
+fn busiest_sends(shape: &Shape) -> u32 {
+    children(shape) + u32::from(shape.ranks >= 5)
+}
+
+/// Whether a rank can hear its parent and speak to both children at once, or the reverse.
+fn serves_both(shape: &Shape) -> bool {
+    match shape.ports {
+        Ports::Full(k) => k.get() >= 2,
+        Ports::Half(k) => k.get() >= 3,
+        Ports::Unbounded => true,
+    }
+}
+
+/// `period`·(P − 1) + `length` messages of M/P.
+fn pipeline<F: Field>(v: &At<F>, period: u32, length: F) -> Cost<F> {
+    let slots = F::int(period.into()) * (v.p.clone() - F::int(1)) + length;
+    Cost::new(slots.clone(), slots / v.p.clone())
+}
+
+/// A broadcast, or a reduce whose ranks add what arrives: two vectors at once where they can.
+fn one_way<F: Field>(v: &At<F>, period: u32, length: F) -> Cost<F> {
+    let cost = pipeline(v, period, length);
+    if v.shape.collective != Reduce {
+        return cost;
+    }
+    let at_once = if serves_both(&v.shape) { children(&v.shape) } else { 1 };
+    let added = F::int(at_once.into()) * cost.clone().total().beta;
+    cost.reducing(added)
+}
+
+fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(Step)) {
+    let p = shape.segments();
+    let slots = u64::from(period) * u64::from(p - 1) + u64::from(length);
+    let step = Step::new(slots, Share::new(1_u32, p), Route::Tree);
+    if shape.collective != Reduce {
+        return emit(step);
+    }
+    let at_once = if serves_both(shape) { children(shape) } else { 1 };
+    emit(step.reducing_share(Share::new(at_once, p)));
+}
+
+/// Slots that the first segment waits for others, where each message goes as soon as it can.
+fn further_slots(shape: &Shape) -> u32 {
+    if shape.ranks >= 5 { 2 } else { 0 }
+}
+
+/// Slots that the first segment of an all-reduce up and down a heap takes.
+#[derive(Clone, Copy)]
+enum Length {
+    /// 2f.
+    Levels,
+    /// A multiple of D(N).
+    Reach(u32),
+    /// That of the pipelined schedule on one port.
+    OnePort,
+}
+
+/// Slots that each further segment adds, 0 where there is none; and those of the first.
+fn plan(shape: &Shape) -> (u32, Length) {
+    let n = shape.ranks;
+    let small = n <= 4;
+    match shape.ports.both_ways(3) {
+        0 | 1 if shape.segments() == 1 => (0, Length::Reach(2)),
+        0 => (2 * busiest_sends(shape), Length::Reach(if n <= 3 { 2 } else { 3 })),
+        1 => (coloured::period(n), Length::OnePort),
+        2 if small => (1, Length::Levels),
+        2 => (2, Length::Levels),
+        _ => (1, Length::Levels),
+    }
+}
+
+fn up_and_down<F: Field>(v: &At<F>, one_port: F) -> Cost<F> {
+    let (period, length) = plan(&v.shape);
+    let children = F::int(children(&v.shape).into());
+    let (length, first) = match length {
+        // Both children are heard at once, and added one after the other.
+        Length::Levels => (F::int(2) * v.floor_lg(), children.clone() * v.floor_lg()),
+        Length::Reach(times) => (F::int(times.into()) * v.reach(), v.reach()),
+        Length::OnePort => (one_port, v.reach()),
+    };
+    if period == 0 {
+        return Cost::new(length.clone(), length).reducing(first);
+    }
+    let added = children * (v.p.clone() - F::int(1)) + first;
+    pipeline(v, period, length).reducing(added / v.p.clone())
+}
+
+fn up_and_down_steps(shape: &Shape, one_port: u32, emit: &mut dyn FnMut(Step)) {
+    let (n, p) = (shape.ranks, u64::from(shape.segments()));
+    let (period, length) = plan(shape);
+    let (length, first) = match length {
+        Length::Levels => (2 * floor_lg(n), children(shape) * floor_lg(n)),
+        Length::Reach(times) => (times * reach(n), reach(n)),
+        Length::OnePort => (one_port, reach(n)),
+    };
+    let slots = u64::from(period) * (p - 1) + u64::from(length);
+    let added = u64::from(children(shape)) * (p - 1) + u64::from(first);
+    // Slots in which the busiest rank adds two, one or no segments.
+    let two = added.saturating_sub(slots);
+    let one = added - 2 * two;
+    for (count, added) in [(two, 2_u32), (one, 1), (slots - two - one, 0)] {
+        if count > 0 {
+            let step = Step::new(count, Share::new(1_u32, p), Route::Tree);
+            emit(step.reducing_share(Share::new(added, p)));
+        }
+    }
+}
+
+/// Exact without a pipeline, on enough ports, and in trees that are stars or chains.
+fn up_and_down_guarantee(shape: &Shape) -> Guarantee {
+    let bound = match shape.ports {
+        Ports::Half(k) => k.get() > 1 || shape.segments() > 1,
+        Ports::Full(k) => k.get() <= 2 && shape.segments() > 1 && shape.ranks >= 5,
+        Ports::Unbounded => false,
+    };
+    if bound { Guarantee::UpperBound } else { Guarantee::Equal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reach_is_the_latest_rank_of_a_heap() {
+        let mut latest = 0;
+        for n in 1_u32..3000 {
+            latest = latest.max(n.ilog2() + n.count_ones() - 1);
+            assert_eq!(reach(n), latest, "{n}");
+        }
+    }
+}

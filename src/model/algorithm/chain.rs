@@ -1,0 +1,120 @@
+//! Chain (pipelined ring) broadcast and reduce.
+//!
+//! ```text
+//!   0 ──► 1 ──► 2 ──► … ──► N−1     segment s goes from i to i + 1 in round s + i
+//! ```
+//!
+//! P segments take N + P − 2 rounds of α + M/(P·BW) on one full-duplex port, at any N. The best P
+//! is √((N − 2)·M/(α·BW)), and T(P*) = (N − 2)α + M/BW + 2√((N − 2)·α·M/BW). On one half-duplex
+//! port a rank inside the chain receives and sends in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
+//! The reduce is the same chain walked backwards, adding.
+//!
+//! Source: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.
+
+use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
+use crate::base::collective::Collective::{Broadcast, Reduce};
+use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::schedule::{Schedule, chain};
+
+/// The chain algorithms.
+pub static FAMILY: &[&dyn Algorithm] = &[&Chain, &Rails];
+
+struct Chain;
+
+impl ClosedForm for Chain {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "chain",
+            title: "chain, pipelined",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["pipeline", "chain_bcast", "chain_reduce"],
+            known_as: &[
+                (Library::Nccl, &[Broadcast, Reduce], "Ring"),
+                (Library::OpenMpi, &[Broadcast, Reduce], "3 pipeline"),
+            ],
+            summary: "each rank passes the vector on to the next, segment by segment",
+            source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
+        };
+        &META
+    }
+
+    /// Over nodes NCCL lays a chain over each rail.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && shape.spans_domains()
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let slots = if takes_turns(&v.shape) {
+            v.n.clone() - F::int(1) + F::int(2) * (v.p.clone() - F::int(1))
+        } else {
+            v.n.clone() + v.p.clone() - F::int(2)
+        };
+        let volume = slots.clone() / v.p.clone();
+        let gamma = if v.shape.collective.reduces() { volume.clone() } else { F::int(0) };
+        Cost::new(slots, volume).reducing(gamma)
+    }
+
+    fn sent<F: Field>(&self, _: &At<F>) -> F {
+        F::int(1)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let (n, p) = (u64::from(shape.ranks), u64::from(shape.segments()));
+        let slots = if takes_turns(shape) { n - 1 + 2 * (p - 1) } else { n + p - 2 };
+        let step = Step::new(slots, Share::new(1_u32, p), Route::Offset(1));
+        emit(if shape.collective.reduces() { step.reducing() } else { step });
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(chain::Chain::new(shape.collective, shape.ranks, shape.segments())))
+    }
+}
+
+/// One chain over each of r rails, each with M/r: NCCL's Ring from a root over all NICs of a node.
+struct Rails;
+
+impl ClosedForm for Rails {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "chain-rails",
+            title: "chain over all rails",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["multi-rail-chain"],
+            known_as: &[(Library::Nccl, &[Broadcast, Reduce], "Ring")],
+            summary: "one chain over each rail, each with its part of the vector and its own order",
+            source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring a channel, each leaving \
+                     a node by its own NIC",
+        };
+        &META
+    }
+
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::Nccl && !shape.spans_domains()
+    }
+
+    /// On equal links nothing is gained: the r messages of M/(rP) share one port.
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        Chain.cost(v)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        ClosedForm::sent(&Chain, v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        ClosedForm::steps(&Chain, shape, &mut |step| emit(step.on_rails(shape.rails())));
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+}
+
+/// Whether a rank inside the chain cannot receive one segment while it sends another.
+fn takes_turns(shape: &Shape) -> bool {
+    matches!(shape.ports, Ports::Half(k) if k.get() == 1) && shape.ranks >= 3
+}

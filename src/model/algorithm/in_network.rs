@@ -1,0 +1,203 @@
+//! In-network collectives: the switch multicasts and adds.
+//!
+//! ```text
+//!   rank ──x──►┌────────┐──x──► rank       one hop up, one hop down;
+//!   rank ──x──►│ switch │──x──► rank       each port carries the vector once each way
+//!   rank ──x──►└────────┘──x──► rank
+//! ```
+//!
+//! NVLink SHARP, InfiniBand SHARP (Graham et al., COMHPC 2016) and their like.
+//!
+//! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
+//! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
+//! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
+//! all-reduce both. The ranks add nothing, but in a reduce-scatter each its own block, which does not
+//! travel. The time α_sw is a figure of the switch. The schedule is one message up and one down a
+//! rank; a switch forwards while it receives. Blocks of an all-gather or reduce-scatter over several
+//! tiers would share the links between switches, which the form, for a fat tree, does not price:
+//! there is no schedule for those. Other texts count one hop for some of these (K12). On one
+//! half-duplex port what goes up and what comes down take turns.
+
+use super::rounds::exchange_turns;
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use crate::base::collective::Collective::{
+    self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter,
+};
+use crate::model::formula::{At, Cost, Field, Shape};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+
+/// The in-network collectives.
+pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];
+
+/// Switch hops up and down: two a tier of switches.
+pub(super) fn hops(shape: &Shape) -> u32 {
+    shape.params.switch_hops.unwrap_or(2)
+}
+
+/// Whether a message crosses a switch at all.
+pub(super) fn crosses_a_switch(shape: &Shape) -> Result<(), Reason> {
+    if hops(shape) == 0 {
+        return Err(Reason::new("a message crosses at least one switch hop"));
+    }
+    Ok(())
+}
+
+/// One hop with the data behind it, the further ones empty: the data flow through.
+pub(super) fn switch_steps(shape: &Shape, share: Share, emit: &mut dyn FnMut(Step)) {
+    emit(Step::new(1_u32, share, Route::Switch));
+    if hops(shape) > 1 {
+        emit(Step::new(hops(shape) - 1, Share::NONE, Route::Switch));
+    }
+}
+
+pub(super) struct InNetwork;
+
+impl ClosedForm for InNetwork {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "inc",
+            title: "in-network",
+            collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast, Reduce],
+            aliases: &["in-network", "nvls", "sharp"],
+            known_as: &[(Library::Nccl, &[AllReduce, AllGather, ReduceScatter], "NVLS")],
+            summary: "the switch adds what the ranks send and multicasts what they share",
+            source: "Graham et al., SHARP, COMHPC 2016; spiceMonkey/collective-comm 04",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        crosses_a_switch(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let turns = F::int(exchange_turns(&v.shape).into());
+        let beta = match v.shape.collective {
+            // The root sends its own part up, and gets the sum.
+            AllReduce | Reduce => turns,
+            AllGather | ReduceScatter => turns * v.others_share(),
+            _ => F::int(1),
+        };
+        let cost = Cost::in_network(F::int(hops(&v.shape).into()), beta);
+        match v.shape.collective {
+            ReduceScatter => cost.reducing(F::int(1) / v.n.clone()),
+            _ => cost,
+        }
+    }
+
+    /// Where up and down share a port, what comes down waits for that anyhow: α_sw counts once
+    /// less; and an all-gather has less to send up than this counts.
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let bound = shape.collective != Broadcast && shape.ports.is_half();
+        if bound { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        match v.shape.collective {
+            AllGather => F::int(1) / v.n.clone(),
+            ReduceScatter => v.others_share(),
+            _ => F::int(1),
+        }
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let turns = exchange_turns(shape);
+        let share = match shape.collective {
+            AllReduce | Reduce => Share::new(turns, 1_u32),
+            AllGather | ReduceScatter => Share::new(turns * (shape.ranks - 1), shape.ranks),
+            _ => Share::ALL,
+        };
+        let own = Share::new(1_u32, shape.ranks);
+        switch_steps(shape, share, &mut |step| {
+            let adds = shape.collective == ReduceScatter && step.share == share;
+            emit(if adds { step.reducing_share(own) } else { step });
+        });
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        // One hop up, one down, and one between any two switches in a row. Blocks of all ranks
+        // would share the link between two: more than the form, which is for a fat tree, prices.
+        let switches = hops(shape).checked_sub(1).filter(|&switches| switches > 0)?;
+        let blocks = matches!(shape.collective, AllGather | ReduceScatter);
+        let Shape { collective, ranks, .. } = *shape;
+        (switches == 1 || !blocks)
+            .then(|| Box::new(Switched { collective, ranks, tiers: switches }) as Box<dyn Schedule>)
+    }
+}
+
+/// Up to the first switch, through the others, and down: a round each.
+///
+/// A switch adds or keeps what comes up. Of an all-gather or reduce-scatter a rank's own block does
+/// not travel to itself.
+#[derive(Debug, Clone, Copy)]
+struct Switched {
+    collective: Collective,
+    ranks: u32,
+    /// Switches in a row, one a tier.
+    tiers: u32,
+}
+
+impl Switched {
+    /// All chunks.
+    fn all(self) -> Run {
+        Run { start: 0, len: self.frame().parts }
+    }
+
+    /// All chunks but that of `rank`.
+    fn others(self, rank: u32) -> impl Iterator<Item = Run> {
+        Run::around(rank + 1, self.ranks - 1, self.ranks)
+    }
+
+    /// What `rank` sends to the first switch.
+    fn up(self, rank: u32, out: &mut Sends) {
+        let switch = Endpoint::Switch(0);
+        match self.collective {
+            AllGather => out.push(switch, Op::Copy, [Run::one(rank)]),
+            ReduceScatter => out.push(switch, Op::Reduce, self.others(rank)),
+            Broadcast if rank > 0 => {}
+            Broadcast => out.push(switch, Op::Copy, [self.all()]),
+            _ => out.push(switch, Op::Reduce, [self.all()]),
+        }
+    }
+
+    /// What the last switch sends to the ranks.
+    fn down(self, out: &mut Sends) {
+        for rank in 0..self.ranks {
+            let to = Endpoint::Rank(rank);
+            match (self.collective, rank) {
+                (AllGather, _) => out.push(to, Op::Copy, self.others(rank)),
+                (ReduceScatter, _) => out.push(to, Op::Reduce, [Run::one(rank)]),
+                (AllReduce, _) | (Reduce, 0) | (Broadcast, 1..) => {
+                    out.push(to, Op::Copy, [self.all()]);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Schedule for Switched {
+    fn frame(&self) -> Frame {
+        let parts = match self.collective {
+            AllGather | ReduceScatter => self.ranks,
+            _ => 1,
+        };
+        let rounds = if self.ranks > 1 { u64::from(self.tiers) + 1 } else { 0 };
+        let frame = Frame::new(self.collective, self.ranks, parts, rounds);
+        Frame { switches: self.tiers, ..frame }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        match from {
+            Endpoint::Rank(rank) if round == 0 => self.up(rank, out),
+            Endpoint::Switch(switch) if round == u64::from(switch) + 1 => {
+                if switch + 1 == self.tiers {
+                    self.down(out);
+                } else {
+                    out.push(Endpoint::Switch(switch + 1), Op::Copy, [self.all()]);
+                }
+            }
+            _ => {}
+        }
+    }
+}

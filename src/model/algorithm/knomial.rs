@@ -1,0 +1,183 @@
+//! k-nomial trees: broadcast and reduce whose active ranks grow by the factor K in a round.
+//!
+//! ```text
+//!   K = 3, N = 9
+//!   round 0   0 ─► 1, 2
+//!   round 1   0 ─► 3, 6    1 ─► 4, 7    2 ─► 5, 8     r < K^j sends to r + c·K^j, c = 1 … K − 1
+//! ```
+//!
+//! With w = K^levels the largest power of K below N, and children(K, N) = ⌈N/w⌉ − 1 partners in
+//! the last round: ((K − 1)·levels(K, N) + children(K, N))(α + M/BW) on one port, full or half
+//! duplex, at any N; levels(K, N) + 1 on K − 1 ports. In general a round with c partners takes
+//! ⌈c/k⌉ messages on k ports, an upper bound where children start before the round is over.
+//! `radix` is K, 4 by default. Binomial is K = 2. The reduce is the mirror image, adding: what is
+//! added does not depend on the ports. MPICH (`MPIR_CVAR_BCAST_TREE_KVAL`) and Open MPI ship it.
+
+use std::ops::RangeInclusive;
+
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
+use crate::base::collective::Collective::{self, Broadcast, Reduce};
+use crate::model::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+
+/// k-nomial trees.
+pub static FAMILY: &[&dyn Algorithm] = &[&Knomial];
+
+struct Knomial;
+
+impl ClosedForm for Knomial {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "knomial",
+            title: "k-nomial tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["knomial_bcast", "knomial_reduce"],
+            known_as: &[(Library::OpenMpi, &[Broadcast], "7 knomial")],
+            summary: "the ranks that have the vector grow by the factor K in every round",
+            source: "MPICH, MPIR_CVAR_BCAST_TREE_KVAL; Open MPI coll/base",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        if radix(shape) < 2 {
+            return Err(Reason::new("its radix is at least 2"));
+        }
+        Ok(())
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let [k, n] = [radix(&v.shape).into(), v.shape.ranks.into()];
+        let radix = F::int(i64::from(radix(&v.shape)));
+        let call = |name, rule: fn(&[u64]) -> u64| {
+            F::call(Function::Named(name, rule), &[&radix, &v.n], rule(&[k, n]))
+        };
+        let levels = call("levels", levels);
+        let partners = radix.clone() - F::int(1);
+        let added = partners.clone() * levels.clone() + call("children", children);
+        let messages = match v.shape.ports.sends(u32::MAX) {
+            1 => added.clone(),
+            ports if u64::from(ports) >= k - 1 => levels + F::int(1),
+            ports => {
+                let waves = |of: F, value: u64| {
+                    v.ceil(&(of / F::int(ports.into())), value.div_ceil(ports.into()))
+                };
+                waves(partners, k - 1) * levels
+                    + waves(call("children", children), children(&[k, n]))
+            }
+        };
+        let gamma = if v.shape.collective.reduces() { added } else { F::int(0) };
+        Cost::new(messages.clone(), messages).reducing(gamma)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        match shape.ports {
+            Ports::Full(k) if k.get() == 1 || k.get() + 1 == radix(shape) => Guarantee::Equal,
+            Ports::Half(k) if k.get() == 1 => Guarantee::Equal,
+            _ => Guarantee::UpperBound,
+        }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        if v.shape.collective == Reduce {
+            return F::int(1);
+        }
+        let [k, n] = [radix(&v.shape).into(), v.shape.ranks.into()];
+        F::int(((k - 1) * levels(&[k, n]) + children(&[k, n])) as i64)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let [k, n] = [radix(shape).into(), shape.ranks.into()];
+        let rounds = levels(&[k, n]) as u32;
+        let ports = u64::from(shape.ports.sends(u32::MAX));
+        for j in 0..=rounds {
+            let (partners, near) = (if j == rounds { children(&[k, n]) } else { k - 1 }, k.pow(j));
+            for first in (1..=partners).step_by(usize::try_from(ports).unwrap_or(usize::MAX)) {
+                let last = (first + ports - 1).min(partners);
+                let step = Step::new(1_u32, Share::ALL, route(shape, near, first..=last));
+                let added = Share::new(last + 1 - first, 1_u32);
+                emit(if shape.collective.reduces() { step.reducing_share(added) } else { step });
+            }
+        }
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        (radix(shape) - 1).min(shape.ranks - 1)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let Shape { collective, ranks, .. } = *shape;
+        Some(Box::new(Tree { collective, ranks, radix: radix(shape) }))
+    }
+}
+
+/// The links of the messages to r + c·near, r < near, for all c of `partners` at once.
+///
+/// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Ranks that are dealt out
+/// in turn stay at home on whole turns round the domains: d is one only where all c·near are.
+fn route(shape: &Shape, near: u64, partners: RangeInclusive<u64>) -> Route {
+    let span = u64::from(shape.group());
+    let domains = u64::from(shape.ranks).div_ceil(span);
+    let reach = (partners.end() + 1) * near;
+    let leaves = partners.into_iter().any(|c| !(c * near).is_multiple_of(domains));
+    let half = reach.div_ceil(2);
+    let d = match half.is_multiple_of(domains) && leaves {
+        true if reach <= span => half - 1,
+        true => half + 1,
+        false => half,
+    };
+    Route::Grow(u32::try_from(d).unwrap_or(u32::MAX))
+}
+
+/// K.
+fn radix(shape: &Shape) -> u32 {
+    shape.params.radix.unwrap_or(4)
+}
+
+/// levels(K, N): the largest m with K^m < N.
+fn levels(arguments: &[u64]) -> u64 {
+    let &[k, n] = arguments else { return 0 };
+    let below = |m: &u32| k.checked_pow(*m).is_some_and(|power| power < n);
+    (1..u64::BITS).take_while(below).count() as u64
+}
+
+/// children(K, N) = ⌈N/K^levels⌉ − 1.
+fn children(arguments: &[u64]) -> u64 {
+    let &[k, n] = arguments else { return 0 };
+    let w = k.pow(levels(arguments) as u32);
+    n.div_ceil(w) - 1
+}
+
+/// The tree spelled out: a round a level, the reduce backwards.
+#[derive(Debug, Clone, Copy)]
+struct Tree {
+    collective: Collective,
+    ranks: u32,
+    radix: u32,
+}
+
+impl Schedule for Tree {
+    fn frame(&self) -> Frame {
+        let rounds = match self.ranks {
+            0 | 1 => 0,
+            n => levels(&[self.radix.into(), n.into()]) + 1,
+        };
+        Frame::new(self.collective, self.ranks, 1, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let reduces = self.collective == Reduce;
+        let level = if reduces { self.rounds() - 1 - round } else { round };
+        // Below N, which is a u32.
+        let near = self.radix.pow(level as u32);
+        if reduces && near <= rank && rank / near < self.radix {
+            out.push(Endpoint::Rank(rank % near), Op::Reduce, [Run::one(0)]);
+        } else if !reduces && rank < near {
+            let children = (1..self.radix).map_while(|c| rank.checked_add(c.checked_mul(near)?));
+            for child in children.take_while(|&child| child < self.ranks) {
+                out.push(Endpoint::Rank(child), Op::Copy, [Run::one(0)]);
+            }
+        }
+    }
+}

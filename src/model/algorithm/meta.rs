@@ -1,0 +1,110 @@
+//! What an algorithm says of itself.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::base::collective::Collective;
+
+/// A communication library that ships algorithms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Library {
+    /// NVIDIA's NCCL, and AMD's RCCL which follows it.
+    Nccl,
+    /// Open MPI's `coll` components.
+    OpenMpi,
+    /// MPICH and its descendants.
+    Mpich,
+    /// Gloo.
+    Gloo,
+}
+
+impl Library {
+    /// The name on the command line.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Nccl => "nccl",
+            Self::OpenMpi => "openmpi",
+            Self::Mpich => "mpich",
+            Self::Gloo => "gloo",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
+
+    /// The library with this id.
+    #[must_use]
+    pub fn named(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|l| l.id() == id)
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nccl => "NCCL",
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+            Self::Gloo => "Gloo",
+        })
+    }
+}
+
+/// Names, summary and source of an algorithm. No field has a default: nothing goes undocumented.
+#[derive(Debug)]
+pub struct Meta {
+    /// The name on the command line, such as `rabenseifner`.
+    pub id: &'static str,
+    /// The name in a table, such as `Rabenseifner, near first`.
+    pub title: &'static str,
+    /// The operations it implements.
+    pub collectives: &'static [Collective],
+    /// Other names that are understood.
+    pub aliases: &'static [&'static str],
+    /// What libraries call it, and for which operations.
+    pub known_as: &'static [(Library, &'static [Collective], &'static str)],
+    /// One sentence: who sends what to whom.
+    pub summary: &'static str,
+    /// The paper or code that defines it.
+    pub source: &'static str,
+}
+
+impl Meta {
+    /// What `library` calls it for `collective`, where it ships it.
+    #[must_use]
+    pub fn name_in(&self, library: Library, collective: Collective) -> Option<&'static str> {
+        let mut known = self.known_as.iter();
+        known.find(|(l, c, _)| *l == library && c.contains(&collective)).map(|&(_, _, name)| name)
+    }
+
+    /// Whether `name` is its id or an alias.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.id == name || self.aliases.contains(&name)
+    }
+}
+
+/// Why an algorithm does not apply, in words that end a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason(Cow<'static, str>);
+
+impl Reason {
+    /// A reason that is always the same.
+    #[must_use]
+    pub const fn new(text: &'static str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self(Cow::Owned(text))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,344 @@
+//! The algorithms: one file a family, each with its closed form, its steps and its schedule.
+//!
+//! To add one, write a file beside `ring.rs`, its `mod` line and one line in [`FAMILIES`]. The
+//! tests walk the registry: an algorithm that is not documented, priced, sourced or whose steps do
+//! not sum to its closed form fails the build.
+
+mod all_to_all;
+mod barrier;
+mod bidirectional_ring;
+mod binary_tree;
+mod bine;
+mod binomial;
+mod bruck;
+mod chain;
+mod circulant;
+pub mod double_binary_tree;
+mod flat;
+mod gloo;
+mod hierarchical;
+mod in_network;
+mod k_ring;
+mod knomial;
+mod log_ring;
+mod meta;
+mod neighbor_exchange;
+mod pat;
+mod pipelined;
+mod point_to_point;
+mod rabenseifner;
+mod recursive_doubling;
+mod recursive_multiplying;
+mod registry;
+mod ring;
+mod rounds;
+mod sparbit;
+mod stage;
+mod step;
+mod swing;
+mod torus;
+mod van_de_geijn;
+
+pub use meta::{Library, Meta, Reason};
+pub use registry::{Named, Registry};
+pub use stage::Stages;
+pub use step::{Route, Share, Step};
+
+use crate::model::formula::{At, Cost, Expr, Field, Form, Phase, Rational, Shape};
+use crate::model::schedule::Schedule;
+
+/// Every built-in family; the order is the order of every list that people see.
+pub static FAMILIES: &[&[&dyn Algorithm]] = &[
+    point_to_point::FAMILY,
+    flat::FAMILY,
+    ring::FAMILY,
+    bidirectional_ring::FAMILY,
+    chain::FAMILY,
+    binomial::FAMILY,
+    knomial::FAMILY,
+    binary_tree::FAMILY,
+    double_binary_tree::FAMILY,
+    recursive_doubling::FAMILY,
+    recursive_multiplying::FAMILY,
+    rabenseifner::FAMILY,
+    bruck::FAMILY,
+    pat::FAMILY,
+    all_to_all::FAMILY,
+    circulant::FAMILY,
+    van_de_geijn::FAMILY,
+    neighbor_exchange::FAMILY,
+    sparbit::FAMILY,
+    k_ring::FAMILY,
+    swing::FAMILY,
+    bine::FAMILY,
+    log_ring::FAMILY,
+    gloo::FAMILY,
+    in_network::FAMILY,
+    hierarchical::FAMILY,
+    pipelined::FAMILY,
+    torus::FAMILY,
+    barrier::FAMILY,
+];
+
+/// How a closed form relates to what its schedule costs under the asked ports.
+///
+/// Additions (γ) take their time while the receiver's ports go on: with γ, an equal form is an
+/// upper bound on full-duplex ports, and nothing is said about half-duplex ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Guarantee {
+    /// It is the makespan, event by event: data and ports alone are waited for.
+    Equal,
+    /// It is the makespan with a barrier after every round. Data that run ahead of the rounds may
+    /// make it shorter, or longer where one that ran ahead holds a port that another needs.
+    EqualInRounds,
+    /// The makespan is at most this, event by event or, where running ahead does harm, with a
+    /// barrier after every round.
+    UpperBound,
+    /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
+    Asymptotic,
+    /// Segments flow through several stages: the makespan, event by event, is at least what the
+    /// busiest port carries of all segments, and at most what this form says of
+    /// [`Guarantee::WAITS`] segments more. A message that comes back to a port waits there for
+    /// those that are under way, once in a pipeline and not once a segment.
+    Pipelined,
+}
+
+impl Guarantee {
+    /// Segments by which a pipeline may be late: see [`Self::Pipelined`].
+    pub const WAITS: u32 = 5;
+
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::EqualInRounds => "equal-in-rounds",
+            Self::UpperBound => "upper-bound",
+            Self::Asymptotic => "asymptotic",
+            Self::Pipelined => "pipelined",
+        }
+    }
+}
+
+/// What the author of an algorithm writes.
+///
+/// The generic methods make this trait unfit for `dyn`; every `ClosedForm` is an [`Algorithm`].
+pub trait ClosedForm: Sync {
+    /// Names, summary and source.
+    fn meta(&self) -> &Meta;
+
+    /// Why it cannot run for this shape; N ≥ 2 and the collective are checked before.
+    ///
+    /// # Errors
+    /// The reason, in words that end the sentence "does not apply: …".
+    fn applies(&self, _shape: &Shape) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// What it costs under `v.shape.ports`, for N ≥ 2.
+    ///
+    /// n_α is of the form a + b·P, n_β and n_γ of the form c + d/P, from P = 2 on: the best P is
+    /// derived from two evaluations. P = 1 may be cheaper than that line.
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F>;
+
+    /// How [`Self::cost`] relates to the schedule.
+    fn guarantee(&self, _shape: &Shape) -> Guarantee {
+        Guarantee::Equal
+    }
+
+    /// The share of M that the busiest rank sends.
+    fn sent<F: Field>(&self, v: &At<F>) -> F;
+
+    /// The messages one after another that make up [`Self::cost`]: Σ count·(α + share·M/BW).
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+
+    /// Its stages, where they hold different ports at once: [`Self::cost`] and [`Self::steps`] are
+    /// then those of one port a rank, which all stages hold.
+    fn stages(&self, _shape: &Shape) -> Option<Stages> {
+        None
+    }
+
+    /// The cost as its source prints it, where that differs from [`Self::cost`].
+    fn paper<F: Field>(&self, _v: &At<F>) -> Option<Cost<F>> {
+        None
+    }
+
+    /// The limit for large vectors as its source prints it, for pipelines.
+    fn asymptotic<F: Field>(&self, _v: &At<F>) -> Option<Cost<F>> {
+        None
+    }
+
+    /// Whether P is a parameter of it.
+    fn is_pipelined(&self) -> bool {
+        false
+    }
+
+    /// Whether a library that ships it never runs it for such a shape.
+    fn is_withheld(&self, _library: Library, _shape: &Shape) -> bool {
+        false
+    }
+
+    /// Partners that a rank talks to at once where no step is to wait for a port.
+    fn ports_needed(&self, _shape: &Shape) -> u32 {
+        1
+    }
+
+    /// The schedule that the closed form prices.
+    fn schedule(&self, _shape: &Shape) -> Option<Box<dyn Schedule>> {
+        None
+    }
+}
+
+/// An algorithm behind a pointer: what registries hold.
+///
+/// Implemented by every [`ClosedForm`]; do not implement it by hand.
+pub trait Algorithm: Sync {
+    /// Names, summary and source.
+    fn meta(&self) -> &Meta;
+    /// Why it cannot run for this shape.
+    ///
+    /// # Errors
+    /// The reason in words.
+    fn applies(&self, shape: &Shape) -> Result<(), Reason>;
+    /// The cost over `f64`.
+    fn price(&self, v: &At<f64>) -> Cost<f64>;
+    /// The cost over exact fractions.
+    fn prove(&self, v: &At<Rational>) -> Cost<Rational>;
+    /// The cost over symbols.
+    fn print(&self, v: &At<Expr>) -> Cost<Expr>;
+    /// Another stated cost over `f64`; [`Form::Paper`] falls back to the exact one.
+    fn price_form(&self, v: &At<f64>, form: Form) -> Option<Cost<f64>>;
+    /// Another stated cost over symbols.
+    fn print_form(&self, v: &At<Expr>, form: Form) -> Option<Cost<Expr>>;
+    /// How the exact cost relates to the schedule.
+    fn guarantee(&self, shape: &Shape) -> Guarantee;
+    /// The share of M that the busiest rank sends, over `f64`.
+    fn sent(&self, v: &At<f64>) -> f64;
+    /// The same over exact fractions.
+    fn sent_exactly(&self, v: &At<Rational>) -> Rational;
+    /// The same over symbols.
+    fn sent_printed(&self, v: &At<Expr>) -> Expr;
+    /// The messages one after another.
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
+    /// Its stages, where they hold different ports at once.
+    fn stages(&self, shape: &Shape) -> Option<Stages>;
+    /// Whether P is a parameter of it.
+    fn is_pipelined(&self) -> bool;
+    /// Libraries that run it for such a shape, with its name there.
+    fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)>;
+    /// Whether `library`, or any where none is named, runs it for such a shape.
+    fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool;
+    /// Partners at once.
+    fn ports_needed(&self, shape: &Shape) -> u32;
+    /// The schedule that the closed form prices.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>>;
+}
+
+/// The libraries that run `form` for such a shape, with the name that it has there.
+fn shipped(form: &impl ClosedForm, shape: &Shape) -> impl Iterator<Item = (Library, &'static str)> {
+    let known = form.meta().known_as.iter();
+    let here =
+        known.filter(|(l, c, _)| c.contains(&shape.collective) && !form.is_withheld(*l, shape));
+    here.map(|&(library, _, name)| (library, name))
+}
+
+impl<T: ClosedForm> Algorithm for T {
+    fn meta(&self) -> &Meta {
+        ClosedForm::meta(self)
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        let meta = ClosedForm::meta(self);
+        if !meta.collectives.contains(&shape.collective) {
+            return Err(Reason::from(format!("it is no {}", shape.collective)));
+        }
+        // One rank has nothing to send, whatever the algorithm.
+        if shape.ranks <= 1 { Ok(()) } else { ClosedForm::applies(self, shape) }
+    }
+
+    fn price(&self, v: &At<f64>) -> Cost<f64> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn prove(&self, v: &At<Rational>) -> Cost<Rational> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn print(&self, v: &At<Expr>) -> Cost<Expr> {
+        if v.shape.ranks <= 1 { Cost::zero() } else { self.cost(v) }
+    }
+
+    fn price_form(&self, v: &At<f64>, form: Form) -> Option<Cost<f64>> {
+        stated(self, v, form)
+    }
+
+    fn print_form(&self, v: &At<Expr>, form: Form) -> Option<Cost<Expr>> {
+        stated(self, v, form)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        ClosedForm::guarantee(self, shape)
+    }
+
+    fn sent(&self, v: &At<f64>) -> f64 {
+        if v.shape.ranks <= 1 { 0.0 } else { ClosedForm::sent(self, v) }
+    }
+
+    fn sent_exactly(&self, v: &At<Rational>) -> Rational {
+        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+    }
+
+    fn sent_printed(&self, v: &At<Expr>) -> Expr {
+        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        if shape.ranks > 1 {
+            ClosedForm::steps(self, shape, emit);
+        }
+    }
+
+    fn stages(&self, shape: &Shape) -> Option<Stages> {
+        if shape.ranks > 1 { ClosedForm::stages(self, shape) } else { None }
+    }
+
+    fn is_pipelined(&self) -> bool {
+        ClosedForm::is_pipelined(self)
+    }
+
+    fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)> {
+        shipped(self, shape).collect()
+    }
+
+    fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool {
+        shipped(self, shape).any(|(l, _)| library.is_none_or(|asked| asked == l))
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        ClosedForm::ports_needed(self, shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        ClosedForm::schedule(self, shape)
+    }
+}
+
+fn stated<A: ClosedForm, F: Field>(algorithm: &A, v: &At<F>, form: Form) -> Option<Cost<F>> {
+    if v.shape.ranks <= 1 {
+        return Some(Cost::zero());
+    }
+    match form {
+        Form::Exact => Some(algorithm.cost(v)),
+        Form::Paper => algorithm.paper(v).or_else(|| Some(algorithm.cost(v))),
+        Form::Asymptotic => algorithm.asymptotic(v),
+    }
+}
+
+/// The coefficients of `algorithm` for a concrete shape, all phases together.
+#[must_use]
+pub fn coefficients(algorithm: &dyn Algorithm, shape: Shape) -> Phase<f64> {
+    algorithm.price(&At::numbers(shape)).total()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! One rank sends a vector to another.
+//!
+//! ```text
+//!   0 ──► 1
+//! ```
+//!
+//! α + M/BW under any ports: one message, one direction of one link. It is the unit in which all
+//! other costs are counted (Hockney, Parallel Computing 20(3) 1994).
+
+use super::{Algorithm, ClosedForm, Meta, Route, Share, Step};
+use crate::base::collective::Collective::SendRecv;
+use crate::model::formula::{At, Cost, Field, Shape};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+
+/// The single message.
+pub static FAMILY: &[&dyn Algorithm] = &[&Message];
+
+struct Message;
+
+impl ClosedForm for Message {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "p2p",
+            title: "one message",
+            collectives: &[SendRecv],
+            aliases: &["point-to-point", "send", "message"],
+            known_as: &[],
+            summary: "the sender's vector goes to the receiver in one message",
+            source: "Hockney, Parallel Computing 20(3) 1994",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, _: &At<F>) -> Cost<F> {
+        Cost::new(F::int(1), F::int(1))
+    }
+
+    fn sent<F: Field>(&self, _: &At<F>) -> F {
+        F::int(1)
+    }
+
+    fn steps(&self, _: &Shape, emit: &mut dyn FnMut(Step)) {
+        emit(Step::new(1_u32, Share::ALL, Route::Root));
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Sent { ranks: shape.ranks }))
+    }
+}
+
+/// The message from rank 0 to rank 1.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    ranks: u32,
+}
+
+impl Schedule for Sent {
+    fn frame(&self) -> Frame {
+        Frame::new(SendRecv, self.ranks, 1, u64::from(self.ranks > 1))
+    }
+
+    fn sends(&self, _: u64, from: Endpoint, out: &mut Sends) {
+        if from == Endpoint::Rank(0) {
+            out.push(Endpoint::Rank(1), Op::Copy, [Run::one(0)]);
+        }
+    }
+}

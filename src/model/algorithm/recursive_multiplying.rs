@@ -1,0 +1,109 @@
+//! Recursive multiplying: the all-reduce of recursive doubling with K ranks at a time.
+//!
+//! ```text
+//!   K = 3, N = 9     step 0   {0 1 2} {3 4 5} {6 7 8}    everybody with everybody in a set,
+//!                    step 1   {0 3 6} {1 4 7} {2 5 8}    whole vectors
+//! ```
+//!
+//! N = K^m, m = log(K, N) steps; in each a rank exchanges its vector with the K − 1 ranks that
+//! differ in one digit. On one port m(K − 1)(α + M/BW), on k ports ⌈(K − 1)/k⌉ messages a step,
+//! on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling. One
+//! half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
+
+use super::rounds::{digit_steps, digits, exchange_turns, lanes, shift_turns};
+use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
+use crate::base::collective::Collective::AllReduce;
+use crate::model::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::model::schedule::Schedule;
+use crate::model::schedule::digits::Whole;
+
+/// Recursive multiplying.
+pub static FAMILY: &[&dyn Algorithm] = &[&RecursiveMultiplying];
+
+struct RecursiveMultiplying;
+
+impl ClosedForm for RecursiveMultiplying {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "recursive-multiplying",
+            title: "recursive multiplying",
+            collectives: &[AllReduce],
+            aliases: &["recursive_multiplying", "rec_multiplying", "rec_multiplying_ar"],
+            known_as: &[(Library::Mpich, &[AllReduce], "recexch")],
+            summary: "in each step the K ranks that differ in one digit exchange whole vectors",
+            source: "MPICH recexch; generalized collective algorithms, IEEE CLUSTER 2023",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        match digits(shape.ranks.into(), radix(shape).into()) {
+            Some(_) => Ok(()),
+            None => {
+                let (n, k) = (shape.ranks, radix(shape));
+                Err(Reason::from(format!("{n} ranks are no power of the radix {k}")))
+            }
+        }
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let radix = F::int(i64::from(radix(&v.shape)));
+        let function = Function::Named("log", log);
+        let steps = F::call(function, &[&radix, &v.n], levels(&v.shape).into());
+        let messages = F::int(waves(&v.shape).into()) * steps.clone();
+        Cost::new(messages.clone(), messages).reducing((radix - F::int(1)) * steps)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        match shape.ports {
+            Ports::Half(k) if k.get() == 1 && radix(shape) == 2 => Guarantee::Equal,
+            Ports::Half(_) => Guarantee::UpperBound,
+            _ => Guarantee::Equal,
+        }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int((levels(&v.shape) * (radix(&v.shape) - 1)).into())
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let (k, turns) = (radix(shape), turns(shape));
+        let lanes = lanes(shape.ports, k - 1);
+        for s in 0..levels(shape) {
+            digit_steps(k, k.pow(s), lanes, turns, Share::ALL, true, emit);
+        }
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        radix(shape) - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(Whole::new(shape.ranks, radix(shape))))
+    }
+}
+
+/// K.
+fn radix(shape: &Shape) -> u32 {
+    shape.params.radix.unwrap_or(4)
+}
+
+/// Messages one after another in a step.
+fn waves(shape: &Shape) -> u32 {
+    let partners = radix(shape) - 1;
+    turns(shape) * partners.div_ceil(lanes(shape.ports, partners))
+}
+
+fn turns(shape: &Shape) -> u32 {
+    if radix(shape) == 2 { exchange_turns(shape) } else { shift_turns(shape) }
+}
+
+fn levels(shape: &Shape) -> u32 {
+    digits(shape.ranks.into(), radix(shape).into()).unwrap_or(0)
+}
+
+/// log(K, N).
+fn log(arguments: &[u64]) -> u64 {
+    let &[base, n] = arguments else { return 0 };
+    digits(n, base).unwrap_or(0).into()
+}

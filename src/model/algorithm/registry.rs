@@ -1,0 +1,148 @@
+//! Finding algorithms by the names that people and libraries use.
+
+use super::{Algorithm, FAMILIES};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, nearest};
+use crate::model::formula::{Form, Shape};
+
+/// A set of algorithms: the built-in ones, and what a program adds.
+#[derive(Clone)]
+pub struct Registry {
+    algorithms: Vec<&'static dyn Algorithm>,
+    /// The same by collective, in the order of [`Collective::ALL`].
+    of: Vec<Vec<&'static dyn Algorithm>>,
+}
+
+/// An algorithm with the cost that a name such as `dbt(asymptotic)` asks of it.
+#[derive(Clone, Copy)]
+pub struct Named {
+    /// The algorithm.
+    pub algorithm: &'static dyn Algorithm,
+    /// Which of its costs.
+    pub form: Form,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::builtin()
+    }
+}
+
+impl Registry {
+    /// All built-in algorithms, in the order of their families.
+    #[must_use]
+    pub fn builtin() -> Self {
+        let none = Self { algorithms: Vec::new(), of: vec![Vec::new(); Collective::ALL.len()] };
+        FAMILIES.iter().flat_map(|f| f.iter().copied()).fold(none, Self::with)
+    }
+
+    /// The same with one more.
+    #[must_use]
+    pub fn with(mut self, algorithm: &'static dyn Algorithm) -> Self {
+        self.algorithms.push(algorithm);
+        for &collective in algorithm.meta().collectives {
+            self.of[collective as usize].push(algorithm);
+        }
+        self
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &'static dyn Algorithm> + '_ {
+        self.algorithms.iter().copied()
+    }
+
+    /// Those that implement `collective`.
+    pub fn of(&self, collective: Collective) -> impl Iterator<Item = &'static dyn Algorithm> + '_ {
+        self.of[collective as usize].iter().copied()
+    }
+
+    /// The algorithm of `collective` called `name`, or the reason why there is none.
+    ///
+    /// Names that libraries print are understood too, in any case: `NVLSTree`.
+    ///
+    /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
+    /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
+    /// themselves where the ranks are no power of two.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one; a known one of another collective.
+    pub fn find(&self, collective: Collective, name: &str) -> Result<Named> {
+        let (plain, form) = split_form(name)?;
+        let printed = |a: &&'static dyn Algorithm| {
+            let mut known = a.meta().known_as.iter();
+            known.any(|(_, of, name)| of.contains(&collective) && name.eq_ignore_ascii_case(plain))
+        };
+        let called = self.of(collective).find(|a| a.meta().is_called(plain));
+        if let Some(algorithm) = called.or_else(|| self.of(collective).find(printed)) {
+            return Ok(Named { algorithm, form });
+        }
+        Err(self.not_found(collective, plain))
+    }
+
+    /// The same for a question: a name that a library prints means what it runs for such a shape.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_for(&self, shape: &Shape, name: &str) -> Result<Named> {
+        let (plain, form) = split_form(name)?;
+        let runs = |a: &&'static dyn Algorithm| {
+            let names = a.shipped(shape);
+            names.iter().any(|(_, theirs)| theirs.eq_ignore_ascii_case(plain))
+                && a.applies(shape).is_ok()
+        };
+        let by_name = self.of(shape.collective).find(|a| a.meta().is_called(plain));
+        match by_name.or_else(|| self.of(shape.collective).find(runs)) {
+            Some(algorithm) => Ok(Named { algorithm, form }),
+            None => self.find(shape.collective, name),
+        }
+    }
+
+    fn not_found(&self, collective: Collective, name: &str) -> Error {
+        if let Some(other) = self.iter().find(|a| a.meta().is_called(name)) {
+            let names: Vec<_> = other.meta().collectives.iter().map(|c| c.name()).collect();
+            return Error::unsupported(format!(
+                "`{name}` is no {} algorithm: it is {}",
+                collective.name(),
+                names.join(", ")
+            ))
+            .mend(self.known(collective));
+        }
+        let lower = name.to_ascii_lowercase();
+        let names = self
+            .of(collective)
+            .flat_map(|a| std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied()));
+        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(match nearest(
+            &lower, names,
+        ) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => self.known(collective),
+        })
+    }
+
+    /// The first of the collective's names; the main command lists them all.
+    fn known(&self, collective: Collective) -> String {
+        const SHOWN: usize = 8;
+        let ids: Vec<_> = self.of(collective).map(|a| a.meta().id).collect();
+        let rest = ids.len().saturating_sub(SHOWN);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        format!("known are {}{more}", ids[..ids.len() - rest].join(", "))
+    }
+}
+
+/// Splits `dbt(asymptotic)` into the name and the form.
+fn split_form(name: &str) -> Result<(&str, Form)> {
+    let Some((plain, suffix)) = name.trim().strip_suffix(')').and_then(|n| n.split_once('('))
+    else {
+        return Ok((name.trim(), Form::Exact));
+    };
+    let form = match suffix {
+        "paper" => Form::Paper,
+        "asymptotic" => Form::Asymptotic,
+        "fold" => Form::Exact,
+        other => {
+            return Err(Error::input(format!("`{name}` asks for an unknown form `{other}`"))
+                .mend("write (paper), (asymptotic) or (fold)"));
+        }
+    };
+    Ok((plain.trim_end(), form))
+}

@@ -1,0 +1,136 @@
+//! What many families share: rounds on few ports, and all-gathers that are walked both ways.
+
+use super::{Route, Share, Step};
+use crate::base::collective::Collective::{AllReduce, ReduceScatter};
+use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::schedule::combine::{Then, reverse};
+use crate::model::schedule::{Schedule, modulo};
+
+/// How often a round in which every rank sends to one and receives from another is repeated.
+///
+/// On one half-duplex port neighbours take turns. A shift is made of cycles: an odd one takes 3
+/// turns, an even one 2 if its ranks alternate well, so 3 is an upper bound.
+pub(super) fn shift_turns(shape: &Shape) -> u32 {
+    if is_one_half(shape.ports) { 3 } else { 1 }
+}
+
+/// How often a round in which ranks exchange in pairs is repeated.
+pub(super) fn exchange_turns(shape: &Shape) -> u32 {
+    if is_one_half(shape.ports) { 2 } else { 1 }
+}
+
+/// Whether a rank makes one transfer at a time.
+pub(super) fn is_one_half(ports: Ports) -> bool {
+    matches!(ports, Ports::Half(k) if k.get() == 1)
+}
+
+/// Sends at once beside as many receives, no more than `partners`.
+pub(super) fn lanes(ports: Ports, partners: u32) -> u32 {
+    match ports {
+        Ports::Half(k) => (k.get() / 2).clamp(1, partners),
+        other => other.sends(partners),
+    }
+}
+
+/// Emits `step`, and again for each further turn; what it reduces is reduced once.
+pub(super) fn repeat(step: Step, turns: u32, emit: &mut dyn FnMut(Step)) {
+    emit(step);
+    if turns > 1 {
+        emit(Step { count: step.count * u64::from(turns - 1), reduced: Share::NONE, ..step });
+    }
+}
+
+/// How often an all-gather is walked: twice by an all-reduce, once of it backwards.
+pub(super) fn passes(shape: &Shape) -> u32 {
+    if shape.collective == AllReduce { 2 } else { 1 }
+}
+
+/// `rounds` messages and (N − 1)/N of the vector a pass; what is scattered is added.
+pub(super) fn gather_cost<F: Field>(v: &At<F>, rounds: F, turns: u32) -> Cost<F> {
+    let repeats = F::int((passes(&v.shape) * turns).into());
+    let gamma = if v.shape.collective.reduces() { v.others_share() } else { F::int(0) };
+    Cost::new(repeats.clone() * rounds, repeats * v.others() / v.n.clone()).reducing(gamma)
+}
+
+/// What the busiest rank sends in such passes.
+pub(super) fn gather_sent<F: Field>(v: &At<F>) -> F {
+    F::int(passes(&v.shape).into()) * v.others_share()
+}
+
+/// The steps of an all-gather as they are; backwards and adding for a reduce-scatter; backwards,
+/// then forwards for an all-reduce.
+pub(super) fn gather_steps(shape: &Shape, gather: &[Step], turns: u32, emit: &mut dyn FnMut(Step)) {
+    if shape.collective.reduces() {
+        gather.iter().rev().for_each(|step| repeat(step.reducing(), turns, emit));
+    }
+    if shape.collective != ReduceScatter {
+        gather.iter().for_each(|step| repeat(*step, turns, emit));
+    }
+}
+
+/// An all-gather as it is; backwards for a reduce-scatter; backwards, then forwards for an
+/// all-reduce.
+pub(super) fn gather_schedule(
+    shape: &Shape,
+    gather: impl Schedule + Clone + 'static,
+) -> Box<dyn Schedule> {
+    match shape.collective {
+        ReduceScatter => reverse(gather),
+        AllReduce => Box::new(Then::new(AllReduce, reverse(gather.clone()), gather)),
+        _ => Box::new(gather),
+    }
+}
+
+/// The rank that lies `by` ranks behind `rank`, modulo n; n ≥ 1.
+pub(super) fn on(rank: u32, by: u32, n: u32) -> u32 {
+    modulo(u64::from(rank) + u64::from(by), n)
+}
+
+/// The rank that lies `by` ranks before `rank`, modulo n; n ≥ 1.
+pub(super) fn back(rank: u32, by: u32, n: u32) -> u32 {
+    on(rank, n - by % n, n)
+}
+
+/// The exchanges of a rank with those that differ in one digit of value `place`, `lanes` partners
+/// at once, each exchange in `turns` turns; `each` of the vector to every partner.
+pub(super) fn digit_steps(
+    base: u32,
+    place: u32,
+    lanes: u32,
+    turns: u32,
+    each: Share,
+    adds: bool,
+    emit: &mut dyn FnMut(Step),
+) {
+    for first in (1..base).step_by(lanes as usize) {
+        let farthest = (first + lanes - 1).min(base - 1);
+        let distance = farthest * place;
+        // The ranks that differ in a binary digit also are those at an exclusive or.
+        let binary = base.is_power_of_two();
+        let route = if binary { Route::Xor(distance) } else { Route::Offset(distance) };
+        let partners = u64::from(farthest + 1 - first);
+        let step = Step::new(1_u32, each, route);
+        let added = Share::new(each.chunks * partners, each.of);
+        repeat(if adds { step.reducing_share(added) } else { step }, turns, emit);
+    }
+}
+
+/// m where n = base^m.
+pub(super) fn digits(n: u64, base: u64) -> Option<u32> {
+    let power = (0..u64::BITS).map_while(|m| base.checked_pow(m)).take_while(|&p| p <= n);
+    let (m, last) = power.enumerate().last()?;
+    (base >= 2 && last == n).then_some(m as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_powers_only() {
+        assert_eq!(digits(64, 4), Some(3));
+        assert_eq!(digits(9, 3), Some(2));
+        assert_eq!(digits(12, 2), None);
+        assert_eq!(digits(5, 1), None);
+    }
+}

@@ -1,0 +1,446 @@
+//! Collectives on a torus or mesh of ranks, dimension by dimension.
+//!
+//! ```text
+//!   4 × 3     0 ─ 1 ─ 2 ─ 3 ─╮      reduce-scatter along every row, then along every column on
+//!             │   │   │   │         what is left; all-gather back: rings of neighbours only
+//!             4 ─ 5 ─ 6 ─ 7 ─╮
+//!             │   │   │   │         a mesh is the same without the links that close the sides
+//!             8 ─ 9 ─ 10─ 11─╮
+//! ```
+//!
+//! `dims` are the sides d₁ × d₂ × …, whose product is N; side 1 changes fastest with the rank.
+//!
+//! - `torus` all-reduce: 2Σ(dᵢ − 1)·α + 2(N − 1)/N·M/BW, all-gather and reduce-scatter half of
+//!   it. One ring at a time, on one port; exact on full-duplex ports.
+//! - `torus-rabenseifner`: the same with ⌈lg dᵢ⌉ steps a side. Exact where ranks 2^k apart have a
+//!   link of their own; on the wires of a torus such messages share links, which is not counted.
+//! - Broadcast and reduce: P segments follow each other down the tree of shortest ways,
+//!   (Σ⌊dᵢ/2⌋ + P − 1)(α + M/(P·BW)), on a mesh (from a corner) Σ(dᵢ − 1), if a rank has a port for
+//!   each neighbour that it serves. With fewer ports every round takes as many turns as they make
+//!   of it: an upper bound. The textbook prints the limit Σ⌊dᵢ/2⌋·α + M/BW.
+//! - All-to-all: Σ⌊dᵢ/2⌋·α + d_max/8·M/BW, on a mesh Σ(dᵢ − 1)·α + d_max/4·M/BW, the time in which
+//!   the bisection carries what crosses it, if all links of a rank work at once: parts of the
+//!   vector take the dimensions in different orders. Exact in that sense for sides of equal
+//!   length; an odd side d carries (d² − 1)/(8d), and a side of 2 has one link, not two. With
+//!   fewer ports: one dimension after another, each the ring relay of `ring-relay`.
+//!
+//! Textbook here: Companion notes (spiceMonkey/collective-comm) 02, §3.2–3.6, §4.2, App. A.
+
+mod schedule;
+
+use super::all_to_all::relay_steps;
+use super::rounds::{gather_cost, gather_sent, gather_steps, lanes, repeat, shift_turns};
+use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
+use crate::base::collective::Collective::{
+    AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
+};
+use crate::model::formula::{At, Cost, Dims, Field, Ports, Rational, Shape, Tie, ceil_lg};
+use crate::model::schedule::combine::reverse;
+use crate::model::schedule::{Schedule, bruck, ring};
+
+/// The torus and mesh algorithms.
+pub static FAMILY: &[&dyn Algorithm] = &[
+    &Rings,
+    &Rabenseifner,
+    &Tree { wraps: true },
+    &Tree { wraps: false },
+    &Exchange { wraps: true },
+    &Exchange { wraps: false },
+];
+
+const SOURCE: &str = "Companion notes (spiceMonkey/collective-comm) 02 §3–4, App. A";
+
+fn applies(shape: &Shape) -> Result<(), Reason> {
+    let Some(dims) = shape.params.dims else {
+        return Err(Reason::new("it needs the sides of the torus or mesh, such as 8x8x8"));
+    };
+    if dims.ranks() == u64::from(shape.ranks) {
+        return Ok(());
+    }
+    let (holds, n) = (dims.ranks(), shape.ranks);
+    Err(Reason::from(format!("its sides hold {holds} ranks, not {n}")))
+}
+
+/// The sides; one ring of N where none are given.
+fn dims(shape: &Shape) -> Dims {
+    shape.params.dims.or_else(|| Dims::new(&[shape.ranks])).unwrap_or_default()
+}
+
+/// Sides longer than 1, each with the ranks between neighbours along it.
+fn sides(shape: &Shape) -> Vec<(u32, u32)> {
+    let strides = |stride: &mut u32, &d: &u32| {
+        let here = *stride;
+        *stride *= d;
+        Some((d, here))
+    };
+    let dims = dims(shape);
+    dims.lengths().iter().scan(1, strides).filter(|&(d, _)| d > 1).collect()
+}
+
+/// Links of the busiest rank: two a side, and one along a side of two.
+fn degree(shape: &Shape) -> u32 {
+    sides(shape).iter().map(|&(d, _)| (d - 1).min(2)).sum()
+}
+
+fn fraction<F: Field>(value: Rational) -> F {
+    F::int(*value.numer() as i64) / F::int(*value.denom() as i64)
+}
+
+/// Rings along each side in turn.
+struct Rings;
+
+impl ClosedForm for Rings {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "torus",
+            title: "torus, ring by ring",
+            collectives: &[AllReduce, AllGather, ReduceScatter],
+            aliases: &["torus-ring", "torus_ring"],
+            known_as: &[],
+            summary: "rings along each side in turn, on what the side before has left",
+            source: SOURCE,
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        applies(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| d - 1).sum();
+        gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        gather_sent(v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = shape.ranks;
+        let ring = |&(d, stride): &(u32, u32)| {
+            let share = Share::new(n / (d * stride), n);
+            Step::new(d - 1, share, Route::Offset(stride))
+        };
+        let gather: Vec<Step> = sides(shape).iter().rev().map(ring).collect();
+        gather_steps(shape, &gather, shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(schedule::by_side(shape, &|collective, length| {
+            Box::new(ring::Ring::new(collective, length))
+        }))
+    }
+}
+
+/// Halving and doubling along each side in turn.
+struct Rabenseifner;
+
+impl ClosedForm for Rabenseifner {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "torus-rabenseifner",
+            title: "torus, Rabenseifner",
+            collectives: &[AllReduce],
+            aliases: &["torus_rabenseifner"],
+            known_as: &[],
+            summary: "a logarithmic reduce-scatter along each side in turn, and back",
+            source: SOURCE,
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        applies(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| ceil_lg(d)).sum();
+        gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        gather_sent(v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let n = shape.ranks;
+        let mut gather = Vec::new();
+        for &(d, stride) in sides(shape).iter().rev() {
+            for b in 0..ceil_lg(d) {
+                let chunks = (1 << b).min(d - (1 << b)) * (n / (d * stride));
+                let route = Route::Offset(stride << b);
+                gather.push(Step::new(1_u32, Share::new(chunks, n), route));
+            }
+        }
+        gather_steps(shape, &gather, shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(schedule::by_side(shape, &|collective, length| {
+            let gather = bruck::Gather::new(length);
+            if collective == AllGather { Box::new(gather) } else { reverse(gather) }
+        }))
+    }
+}
+
+/// Broadcast and reduce down the tree of shortest ways.
+struct Tree {
+    /// Whether the sides close: a torus.
+    wraps: bool,
+}
+
+impl Tree {
+    /// Rounds of the first segment.
+    fn depth(&self, shape: &Shape) -> u64 {
+        let hops = |&(d, _): &(u32, u32)| u64::from(if self.wraps { d / 2 } else { d - 1 });
+        sides(shape).iter().map(hops).sum()
+    }
+
+    /// Neighbours that the busiest rank serves.
+    fn children(&self, shape: &Shape) -> u32 {
+        if self.wraps { degree(shape) } else { sides(shape).len() as u32 }
+    }
+
+    /// Turns that the ports make of a round.
+    fn turns(&self, shape: &Shape) -> u32 {
+        let children = self.children(shape);
+        // A rank inside a mesh has a parent beside as many children as the corner.
+        let partners = if shape.ports.is_half() && !self.wraps { children + 1 } else { children };
+        partners.div_ceil(shape.ports.sends(partners).max(1))
+    }
+}
+
+impl ClosedForm for Tree {
+    fn meta(&self) -> &'static Meta {
+        static TORUS: Meta = Meta {
+            id: "torus",
+            title: "torus, pipelined tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["torus-tree"],
+            known_as: &[],
+            summary: "segments follow each other from the root along the shortest ways",
+            source: SOURCE,
+        };
+        static MESH: Meta = Meta {
+            id: "mesh",
+            title: "mesh, pipelined tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["mesh-tree"],
+            known_as: &[],
+            summary: "segments follow each other from a corner along the shortest ways",
+            source: SOURCE,
+        };
+        if self.wraps { &TORUS } else { &MESH }
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        applies(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let rounds = F::int(self.depth(&v.shape) as i64) + v.p.clone() - F::int(1);
+        let volume = rounds.clone() / v.p.clone();
+        let gamma = match v.shape.collective.reduces() {
+            true => F::int(self.children(&v.shape).into()) * volume.clone(),
+            false => F::int(0),
+        };
+        let turns = F::int(self.turns(&v.shape).into());
+        Cost::new(turns.clone() * rounds, turns * volume).reducing(gamma)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if self.turns(shape) <= 1 { Guarantee::Equal } else { Guarantee::UpperBound }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        match v.shape.collective {
+            Reduce => F::int(1),
+            _ => F::int(self.children(&v.shape).into()),
+        }
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let p = shape.segments();
+        let rounds = self.depth(shape) + u64::from(p) - 1;
+        let step = Step::new(rounds, Share::new(1_u32, p), Route::Tree);
+        let added = Share::new(self.children(shape), p);
+        let adds = shape.collective.reduces();
+        let step = if adds { step.reducing_share(added) } else { step };
+        repeat(step, self.turns(shape), emit);
+    }
+
+    /// The companion notes print the limit.
+    fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        self.asymptotic(v)
+    }
+
+    fn asymptotic<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        Some(Cost::new(F::int(self.depth(&v.shape) as i64), F::int(1)))
+    }
+
+    fn is_pipelined(&self) -> bool {
+        true
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        self.children(shape)
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(schedule::Tree::new(shape, self.wraps)))
+    }
+}
+
+/// All-to-all, bound by the bisection.
+struct Exchange {
+    /// Whether the sides close: a torus.
+    wraps: bool,
+}
+
+impl Exchange {
+    fn hops(&self, shape: &Shape) -> u64 {
+        Tree { wraps: self.wraps }.depth(shape)
+    }
+
+    /// The blocks of M/d over the busiest link of a side of d, as a fraction of M.
+    fn load(&self, d: u32) -> (u64, u64) {
+        let d = u64::from(d);
+        let ways = if self.wraps && d > 2 { 2 } else { 1 };
+        (d * d / 4, ways * d)
+    }
+
+    /// The busiest link of all sides.
+    fn busiest(&self, shape: &Shape) -> (u64, u64) {
+        let loads = sides(shape).into_iter().map(|(d, _)| self.load(d));
+        loads.max_by_key(|&(blocks, of)| (blocks << 32) / of).unwrap_or((0, 1))
+    }
+
+    /// Whether all links of a rank work at once.
+    fn is_parallel(&self, shape: &Shape) -> bool {
+        let needed = degree(shape) * if shape.ports.is_half() { 2 } else { 1 };
+        shape.ports.sends(needed) == needed
+    }
+
+    /// One dimension after another.
+    fn in_turn(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let both = lanes(shape.ports, 2) == 2;
+        for (d, stride) in sides(shape) {
+            let mut along = |step: Step| {
+                repeat(Step { route: Route::Offset(stride), ..step }, shift_turns(shape), emit);
+            };
+            if self.wraps || d == 2 {
+                let tie = if both && d > 2 { Tie::Split } else { Tie::Right };
+                relay_steps(d, tie, both, &mut along);
+                continue;
+            }
+            // On a line the busiest link carries d − t blocks each way in step t.
+            for t in 1..d {
+                let messages = if both { 1_u32 } else { 2 };
+                along(Step::new(messages, Share::new(d - t, d), Route::Offset(stride)));
+            }
+        }
+    }
+}
+
+impl ClosedForm for Exchange {
+    fn meta(&self) -> &'static Meta {
+        static TORUS: Meta = Meta {
+            id: "torus",
+            title: "torus, dimension by dimension",
+            collectives: &[AllToAll],
+            aliases: &["torus-relay"],
+            known_as: &[],
+            summary: "blocks are relayed along one side after the other, each the shorter way",
+            source: SOURCE,
+        };
+        static MESH: Meta = Meta {
+            id: "mesh",
+            title: "mesh, dimension by dimension",
+            collectives: &[AllToAll],
+            aliases: &["mesh-relay"],
+            known_as: &[],
+            summary: "blocks are relayed along one side after the other",
+            source: SOURCE,
+        };
+        if self.wraps { &TORUS } else { &MESH }
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        applies(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        if self.is_parallel(&v.shape) {
+            let (blocks, of) = self.busiest(&v.shape);
+            let load = fraction(Share::new(blocks, of).exact());
+            return Cost::new(F::int(self.hops(&v.shape) as i64), load);
+        }
+        let (mut messages, mut volume) = (0, Rational::from_integer(0));
+        self.in_turn(&v.shape, &mut |step| {
+            messages += step.count as i64;
+            volume += step.share.exact() * Rational::from_integer(step.count.into());
+        });
+        Cost::new(F::int(messages), fraction(volume))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        let sides = sides(shape);
+        let equal = sides.windows(2).all(|pair| pair[0].0 == pair[1].0);
+        match (self.is_parallel(shape), self.wraps && equal) {
+            (true, true) => Guarantee::Equal,
+            (true, false) => Guarantee::Asymptotic,
+            (false, _) => Guarantee::UpperBound,
+        }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        let blocks = |d: u32| -> u64 {
+            let d = u64::from(d);
+            if self.wraps || d == 2 {
+                return d * d / 4;
+            }
+            // Rank i of a line passes (i + 1)(d − 1 − i) blocks on and i(d − i) back.
+            (0..d).map(|i| (i + 1) * (d - 1 - i) + i * (d - i)).max().unwrap_or(0)
+        };
+        let share = |(d, _): (u32, u32)| F::int(blocks(d) as i64) / F::int(d.into());
+        sides(&v.shape).into_iter().map(share).fold(F::int(0), |sum, part| sum + part)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        if !self.is_parallel(shape) {
+            return self.in_turn(shape, emit);
+        }
+        let hops = self.hops(shape);
+        let (blocks, of) = self.busiest(shape);
+        emit(Step::new(hops, Share::new(blocks, of * hops), Route::Offset(1)));
+    }
+
+    /// The companion notes print d_max/8, and d_max/4 for a mesh, for any sides.
+    fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
+        let longest = dims(&v.shape).lengths().iter().copied().max().unwrap_or(1);
+        let parts = if self.wraps { 8 } else { 4 };
+        let beta = F::int(longest.into()) / F::int(parts);
+        Some(Cost::new(F::int(self.hops(&v.shape) as i64), beta))
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        degree(shape)
+    }
+
+    /// Where all links of a rank work at once, in as many parts as there are sides, and ties in
+    /// halves; else as a whole.
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let sides = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
+        let halves = self.wraps && lanes(shape.ports, 2) == 2;
+        Some(Box::new(schedule::Exchange::new(shape, self.wraps, sides, halves)))
+    }
+}

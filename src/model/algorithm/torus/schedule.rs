@@ -1,0 +1,354 @@
+//! The schedules on a torus or mesh.
+//!
+//! ```text
+//!   4 × 3, tree from 0     0 ─► 1 ─► 2        first along side 2 (down), then along side 1:
+//!                          │╰─────────► 3     a rank hangs at the neighbour one step nearer on
+//!                          ▼                  the first side on which it is off the root
+//!                          4 ─► 5 ─► 6
+//!                          …
+//! ```
+
+use super::sides;
+use crate::base::collective::Collective::{self, AllGather, AllReduce, AllToAll, ReduceScatter};
+use crate::model::formula::Shape;
+use crate::model::schedule::combine::{Crossing, Then, Tier, Tiers};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
+
+/// A reduce-scatter or all-gather along a side of so many ranks.
+type AlongSide<'a> = &'a dyn Fn(Collective, u32) -> Box<dyn Schedule>;
+
+/// Reduce-scatter along the sides in rising order, all-gather along them backwards, or both.
+pub(super) fn by_side(shape: &Shape, along: AlongSide<'_>) -> Box<dyn Schedule> {
+    let lengths: Vec<u32> = sides(shape).into_iter().map(|(length, _)| length).collect();
+    over(shape.collective, &lengths, along)
+}
+
+/// What is left of each chunk along the first side goes along the others in between.
+fn over(collective: Collective, lengths: &[u32], along: AlongSide<'_>) -> Box<dyn Schedule> {
+    let (first, rest) = match lengths {
+        [] => (1, &[][..]),
+        [first, rest @ ..] => (*first, rest),
+    };
+    if rest.is_empty() {
+        return match collective {
+            AllReduce => {
+                let (scatter, gather) = (along(ReduceScatter, first), along(AllGather, first));
+                Box::new(Then::new(AllReduce, scatter, gather))
+            }
+            _ => along(collective, first),
+        };
+    }
+    let mut phases = Vec::new();
+    if collective.reduces() {
+        phases.push((Tier::Inside, along(ReduceScatter, first)));
+    }
+    phases.push((Tier::Between, over(collective, rest, along)));
+    if collective != ReduceScatter {
+        phases.push((Tier::Inside, along(AllGather, first)));
+    }
+    Box::new(Tiers::new(collective, Crossing::Shards, phases))
+}
+
+/// A side of a torus or mesh.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    length: u32,
+    /// Ranks between neighbours along it.
+    stride: u32,
+    wraps: bool,
+}
+
+impl Side {
+    fn of(shape: &Shape, wraps: bool) -> Vec<Self> {
+        let side = |(length, stride)| Self { length, stride, wraps };
+        sides(shape).into_iter().map(side).collect()
+    }
+
+    /// The place of `rank` along it.
+    fn place(self, rank: u32) -> u32 {
+        rank / self.stride % self.length
+    }
+
+    /// The rank beside `rank` where it has the place `place`.
+    fn at(self, rank: u32, place: u32) -> u32 {
+        rank - self.place(rank) * self.stride + place * self.stride
+    }
+
+    /// The place after `place`, up or down, if there is one.
+    fn next(self, place: u32, up: bool) -> Option<u32> {
+        let last = self.length - 1;
+        match (up, self.wraps) {
+            (true, _) if place < last => Some(place + 1),
+            (false, _) if place > 0 => Some(place - 1),
+            (_, false) => None,
+            (up, true) => Some(if up { 0 } else { last }),
+        }
+    }
+
+    /// Hops of the longest way.
+    fn hops(self) -> u32 {
+        if self.wraps { self.length / 2 } else { self.length - 1 }
+    }
+
+    /// Hops from one place to another, upwards or downwards.
+    fn distance(self, from: u32, to: u32, up: bool) -> Option<u32> {
+        let (low, high) = if up { (from, to) } else { (to, from) };
+        match high.checked_sub(low) {
+            Some(hops) => Some(hops),
+            None => self.wraps.then(|| high + self.length - low),
+        }
+    }
+
+    /// Hops from the first place on the shorter way, upwards where both are equal, and its
+    /// direction.
+    fn way(self, to: u32) -> (u32, bool) {
+        let up = !self.wraps || to <= self.length / 2;
+        (if up { to } else { self.length - to }, up)
+    }
+}
+
+/// Segments one behind the other down the tree of shortest ways from rank 0, or up it.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    frame: Frame,
+    sides: Vec<Side>,
+    /// Hops to the farthest rank.
+    depth: u32,
+}
+
+impl Tree {
+    pub(super) fn new(shape: &Shape, wraps: bool) -> Self {
+        let (sides, segments) = (Side::of(shape, wraps), shape.segments());
+        let depth: u32 = sides.iter().map(|side| side.hops()).sum();
+        let rounds = if depth == 0 { 0 } else { u64::from(depth) + u64::from(segments) - 1 };
+        let frame = Frame::new(shape.collective, shape.ranks, segments, rounds);
+        Self { frame, sides, depth }
+    }
+
+    fn depth_of(&self, rank: u32) -> u32 {
+        self.sides.iter().map(|side| side.way(side.place(rank)).0).sum()
+    }
+
+    /// The neighbour one step nearer to the root.
+    fn parent(&self, rank: u32) -> Option<u32> {
+        let side = self.sides.iter().find(|side| side.place(rank) > 0)?;
+        let (_, up) = side.way(side.place(rank));
+        side.next(side.place(rank), !up).map(|place| side.at(rank, place))
+    }
+
+    /// The neighbours whose parent `rank` is, nearest first.
+    fn children(&self, rank: u32) -> Vec<u32> {
+        let neighbours = self.sides.iter().flat_map(|side| {
+            let next = |up| side.next(side.place(rank), up).map(|place| side.at(rank, place));
+            [next(true), next(false)]
+        });
+        let mut found: Vec<u32> =
+            neighbours.flatten().filter(|&n| self.parent(n) == Some(rank)).collect();
+        found.sort_unstable_by_key(|&to| onwards(rank, to, self.frame.ranks));
+        found.dedup();
+        found
+    }
+}
+
+impl Schedule for Tree {
+    fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let reduces = self.frame.collective.reduces();
+        let depth = self.depth_of(rank);
+        let delay = if reduces { self.depth - depth } else { depth };
+        let segment = round.checked_sub(delay.into()).filter(|&s| s < self.frame.parts.into());
+        let Some(segment) = segment else { return };
+        // Below P.
+        let run = [Run::one(segment as u32)];
+        if reduces {
+            if let Some(parent) = self.parent(rank) {
+                out.push(Endpoint::Rank(parent), Op::Reduce, run);
+            }
+        } else {
+            for child in self.children(rank) {
+                out.push(Endpoint::Rank(child), Op::Copy, run);
+            }
+        }
+    }
+}
+
+/// All-to-all: every block goes along one side after the other, on each the shorter way.
+///
+/// Step t along a side passes on what has t hops or more to go. Part q of a vector takes the sides
+/// in the order q, q + 1, …, so that the parts use different links.
+#[derive(Debug, Clone)]
+pub(super) struct Exchange {
+    ranks: u32,
+    sides: Vec<Side>,
+    /// Parts of a block that take the sides in different orders.
+    orders: u32,
+    /// Halves of a part, the second of which goes down where both ways are equally long.
+    halves: u32,
+}
+
+impl Exchange {
+    /// `orders`, at most one a side; `halves`: whether ties are split.
+    pub(super) fn new(shape: &Shape, wraps: bool, orders: u32, halves: bool) -> Self {
+        let sides = Side::of(shape, wraps);
+        Self { ranks: shape.ranks, sides, orders: orders.max(1), halves: 1 + u32::from(halves) }
+    }
+
+    /// Where part `order` is in `round`: the sides that it has behind it, and the hops on the next.
+    fn stage(&self, order: u32, round: u64) -> (usize, u64) {
+        let mut hops = round;
+        for done in 0..self.sides.len() {
+            let along = u64::from(self.sides[self.side(order, done)].hops());
+            if hops < along {
+                return (done, hops);
+            }
+            hops -= along;
+        }
+        (self.sides.len(), hops)
+    }
+
+    /// The side that part `order` takes after `done` others.
+    fn side(&self, order: u32, done: usize) -> usize {
+        (order as usize + done) % self.sides.len()
+    }
+
+    /// The blocks of part `order` that `rank` passes on along `side` in a direction.
+    fn blocks(&self, order: u32, side: usize, up: bool, round: u64, rank: u32) -> Vec<Run> {
+        let (done, hops) = self.stage(order, round);
+        if done == self.sides.len() || self.side(order, done) != side {
+            return Vec::new();
+        }
+        // Below N.
+        let hops = hops as u32;
+        let behind: Vec<usize> = (0..done).map(|done| self.side(order, done)).collect();
+        let along = self.sides[side];
+        let place = along.place(rank);
+        // Where what comes through here by that many hops has started.
+        let Some(start) = (0..along.length).find(|&s| along.distance(s, place, up) == Some(hops))
+        else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        // A rank for its place on each side: of the origin where the block has been, of the target
+        // where it still goes.
+        for other in 0..self.ranks {
+            let target = along.place(other);
+            let Some(way) = along.distance(start, target, up) else { continue };
+            let back = along.distance(start, target, !up);
+            let tied = back == Some(way) && along.length > 2;
+            let nearer = back.is_none_or(|back| way < back || (way == back && (up || tied)));
+            if way <= hops || !nearer {
+                continue;
+            }
+            let origin = behind.iter().fold(along.at(rank, start), |origin, &i| {
+                self.sides[i].at(origin, self.sides[i].place(other))
+            });
+            let target = behind
+                .iter()
+                .fold(other, |target, &i| self.sides[i].at(target, self.sides[i].place(rank)));
+            let block = (origin * self.ranks + target) * self.orders + order;
+            let (first, len) = match (tied, up, self.halves) {
+                (true, false, 1) => continue,
+                (true, true, 2) => (0, 1),
+                (true, false, _) => (1, 1),
+                (_, _, halves) => (0, halves),
+            };
+            found.push(Run { start: block * self.halves + first, len });
+        }
+        found
+    }
+}
+
+impl Schedule for Exchange {
+    fn frame(&self) -> Frame {
+        let rounds = self.sides.iter().map(|side| u64::from(side.hops())).sum();
+        let parts = self.ranks * self.orders * self.halves;
+        Frame::new(AllToAll, self.ranks, parts, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let mut messages = Vec::new();
+        for (i, side) in self.sides.iter().enumerate() {
+            for up in [true, false] {
+                let blocks = |order| self.blocks(order, i, up, round, rank);
+                let runs: Vec<Run> = (0..self.orders).flat_map(blocks).collect();
+                let next = side.next(side.place(rank), up).filter(|_| !runs.is_empty());
+                messages.extend(next.map(|place| (side.at(rank, place), runs)));
+            }
+        }
+        messages.sort_by_key(|&(to, _)| onwards(rank, to, self.ranks));
+        for (to, runs) in messages {
+            out.push(Endpoint::Rank(to), Op::Copy, runs);
+        }
+    }
+}
+
+/// How far on `to` lies from `rank` modulo N.
+fn onwards(rank: u32, to: u32, ranks: u32) -> u32 {
+    modulo(u64::from(to) + u64::from(ranks - rank), ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FAMILY;
+    use super::*;
+    use crate::model::algorithm::Guarantee;
+    use crate::model::formula::{At, Dims, Params, Ports, Rational};
+    use crate::model::schedule::{count, verify};
+
+    const SIDES: &[&[u32]] = &[
+        &[1],
+        &[2],
+        &[5],
+        &[6],
+        &[2, 2],
+        &[3, 3],
+        &[4, 4],
+        &[4, 3],
+        &[5, 2],
+        &[1, 3, 4],
+        &[2, 2, 2],
+        &[3, 3, 3],
+        &[4, 2, 3],
+        &[2, 3, 2, 2],
+    ];
+
+    #[test]
+    fn every_torus_and_mesh_does_and_costs_what_it_promises() {
+        let mut compared = 0;
+        let ports = [1, 2, 4, 0];
+        for (lengths, k) in SIDES.iter().flat_map(|l| ports.map(|k| (l, k))) {
+            let params = Params { dims: Dims::new(lengths), ..Params::default() };
+            let ranks = lengths.iter().product();
+            for (algorithm, segments) in FAMILY.iter().flat_map(|&a| [1, 4].map(|p| (a, p))) {
+                for &collective in algorithm.meta().collectives {
+                    let shape = Shape { params, ..Shape::new(collective, ranks) };
+                    let shape = shape.with_segments(segments).with_ports(Ports::full(k));
+                    let name = format!("{} {shape:?}", algorithm.meta().id);
+                    let schedule = algorithm.schedule(&shape).expect("every shape has one");
+                    assert_eq!(verify(&*schedule), Ok(()), "{name}");
+                    let at = At::numbers(shape);
+                    let counted = count(&*schedule, k);
+                    assert_eq!(algorithm.sent_exactly(&at), counted.max_sent, "{name}");
+                    let form = algorithm.prove(&at).total();
+                    let alpha = Rational::from_integer(counted.n_alpha.into());
+                    match algorithm.guarantee(&shape) {
+                        Guarantee::Equal | Guarantee::EqualInRounds => {
+                            assert_eq!((form.alpha, form.beta), (alpha, counted.n_beta), "{name}");
+                            compared += 1;
+                        }
+                        Guarantee::UpperBound => {
+                            assert!(form.alpha >= alpha && form.beta >= counted.n_beta, "{name}");
+                        }
+                        Guarantee::Asymptotic | Guarantee::Pipelined => {}
+                    }
+                }
+            }
+        }
+        assert!(compared > 100, "{compared}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Binomial trees: broadcast, reduce, scatter, gather, and the all-reduce made of two.
+//!
+//! ```text
+//!   broadcast, P = 1          rounds of segment s, P > 1         scatter, N = 5
+//!   round 0   0 ─► 1          0 ─┬─► 1   s                       round 0   0 ─[4]──► 4
+//!   round 1   0 ─► 2  1 ─► 3     ├─► 2   s ─── 3   s + 1         round 1   0 ─[2 3]► 2
+//!   round 2   0 ─► 4             └─► 4   s                       round 2   0 ─[1]──► 1  2 ─[3]► 3
+//! ```
+//!
+//! Rank r hangs below r without its highest bit, so its depth is the number of its bits and the
+//! tree is ⌊lg N⌋ deep. Reduce and gather are the same trees backwards in time. The scatter hangs
+//! r below r without its *lowest* bit instead: its blocks are then consecutive.
+
+use super::chain::segment;
+use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
+use crate::base::collective::Collective;
+use crate::model::formula::{ceil_lg, floor_lg};
+
+/// Broadcast or reduce of whole vectors, rank 0 the root.
+///
+/// With one segment, round k uses the edges of length 2^k: ⌈lg N⌉ rounds on one port. With more,
+/// a rank sends a segment to all its children in the round after it came: ⌊lg N⌋ + P − 1 rounds
+/// where there are as many ports as children. On one port the P·⌈lg N⌉ messages of the root still
+/// leave back to back, but only without a barrier: with one, small subtrees wait for the root's
+/// last child in every round, and [`count`](super::count()) says more than P·⌈lg N⌉.
+#[derive(Debug, Clone, Copy)]
+pub struct Tree {
+    collective: Collective,
+    ranks: u32,
+    segments: u32,
+}
+
+impl Tree {
+    /// A broadcast or reduce in `segments` segments, at least one;
+    /// [`verify`](super::verify()) refuses other collectives.
+    #[must_use]
+    pub fn new(collective: Collective, ranks: u32, segments: u32) -> Self {
+        Self { collective, ranks, segments: segments.max(1) }
+    }
+
+    /// Where in time the pipeline is for `rank`: a broadcast flows down, a reduce flows up.
+    fn segment(self, round: u64, rank: u32) -> Option<u32> {
+        let delay = match self.collective {
+            Collective::Reduce => floor_lg(self.ranks) - rank.count_ones(),
+            _ => rank.count_ones(),
+        };
+        segment(round, delay.into(), self.segments)
+    }
+}
+
+impl Schedule for Tree {
+    fn frame(&self) -> Frame {
+        let rounds = match (self.ranks, self.segments) {
+            (0 | 1, _) => 0,
+            (n, 1) => ceil_lg(n).into(),
+            (n, p) => u64::from(floor_lg(n)) + u64::from(p) - 1,
+        };
+        Frame::new(self.collective, self.ranks, self.segments, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let reduces = self.collective == Collective::Reduce;
+        match (self.segments, reduces) {
+            (1, false) => down(rank, round, self.ranks, out),
+            (1, true) => up(rank, self.rounds() - 1 - round, out),
+            (_, false) => {
+                let Some(segment) = self.segment(round, rank) else { return };
+                for child in children(rank, self.ranks) {
+                    out.push(Endpoint::Rank(child), Op::Copy, [Run::one(segment)]);
+                }
+            }
+            (_, true) => {
+                let Some(parent) = parent(rank) else { return };
+                let Some(segment) = self.segment(round, rank) else { return };
+                out.push(Endpoint::Rank(parent), Op::Reduce, [Run::one(segment)]);
+            }
+        }
+    }
+}
+
+/// A reduce to rank 0 and a broadcast from it, of whole vectors.
+#[derive(Debug, Clone, Copy)]
+pub struct Both {
+    ranks: u32,
+}
+
+impl Both {
+    /// The all-reduce over `ranks` ranks.
+    #[must_use]
+    pub fn new(ranks: u32) -> Self {
+        Self { ranks }
+    }
+
+    fn depth(self) -> u64 {
+        ceil_lg(self.ranks).into()
+    }
+}
+
+impl Schedule for Both {
+    fn frame(&self) -> Frame {
+        Frame::new(Collective::AllReduce, self.ranks, 1, 2 * self.depth())
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        match round.checked_sub(self.depth()) {
+            None => up(rank, self.depth() - 1 - round, out),
+            Some(k) => down(rank, k, self.ranks, out),
+        }
+    }
+}
+
+/// Scatter or gather of N blocks, rank 0 the root.
+#[derive(Debug, Clone, Copy)]
+pub struct Halving {
+    collective: Collective,
+    ranks: u32,
+}
+
+impl Halving {
+    /// A scatter or gather; [`verify`](super::verify()) refuses others.
+    #[must_use]
+    pub fn new(collective: Collective, ranks: u32) -> Self {
+        Self { collective, ranks }
+    }
+}
+
+impl Schedule for Halving {
+    fn frame(&self) -> Frame {
+        Frame::new(self.collective, self.ranks, self.ranks, ceil_lg(self.ranks).into())
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let gathers = self.collective == Collective::Gather;
+        // The distance at which blocks change hands: it grows in a gather.
+        let k = if gathers { round } else { self.rounds() - 1 - round };
+        let distance = 1 << k;
+        let upper = if gathers { Some(rank) } else { rank.checked_add(distance) };
+        let is_upper = |&r: &u32| r < self.ranks && u64::from(r.trailing_zeros()) == k;
+        let Some(upper) = upper.filter(is_upper) else { return };
+        let blocks = Run { start: upper, len: distance.min(self.ranks - upper) };
+        let to = if gathers { upper - distance } else { upper };
+        out.push(Endpoint::Rank(to), Op::Copy, [blocks]);
+    }
+}
+
+/// What `rank` sends down the edges of length 2^k.
+fn down(rank: u32, k: u64, ranks: u32, out: &mut Sends) {
+    if let Some(child) = children(rank, ranks).find(|c| u64::from(c - rank) == 1 << k) {
+        out.push(Endpoint::Rank(child), Op::Copy, [Run::one(0)]);
+    }
+}
+
+/// What `rank` sends up the edges of length 2^k.
+fn up(rank: u32, k: u64, out: &mut Sends) {
+    if let Some(parent) = parent(rank).filter(|p| u64::from(rank - p) == 1 << k) {
+        out.push(Endpoint::Rank(parent), Op::Reduce, [Run::one(0)]);
+    }
+}
+
+/// `rank` without its highest bit; the root has none.
+fn parent(rank: u32) -> Option<u32> {
+    rank.checked_ilog2().map(|k| rank - (1 << k))
+}
+
+/// `rank` with one more bit above its highest, below `ranks`, nearest first.
+fn children(rank: u32, ranks: u32) -> impl Iterator<Item = u32> {
+    let lowest = u32::BITS - rank.leading_zeros();
+    (lowest..u32::BITS).map_while(move |k| rank.checked_add(1 << k).filter(|&c| c < ranks))
+}

@@ -1,0 +1,130 @@
+//! What a schedule is for, and its measures.
+
+use std::ops::Range;
+
+use crate::base::collective::Collective;
+
+/// How chunks are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// One vector of M bytes, cut into parts: chunk c is part c.
+    Shared,
+    /// Every rank has a vector of M bytes of its own, cut into parts that are never added on the
+    /// way: chunk i·parts + j is part j of rank i's. So in an all-to-all, where part j is for
+    /// rank j·N/parts, and in an all-reduce that gathers all vectors and adds at the end.
+    Owned,
+}
+
+/// What a schedule is for, and its measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// The operation.
+    pub collective: Collective,
+    /// N.
+    pub ranks: u32,
+    /// Switches that take part.
+    pub switches: u32,
+    /// How many of them, the last ones, stand between domains and not in one.
+    pub far_switches: u32,
+    /// The rank that has or gets the data, where there is one. A send/recv goes from it to the
+    /// next rank.
+    pub root: u32,
+    /// Into how many equal parts M is cut.
+    pub parts: u32,
+    /// How chunks are numbered.
+    pub layout: Layout,
+    /// The number of rounds.
+    pub rounds: u64,
+    /// Whether the ranks of a round come in descending order: where several messages want one
+    /// port, that of the last rank goes first.
+    pub last_first: bool,
+    /// Whether every rank does what rank 0 does, with ranks and chunks moved on by its number.
+    pub turns: bool,
+    /// Whether sums are of neighbouring ranks in rank order, so that the operation may be one
+    /// that does not commute.
+    pub keeps_order: bool,
+}
+
+impl Frame {
+    /// A schedule over `ranks` ranks, rank 0 the root, without switches.
+    #[must_use]
+    pub fn new(collective: Collective, ranks: u32, parts: u32, rounds: u64) -> Self {
+        let layout = match collective {
+            Collective::AllToAll => Layout::Owned,
+            _ => Layout::Shared,
+        };
+        Self {
+            collective,
+            ranks,
+            switches: 0,
+            far_switches: 0,
+            root: 0,
+            parts,
+            layout,
+            rounds,
+            last_first: false,
+            turns: false,
+            keeps_order: false,
+        }
+    }
+
+    /// The same, every rank doing what rank 0 does.
+    #[must_use]
+    pub fn turning(self) -> Self {
+        Self { turns: true, ..self }
+    }
+
+    /// The same, adding neighbours in rank order.
+    #[must_use]
+    pub fn in_rank_order(self) -> Self {
+        Self { keeps_order: true, ..self }
+    }
+
+    /// How many chunks there are in all.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        match self.layout {
+            Layout::Shared => self.parts,
+            Layout::Owned => self.parts.saturating_mul(self.ranks),
+        }
+    }
+
+    /// Where the elements of `chunk` lie in a buffer in which a vector has `elements`: the first
+    /// parts have one more than the others where they do not divide. Vectors of several ranks
+    /// ([`Layout::Owned`]) lie one after the other.
+    ///
+    /// ```
+    /// # use collcost::{Collective, schedule::Frame};
+    /// let frame = Frame::new(Collective::AllReduce, 4, 4, 6);
+    /// let ranges: Vec<_> = (0..4).map(|chunk| frame.range(chunk, 10)).collect();
+    /// assert_eq!(ranges, [0..3, 3..6, 6..8, 8..10]);
+    /// ```
+    #[must_use]
+    pub fn range(&self, chunk: u32, elements: u64) -> Range<u64> {
+        self.before(chunk.into(), elements)..self.before(u64::from(chunk) + 1, elements)
+    }
+
+    /// The elements of all chunks before `chunk`.
+    fn before(&self, chunk: u64, elements: u64) -> u64 {
+        let parts = u64::from(self.parts.max(1));
+        let (vector, part) = (chunk / parts, chunk % parts);
+        vector * elements + part * (elements / parts) + part.min(elements % parts)
+    }
+
+    /// The number that `chunk` has after ranks have moved on by `by`, for a schedule that turns:
+    /// blocks move with their ranks.
+    #[must_use]
+    pub fn turned(&self, chunk: u32, by: u32) -> u32 {
+        let (n, parts) = (u64::from(self.ranks), u64::from(self.parts));
+        let (chunk, by) = (u64::from(chunk), u64::from(by));
+        // A part belongs to a rank where there are as many or a multiple; one part is everybody's.
+        let moved =
+            |part: u64| if parts % n == 0 { (part + by * (parts / n)) % parts } else { part };
+        let turned = match self.layout {
+            Layout::Shared => moved(chunk),
+            Layout::Owned => (chunk / parts + by) % n * parts + moved(chunk % parts),
+        };
+        // Less than the number of chunks.
+        turned as u32
+    }
+}

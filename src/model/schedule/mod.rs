@@ -1,0 +1,170 @@
+//! Schedules: who sends what to whom, in which order.
+//!
+//! A schedule is a pure function of round and sender, never materialised where a rule can say it:
+//! the same object is verified, counted, simulated, drawn and really run. Rounds are an order, not
+//! a barrier; all sends of a round use the state before it.
+
+pub mod binomial;
+pub mod bruck;
+pub mod chain;
+pub mod combine;
+mod count;
+pub mod digits;
+mod frame;
+mod list;
+pub mod ring;
+mod sends;
+pub mod tree;
+mod verify;
+
+pub use count::{Count, count};
+pub use frame::{Frame, Layout};
+pub use list::{List, Message};
+pub use sends::{Op, Run, Sends, Transfer};
+pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
+
+use std::fmt;
+
+use crate::base::collective::Collective;
+
+/// Something that sends or receives: a rank, or a switch that multicasts or computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// A rank, 0 … N − 1.
+    Rank(u32),
+    /// A switch; it holds nothing at the start.
+    Switch(u32),
+}
+
+/// A collective operation spelled out.
+pub trait Schedule: Send + Sync {
+    /// What it is for, and its measures.
+    fn frame(&self) -> Frame;
+
+    /// The rank that starts with `chunk` (all-gather, gather, all-to-all) or ends with it
+    /// (reduce-scatter, scatter). Blocks lie in rank order unless a schedule says otherwise.
+    fn owner(&self, chunk: u32) -> u32 {
+        let frame = self.frame();
+        block_of(chunk, frame.chunks(), frame.ranks)
+    }
+
+    /// Puts what `from` sends in `round`, one of [`Self::rounds`], into `out`, which the caller
+    /// has cleared; nearest receiver first, counted upwards from the sender modulo N.
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends);
+
+    /// The operation that it implements.
+    fn collective(&self) -> Collective {
+        self.frame().collective
+    }
+
+    /// N.
+    fn ranks(&self) -> u32 {
+        self.frame().ranks
+    }
+
+    /// Switches that take part.
+    fn switches(&self) -> u32 {
+        self.frame().switches
+    }
+
+    /// The rank that has or gets the data, where there is one.
+    fn root(&self) -> u32 {
+        self.frame().root
+    }
+
+    /// Into how many equal parts M is cut.
+    fn parts(&self) -> u32 {
+        self.frame().parts
+    }
+
+    /// How many chunks there are in all.
+    fn chunks(&self) -> u32 {
+        self.frame().chunks()
+    }
+
+    /// The number of rounds.
+    fn rounds(&self) -> u64 {
+        self.frame().rounds
+    }
+}
+
+impl<S: Schedule + ?Sized> Schedule for Box<S> {
+    fn frame(&self) -> Frame {
+        (**self).frame()
+    }
+
+    fn owner(&self, chunk: u32) -> u32 {
+        (**self).owner(chunk)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        (**self).sends(round, from, out);
+    }
+}
+
+impl<S: Schedule + ?Sized> Schedule for &S {
+    fn frame(&self) -> Frame {
+        (**self).frame()
+    }
+
+    fn owner(&self, chunk: u32) -> u32 {
+        (**self).owner(chunk)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        (**self).sends(round, from, out);
+    }
+}
+
+impl Endpoint {
+    /// Its index among the ranks and, after them, the switches, if the schedule has it.
+    pub fn place(self, schedule: &dyn Schedule) -> Option<usize> {
+        let frame = schedule.frame();
+        let (index, of, before) = match self {
+            Self::Rank(rank) => (rank, frame.ranks, 0),
+            Self::Switch(switch) => (switch, frame.switches, frame.ranks),
+        };
+        (index < of).then_some(before as usize + index as usize)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Switch(switch) => write!(f, "switch {switch}"),
+        }
+    }
+}
+
+/// Who sends in a round, in schedule order: all ranks, then all switches.
+pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<> {
+    let Frame { ranks, switches, last_first, .. } = schedule.frame();
+    let ranks = (0..ranks).map(move |i| if last_first { ranks - 1 - i } else { i });
+    ranks.map(Endpoint::Rank).chain((0..switches).map(Endpoint::Switch))
+}
+
+/// Whether all messages together are more than `most`; stops counting where they are.
+pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+    let (mut messages, mut sends) = (0, Sends::default());
+    (0..schedule.rounds()).any(|round| {
+        for from in senders(schedule) {
+            sends.clear();
+            schedule.sends(round, from, &mut sends);
+            messages += sends.len() as u64;
+        }
+        messages > most
+    })
+}
+
+/// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 where there are none.
+pub(crate) fn block_of(chunk: u32, chunks: u32, ranks: u32) -> u32 {
+    let block = u64::from(chunk) * u64::from(ranks) / u64::from(chunks.max(1));
+    u32::try_from(block).unwrap_or(u32::MAX)
+}
+
+/// `value` mod `of`; `of` ≥ 1.
+pub(crate) fn modulo(value: u64, of: u32) -> u32 {
+    // What is left is less than a u32.
+    (value % u64::from(of)) as u32
+}

@@ -1,0 +1,147 @@
+//! Gradient fusion: which tensors share a call, and how much of the calls a backward pass hides.
+//!
+//! Frameworks do not all-reduce a gradient at a time: they fill buckets. [`Rule`] is how one of
+//! them fills, [`pack`] does it tensor by tensor, [`timeline`] plays the calls against the backward
+//! pass, and [`caps`] looks for the best size.
+//!
+//! ```
+//! use collcost::plan::bucket::{Gradients, Limit, Rule, Tensor, pack};
+//! use collcost::base::quantity::Bytes;
+//!
+//! // DDP walks backwards, adds a tensor, and closes a bucket that has reached its limit.
+//! let tensors = [3 << 20, 40 << 20, 600 << 10].map(|bytes| Tensor::new("w", Bytes(bytes)));
+//! let packed = pack(&Gradients::Tensors(tensors.to_vec()), &Rule::named("ddp").unwrap());
+//! let sizes: Vec<u64> = packed.iter().map(|bucket| bucket.bytes.0).collect();
+//! assert_eq!(sizes, [(600 << 10) + (40 << 20), 3 << 20]);
+//! # assert_eq!(Rule::named("ddp").unwrap().cap, Limit::Bytes(Bytes(25 << 20)));
+//! ```
+
+mod rule;
+mod search;
+mod tensors;
+mod timeline;
+
+pub use rule::{Close, Limit, Order, RULES, Rule};
+pub use search::{Cap, Caps, caps};
+pub use tensors::{Gradients, Tensor};
+pub use timeline::{Event, Timeline, timeline};
+
+use crate::base::quantity::{Bytes, Ratio};
+use crate::machine::sample::DataType;
+
+/// Gradients that go in one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bucket {
+    /// Indices of its tensors, as they were given; empty where there are no tensors.
+    pub tensors: Vec<usize>,
+    /// Bytes.
+    pub bytes: Bytes,
+    /// The type of its elements.
+    pub dtype: Option<DataType>,
+    /// The limit at which it was closed; absent where the tensors ended, and for sparse gradients.
+    pub limit: Option<Bytes>,
+    /// The part of all gradients that is ready once the last of its tensors is.
+    pub ready: Ratio,
+}
+
+/// Fills buckets, in the order in which they are sent.
+#[must_use]
+pub fn pack(gradients: &Gradients, rule: &Rule) -> Vec<Bucket> {
+    match gradients {
+        Gradients::Tensors(tensors) => pack_tensors(tensors, rule),
+        Gradients::Smooth { bytes, dtype } => pack_smooth(*bytes, *dtype, rule),
+    }
+}
+
+/// Buckets of one type that is being filled.
+struct Filling {
+    dtype: DataType,
+    bucket: Bucket,
+    /// Buckets of this type that are closed.
+    closed: usize,
+}
+
+fn pack_tensors(tensors: &[Tensor], rule: &Rule) -> Vec<Bucket> {
+    let total: f64 = tensors.iter().map(|t| t.bytes.0 as f64).sum();
+    let mut done = 0.0;
+    let mut packed: Vec<Bucket> = Vec::new();
+    let mut open: Vec<Filling> = Vec::new();
+    let order: Vec<usize> = match rule.order {
+        Order::Given => (0..tensors.len()).collect(),
+        Order::Backward => (0..tensors.len()).rev().collect(),
+    };
+    let empty = |dtype| Bucket {
+        tensors: Vec::new(),
+        bytes: Bytes(0),
+        dtype: Some(dtype),
+        limit: None,
+        ready: Ratio(0.0),
+    };
+    for index in order {
+        let tensor = &tensors[index];
+        done += tensor.bytes.0 as f64;
+        let ready = Ratio(if total > 0.0 { done / total } else { 1.0 });
+        if tensor.sparse {
+            let own =
+                Bucket { tensors: vec![index], bytes: tensor.bytes, ready, ..empty(tensor.dtype) };
+            packed.push(own);
+            continue;
+        }
+        let slot = open.iter().position(|f| f.dtype == tensor.dtype).unwrap_or_else(|| {
+            let dtype = tensor.dtype;
+            open.push(Filling { dtype, bucket: empty(dtype), closed: 0 });
+            open.len() - 1
+        });
+        let filling = &mut open[slot];
+        let limit = rule.limit(filling.closed, tensor.dtype);
+        let over = filling.bucket.bytes.0.saturating_add(tensor.bytes.0) > limit.0;
+        if rule.close == Close::Before && over && !filling.bucket.tensors.is_empty() {
+            let full = std::mem::replace(&mut filling.bucket, empty(tensor.dtype));
+            packed.push(Bucket { limit: Some(limit), ..full });
+            filling.closed += 1;
+        }
+        filling.bucket.tensors.push(index);
+        filling.bucket.bytes.0 = filling.bucket.bytes.0.saturating_add(tensor.bytes.0);
+        filling.bucket.ready = ready;
+        let limit = rule.limit(filling.closed, tensor.dtype);
+        if rule.close == Close::After && filling.bucket.bytes >= limit {
+            let full = std::mem::replace(&mut filling.bucket, empty(tensor.dtype));
+            packed.push(Bucket { limit: Some(limit), ..full });
+            filling.closed += 1;
+        }
+    }
+    packed.extend(open.into_iter().map(|f| f.bucket).filter(|b| !b.tensors.is_empty()));
+    // Types fill side by side: a bucket's place is that of its first tensor on the way back.
+    let place = |bucket: &Bucket| {
+        let first = bucket.tensors.iter().copied();
+        match rule.order {
+            Order::Given => first.min().unwrap_or(0),
+            Order::Backward => tensors.len() - first.max().unwrap_or(0),
+        }
+    };
+    packed.sort_by_key(place);
+    packed
+}
+
+/// The same where nothing is known of the tensors: every bucket is cut at its limit.
+fn pack_smooth(bytes: Bytes, dtype: DataType, rule: &Rule) -> Vec<Bucket> {
+    let mut packed = Vec::new();
+    let mut done = 0_u64;
+    while done < bytes.0 {
+        let limit = rule.limit(packed.len(), dtype);
+        let left = bytes.0 - done;
+        let size = limit.0.clamp(1, left);
+        done += size;
+        packed.push(Bucket {
+            tensors: Vec::new(),
+            bytes: Bytes(size),
+            dtype: Some(dtype),
+            limit: (size == limit.0).then_some(limit),
+            ready: Ratio(done as f64 / bytes.0 as f64),
+        });
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! How frameworks fill their buckets, with their defaults, by name.
+
+use std::borrow::Cow;
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::DataType;
+
+/// When a bucket is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// At so many bytes.
+    Bytes(Bytes),
+    /// At so many elements, whatever their type.
+    Elements(u64),
+}
+
+impl Limit {
+    /// The bytes that it is for elements of `dtype`.
+    #[must_use]
+    pub fn bytes(self, dtype: DataType) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Elements(count) => Bytes(count.saturating_mul(dtype.bytes().0)),
+        }
+    }
+}
+
+/// What happens to the tensor that would pass the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Close {
+    /// It is added, then the bucket is closed: buckets may be larger than the limit.
+    After,
+    /// The bucket is closed without it: none is larger, but one of a single larger tensor.
+    Before,
+}
+
+/// In which order tensors come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they are listed.
+    Given,
+    /// From the last back: about the order in which a backward pass makes gradients.
+    Backward,
+}
+
+/// How one framework fills.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// The name on the command line.
+    pub id: &'static str,
+    /// Whose it is.
+    pub title: &'static str,
+    /// The limit of the first bucket, where it is another.
+    pub first: Option<Limit>,
+    /// The limit of the others.
+    pub cap: Limit,
+    /// What happens at the limit.
+    pub close: Close,
+    /// The order of the tensors.
+    pub order: Order,
+    /// The setting to paste, with `{}` for its value, which is counted in `unit`.
+    pub setting: &'static str,
+    /// Bytes or elements of 1 in the setting.
+    pub unit: Limit,
+    /// Who says so.
+    pub source: Cow<'static, str>,
+}
+
+const MIB: u64 = 1 << 20;
+const ONE_MIB: Limit = Limit::Bytes(Bytes(MIB));
+
+/// Every rule that is known by name.
+pub static RULES: &[Rule] = &[
+    Rule {
+        id: "ddp",
+        title: "PyTorch DistributedDataParallel",
+        first: Some(ONE_MIB),
+        cap: Limit::Bytes(Bytes(25 * MIB)),
+        close: Close::After,
+        order: Order::Backward,
+        setting: "DistributedDataParallel(model, bucket_cap_mb={})",
+        unit: ONE_MIB,
+        source: Cow::Borrowed(
+            "pytorch/pytorch, torch/csrc/distributed/c10d/reducer.cpp and reducer.hpp at 00463a45",
+        ),
+    },
+    Rule {
+        id: "megatron",
+        title: "Megatron-LM's distributed optimizer",
+        first: None,
+        cap: Limit::Elements(40_000_000),
+        close: Close::After,
+        order: Order::Backward,
+        setting: "--ddp-bucket-size {}",
+        unit: Limit::Elements(1),
+        source: Cow::Borrowed(
+            "NVIDIA/Megatron-LM, distributed_data_parallel.py: max(40,000,000, 1,000,000·DP) elements",
+        ),
+    },
+    Rule {
+        id: "deepspeed",
+        title: "DeepSpeed ZeRO stages 1 and 2",
+        first: None,
+        cap: Limit::Elements(500_000_000),
+        close: Close::Before,
+        order: Order::Backward,
+        setting: "\"zero_optimization\": {\"reduce_bucket_size\": {}}",
+        unit: Limit::Elements(1),
+        source: Cow::Borrowed(
+            "DeepSpeed's configuration reference: reduce_bucket_size 5e8 elements; \
+             runtime/zero/stage_1_and_2.py reduces before it would be passed",
+        ),
+    },
+    Rule {
+        id: "xla",
+        title: "XLA's all-reduce combiner",
+        first: None,
+        cap: Limit::Bytes(Bytes(30 * MIB + 7)),
+        close: Close::Before,
+        order: Order::Backward,
+        setting: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes={}",
+        unit: Limit::Bytes(Bytes(1)),
+        source: Cow::Borrowed(
+            "openxla/xla, collective_utils.h at 9b2cf8eb: combine up to 30 MiB + 7 bytes",
+        ),
+    },
+    Rule {
+        id: "greedy",
+        title: "as many whole tensors as stay within the cap",
+        first: None,
+        cap: Limit::Bytes(Bytes(25 * MIB)),
+        close: Close::Before,
+        order: Order::Given,
+        setting: "buckets of at most {} bytes",
+        unit: Limit::Bytes(Bytes(1)),
+        source: Cow::Borrowed("the usual textbook listing, with its last bucket flushed"),
+    },
+];
+
+impl Rule {
+    /// The rule called `name`, with the framework's defaults.
+    ///
+    /// # Errors
+    /// An unknown name, with the nearest known one.
+    pub fn named(name: &str) -> Result<Self> {
+        let known = || RULES.iter().map(|rule| rule.id);
+        RULES.iter().find(|rule| rule.id == name).cloned().ok_or_else(|| {
+            Error::input(format!("`{name}` is no rule of buckets")).mend(
+                match nearest(name, known()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+                },
+            )
+        })
+    }
+
+    /// The same for `ranks` replicas, where the default depends on them.
+    #[must_use]
+    pub fn over(mut self, ranks: u32) -> Self {
+        if self.id == "megatron" {
+            self.cap = Limit::Elements(40_000_000.max(1_000_000 * u64::from(ranks)));
+        }
+        self
+    }
+
+    /// The same with another cap. A user's cap is DDP's first limit too (pytorch pull request
+    /// 121640); before that, and where `first` is given, the first bucket keeps a limit of its own.
+    #[must_use]
+    pub fn with_cap(mut self, cap: Limit, first: Option<Limit>) -> Self {
+        (self.cap, self.first) = (cap, first);
+        self
+    }
+
+    /// The limit of a bucket of `dtype` after `closed` others of that type.
+    #[must_use]
+    pub fn limit(&self, closed: usize, dtype: DataType) -> Bytes {
+        let limit = if closed == 0 { self.first.unwrap_or(self.cap) } else { self.cap };
+        limit.bytes(dtype)
+    }
+
+    /// The line to paste for a cap; a setting in MiB may have to round up.
+    #[must_use]
+    pub fn line(&self, cap: Bytes, dtype: DataType) -> String {
+        let each = self.unit.bytes(dtype).0.max(1);
+        self.setting.replacen("{}", &cap.0.div_ceil(each).to_string(), 1)
+    }
+}

@@ -1,0 +1,200 @@
+//! Budgets: what collectives and steps may take, in a file beside the code, held against the model or
+//! against measurements.
+//!
+//! ```
+//! use collcost::plan::check::{Files, Options, Standing, check};
+//! # struct One;
+//! # impl Files for One {
+//! #     fn profile(&self, name: &str) -> collcost::Result<collcost::machine::profile::Profile> {
+//! #         collcost::machine::profile::Profile::builtin(name)
+//! #     }
+//! #     fn text(&self, _: &str) -> collcost::Result<String> {
+//! #         Ok("[[budget]]\nname = \"gradients\"\ncollective = \"allreduce\"\nn = 64\n\
+//! #             size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"12ms\"\n".to_owned())
+//! #     }
+//! #     fn matching(&self, _: &str) -> collcost::Result<Vec<String>> { Ok(Vec::new()) }
+//! # }
+//! # let files = One;
+//! // `check::Disk` reads files; this one holds a single budget.
+//! let checked = check(&files, "collcost.toml", &Options::default());
+//! assert!(checked.faults.is_empty() && checked.outcomes.iter().all(|o| o.standing == Standing::Holds));
+//! ```
+//!
+//! A file is read whole: everything that is wrong in it is a [`Fault`] with file, line and column,
+//! a budget that can never fail among them.
+
+mod gate;
+mod outcome;
+mod read;
+mod update;
+
+use std::ops::Range;
+
+use crate::base::collective::Collective;
+use crate::base::place::Place;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::machine::query::Layout;
+use crate::model::algorithm::Registry;
+use crate::plan::Step;
+use crate::plan::entry::{Faults, MachineEntry, Machines, documents, layer, settings, texts};
+
+pub use crate::plan::entry::{BuiltIn, Disk, Fault, Files};
+pub use gate::{GATES, Gate, Threshold, thresholds};
+pub use outcome::{At, Number, Outcome, Standing};
+pub use read::KEYS;
+pub use update::{Edited, update};
+
+/// What may not be passed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limit {
+    /// The most time.
+    MaxTime(Seconds),
+    /// The least busbw.
+    MinBusbw(Bandwidth),
+    /// The most time over the lower bound.
+    MaxBoundRatio(Ratio),
+    /// The most that a choice may lose against the best that is shipped: 0.05 is 5 %.
+    MaxRegret(Ratio),
+    /// Logs whose times must lie within the band of what is expected.
+    Measured(Vec<String>),
+}
+
+impl Limit {
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::MaxTime(_) => "max_time",
+            Self::MinBusbw(_) => "min_busbw",
+            Self::MaxBoundRatio(_) => "max_bound_ratio",
+            Self::MaxRegret(_) => "max_regret",
+            Self::Measured(_) => "measured",
+        }
+    }
+}
+
+/// What a budget is about.
+#[derive(Clone)]
+pub enum Subject {
+    /// One collective.
+    Call(Box<CallSubject>),
+    /// A step of a plan.
+    Step(Box<Step>),
+}
+
+/// One collective on a machine.
+#[derive(Clone)]
+pub struct CallSubject {
+    /// The operation.
+    pub collective: Collective,
+    /// The ranks.
+    pub layout: Layout,
+    /// M; absent for a budget over all sizes of a log.
+    pub size: Option<Bytes>,
+    /// Only this algorithm.
+    pub algorithm: Option<String>,
+    /// The machine.
+    pub machine: MachineEntry,
+}
+
+/// One budget as it was written.
+#[derive(Clone)]
+pub struct Budget {
+    /// Its name.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// Where its limit stands, else its heading.
+    pub place: Place,
+    /// What it is about.
+    pub subject: Subject,
+    /// What may not be passed; absent where an update is to write it.
+    pub limit: Option<Limit>,
+    /// Where in the band it is judged; absent: by all of it.
+    pub at: Option<At>,
+    /// What the model said when the limit was written.
+    pub expected: Option<String>,
+    /// Which bytes of the file an update replaces.
+    pub(crate) spans: Spans,
+}
+
+/// Bytes of a file: values with their quotes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Spans {
+    /// The limit's value.
+    pub limit: Option<Range<usize>>,
+    /// What was expected.
+    pub expected: Option<Range<usize>>,
+    /// Where the last value ends.
+    pub end: usize,
+}
+
+/// How to check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Limits are to be written: a budget without one is no fault, nor is one that never fails.
+    pub updating: bool,
+    /// Where in its band every budget is judged, whatever it says itself.
+    pub at: Option<At>,
+}
+
+/// Everything that was found.
+#[derive(Clone, Default)]
+pub struct Checked {
+    /// The budgets, in the order of their files.
+    pub budgets: Vec<Budget>,
+    /// One for each budget, where nothing is wrong with the files.
+    pub outcomes: Vec<Outcome>,
+    /// What is wrong with the files.
+    pub faults: Vec<Fault>,
+}
+
+/// Reads the budgets of `file` and of what it includes, and holds each against the model. Where the
+/// files have faults, all of them are there and nothing is judged.
+#[must_use]
+pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
+    let faults = Faults::default();
+    let machines = Machines::new(files);
+    let budgets = budgets(&machines, file, *options, &faults);
+    let registry = Registry::builtin();
+    // A file with faults may have others behind them: its good budgets are priced all the same.
+    let outcomes: Vec<Outcome> = budgets
+        .iter()
+        .filter_map(|b| outcome::outcome(&registry, files, b, *options, &faults))
+        .collect();
+    let mut faults = faults.into_inner();
+    faults.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    let outcomes = if faults.is_empty() { outcomes } else { Vec::new() };
+    Checked { budgets, outcomes, faults }
+}
+
+fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Faults) -> Vec<Budget> {
+    let texts = match texts(machines.files, file, faults) {
+        Ok(texts) => texts,
+        Err(error) => {
+            let place = Place { line: 1, column: 1, text: String::new() };
+            let mend = error.mending().map(str::to_owned);
+            faults.borrow_mut().push(Fault::new(file, place, error.what().to_owned(), mend));
+            return Vec::new();
+        }
+    };
+    let documents = documents(&texts, faults);
+    let files: Vec<_> = documents.iter().map(|(file, document)| layer(file, document)).collect();
+    let settings = files.first().map_or(Vec::new(), |first| settings(*first));
+    // The text is part of the program, and a test reads it.
+    let Ok(presets) = crate::base::place::Document::parse(crate::plan::PRESETS) else {
+        return Vec::new();
+    };
+    let from = read::From {
+        machines,
+        settings: &settings,
+        steps: files.iter().flat_map(|f| crate::plan::steps(*f, faults)).collect(),
+        presets: layer("presets", &presets),
+        options,
+        faults,
+    };
+    read::budgets(&files, &from)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! Budgets from their tables: `[[budget]]` of a file.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use toml::de::DeValue;
+
+use super::{At, Budget, CallSubject, Limit, Options, Spans, Subject};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::place::advice;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::size_is::SizeIs;
+use crate::machine::query::Layout;
+use crate::plan::entry::{Count, Fault, Faults, Fields, Layer, MACHINE_KEYS, Machines, joined};
+use crate::plan::{layered, read as read_step};
+
+/// The keys of a budget, beside those of a machine.
+pub const KEYS: &[&str] = &[
+    "name",
+    "collective",
+    "n",
+    "nodes",
+    "gpus_per_node",
+    "size",
+    "size_is",
+    "algorithm",
+    "step",
+    "max_time",
+    "min_busbw",
+    "max_bound_ratio",
+    "max_regret",
+    "measured",
+    "at",
+    "expected",
+];
+
+/// The keys of which a budget has one.
+const LIMITS: [&str; 5] = ["max_time", "min_busbw", "max_bound_ratio", "max_regret", "measured"];
+
+/// What budgets are read from.
+pub(super) struct From<'a, 'm> {
+    pub machines: &'m Machines<'m>,
+    pub settings: &'a [Layer<'a>],
+    pub steps: Vec<(&'a str, Layer<'a>)>,
+    pub presets: Layer<'a>,
+    pub options: Options,
+    pub faults: &'a Faults,
+}
+
+/// A ratio without unit, or in percent where `percent` says so: `1.2`, `5%`.
+struct Plain(f64);
+
+impl FromStr for Plain {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (number, scale) = match text.trim().strip_suffix('%') {
+            Some(number) => (number, 0.01),
+            None => (text, 1.0),
+        };
+        match number.trim().parse::<f64>() {
+            Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x * scale)),
+            _ => Err(Error::input(format!("`{text}` is no ratio"))
+                .mend("write a number such as 1.5, or 5%")),
+        }
+    }
+}
+
+/// All budgets; two of one name are a fault.
+pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budget> {
+    let mut found: Vec<Budget> = Vec::new();
+    let mut names: HashMap<String, String> = HashMap::new();
+    for file in files {
+        sections(file, from.faults);
+        let Some(value) = file.table.get("budget") else { continue };
+        let keep = |start: usize, what: &str| {
+            let place = file.document.place(&(start..start));
+            let mend = Some("write [[budget]] in a line of its own".to_owned());
+            from.faults.borrow_mut().push(Fault::new(file.file, place, what.to_owned(), mend));
+        };
+        let Some(list) = value.get_ref().as_array() else {
+            keep(value.span().start, "`budget` is a list of tables");
+            continue;
+        };
+        for item in list {
+            let DeValue::Table(table) = item.get_ref() else {
+                keep(item.span().start, "a budget is a table");
+                continue;
+            };
+            let own = Layer { table, start: item.span().start, ..*file };
+            found.extend(budget(own, from));
+            // A name is taken also by a budget with other faults.
+            let Some(name) = table.get("name") else { continue };
+            let Some(text) = name.get_ref().as_str() else { continue };
+            if let Some(first) = names.get(text) {
+                let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+                let what = format!("`{text}` is the name of another budget: {first}");
+                fields.fault("name", what, "give it a name of its own");
+                continue;
+            }
+            let line = file.document.place(&name.span()).line;
+            names.insert(text.to_owned(), format!("{}:{line}", file.file));
+        }
+    }
+    if found.is_empty() && from.faults.borrow().is_empty() {
+        let place = crate::base::place::Place { line: 1, column: 1, text: String::new() };
+        let file = files.first().map_or("", |f| f.file);
+        let mend = Some("write [[budget]] with name, collective, n, size and max_time".to_owned());
+        let what = "the file holds no budget".to_owned();
+        from.faults.borrow_mut().push(Fault::new(file, place, what, mend));
+    }
+    found
+}
+
+/// What a file may hold at its top.
+fn sections(file: &Layer<'_>, faults: &Faults) {
+    const KNOWN: [&str; 5] = ["budget", "step", "include", "defaults", "machine"];
+    for (key, _) in file.table {
+        let typed = key.get_ref().as_ref();
+        if !KNOWN.contains(&typed) {
+            let place = file.document.place(&key.span());
+            let what = format!("unknown section `{typed}`");
+            let mend = Some(advice(typed, &KNOWN));
+            faults.borrow_mut().push(Fault::new(file.file, place, what, mend));
+        }
+    }
+}
+
+fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
+    let before = from.faults.borrow().len();
+    let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+    let known: Vec<&str> = KEYS.iter().chain(MACHINE_KEYS).copied().collect();
+    fields.only(&known);
+    let name = fields.text("name").unwrap_or_default();
+    if name.is_empty() {
+        fields.fault("name", "the budget has no name", "write name = \"gradients\"");
+    }
+    let limit = limit(&fields, from.options);
+    let subject = match fields.text("step") {
+        Some(step) => of_step(&fields, &step, limit.as_ref(), from),
+        None => of_call(fields.over(from.settings), limit.as_ref(), from),
+    };
+    let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+    let key = limit.as_ref().map_or("name", Limit::key);
+    let (file, place) = fields.place(key);
+    let span = |key: &str| fields.find(key).map(|(_, value)| value.span());
+    let end = own.table.iter().map(|(_, v)| v.span().end).max().unwrap_or(own.start);
+    let spans = Spans {
+        limit: limit.as_ref().and_then(|l| span(l.key())),
+        expected: span("expected"),
+        end,
+    };
+    let expected = fields.text("expected");
+    let at = fields.read::<At>("at");
+    if at.is_some() && matches!(limit, Some(Limit::Measured(_) | Limit::MaxRegret(_))) {
+        fields.fault("at", format!("`{key}` has no band"), "leave `at` out");
+    }
+    let subject = subject?;
+    let budget = Budget { name, file, place, subject, limit, at, expected, spans };
+    (from.faults.borrow().len() == before).then_some(budget)
+}
+
+fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
+    let given: Vec<&str> = LIMITS.into_iter().filter(|key| fields.has(key)).collect();
+    match given.as_slice() {
+        [] if options.updating => return None,
+        [] => {
+            let mend = format!("write one of {}", LIMITS.join(", "));
+            fields.fault("limit", "the budget has no limit", mend);
+        }
+        [_] => {}
+        _ => {
+            let start = |key: &&str| fields.find(key).map(|(_, value)| value.span().start);
+            let last = given.iter().copied().max_by_key(start).unwrap_or_default();
+            let what = format!("a budget has one limit: {}", given.join(" and "));
+            fields.fault(last, what, "write a budget for each");
+        }
+    }
+    let ratio = |key: &str| fields.read::<Plain>(key).map(|p| Ratio(p.0));
+    // All that are written are read, so that their faults are named too.
+    let read = |key: &str| {
+        Some(match key {
+            "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
+            "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
+            "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
+            "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
+            _ => {
+                let (file, _) = fields.place("measured");
+                let pattern = fields.text("measured")?;
+                Limit::Measured(pattern.split(',').map(|p| joined(&file, p.trim())).collect())
+            }
+        })
+    };
+    let limits: Vec<_> = given.iter().map(|key| read(key)).collect();
+    limits.into_iter().next().flatten()
+}
+
+fn of_step<'a>(
+    fields: &Fields<'a>,
+    name: &str,
+    limit: Option<&Limit>,
+    from: &From<'a, '_>,
+) -> Option<Subject> {
+    let others = ["collective", "n", "nodes", "gpus_per_node", "size", "size_is", "algorithm"];
+    for key in others.iter().chain(MACHINE_KEYS) {
+        if fields.has(key) {
+            let what = format!("`{key}` is of a collective, and the budget is of a step");
+            fields.fault(key, what, "write it in the step");
+        }
+    }
+    if let Some(limit) = limit.filter(|l| !matches!(l, Limit::MaxTime(_))) {
+        fields.fault(limit.key(), format!("a step has no `{}`", limit.key()), "write max_time");
+    }
+    let Some((_, own)) = from.steps.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = from.steps.iter().map(|(name, _)| *name).collect();
+        let mend = if known.is_empty() {
+            "write a table [step.NAME], or include a file that has it".to_owned()
+        } else {
+            advice(name, &known)
+        };
+        fields.fault("step", format!("there is no step `{name}`"), mend);
+        return None;
+    };
+    let layers = layered(vec![*own], from.presets, from.faults);
+    let step = read_step(name, layers, from.settings, from.machines, from.faults)?;
+    Some(Subject::Step(Box::new(step)))
+}
+
+fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {
+    let count = |key: &str| fields.read::<Count>(key).map(|c| c.0);
+    let log = matches!(limit, Some(Limit::Measured(_)));
+    if !fields.has("collective") {
+        fields.fault(
+            "collective",
+            "the budget has no `collective`",
+            "write it, or step = \"NAME\"",
+        );
+    }
+    let collective = fields.read::<Collective>("collective");
+    let barrier = collective == Some(Collective::Barrier);
+    if !fields.has("size") && !log && !barrier && collective.is_some() {
+        fields.fault("size", "the budget has no `size`", "write size = \"1GiB\"");
+    }
+    let layout =
+        Layout { ranks: count("n"), nodes: count("nodes"), per_node: count("gpus_per_node") };
+    if !fields.has("n") && !fields.has("nodes") && !log {
+        fields.fault("n", "the budget has no `n`", "write n = 64");
+    }
+    let size = if barrier { Some(Bytes(0)) } else { fields.read::<Bytes>("size") };
+    let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
+    let machine = from.machines.entry(&fields);
+    let (collective, machine) = (collective?, machine?);
+    // What ranks follow from nodes is known once the machine is.
+    let query = (layout.ranks.is_some() || layout.nodes.is_some())
+        .then(|| machine.query(collective, size.unwrap_or_default(), layout));
+    let size = match query {
+        Some(Ok(query)) => match size.map(|s| counts.total(collective, query.shape.ranks, s)) {
+            Some(Ok(size)) => Some(size),
+            Some(Err(error)) => {
+                fields.error("size_is", &error);
+                None
+            }
+            None => None,
+        },
+        Some(Err(error)) => {
+            fields.error(if fields.has("n") { "n" } else { "nodes" }, &error);
+            None
+        }
+        None => size,
+    };
+    let algorithm = fields.text("algorithm");
+    Some(Subject::Call(Box::new(CallSubject { collective, layout, size, algorithm, machine })))
+}

@@ -1,0 +1,90 @@
+//! Limits written from the model with a margin; everything else in the file stays as it is.
+
+use super::{Budget, Checked, Limit, Number, Outcome};
+use crate::base::quantity::Ratio;
+
+/// A file with its new text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The file.
+    pub file: String,
+    /// The whole text.
+    pub text: String,
+    /// Budgets whose limits changed.
+    pub changed: usize,
+}
+
+/// New texts for the files of `checked`, with limits `margin` away from the model: 0.1 is 10 %.
+/// `texts` are the files as they were read. Logs' budgets have no limit to write.
+#[must_use]
+pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> Vec<Edited> {
+    let mut edited = Vec::new();
+    for (file, text) in texts {
+        let mut edits: Vec<(usize, usize, String)> = Vec::new();
+        let mut changed = 0;
+        for (budget, outcome) in checked.budgets.iter().zip(&checked.outcomes) {
+            if budget.file != *file || matches!(budget.limit, Some(Limit::Measured(_))) {
+                continue;
+            }
+            let before = edits.len();
+            edit(budget, outcome, margin, text, &mut edits);
+            changed += usize::from(edits.len() > before);
+        }
+        if edits.is_empty() {
+            continue;
+        }
+        edits.sort_by_key(|e| std::cmp::Reverse((e.0, e.1)));
+        let mut new = text.clone();
+        for (start, end, with) in edits {
+            new.replace_range(start..end, &with);
+        }
+        edited.push(Edited { file: file.clone(), text: new, changed });
+    }
+    edited
+}
+
+fn edit(
+    budget: &Budget,
+    outcome: &Outcome,
+    margin: Ratio,
+    text: &str,
+    edits: &mut Vec<(usize, usize, String)>,
+) {
+    let now = written(outcome.value);
+    let limit = written(moved(budget.limit.as_ref(), outcome.value, margin));
+    let mut more = String::new();
+    match &budget.spans.limit {
+        Some(span) if text.get(span.clone()) == Some(limit.as_str()) => {}
+        Some(span) => edits.push((span.start, span.end, limit)),
+        None => more += &format!("\nmax_time = {limit}"),
+    }
+    match &budget.spans.expected {
+        Some(span) if text.get(span.clone()) == Some(now.as_str()) => {}
+        Some(span) => edits.push((span.start, span.end, now)),
+        None => more += &format!("\nexpected = {now}"),
+    }
+    if !more.is_empty() {
+        // Behind what is said of the last value.
+        let end = budget.spans.end;
+        let line = text[end..].find('\n').map_or(text.len(), |n| end + n);
+        edits.push((line, line, more));
+    }
+}
+
+fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
+    let up = Ratio(1.0 + margin.0);
+    match (limit, value) {
+        (_, Number::Time(t)) => Number::Time(t * up),
+        (_, Number::Rate(b)) => Number::Rate(b * Ratio(1.0 / up.0)),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => Number::Ratio(Ratio(r.0 + margin.0)),
+        (_, Number::Ratio(r)) => Number::Ratio(Ratio(r.0 * up.0)),
+    }
+}
+
+/// As the file says it: quantities in quotes with their unit, ratios as numbers.
+fn written(number: Number) -> String {
+    match number {
+        Number::Ratio(r) => format!("{:.4}", r.0),
+        other => format!("\"{}\"", other.to_string().replace('µ', "u").replace(' ', "")),
+    }
+}

@@ -1,0 +1,359 @@
+//! What a project or a person has settled: which machine, how many ranks, which figures.
+//!
+//! `collcost.toml` and the user's `config.toml` have one format:
+//!
+//! ```toml
+//! [defaults]
+//! profile = "dgx-a100"     # a name, or a file beside this one
+//! gpus_per_node = 8
+//!
+//! [machine]                # figures that are better known here
+//! alpha_inter = "2.4us"
+//! ```
+//!
+//! What lies nearer wins. `[machine]` and `gpus_per_node` are of the machine that their own file or
+//! one further out names; under a nearer file's machine they are left out.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::str::FromStr;
+
+use toml::de::DeValue;
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::place::{Document, Place, advice};
+use crate::base::quantity::{Bandwidth, Seconds, SecondsPerByte};
+use crate::machine::fabric::Order;
+use crate::model::formula::Ports;
+
+/// A key of a configuration file, with what its value must be.
+struct Key {
+    section: &'static str,
+    name: &'static str,
+    check: fn(&str) -> Result<()>,
+}
+
+/// What a project's file holds beside settings: other verbs read it.
+const ENTRIES: &[&str] = &["include", "budget", "step"];
+
+const DEFAULTS: &str = "defaults";
+const MACHINE: &str = "machine";
+
+const fn key(section: &'static str, name: &'static str, check: fn(&str) -> Result<()>) -> Key {
+    Key { section, name, check }
+}
+
+/// Every key that there is.
+const KEYS: &[Key] = &[
+    key(DEFAULTS, "profile", |_| Ok(())),
+    key(DEFAULTS, "n", count),
+    key(DEFAULTS, "nodes", count),
+    key(DEFAULTS, "gpus_per_node", count),
+    key(DEFAULTS, "ports", parses::<Ports>),
+    key(DEFAULTS, "placement", parses::<Order>),
+    key(DEFAULTS, "format", format),
+    key(MACHINE, "alpha", parses::<Seconds>),
+    key(MACHINE, "bw", parses::<Bandwidth>),
+    key(MACHINE, "alpha_inter", parses::<Seconds>),
+    key(MACHINE, "bw_inter", parses::<Bandwidth>),
+    key(MACHINE, "nics", count),
+    key(MACHINE, "gamma", parses::<SecondsPerByte>),
+    key(MACHINE, "launch", parses::<Seconds>),
+];
+
+/// The ways in which answers are written.
+pub const FORMATS: &[&str] = &["table", "markdown", "csv", "json", "nccl-tests"];
+
+fn parses<T: FromStr<Err = Error>>(text: &str) -> Result<()> {
+    text.parse::<T>().map(drop)
+}
+
+fn count(text: &str) -> Result<()> {
+    text.parse::<NonZeroU32>().map(drop).map_err(|_| {
+        Error::input(format!("`{text}` is no count"))
+            .mend(format!("write a whole number from 1 to {}", u32::MAX))
+    })
+}
+
+fn format(text: &str) -> Result<()> {
+    if FORMATS.contains(&text) {
+        return Ok(());
+    }
+    Err(Error::input(format!("`{text}` is no format")).mend(advice(text, FORMATS)))
+}
+
+/// Who said something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum From {
+    /// An environment variable.
+    Environment(&'static str),
+    /// A line of a file.
+    File {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+    },
+}
+
+impl From {
+    /// The variable, or the file's own name.
+    #[must_use]
+    pub fn short(&self) -> &'static str {
+        match self {
+            Self::Environment(name) => name,
+            Self::File { file, .. } if file.ends_with("collcost.toml") => "collcost.toml",
+            Self::File { .. } => "config.toml",
+        }
+    }
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Environment(name) => f.write_str(name),
+            Self::File { file, line } => write!(f, "{file}:{line}"),
+        }
+    }
+}
+
+/// One key with its value, as text that has been found readable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The key.
+    pub key: &'static str,
+    /// The value.
+    pub value: String,
+    /// Who said so.
+    pub from: From,
+}
+
+/// What one file or the environment says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layer {
+    settings: Vec<Setting>,
+}
+
+impl Layer {
+    /// The environment's machine.
+    #[must_use]
+    pub fn environment(name: &'static str, profile: &str) -> Self {
+        let (key, value) = ("profile", profile.to_owned());
+        Self { settings: vec![Setting { key, value, from: From::Environment(name) }] }
+    }
+
+    /// Reads a file's text; `file` is its name.
+    ///
+    /// # Errors
+    /// No TOML, an unknown section or key, a value that cannot be read: with file, line and column.
+    pub fn parse(text: &str, file: &str) -> Result<Self> {
+        let document = Document::parse(text).map_err(|refused| refused.error(file))?;
+        let refuse = |what: String, place: &Place, mend: String| {
+            Err(Error::input(what).at(format!("{file}:{place}")).mend(mend))
+        };
+        let mut settings = Vec::new();
+        for (section, table) in document.root() {
+            let (name, place) = (section.get_ref().as_ref(), document.place(&section.span()));
+            if ENTRIES.contains(&name) {
+                continue;
+            }
+            if ![DEFAULTS, MACHINE].contains(&name) {
+                let what = format!("unknown section `{name}`");
+                return refuse(what, &place, advice(name, &[DEFAULTS, MACHINE]));
+            }
+            let Some(table) = table.get_ref().as_table() else {
+                let what = format!("`{name}` is a section");
+                return refuse(what, &place, format!("write [{name}] in a line of its own"));
+            };
+            for (key, value) in table {
+                let (typed, place) = (key.get_ref().as_ref(), document.place(&key.span()));
+                let known = KEYS.iter().filter(|k| k.section == name);
+                let Some(key) = known.clone().find(|k| k.name == typed) else {
+                    let known: Vec<&str> = known.map(|k| k.name).collect();
+                    let what = format!("unknown key `{typed}` in [{name}]");
+                    return refuse(what, &place, elsewhere(name, typed, &known));
+                };
+                let place = document.place(&value.span());
+                let value = match value.get_ref() {
+                    DeValue::String(text) => text.to_string(),
+                    DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+                    other => {
+                        let what = format!("`{typed}` is no {}", other.type_str());
+                        return refuse(what, &place, "write it in quotes".to_owned());
+                    }
+                };
+                (key.check)(&value).map_err(|e| e.at(format!("{file}:{place}")))?;
+                let value = if key.name == "profile" { beside(file, value) } else { value };
+                let from = From::File { file: file.to_owned(), line: place.line };
+                settings.push(Setting { key: key.name, value, from });
+            }
+        }
+        Ok(Self { settings })
+    }
+
+    fn get(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().find(|s| s.key == key)
+    }
+}
+
+/// The section in which the key would be known, or the nearest key of this one.
+fn elsewhere(section: &str, typed: &str, known: &[&str]) -> String {
+    let others = KEYS.iter().filter(|k| k.section != section);
+    let near = nearest(typed, others.clone().map(|k| k.name));
+    let key = near.and_then(|near| others.clone().find(|k| k.name == near));
+    match key.filter(|_| nearest(typed, known.iter().copied()).is_none()) {
+        Some(key) => format!("`{}` belongs to [{}]", key.name, key.section),
+        None => advice(typed, known),
+    }
+}
+
+/// A profile's file is named from where the configuration lies.
+fn beside(file: &str, profile: String) -> String {
+    match Path::new(file).parent() {
+        Some(folder) if is_file(&profile) => folder.join(&profile).to_string_lossy().into_owned(),
+        _ => profile,
+    }
+}
+
+/// Whether a machine is given as a file rather than as a name.
+#[must_use]
+pub fn is_file(profile: &str) -> bool {
+    profile.contains(['/', '\\']) || profile.ends_with(".toml")
+}
+
+/// All that is settled, the nearest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    layers: Vec<Layer>,
+}
+
+impl Settings {
+    /// Puts layers together, the nearest first.
+    #[must_use]
+    pub fn new(layers: Vec<Layer>) -> Self {
+        Self { layers }
+    }
+
+    /// What holds for a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Setting> {
+        self.layers[..self.reach(key)].iter().find_map(|layer| layer.get(key))
+    }
+
+    /// How many layers may speak about a key.
+    fn reach(&self, key: &str) -> usize {
+        let first = |keys: &[&str]| {
+            let says = |layer: &Layer| keys.iter().any(|key| layer.get(key).is_some());
+            self.layers.iter().position(says).map_or(self.layers.len(), |i| i + 1)
+        };
+        match key {
+            // N and the nodes are two answers to one question.
+            "n" | "nodes" => first(&["n", "nodes"]),
+            key if is_of_machine(key) => first(&["profile"]),
+            _ => self.layers.len(),
+        }
+    }
+
+    /// Every key that is set, with what holds, in the order of the documentation.
+    pub fn held(&self) -> impl Iterator<Item = &Setting> {
+        KEYS.iter().filter_map(|key| self.get(key.name))
+    }
+
+    /// What is said somewhere and does not hold, with what holds instead.
+    pub fn left_out(&self) -> impl Iterator<Item = (&Setting, Option<&Setting>)> {
+        let all = self.layers.iter().flat_map(|layer| &layer.settings);
+        all.filter(|s| self.get(s.key) != Some(s)).map(|s| {
+            let instead = self.get(s.key);
+            (s, instead.or_else(|| is_of_machine(s.key).then(|| self.get("profile")).flatten()))
+        })
+    }
+
+    /// The keys that may be set.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        KEYS.iter().map(|key| key.name)
+    }
+}
+
+/// Whether a key describes the machine, so that it says nothing about another one.
+fn is_of_machine(key: &str) -> bool {
+    key == "gpus_per_node" || KEYS.iter().any(|k| k.name == key && k.section == MACHINE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(files: &[(&str, &str)]) -> Settings {
+        Settings::new(files.iter().map(|(file, text)| Layer::parse(text, file).unwrap()).collect())
+    }
+
+    fn value(settings: &Settings, key: &str) -> Option<String> {
+        settings.get(key).map(|s| s.value.clone())
+    }
+
+    #[test]
+    fn what_lies_nearer_wins() {
+        let both = settings(&[
+            ("/a/collcost.toml", "[defaults]\nn = 16\nprofile = \"m/x.toml\"\n"),
+            ("/u/config.toml", "[defaults]\nn = \"8\"\nports = 2\n[machine]\nalpha = \"5us\"\n"),
+        ]);
+        assert_eq!(value(&both, "n").as_deref(), Some("16"));
+        assert_eq!(value(&both, "ports").as_deref(), Some("2"));
+        assert_eq!(value(&both, "profile").as_deref(), Some("/a/m/x.toml"));
+        // α is of the user's machine, and the project names another.
+        assert_eq!(value(&both, "alpha"), None);
+        let left: Vec<String> = both.left_out().map(|(s, _)| s.from.to_string()).collect();
+        assert_eq!(left, ["/u/config.toml:2", "/u/config.toml:5"]);
+    }
+
+    #[test]
+    fn figures_change_a_machine_that_is_named_further_out() {
+        let both = settings(&[
+            ("collcost.toml", "[machine]\nalpha = \"5us\"\n[defaults]\nnodes = 4\n"),
+            ("config.toml", "[defaults]\nprofile = \"dgx-a100\"\nn = 8\n"),
+        ]);
+        assert_eq!(value(&both, "alpha").as_deref(), Some("5us"));
+        assert_eq!(value(&both, "profile").as_deref(), Some("dgx-a100"));
+        assert_eq!(value(&both, "n"), None);
+    }
+
+    #[test]
+    fn faults_name_file_line_and_column() {
+        let cases = [
+            ("[defaults]\nprofil = \"x\"\n", "c.toml:2:1", "did you mean `profile`?"),
+            ("[default]\n", "c.toml:1:2", "did you mean `defaults`?"),
+            ("profile = \"x\"\n", "c.toml:1:1", "known are defaults, machine"),
+            ("[machine]\nprofile = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
+            ("[machine]\nprofil = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
+            ("[machine]\nalpha = \"5\"\n", "c.toml:2:9", "without unit"),
+            ("[machine]\nalpha = 5.0\n", "c.toml:2:9", "write it in quotes"),
+            ("[defaults]\nn = 0\n", "c.toml:2:5", "whole number from 1"),
+            ("[defaults]\nformat = \"jsn\"\n", "c.toml:2:10", "did you mean `json`?"),
+            ("defaults = 1\n", "c.toml:1:1", "write [defaults]"),
+            ("[defaults\n", "c.toml:1:10", ""),
+        ];
+        for (text, place, part) in cases {
+            let error = Layer::parse(text, "c.toml").unwrap_err().to_string();
+            assert!(error.contains(place) && error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        for key in KEYS {
+            let good = match key.name {
+                "profile" => "dgx-a100",
+                "placement" => "cyclic",
+                "format" => "json",
+                "bw" | "bw_inter" => "50GB/s",
+                "gamma" => "20ps/B",
+                "n" | "nodes" | "gpus_per_node" | "nics" | "ports" => "2",
+                _ => "5us",
+            };
+            let text = format!("[{}]\n{} = \"{good}\"\n", key.section, key.name);
+            let layer = Layer::parse(&text, "c.toml").unwrap();
+            assert_eq!(layer.settings[0].value, good);
+        }
+    }
+}

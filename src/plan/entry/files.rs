@@ -1,0 +1,119 @@
+//! Where entries find profiles, other files and results. The engine asks; who calls it answers.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result};
+use crate::machine::profile::Profile;
+
+/// Answers what a file names.
+pub trait Files {
+    /// The machine called `name`, or in the file of that path.
+    ///
+    /// # Errors
+    /// An unknown name, a file that cannot be read.
+    fn profile(&self, name: &str) -> Result<Profile>;
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    fn text(&self, path: &str) -> Result<String>;
+
+    /// The files that a path with `*` names, in order; the path itself where it has none.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    fn matching(&self, pattern: &str) -> Result<Vec<String>>;
+}
+
+/// The built-in machines and no files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BuiltIn;
+
+impl Files for BuiltIn {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        Profile::builtin(name)
+    }
+
+    fn text(&self, path: &str) -> Result<String> {
+        Err(Error::input("no files are read here").at(path.to_owned()))
+    }
+
+    fn matching(&self, pattern: &str) -> Result<Vec<String>> {
+        Err(Error::input("no files are read here").at(pattern.to_owned()))
+    }
+}
+
+/// The built-in machines, and files as the operating system has them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        if !crate::plan::config::is_file(name) {
+            return Profile::builtin(name);
+        }
+        let text = std::fs::read_to_string(name).map_err(|e| {
+            Error::profile(format!("the profile cannot be read: {e}")).at(name.to_owned())
+        })?;
+        Profile::parse(&text, name)
+    }
+
+    fn text(&self, path: &str) -> Result<String> {
+        std::fs::read_to_string(path).map_err(|e| {
+            Error::input(format!("`{path}` cannot be read: {e}"))
+                .mend("name a file, from where this one lies")
+        })
+    }
+
+    fn matching(&self, pattern: &str) -> Result<Vec<String>> {
+        if !pattern.contains('*') {
+            return Ok(vec![pattern.to_owned()]);
+        }
+        let path = Path::new(pattern);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let refuse = |why: String| Error::input(why).mend("write a * in the last part of a path");
+        if folder.to_string_lossy().contains('*') {
+            return Err(refuse(format!("`{pattern}` has a * in a folder's name")));
+        }
+        let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let entries = std::fs::read_dir(listed)
+            .map_err(|e| refuse(format!("`{}` cannot be read: {e}", listed.display())))?;
+        let named = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut found: Vec<PathBuf> =
+            named.filter(|file| fits(&name, file)).map(|file| folder.join(file)).collect();
+        found.sort();
+        Ok(found.iter().map(|path| path.to_string_lossy().into_owned()).collect())
+    }
+}
+
+/// Whether a name fits a pattern, in which every `*` stands for any letters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let (first, mut rest) = (parts.next().unwrap_or(""), parts.collect::<Vec<_>>());
+    let Some(mut left) = name.strip_prefix(first) else { return false };
+    let Some(last) = rest.pop() else { return left.is_empty() };
+    for part in rest {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_anything() {
+        let yes =
+            [("a*", "abc"), ("*.json", "x.json"), ("r*s*.json", "results-1.json"), ("a", "a")];
+        let no =
+            [("a*", "ba"), ("*.json", "x.jsn"), ("a*b*c", "acb"), ("a", "ab"), ("ab*ba", "aba")];
+        assert!(yes.iter().all(|(p, n)| fits(p, n)));
+        assert!(no.iter().all(|(p, n)| !fits(p, n)));
+    }
+}

@@ -1,0 +1,216 @@
+//! Entries of a project's file: tables that a person wrote, read key by key.
+//!
+//! A fault does not end the reading: it is kept with its line and column, and the next key is read,
+//! so that one run names all of them. An entry may be laid over another (a preset, what was typed):
+//! [`Fields`] asks its layers in turn.
+
+mod files;
+mod machine;
+mod project;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::str::FromStr;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::base::error::Error;
+use crate::base::place::{Document, Place, Refused, advice};
+
+pub use files::{BuiltIn, Disk, Files};
+pub(crate) use machine::{Count, joined};
+pub use machine::{MACHINE_KEYS, MachineEntry, Machines};
+pub use project::{Text, documents, layer, settings, texts};
+
+/// What is wrong at one place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The letter in that line, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// The line itself.
+    pub text: String,
+    /// What would be accepted.
+    pub mend: Option<String>,
+}
+
+impl Fault {
+    /// A fault at a place.
+    #[must_use]
+    pub fn new(file: &str, place: Place, what: String, mend: Option<String>) -> Self {
+        let Place { line, column, text } = place;
+        Self { file: file.to_owned(), line, column, what, text, mend }
+    }
+
+    /// What the reader of TOML refused.
+    #[must_use]
+    pub fn refused(file: &str, refused: Refused) -> Self {
+        let start = Place { line: 1, column: 1, text: String::new() };
+        Self::new(file, refused.place.unwrap_or(start), refused.what, refused.mend)
+    }
+
+    /// The same as an error.
+    #[must_use]
+    pub fn error(&self) -> Error {
+        let Self { file, line, column, text, .. } = self;
+        let error = Error::input(self.what.clone()).at(format!("{file}:{line}:{column}: {text}"));
+        match &self.mend {
+            Some(mend) => error.mend(mend.clone()),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, what, text, mend } = self;
+        write!(f, "{file}:{line}:{column}: {what}\n  {text}")?;
+        mend.iter().try_for_each(|mend| write!(f, "\n  {mend}"))
+    }
+}
+
+/// All faults of a reading.
+pub type Faults = RefCell<Vec<Fault>>;
+
+/// A table of a file.
+#[derive(Clone, Copy)]
+pub struct Layer<'a> {
+    /// The file's name.
+    pub file: &'a str,
+    pub(crate) document: &'a Document<'a>,
+    pub(crate) table: &'a DeTable<'a>,
+    /// Where its heading stands.
+    pub(crate) start: usize,
+}
+
+/// An entry with what it is laid over, the nearest first.
+pub struct Fields<'a> {
+    layers: Vec<Layer<'a>>,
+    /// How many of them are the entry's own; below them lie settings.
+    own: usize,
+    /// What it is, such as `[[budget]]`.
+    what: &'static str,
+    faults: &'a Faults,
+}
+
+impl<'a> Fields<'a> {
+    /// The entry of the first layer; there is at least one.
+    pub(crate) fn new(layers: Vec<Layer<'a>>, what: &'static str, faults: &'a Faults) -> Self {
+        Self { own: layers.len(), layers, what, faults }
+    }
+
+    /// The same over the settings of its file, unless it names a machine of its own.
+    pub(crate) fn over(mut self, settings: &[Layer<'a>]) -> Self {
+        let rates = self.has("alpha") && self.has("bw");
+        if !self.has("profile") && !rates {
+            self.layers.extend_from_slice(settings);
+        }
+        self
+    }
+
+    /// The layer and the value of a key.
+    pub(crate) fn find(&self, key: &str) -> Option<(&Layer<'a>, &'a Spanned<DeValue<'a>>)> {
+        self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
+    }
+
+    /// Whether somebody says it.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Where a key's value stands, else the entry's heading.
+    pub(crate) fn place(&self, key: &str) -> (String, Place) {
+        match self.find(key) {
+            Some((layer, value)) => (layer.file.to_owned(), layer.document.place(&value.span())),
+            None => {
+                // What was typed has no heading.
+                let own = self.layers.iter().find(|l| !l.file.starts_with("--"));
+                let layer = own.unwrap_or(&self.layers[0]);
+                (layer.file.to_owned(), layer.document.place(&(layer.start..layer.start)))
+            }
+        }
+    }
+
+    /// Keeps a fault at a key's value, or at the heading where there is no such key.
+    pub(crate) fn fault(&self, key: &str, what: impl Into<String>, mend: impl Into<String>) {
+        let (file, place) = self.place(key);
+        self.keep(Fault::new(&file, place, what.into(), Some(mend.into())));
+    }
+
+    /// Keeps an error that a key's value led to.
+    pub(crate) fn error(&self, key: &str, error: &Error) {
+        let (file, place) = self.place(key);
+        let mend = error.mending().map(str::to_owned);
+        self.keep(Fault::new(&file, place, error.what().to_owned(), mend));
+    }
+
+    /// A key that is read twice is wrong once.
+    fn keep(&self, fault: Fault) {
+        let mut faults = self.faults.borrow_mut();
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+
+    /// Keeps a fault for every key that is none of `known`.
+    pub(crate) fn only(&self, known: &[&str]) {
+        for layer in &self.layers[..self.own] {
+            for (key, _) in layer.table {
+                let typed = key.get_ref().as_ref();
+                if !known.contains(&typed) {
+                    let place = layer.document.place(&key.span());
+                    let what = format!("unknown key `{typed}` in {}", self.what);
+                    self.keep(Fault::new(layer.file, place, what, Some(advice(typed, known))));
+                }
+            }
+        }
+    }
+
+    /// A key's value as text: a string, or a number as it was written.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        let (_, value) = self.find(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => Some(text.to_string()),
+            DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_owned()),
+            DeValue::Float(number) => Some(number.as_str().to_owned()),
+            DeValue::Boolean(yes) => Some(yes.to_string()),
+            other => {
+                let what = format!("`{key}` is no {}", other.type_str());
+                self.fault(key, what, "write a text in quotes, or a number");
+                None
+            }
+        }
+    }
+
+    /// A key's value; what cannot be read is kept as a fault.
+    pub(crate) fn read<T: FromStr<Err = Error>>(&self, key: &str) -> Option<T> {
+        let text = self.text(key)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.error(key, &error);
+                None
+            }
+        }
+    }
+
+    /// A truth value; absent: no.
+    pub(crate) fn flag(&self, key: &str, absent: bool) -> bool {
+        match self.find(key).map(|(_, value)| value.get_ref()) {
+            None => absent,
+            Some(DeValue::Boolean(yes)) => *yes,
+            Some(DeValue::String(text)) if text == "true" => true,
+            Some(DeValue::String(text)) if text == "false" => false,
+            Some(_) => {
+                self.fault(key, format!("`{key}` is true or false"), "write it without quotes");
+                absent
+            }
+        }
+    }
+}

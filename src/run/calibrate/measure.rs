@@ -1,0 +1,596 @@
+//! The loop: block after block, each kept as soon as it is measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::plan::{BLOCKS, Plan};
+use super::point::{Point, Rates};
+use super::refine::{Known, between};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::random::Random;
+use crate::machine::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
+use crate::model::algorithm::Registry;
+use crate::run::execute::{self, Check, Runner, Start};
+
+/// Ranks that are ready.
+pub struct Launch {
+    /// What times them; they end with it.
+    pub runner: Box<dyn Runner>,
+    /// What is kept of them; its number is put in here.
+    pub record: LaunchRecord,
+    /// How their runs start.
+    pub start: Start,
+}
+
+/// What measuring needs from outside: processes, a file, somebody who looks on.
+pub trait Outside {
+    /// Starts the ranks anew.
+    ///
+    /// # Errors
+    /// The machine refuses.
+    fn launch(&mut self) -> Result<Launch>;
+
+    /// Keeps a record, so that nothing that happens later can lose it.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    fn keep(&mut self, record: &Record) -> Result<()>;
+
+    /// Learns how far it is, after each block.
+    fn show(&mut self, progress: &Progress);
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Points that are known well enough.
+    pub finished: usize,
+    /// All points.
+    pub points: usize,
+    /// Since it began.
+    pub elapsed: Duration,
+    /// What is left, about; absent while too little is known.
+    pub left: Option<Duration>,
+    /// What is known worst of what was measured.
+    pub worst: Option<Worst>,
+    /// The part of the blocks for more than a quarter of whose time a rank waited for a CPU.
+    pub disturbed: Ratio,
+}
+
+/// What is known worst.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Worst {
+    /// The operation.
+    pub op: Op,
+    /// Its size.
+    pub size: Bytes,
+    /// Half the 95 % interval of its median, over the median.
+    pub precision: Ratio,
+}
+
+/// Measures `plan` as far as `before` has not, and returns all samples together.
+///
+/// # Errors
+/// What [`Outside`] and its runner say; everything measured until then was kept.
+pub fn measure(
+    registry: &Registry,
+    plan: &Plan,
+    clock_step: Seconds,
+    before: Samples,
+    outside: &mut dyn Outside,
+) -> Result<Samples> {
+    let mut work = Work::new(registry, plan, clock_step, before)?;
+    for pass in 0..plan.launches {
+        if work.time_is_up() {
+            break;
+        }
+        work.pass(pass, outside)?;
+    }
+    Ok(work.samples)
+}
+
+struct Work<'a> {
+    registry: &'a Registry,
+    plan: &'a Plan,
+    clock_step: Seconds,
+    began: Instant,
+    /// Operations × sizes of the plan, then those that were inserted.
+    points: Vec<Point>,
+    /// How many of them are the plan's.
+    planned: usize,
+    rates: Option<Rates>,
+    samples: Samples,
+    /// The numbers of blocks that are there.
+    done: BTreeSet<u32>,
+    launch: u32,
+    disturbed: usize,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        registry: &'a Registry,
+        plan: &'a Plan,
+        clock_step: Seconds,
+        before: Samples,
+    ) -> Result<Self> {
+        let point = |op: &Op, size| Point::new(registry, plan.ranks, op.clone(), size);
+        let grid = plan.ops.iter().flat_map(|op| plan.sizes.iter().map(move |size| (op, *size)));
+        let mut points = grid.map(|(op, size)| point(op, size)).collect::<Result<Vec<_>>>()?;
+        let planned = points.len();
+        for block in &before.blocks {
+            let found = points.iter().position(|p| p.op == block.op && p.size == block.size);
+            let index = match found {
+                Some(index) => index,
+                None => {
+                    points.push(point(&block.op, block.size)?);
+                    points.len() - 1
+                }
+            };
+            points[index].add(block);
+        }
+        Ok(Self {
+            registry,
+            plan,
+            clock_step,
+            began: Instant::now(),
+            points,
+            planned,
+            rates: None,
+            done: before.blocks.iter().map(|b| b.block).collect(),
+            launch: before.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0),
+            samples: before,
+            disturbed: 0,
+        })
+    }
+
+    /// One start of the processes, and all that is measured on them.
+    fn pass(&mut self, pass: u32, outside: &mut dyn Outside) -> Result<()> {
+        let Launch { mut runner, record, start } = outside.launch()?;
+        let launch = self.launch;
+        outside.keep(&Record::Launch(LaunchRecord { launch, ..record }))?;
+        self.launch += 1;
+        let done = self.blocks(pass, &mut *runner, start, outside);
+        match &done {
+            Ok(()) => outside.keep(&Record::End { launch })?,
+            // The first error says more than one in keeping this would.
+            Err(error) => {
+                let _ = outside.keep(&Record::Abort { launch, reason: error.what().to_owned() });
+            }
+        }
+        done
+    }
+
+    fn blocks(
+        &mut self,
+        pass: u32,
+        runner: &mut dyn Runner,
+        start: Start,
+        outside: &mut dyn Outside,
+    ) -> Result<()> {
+        let rates = match self.rates {
+            Some(rates) => rates,
+            None => self.guess(runner, start)?,
+        };
+        self.drain(runner, start, rates)?;
+        let share = f64::from(pass + 1) / f64::from(self.plan.launches.max(1));
+        // The first pass is what everything else rests on.
+        let share = if pass == 0 { share.max(0.6) } else { share };
+        let until = self.began + self.plan.budget.mul_f64(share.min(1.0));
+        let mut turn = Turn { launch: self.launch - 1, start, until, runner, outside };
+        for (index, number) in self.order(pass) {
+            // Each launch has a time of its own, so one block of every point is of each.
+            let first = number % BLOCKS == 0;
+            if first || !self.points[index].is_finished(self.plan) {
+                self.block(index, number, &mut turn)?;
+            }
+        }
+        if pass == 0 && self.points.len() == self.planned {
+            self.insert()?;
+            for index in self.planned..self.points.len() {
+                for _ in 0..BLOCKS {
+                    self.extra(index, &mut turn)?;
+                }
+            }
+        } else {
+            while let Some(index) = self.most_urgent(&turn) {
+                if !self.extra(index, &mut turn)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A guess at α and β from exchanges, and from it what each point takes.
+    fn guess(&mut self, runner: &mut dyn Runner, start: Start) -> Result<Rates> {
+        let probe = |runner: &mut dyn Runner, size, reps| {
+            let block = execute::Block { warm: 2, reps, start, ..execute::Block::default() };
+            let mut timed = runner.time(&Op::Shift, Bytes(size), &block)?;
+            if timed.samples.is_empty() {
+                // Shorter than what is known of the hosts' clocks; there and back is of one clock.
+                timed = runner.time(&Op::OneWay, Bytes(size), &block)?;
+            }
+            // The fastest: beside other processes the median may be a hundred times as long, and a
+            // plan made of it would leave everything out. What is too slow shows block by block.
+            let (fastest, _) = timed.spread().ok_or_else(|| Error::lost("a probe gave no time"))?;
+            Ok::<Seconds, Error>(fastest)
+        };
+        // One rank has nobody to exchange with: only local work is measured.
+        let rates = match self.plan.ranks {
+            0 | 1 => Rates { alpha: Seconds(0.0), beta: SecondsPerByte(0.0) },
+            _ => {
+                let alpha = probe(runner, 8, 15)?;
+                let mut size = 16 << 10;
+                let mut time = probe(runner, size, 5)?;
+                while time.0 < (4.0 * alpha.0).max(2e-3) && size < 4 << 20 {
+                    size *= 4;
+                    time = probe(runner, size, 3)?;
+                }
+                let beta = (time.0 - alpha.0).max(time.0 * 0.1) / size as f64;
+                Rates { alpha, beta: SecondsPerByte(beta) }
+            }
+        };
+        self.rates = Some(rates);
+        for point in &mut self.points {
+            point.expect(rates);
+        }
+        self.limit();
+        Ok(rates)
+    }
+
+    /// Leaves out what takes so long that the time would not be enough for the rest.
+    fn limit(&mut self) {
+        /// The part of the time that the plan may fill; the rest is for what turns out worse.
+        const PART: f64 = 0.6;
+        const LONGEST: f64 = 0.3;
+        let blocks = f64::from(self.plan.launches * BLOCKS);
+        let room = PART * self.plan.budget.as_secs_f64();
+        let mut longest = LONGEST;
+        loop {
+            for point in &mut self.points {
+                let short = point.expected().0 <= longest || point.count() > 0;
+                point.wanted = short && point.inner(self.clock_step).is_some();
+            }
+            let wanted = self.points.iter().filter(|p| p.wanted);
+            let all: f64 = wanted.map(|p| blocks * p.cost().0).sum();
+            if all <= room || longest < 1e-4 {
+                return;
+            }
+            longest *= 0.7;
+        }
+    }
+
+    /// Keeps the links busy, so that what buckets have saved is gone.
+    fn drain(&mut self, runner: &mut dyn Runner, start: Start, rates: Rates) -> Result<()> {
+        const PIECE: u64 = 1 << 20;
+        if self.plan.ranks < 2 {
+            return Ok(());
+        }
+        let each = rates.alpha.0 + rates.beta.0 * PIECE as f64;
+        let runs = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6);
+        // Each time that is noted goes over the control channel.
+        let inner = (runs / 1e3).ceil() as u32;
+        let reps = (runs / f64::from(inner)).ceil() as u32;
+        let block = execute::Block { warm: 0, reps, inner, start, ..execute::Block::default() };
+        runner.time(&Op::Shift, Bytes(PIECE), &block).map(drop)
+    }
+
+    /// The blocks of a pass that are still to be measured, with their numbers, in shuffled order.
+    fn order(&self, pass: u32) -> Vec<(usize, u32)> {
+        let grid = self.planned as u32;
+        let numbered = |index: usize| {
+            (0..BLOCKS).map(move |k| (index, (pass * grid + index as u32) * BLOCKS + k))
+        };
+        let mut blocks: Vec<(usize, u32)> = (0..self.planned).flat_map(numbered).collect();
+        // All of them are shuffled, so that what is left has the order that it would have had.
+        Random::new(self.plan.seed.wrapping_add(u64::from(pass))).shuffle(&mut blocks);
+        blocks.retain(|(_, number)| !self.done.contains(number));
+        blocks
+    }
+
+    /// A block beyond the plan's: of an inserted size, or of what is known worst.
+    fn extra(&mut self, index: usize, turn: &mut Turn<'_>) -> Result<bool> {
+        let first = self.plan.launches * self.planned as u32 * BLOCKS;
+        let next = self.done.last().map_or(first, |last| (last + 1).max(first));
+        self.block(index, next, turn)
+    }
+
+    /// Measures one block, if it is wanted and there is time; says whether it did.
+    fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
+        let point = &mut self.points[index];
+        let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
+        if !point.wanted || point.cost().0 > left {
+            return Ok(false);
+        }
+        let Some(inner) = point.inner(self.clock_step) else { return Ok(false) };
+        let (warm, reps) = point.runs();
+        let check = if point.checked { Check::Not } else { Check::Once };
+        let predicted = Some(point.expected());
+        let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
+        let timed = turn.runner.time(&point.op, point.size, &asked)?;
+        if timed.samples.is_empty() {
+            // Too short for what is known of the hosts' clocks.
+            point.wanted = false;
+            return Ok(true);
+        }
+        let block = Block {
+            op: point.op.clone(),
+            ranks: self.plan.ranks,
+            size: point.size,
+            launch: turn.launch,
+            block: number,
+            mode: Mode::Isolated,
+            inner,
+            nodes: None,
+            preempted: Some(timed.switches),
+            clock: Clock::default(),
+            chose: None,
+            samples: timed.samples,
+        };
+        point.checked = true;
+        point.add(&block);
+        turn.outside.keep(&Record::Block(block.clone()))?;
+        self.done.insert(number);
+        self.disturbed += usize::from(block.run_delay().is_some_and(|part| part.0 > 0.25));
+        self.samples.blocks.push(block);
+        let progress = self.progress();
+        turn.outside.show(&progress);
+        Ok(true)
+    }
+
+    /// Inserts sizes where the time does not grow evenly.
+    fn insert(&mut self) -> Result<()> {
+        let mut of: BTreeMap<&Op, Vec<Known>> = BTreeMap::new();
+        for point in self.points.iter().filter(|p| p.wanted) {
+            if let Some(time) = point.median() {
+                let (size, precision) = (point.size, point.precision());
+                of.entry(&point.op).or_default().push(Known { size, time, precision });
+            }
+        }
+        let mut new: Vec<(Op, Bytes)> = Vec::new();
+        for (op, mut known) in of {
+            known.sort_by_key(|k| k.size);
+            new.extend(between(&known).into_iter().map(|size| (op.clone(), size)));
+        }
+        for (op, size) in new {
+            let mut point = Point::new(self.registry, self.plan.ranks, op, size)?;
+            if let Some(rates) = self.rates {
+                point.expect(rates);
+            }
+            point.wanted = point.inner(self.clock_step).is_some();
+            self.points.push(point);
+        }
+        Ok(())
+    }
+
+    /// The point that needs another block most, of those for which there is time.
+    fn most_urgent(&self, turn: &Turn<'_>) -> Option<usize> {
+        let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
+        let open = self.points.iter().enumerate().filter(|(_, p)| {
+            p.wanted
+                && !p.is_finished(self.plan)
+                && p.cost().0 <= left
+                && p.inner(self.clock_step).is_some()
+        });
+        open.max_by(|a, b| a.1.urgency(self.plan).total_cmp(&b.1.urgency(self.plan)))
+            .map(|(index, _)| index)
+    }
+
+    fn time_is_up(&self) -> bool {
+        self.began.elapsed() >= self.plan.budget
+    }
+
+    fn progress(&self) -> Progress {
+        let wanted = || self.points.iter().filter(|p| p.wanted);
+        let finished = wanted().filter(|p| p.is_finished(self.plan)).count();
+        let measured = wanted().filter(|p| p.count() > 0).count();
+        let points = wanted().count();
+        let elapsed = self.began.elapsed();
+        let left: f64 = wanted().map(|p| p.blocks_left(self.plan) * p.cost().0).sum();
+        let rest = self.plan.budget.saturating_sub(elapsed);
+        let known = measured * 20 >= points;
+        let worst = wanted().filter(|p| p.count() > 0 && !p.is_finished(self.plan));
+        let worst = worst.max_by(|a, b| a.precision().0.total_cmp(&b.precision().0));
+        Progress {
+            finished,
+            points,
+            elapsed,
+            left: known.then(|| Duration::from_secs_f64(left.clamp(0.0, 1e6)).min(rest)),
+            worst: worst.map(|p| Worst {
+                op: p.op.clone(),
+                size: p.size,
+                precision: p.precision(),
+            }),
+            disturbed: Ratio(self.disturbed as f64 / self.done.len().max(1) as f64),
+        }
+    }
+}
+
+/// The launch that measures.
+struct Turn<'a> {
+    launch: u32,
+    start: Start,
+    until: Instant,
+    runner: &'a mut dyn Runner,
+    outside: &'a mut dyn Outside,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::Bandwidth;
+    use crate::machine::link::Link;
+    use crate::machine::sample::{Origin, Sample};
+    use crate::measure::fit::{Asked, Kind, Path, fit};
+    use crate::run::calibrate::{design, ladder};
+    use crate::run::execute::Timed;
+
+    const ALPHA: f64 = 2e-5;
+    const BETA: f64 = 1e-8;
+
+    /// A machine of α and β, whose clock is the model itself.
+    struct Model {
+        fails_after: Option<u32>,
+        blocks: u32,
+    }
+
+    impl Runner for Model {
+        fn ranks(&self) -> u32 {
+            4
+        }
+
+        fn time(&mut self, op: &Op, size: Bytes, block: &execute::Block) -> Result<Timed> {
+            self.blocks += 1;
+            if self.fails_after.is_some_and(|most| self.blocks > most) {
+                return Err(Error::lost("rank 1 was lost"));
+            }
+            let path = Path::of(&Registry::builtin(), op, 4, size.into())?;
+            let link = Link::new(Seconds(ALPHA), Bandwidth(1.0 / BETA)).times();
+            let time = match path.kind {
+                Kind::Local => 1e-7 + size.0 as f64 * 1e-10,
+                _ => link.map_or(0.0, |times| path.time(&times).0),
+            };
+            let noise = |rep: u32| 1.0 + 1e-3 * f64::from((rep * 7 + self.blocks * 3) % 11);
+            let sample = |rep| Sample {
+                span: Seconds(time * noise(rep)),
+                late: false,
+                run_delay: Some(Seconds(0.0)),
+            };
+            Ok(Timed {
+                samples: (0..block.reps).map(sample).collect(),
+                checked: 1,
+                ..Timed::default()
+            })
+        }
+    }
+
+    #[derive(Default)]
+    struct Desk {
+        fails_after: Option<u32>,
+        records: Vec<Record>,
+        last: Option<Progress>,
+    }
+
+    impl Outside for Desk {
+        fn launch(&mut self) -> Result<Launch> {
+            let runner = Box::new(Model { fails_after: self.fails_after, blocks: 0 });
+            Ok(Launch { runner, record: LaunchRecord::default(), start: Start::Window })
+        }
+
+        fn keep(&mut self, record: &Record) -> Result<()> {
+            self.records.push(record.clone());
+            Ok(())
+        }
+
+        fn show(&mut self, progress: &Progress) {
+            self.last = Some(progress.clone());
+        }
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            ranks: 4,
+            ops: design(&Registry::builtin(), 4),
+            sizes: ladder(Bytes(1 << 20)),
+            launches: 3,
+            seed: 7,
+            precision: Ratio(0.02),
+            budget: Duration::from_secs(600),
+            drain: Seconds(0.0),
+        }
+    }
+
+    fn blocks(records: &[Record]) -> Vec<(u32, u32, String, u64)> {
+        let block = |record: &Record| match record {
+            Record::Block(b) => Some((b.launch, b.block, b.op.to_string(), b.size.0)),
+            _ => None,
+        };
+        records.iter().filter_map(block).collect()
+    }
+
+    #[test]
+    fn every_point_is_measured_in_every_launch() {
+        let (registry, plan, mut desk) = (Registry::builtin(), plan(), Desk::default());
+        let samples =
+            measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+        let blocks = blocks(&desk.records);
+        assert_eq!(samples.blocks.len(), blocks.len());
+        for op in &plan.ops {
+            for size in &plan.sizes {
+                for launch in 0..3 {
+                    let of = |b: &&(u32, u32, String, u64)| {
+                        b.0 == launch && b.2 == op.to_string() && b.3 == size.0
+                    };
+                    assert!(blocks.iter().any(|b| of(&b)), "{op} {size} launch {launch}");
+                }
+            }
+        }
+        let numbers: BTreeSet<u32> = blocks.iter().map(|b| b.1).collect();
+        assert_eq!(numbers.len(), blocks.len());
+        // What comes first differs by launch: the order is shuffled.
+        let first = |launch| blocks.iter().find(|b| b.0 == launch).map(|b| (&b.2, b.3));
+        assert_ne!(first(0), first(1));
+        let last = desk.last.unwrap();
+        assert_eq!((last.finished, last.worst), (last.points, None));
+    }
+
+    #[test]
+    fn what_is_measured_is_fitted() {
+        let (registry, mut desk) = (Registry::builtin(), Desk::default());
+        let mut samples =
+            measure(&registry, &plan(), Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+        samples.origin = Origin { transport: Some("tcp".to_owned()), ..Origin::default() };
+        let fitted = fit(&registry, &samples, &Asked { draws: 40, ..Asked::default() }).unwrap();
+        let link = fitted.link;
+        assert!((link.alpha.value.0 / ALPHA - 1.0).abs() < 0.02, "{:?}", link.alpha);
+        assert!((link.beta.value.0 / BETA - 1.0).abs() < 0.02, "{:?}", link.beta);
+    }
+
+    #[test]
+    fn a_run_that_is_lost_goes_on_where_it_was() {
+        let (registry, plan) = (Registry::builtin(), plan());
+        let mut desk = Desk { fails_after: Some(100), ..Desk::default() };
+        let lost = measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk);
+        assert!(lost.unwrap_err().is_lost());
+        assert!(matches!(desk.records.last(), Some(Record::Abort { launch: 0, .. })));
+        let kept: Vec<Block> = desk
+            .records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Block(block) => Some(block.clone()),
+                _ => None,
+            })
+            .collect();
+        let before = Samples { blocks: kept.clone(), ..Samples::default() };
+        let mut again = Desk::default();
+        let all = measure(&registry, &plan, Seconds(2e-8), before, &mut again).unwrap();
+        let new = blocks(&again.records);
+        assert_eq!(all.blocks.len(), kept.len() + new.len());
+        assert!(new.iter().all(|(launch, ..)| *launch > 0));
+        let numbers: BTreeSet<u32> = all.blocks.iter().map(|b| b.block).collect();
+        assert_eq!(numbers.len(), all.blocks.len(), "no block was measured twice");
+    }
+
+    #[test]
+    fn the_order_is_the_seeds() {
+        let run = |seed| {
+            let mut desk = Desk::default();
+            let plan = Plan { seed, launches: 1, ..plan() };
+            measure(&Registry::builtin(), &plan, Seconds(2e-8), Samples::default(), &mut desk)
+                .unwrap();
+            blocks(&desk.records)
+        };
+        assert_eq!(run(1), run(1));
+        assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn time_that_is_short_ends_it() {
+        let (registry, mut desk) = (Registry::builtin(), Desk::default());
+        let plan = Plan { budget: Duration::ZERO, ..plan() };
+        let samples =
+            measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+        assert!(samples.blocks.is_empty() && desk.records.is_empty());
+    }
+}

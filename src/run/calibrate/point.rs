@@ -1,0 +1,168 @@
+//! One operation with one size: what is known of it, and how much is still to be measured.
+
+use std::collections::BTreeSet;
+
+use super::plan::Plan;
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::machine::link::Link;
+use crate::machine::sample::{Block, Op, half_width, quantile};
+use crate::measure::fit::{Kind, Path};
+use crate::model::algorithm::Registry;
+
+/// Runs of a point that are enough whatever their spread.
+const MOST_RUNS: usize = 600;
+/// Runs that a point needs to be finished.
+const LEAST_RUNS: usize = 20;
+/// Runs that are enough of a long one.
+const LEAST_LONG: usize = 6;
+/// What counts as long.
+const LONG: f64 = 10e-3;
+/// A block takes at least so long …
+const BLOCK: f64 = 3e-3;
+/// … and has at least so many runs, if they are not long …
+const BLOCK_RUNS: f64 = 5.0;
+/// … and at most so many.
+const MOST_BLOCK_RUNS: f64 = 100.0;
+/// How many steps of the clock the time between two readings must be.
+pub(super) const CLOCK_STEPS: f64 = 50.0;
+/// What a block takes beside its runs: starting, windows, messages to the ranks.
+const OVERHEAD: f64 = 2e-3;
+/// A first guess at copies and additions in memory.
+const LOCAL_RATE: f64 = 3e9;
+
+/// A first guess at the figures of a machine, from a few runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// A message without bytes.
+    pub alpha: Seconds,
+    /// A byte.
+    pub beta: SecondsPerByte,
+}
+
+/// What is known of an operation with a size.
+#[derive(Debug)]
+pub(super) struct Point {
+    pub(super) op: Op,
+    pub(super) size: Bytes,
+    path: Path,
+    /// Before anything is measured.
+    guess: Seconds,
+    /// The times of all runs, sorted.
+    sorted: Vec<f64>,
+    launches: BTreeSet<u32>,
+    /// Whether its result has been compared.
+    pub(super) checked: bool,
+    /// Whether it is measured at all.
+    pub(super) wanted: bool,
+}
+
+impl Point {
+    pub(super) fn new(registry: &Registry, ranks: u32, op: Op, size: Bytes) -> Result<Self> {
+        let path = Path::of(registry, &op, ranks, size.into())?;
+        let (sorted, launches) = (Vec::new(), BTreeSet::new());
+        let guess = Seconds(0.0);
+        Ok(Self { op, size, path, guess, sorted, launches, checked: false, wanted: true })
+    }
+
+    /// Takes the time that `rates` foretell until there is a measured one.
+    pub(super) fn expect(&mut self, rates: Rates) {
+        self.guess = match self.path.kind {
+            Kind::Local => Seconds(self.size.0 as f64 / LOCAL_RATE),
+            _ => {
+                let link = Link::new(rates.alpha, Bandwidth(1.0 / rates.beta.0));
+                link.times().map_or(self.guess, |times| self.path.time(&times))
+            }
+        };
+    }
+
+    /// Takes in a block.
+    pub(super) fn add(&mut self, block: &Block) {
+        self.sorted.extend(block.spans().iter().map(|span| span.0));
+        self.sorted.sort_by(f64::total_cmp);
+        self.launches.insert(block.launch);
+    }
+
+    pub(super) fn median(&self) -> Option<Seconds> {
+        (!self.sorted.is_empty()).then(|| Seconds(quantile(&self.sorted, 0.5)))
+    }
+
+    /// What one run takes, as far as it is known.
+    pub(super) fn expected(&self) -> Seconds {
+        self.median().unwrap_or(self.guess)
+    }
+
+    /// Half the 95 % interval of the median, over the median; endless before the first run.
+    pub(super) fn precision(&self) -> Ratio {
+        match self.median() {
+            Some(median) if median.0 > 0.0 => Ratio(half_width(&self.sorted) / median.0),
+            _ => Ratio(f64::INFINITY),
+        }
+    }
+
+    /// Whether it is known well enough, from more than one launch where there are to be several.
+    pub(super) fn is_finished(&self, plan: &Plan) -> bool {
+        let runs = self.sorted.len();
+        let long = self.expected().0 > LONG;
+        let enough = runs >= LEAST_RUNS && self.precision().0 <= plan.precision.0
+            || runs >= MOST_RUNS
+            || long && runs >= LEAST_LONG;
+        enough && self.launches.len() >= plan.launches.min(2) as usize
+    }
+
+    /// Whether one run after the other takes as long as runs apart: each rank waits for others.
+    fn is_closed(&self) -> bool {
+        self.op == Op::OneWay || matches!(self.path.kind, Kind::Exchange | Kind::Local)
+    }
+
+    /// How many runs lie between two readings of a clock of such steps; none where the operation is
+    /// too short for it and must not run back to back, since runs would overlap.
+    pub(super) fn inner(&self, step: Seconds) -> Option<u32> {
+        let least = CLOCK_STEPS * step.0 / self.expected().0.max(1e-9);
+        match least {
+            l if l <= 1.0 => Some(1),
+            l if self.is_closed() => Some((l.ceil().min(1024.0) as u32).next_power_of_two()),
+            _ => None,
+        }
+    }
+
+    /// Runs before the first that counts, and runs that count, in one block.
+    pub(super) fn runs(&self) -> (u32, u32) {
+        let time = self.expected().0.max(1e-9);
+        if time > LONG {
+            return (1, 1);
+        }
+        let warm = (1e-3 / time).ceil().clamp(2.0, 20.0);
+        let reps = (BLOCK / time).ceil().clamp(BLOCK_RUNS, MOST_BLOCK_RUNS);
+        (warm as u32, reps as u32)
+    }
+
+    /// What one block takes.
+    pub(super) fn cost(&self) -> Seconds {
+        let (warm, reps) = self.runs();
+        // The first run is there to be checked, and filling and comparing takes about as long.
+        let runs = f64::from(warm + reps) + if self.checked { 0.0 } else { 3.0 };
+        Seconds(OVERHEAD + runs * self.expected().0)
+    }
+
+    /// How many blocks are left, about.
+    pub(super) fn blocks_left(&self, plan: &Plan) -> f64 {
+        if !self.wanted || self.is_finished(plan) {
+            return 0.0;
+        }
+        let least = if self.expected().0 > LONG { LEAST_LONG } else { LEAST_RUNS };
+        let missing = least.saturating_sub(self.sorted.len()).max(1) as f64;
+        (missing / f64::from(self.runs().1)).ceil()
+    }
+
+    /// How urgent another block is: what is known badly and is quick comes first.
+    pub(super) fn urgency(&self, plan: &Plan) -> f64 {
+        let short = (1.0 / self.expected().0.max(1e-9)).sqrt();
+        (self.precision().0 / plan.precision.0).min(1e3) * short
+    }
+
+    /// How many runs were timed.
+    pub(super) fn count(&self) -> usize {
+        self.sorted.len()
+    }
+}

@@ -1,0 +1,181 @@
+//! Schedules run for real: any schedule over any transport, on real buffers, timed and checked.
+//!
+//! ```text
+//!   Schedule ── compile ──► Program of each rank: steps on byte ranges
+//!                             │ perform, over a Transport
+//!                             ▼
+//!   Record of each rank: when it started and ended ──► Timed: global spans
+//! ```
+//!
+//! A rank carries out its own sends and receives in the order of rounds; nothing but its messages
+//! holds it back, so that ranks may be rounds apart. A sample is the global span, the last end
+//! minus the first start over all ranks on one clock: a time that each rank takes for itself after
+//! a barrier would miss what came before the rank looked.
+
+mod clocks;
+mod contents;
+mod operation;
+mod perform;
+mod program;
+
+pub use clocks::{Clock, align};
+pub use contents::{Element, Source, Wrong};
+pub use operation::{programs, runs};
+pub use perform::{Check, Failure, Record, Stage, Start, Work, perform};
+pub use program::{Patch, Program, compile};
+
+use crate::base::error::Result;
+use crate::base::quantity::{Bytes, Seconds};
+use crate::machine::sample::{Op, Sample};
+
+/// How one block of repetitions is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Repetitions before the first that counts.
+    pub warm: u32,
+    /// Repetitions that count.
+    pub reps: u32,
+    /// How often the operation runs between the clock's two readings; 1 unless it is too short.
+    pub inner: u32,
+    /// How repetitions start.
+    pub start: Start,
+    /// When results are checked.
+    pub check: Check,
+    /// What one repetition should take, where somebody knows; a step may be silent for 20 times
+    /// as long, and never less than 2 s.
+    pub predicted: Option<Seconds>,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        let (start, check) = (Start::Barrier, Check::Once);
+        Self { warm: 2, reps: 20, inner: 1, start, check, predicted: None }
+    }
+}
+
+/// What came of a block.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timed {
+    /// One a repetition, in their order. One is late where a rank started more than 2 µs and more
+    /// than a hundredth of the time behind the first, or behind the time that was set.
+    pub samples: Vec<Sample>,
+    /// Results of whole operations that were compared, bit by bit, at every rank.
+    pub checked: u64,
+    /// Involuntary context switches of all ranks.
+    pub switches: u64,
+    /// How long messages were held up on purpose, as it came out: the ranks' medians, on average.
+    pub held_up: Option<Seconds>,
+    /// How wrong the ranks' clocks may be beside each other; absent where there is one.
+    pub clock_bound: Option<Seconds>,
+}
+
+/// Times operations: an executor of schedules, or a library.
+pub trait Runner {
+    /// How many ranks take part.
+    fn ranks(&self) -> u32;
+
+    /// Times one block of `op` with M = `size`.
+    ///
+    /// # Errors
+    /// An operation that it does not know, a size that it cannot run, a wrong result, a rank that
+    /// was lost, an interruption.
+    fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed>;
+}
+
+impl Timed {
+    /// Puts together what the ranks recorded; each pair of readings was about `inner` operations.
+    #[must_use]
+    pub fn of(records: &[Record], inner: u32) -> Self {
+        let reps = records.iter().map(|r| r.starts.len().min(r.ends.len())).min().unwrap_or(0);
+        let sample = |rep: usize| {
+            let all = |of: fn(&Record) -> &[u64]| {
+                records.iter().map(move |r| of(r).get(rep).copied().unwrap_or(0))
+            };
+            let first = all(|r| &r.starts).min().unwrap_or(0);
+            let last = all(|r| &r.ends).max().unwrap_or(first);
+            let latest = all(|r| &r.starts).max().unwrap_or(first);
+            // With a window the time that was set is earlier than any start.
+            let due = all(|r| &r.due).filter(|&due| due > 0).min().unwrap_or(first);
+            let span = last.saturating_sub(first) as f64;
+            let skew = latest.saturating_sub(due.min(first));
+            let delay: u64 = all(|r| &r.run_delay).sum();
+            Sample {
+                span: Seconds(span / f64::from(inner.max(1)) * 1e-9),
+                late: skew > 2_000 && skew as f64 > span / 100.0,
+                run_delay: Some(Seconds(delay as f64 / f64::from(inner.max(1)) * 1e-9)),
+            }
+        };
+        let held: Vec<u64> = records.iter().filter_map(|r| r.held_up).collect();
+        let mean = held.iter().sum::<u64>() as f64 / held.len().max(1) as f64;
+        Self {
+            samples: (0..reps).map(sample).collect(),
+            checked: records.iter().map(|r| r.checked).min().unwrap_or(0),
+            switches: records.iter().map(|r| r.switches).sum(),
+            held_up: (!held.is_empty()).then_some(Seconds(mean * 1e-9)),
+            clock_bound: None,
+        }
+    }
+
+    /// Of ranks on clocks that may be `bound` apart, after [`align`]. A span of less than 20 bounds
+    /// says nothing: then rank 0's own time stands for it, where `op` cannot end there before it has
+    /// begun everywhere, and else there are no samples.
+    #[must_use]
+    pub fn on_clocks(records: &[Record], inner: u32, bound: Seconds, op: Option<&Op>) -> Self {
+        const BOUNDS: f64 = 20.0;
+        let all = Self { clock_bound: Some(bound), ..Self::of(records, inner) };
+        if all.median().is_none_or(|median| median.0 >= BOUNDS * bound.0) {
+            return all;
+        }
+        match op {
+            Some(op) if op.is_closed() => {
+                let samples = Self::of(&records[..1], inner).samples;
+                Self { samples, ..all }
+            }
+            _ => Self { samples: Vec::new(), ..all },
+        }
+    }
+
+    /// The median of the spans; none where there are none.
+    #[must_use]
+    pub fn median(&self) -> Option<Seconds> {
+        self.quantile(0.5)
+    }
+
+    /// Below which so large a part of the spans lies, by the nearest rank.
+    fn quantile(&self, part: f64) -> Option<Seconds> {
+        let mut times: Vec<f64> = self.samples.iter().map(|sample| sample.span.0).collect();
+        times.sort_by(f64::total_cmp);
+        let (low, high) = (times.get((times.len().max(1) - 1) / 2), times.get(times.len() / 2));
+        if part == 0.5 {
+            return Some(Seconds(f64::midpoint(*low?, *high?)));
+        }
+        times.get((part * times.len() as f64) as usize).copied().map(Seconds)
+    }
+
+    /// Between which times four fifths of the spans lie.
+    #[must_use]
+    pub fn spread(&self) -> Option<(Seconds, Seconds)> {
+        Some((self.quantile(0.1)?, self.quantile(0.9)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_the_global_span() {
+        let record = |starts: [u64; 2], ends: [u64; 2]| Record {
+            starts: starts.to_vec(),
+            ends: ends.to_vec(),
+            ..Record::default()
+        };
+        let records =
+            [record([1000, 5000], [90_000, 9000]), record([4500, 5000], [80_000, 10_000])];
+        let timed = Timed::of(&records, 1);
+        let spans: Vec<_> = timed.samples.iter().map(|s| (s.span.0 * 1e9).round()).collect();
+        assert_eq!(spans, [89_000.0, 5000.0]);
+        assert_eq!(timed.samples.iter().map(|s| s.late).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(timed.median().map(|t| (t.0 * 1e9).round()), Some(47_000.0));
+    }
+}

@@ -1,0 +1,135 @@
+//! The operations that are timed, as what each rank does.
+
+use super::contents::{Element, Source};
+use super::program::{Patch, Program, compile};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::Op;
+use crate::model::algorithm::Registry;
+use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
+
+/// The programs of `ranks` ranks for one run of `op` with M = `size`.
+///
+/// A message one way is run there and back, so that one rank's end tells that both are through:
+/// [`runs`] says how many times the operation is in one run. Copies and additions are done by all
+/// ranks at once, since a collective's are.
+///
+/// # Errors
+/// An algorithm that `registry` does not have, that does not apply, or that has no schedule; what
+/// [`compile`] refuses; more ranks than there are.
+pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Vec<Program>> {
+    let least = match op {
+        Op::OneWay | Op::Shift => 2,
+        Op::FanOut(k) => k.get().saturating_add(1),
+        Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) | Op::Forced(_) | Op::Device(_) => 1,
+    };
+    if ranks < least {
+        return Err(Error::input(format!("{op} needs {least} ranks, and there are {ranks}"))
+            .mend("start more ranks"));
+    }
+    if let Op::Device(_) = op {
+        return Err(
+            Error::unsupported(format!("{op} is run by GPUs alone")).mend("add --transport cuda")
+        );
+    }
+    if let Op::Library(_) | Op::Forced(_) = op {
+        return Err(Error::unsupported(format!("{op} is a library's own, and cannot be run here")));
+    }
+    if let Op::Run(run) = op {
+        let algorithm = registry.find(run.collective, &run.algorithm)?.algorithm;
+        let shape = run.shape(ranks);
+        let refused = |why: String| Error::unsupported(format!("{op}: {why}"));
+        algorithm.applies(&shape).map_err(|why| refused(why.to_string()))?;
+        let schedule = algorithm.schedule(&shape);
+        let schedule = schedule.ok_or_else(|| refused("it has no schedule to run".to_owned()))?;
+        return compile(&*schedule, size);
+    }
+    let bytes = usize::try_from(size.0).ok().filter(|&bytes| bytes < 1 << 46);
+    let bytes = bytes.ok_or_else(|| Error::input("the buffers are larger than any memory"))?;
+    if *op == Op::Reduce && !bytes.is_multiple_of(size_of::<f32>()) {
+        return Err(Error::input(format!("{bytes} B are no whole number of f32"))
+            .mend("write a multiple of 4"));
+    }
+    Ok((0..ranks).map(|rank| simple(op, rank, ranks, bytes)).collect())
+}
+
+/// How many times an operation is in one run of its programs.
+#[must_use]
+pub fn runs(op: &Op) -> u32 {
+    match op {
+        Op::OneWay => 2,
+        _ => 1,
+    }
+}
+
+/// Two vectors a rank: what it has lies in the first, what it gets in the second.
+fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
+    let (own, other) = (0..bytes, bytes..2 * bytes);
+    let patch = |span: &std::ops::Range<usize>, source| Patch {
+        span: span.clone(),
+        first: 0,
+        source: Source::Rank(source),
+    };
+    let send = |to| Outgoing { to, spans: vec![own.clone()] };
+    let receive = |from| Incoming {
+        from,
+        parts: vec![Part { span: other.clone(), action: Action::Store }],
+        landing: Landing::Direct,
+    };
+    let step =
+        |sends: Vec<Outgoing>, receives: Vec<Incoming>| Step { sends, receives, ..Step::default() };
+    let local = |action| Step {
+        local: vec![Local { from: other.clone(), to: 0, action }],
+        ..Step::default()
+    };
+    let mut program = Program {
+        rank,
+        ranks,
+        element: Element::Byte,
+        bytes: 2 * bytes,
+        start: vec![patch(&own, rank)],
+        end: Vec::new(),
+        steps: Vec::new(),
+    };
+    match op {
+        Op::OneWay if rank < 2 => {
+            let peer = 1 - rank;
+            let there = step(vec![send(peer)], Vec::new());
+            let back = step(Vec::new(), vec![receive(peer)]);
+            program.end = vec![patch(&other, peer)];
+            program.steps = if rank == 0 { vec![there, back] } else { vec![back, there] };
+        }
+        Op::Shift => {
+            let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            program.end = vec![patch(&other, before)];
+            program.steps = vec![step(vec![send(next)], vec![receive(before)])];
+        }
+        Op::FanOut(k) if rank == 0 => {
+            program.steps = vec![step((1..=k.get()).map(send).collect(), Vec::new())];
+        }
+        Op::FanOut(k) if rank <= k.get() => {
+            program.end = vec![patch(&other, 0)];
+            program.steps = vec![step(Vec::new(), vec![receive(0)])];
+        }
+        Op::Copy => {
+            program.start = vec![patch(&own, rank), patch(&other, rank + ranks)];
+            program.end = vec![patch(&own, rank + ranks)];
+            program.steps = vec![local(Action::Store)];
+        }
+        Op::Reduce => {
+            // A sum of two vectors, as if two ranks had brought them.
+            program.element = Element::Float;
+            program.ranks = 2;
+            program.start = vec![patch(&own, 0), patch(&other, 1)];
+            program.end = vec![Patch { span: own.clone(), first: 0, source: Source::All }];
+            program.steps = vec![local(Action::Add)];
+        }
+        Op::OneWay
+        | Op::FanOut(_)
+        | Op::Run(_)
+        | Op::Library(_)
+        | Op::Forced(_)
+        | Op::Device(_) => {}
+    }
+    program
+}

@@ -1,0 +1,320 @@
+//! NCCL, loaded when it is asked for, under the names that packages install.
+//!
+//! # Why this is sound
+//!
+//! * The types of the functions are those of NCCL 2's `nccl.h`, whose binary interface has not
+//!   changed since 2.0: adding a function is all that versions did to it.
+//! * A communicator is private to its type, made once and given back once. Buffers, their lengths
+//!   and the GPU's stream are taken as the types that own them, and lengths are checked.
+//! * The library stays loaded as long as anything of it is held.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsString, c_char, c_int, c_void};
+use std::fmt;
+use std::rc::Rc;
+
+use libloading::Library;
+
+use super::driver::{Buffer, Gpu};
+use crate::base::error::{Error, Result};
+use crate::library::nccl::Function;
+
+/// What is tried where nobody names a file.
+pub const NAMES: &[&str] = &["libnccl.so.2", "libnccl.so"];
+
+/// `ncclFloat32` and `ncclSum`.
+const FLOAT: c_int = 7;
+const SUM: c_int = 0;
+
+/// What all ranks of a communicator share before they have one.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct UniqueId([u8; 128]);
+
+impl UniqueId {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The id of these bytes; none of another number.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+}
+
+type Comm = *mut c_void;
+type Address = *mut c_void;
+type Stream = *mut c_void;
+type Init = unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int;
+type Ungrouped = unsafe extern "C" fn() -> c_int;
+type Whole = unsafe extern "C" fn(Address, Address, usize, c_int, c_int, Comm, Stream) -> c_int;
+type Rooted =
+    unsafe extern "C" fn(Address, Address, usize, c_int, c_int, c_int, Comm, Stream) -> c_int;
+type Gathered = unsafe extern "C" fn(Address, Address, usize, c_int, Comm, Stream) -> c_int;
+
+/// NCCL's functions. A collective that is not there can be asked for, and is refused by name.
+struct Functions {
+    get_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
+    init: Init,
+    start: Ungrouped,
+    end: Ungrouped,
+    text: unsafe extern "C" fn(c_int) -> *const c_char,
+    abort: Option<unsafe extern "C" fn(Comm) -> c_int>,
+    all_reduce: Option<Whole>,
+    reduce_scatter: Option<Whole>,
+    broadcast: Option<Whole>,
+    reduce: Option<Rooted>,
+    all_gather: Option<Gathered>,
+    _library: Library,
+}
+
+/// NCCL.
+#[derive(Clone)]
+pub struct Nccl {
+    functions: Rc<Functions>,
+    version: Release,
+    name: String,
+}
+
+/// A version of NCCL.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub struct Release {
+    /// 2 in 2.27.3.
+    pub major: u32,
+    /// 27.
+    pub minor: u32,
+    /// 3.
+    pub patch: u32,
+}
+
+impl Release {
+    /// From `ncclGetVersion`: 2708 is 2.7.8, 22703 is 2.27.3.
+    #[must_use]
+    pub fn of(code: u32) -> Self {
+        let unit = if code < 10_000 { 1000 } else { 10_000 };
+        Self { major: code / unit, minor: code % unit / 100, patch: code % 100 }
+    }
+
+    /// Whether it is 2.`minor` or later.
+    #[must_use]
+    pub fn has(self, minor: u32) -> bool {
+        (self.major, self.minor) >= (2, minor)
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+impl Nccl {
+    /// Loads the first of `names` that there is.
+    ///
+    /// # Errors
+    /// None of them, or one that is no NCCL, each with what the loader says.
+    pub fn load(names: &[OsString]) -> Result<Self> {
+        let mut tried = Vec::new();
+        for name in names {
+            // SAFETY: loading NCCL runs its start-up code, as any program that links it does.
+            match unsafe { Library::new(name) } {
+                Ok(library) => return Self::of(library, &name.to_string_lossy()),
+                Err(e) => tried.push(e.to_string()),
+            }
+        }
+        let first = tried.first().map_or("", |t| t.lines().next().unwrap_or(""));
+        Err(Error::environment(format!("NCCL cannot be loaded: {first}"))
+            .mend("install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL"))
+    }
+
+    fn of(library: Library, name: &str) -> Result<Self> {
+        let lacks = |symbol: &str| {
+            Error::environment(format!("the library has no {symbol}: it is no NCCL 2"))
+                .at(name.to_owned())
+                .mend("name libnccl.so.2 with --nccl-lib or COLLCOST_NCCL")
+        };
+        /// A function of the type that it has in `nccl.h`.
+        ///
+        /// SAFETY of its callers: `F` is that type.
+        unsafe fn get<F: Copy>(library: &Library, symbol: &str) -> Option<F> {
+            // SAFETY: the caller says so.
+            unsafe { library.get::<F>(symbol.as_bytes()) }.ok().map(|found| *found)
+        }
+        // SAFETY: the types are those of nccl.h.
+        unsafe {
+            let version: unsafe extern "C" fn(*mut c_int) -> c_int =
+                get(&library, "ncclGetVersion").ok_or_else(|| lacks("ncclGetVersion"))?;
+            let mut code: c_int = 0;
+            if version(&raw mut code) != 0 || code < 2000 {
+                return Err(lacks("version"));
+            }
+            let functions = Functions {
+                get_id: get(&library, "ncclGetUniqueId").ok_or_else(|| lacks("ncclGetUniqueId"))?,
+                init: get(&library, "ncclCommInitRank").ok_or_else(|| lacks("ncclCommInitRank"))?,
+                start: get(&library, "ncclGroupStart").ok_or_else(|| lacks("ncclGroupStart"))?,
+                end: get(&library, "ncclGroupEnd").ok_or_else(|| lacks("ncclGroupEnd"))?,
+                text: get(&library, "ncclGetErrorString")
+                    .ok_or_else(|| lacks("ncclGetErrorString"))?,
+                abort: get(&library, "ncclCommAbort"),
+                all_reduce: get(&library, "ncclAllReduce"),
+                reduce_scatter: get(&library, "ncclReduceScatter"),
+                broadcast: get(&library, "ncclBroadcast"),
+                reduce: get(&library, "ncclReduce"),
+                all_gather: get(&library, "ncclAllGather"),
+                _library: library,
+            };
+            let version = Release::of(code.unsigned_abs());
+            Ok(Self { functions: Rc::new(functions), version, name: name.to_owned() })
+        }
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> Release {
+        self.version
+    }
+
+    /// Whether it has a collective.
+    #[must_use]
+    pub fn has(&self, function: Function) -> bool {
+        let f = &self.functions;
+        match function {
+            Function::AllReduce => f.all_reduce.is_some(),
+            Function::ReduceScatter => f.reduce_scatter.is_some(),
+            Function::Broadcast => f.broadcast.is_some(),
+            Function::Reduce => f.reduce.is_some(),
+            Function::AllGather => f.all_gather.is_some(),
+        }
+    }
+
+    /// An id for a new communicator.
+    ///
+    /// # Errors
+    /// What NCCL says.
+    pub fn unique_id(&self) -> Result<UniqueId> {
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: the pointer is to an id that lives.
+        self.held(unsafe { (self.functions.get_id)(&raw mut id) }, "ncclGetUniqueId")?;
+        Ok(id)
+    }
+
+    /// The communicators of ranks `first` and on of `ranks`, one on each of `gpus`.
+    ///
+    /// # Errors
+    /// What NCCL says.
+    pub fn communicators(
+        &self,
+        id: UniqueId,
+        ranks: u32,
+        first: u32,
+        gpus: &[Gpu],
+    ) -> Result<Vec<Communicator>> {
+        let mut all: Vec<Comm> = vec![std::ptr::null_mut(); gpus.len()];
+        self.group(|| {
+            for ((rank, gpu), comm) in (first..).zip(gpus).zip(&mut all) {
+                gpu.enter()?;
+                let (ranks, rank) = (ranks.cast_signed(), rank.cast_signed());
+                // SAFETY: the pointer is to a handle that lives until the group has ended.
+                let said = unsafe { (self.functions.init)(comm, ranks, id, rank) };
+                self.held(said, "ncclCommInitRank")?;
+            }
+            Ok(())
+        })?;
+        Ok(all.into_iter().map(|comm| Communicator { nccl: self.clone(), comm }).collect())
+    }
+
+    /// Calls that NCCL takes as one.
+    ///
+    /// # Errors
+    /// What `calls` or NCCL says.
+    pub fn group(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+        // SAFETY: the two have no parameters, and are called in pairs.
+        self.held(unsafe { (self.functions.start)() }, "ncclGroupStart")?;
+        let called = calls();
+        // SAFETY: as above.
+        let ended = self.held(unsafe { (self.functions.end)() }, "ncclGroupEnd");
+        called.and(ended)
+    }
+
+    fn held(&self, code: c_int, call: &str) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: NCCL returns a constant text for every number.
+        let text = unsafe { CStr::from_ptr((self.functions.text)(code)) };
+        Err(Error::environment(format!("NCCL says: {}", text.to_string_lossy()))
+            .at(call.to_owned()))
+    }
+
+    fn lacks(&self, symbol: &str) -> Error {
+        Error::environment(format!("this NCCL has no {symbol}")).at(self.name.clone())
+    }
+}
+
+/// One rank.
+pub struct Communicator {
+    nccl: Nccl,
+    comm: Comm,
+}
+
+impl Communicator {
+    /// Starts `function` over `count` f32 in all, from `send` to `receive`, in the stream of `gpu`;
+    /// for all-gather and reduce-scatter the count is of one rank's block.
+    ///
+    /// # Errors
+    /// What NCCL says; a function that it does not have; a buffer that is too small.
+    pub fn start(
+        &self,
+        function: Function,
+        (send, receive): (&Buffer, &Buffer),
+        count: usize,
+        gpu: &Gpu,
+    ) -> Result<()> {
+        let (send, receive, stream) = (send.address(0), receive.address(0), gpu.stream());
+        let f = &self.nccl.functions;
+        let (comm, root) = (self.comm, 0);
+        let missing = |symbol: &str| self.nccl.lacks(symbol);
+        // SAFETY: the communicator lives; callers hold buffers that are large enough for the largest
+        // size and wait for the stream before they drop them.
+        let (said, call) = unsafe {
+            match function {
+                Function::AllReduce => {
+                    let call = f.all_reduce.ok_or_else(|| missing("ncclAllReduce"))?;
+                    (call(send, receive, count, FLOAT, SUM, comm, stream), "ncclAllReduce")
+                }
+                Function::ReduceScatter => {
+                    let call = f.reduce_scatter.ok_or_else(|| missing("ncclReduceScatter"))?;
+                    (call(send, receive, count, FLOAT, SUM, comm, stream), "ncclReduceScatter")
+                }
+                Function::Broadcast => {
+                    let call = f.broadcast.ok_or_else(|| missing("ncclBroadcast"))?;
+                    (call(send, receive, count, FLOAT, root, comm, stream), "ncclBroadcast")
+                }
+                Function::Reduce => {
+                    let call = f.reduce.ok_or_else(|| missing("ncclReduce"))?;
+                    (call(send, receive, count, FLOAT, SUM, root, comm, stream), "ncclReduce")
+                }
+                Function::AllGather => {
+                    let call = f.all_gather.ok_or_else(|| missing("ncclAllGather"))?;
+                    (call(send, receive, count, FLOAT, comm, stream), "ncclAllGather")
+                }
+            }
+        };
+        self.nccl.held(said, call)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        // The process ends soon: ending in order would wait for peers that may hang.
+        if let Some(abort) = self.nccl.functions.abort {
+            // SAFETY: it was made once, and nothing uses it any more.
+            unsafe { abort(self.comm) };
+        }
+    }
+}

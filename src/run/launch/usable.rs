@@ -1,0 +1,79 @@
+//! The CPUs that this process may use.
+
+use std::fs;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::base::error::{Error, Result};
+
+/// CPUs that may be used, and how many of them at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usable {
+    /// Their numbers (`sched_getaffinity`).
+    pub cpus: Vec<usize>,
+    /// How many whole ones the control group's quota leaves; at most as many as there are.
+    pub at_once: usize,
+}
+
+impl Usable {
+    /// The CPU of the `index`-th process that stays on one; they begin again from the first.
+    #[must_use]
+    pub fn slot(&self, index: usize) -> Option<usize> {
+        let many = self.cpus.len();
+        (many > 0).then(|| self.cpus[index % many])
+    }
+}
+
+/// The CPUs of the process's affinity, and the quota of its control group (version 2).
+///
+/// # Errors
+/// The kernel does not say.
+pub fn usable() -> Result<Usable> {
+    let set = sched_getaffinity(None)
+        .map_err(|e| Error::environment(format!("the usable CPUs are unknown: {e}")))?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
+    let at_once = quota().map_or(cpus.len(), |whole| whole.clamp(1, cpus.len().max(1)));
+    Ok(Usable { cpus, at_once })
+}
+
+/// Keeps this thread on one CPU.
+pub(super) fn pin(cpu: usize) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+}
+
+/// Whole CPUs of the smallest `cpu.max` from the process's control group upwards; none without.
+fn quota() -> Option<usize> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mut least: Option<usize> = None;
+    loop {
+        let file = format!("/sys/fs/cgroup{}/cpu.max", group.trim_end_matches('/'));
+        let here = fs::read_to_string(file).ok().and_then(|text| whole_cpus(&text));
+        least = [least, here].into_iter().flatten().min();
+        match group.rsplit_once('/') {
+            Some((above, last)) if !last.is_empty() => group = above,
+            _ => return least,
+        }
+    }
+}
+
+/// `200000 100000` are two CPUs; `max 100000` is no limit.
+fn whole_cpus(text: &str) -> Option<usize> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (usize, usize) = (quota.parse().ok()?, period.parse().ok()?);
+    quota.checked_div(period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_whole_cpus() {
+        assert_eq!(whole_cpus("250000 100000\n"), Some(2));
+        assert_eq!(whole_cpus("max 100000\n"), None);
+        assert_eq!(whole_cpus(""), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! Where the coordinator lets workers in, and turns strangers away.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::de::IgnoredAny;
+
+use super::PATIENCE;
+use super::channel::{Channel, End};
+use super::handshake::{GREETING, Greeting, Pair, Stranger};
+use super::hosts::Hosts;
+use super::message::{FromWorker, Purpose, ToWorker};
+use super::part::Part;
+use super::token::Token;
+use crate::base::error::{Error, Result};
+use crate::base::secret;
+use crate::run::calibrate::Host;
+
+/// How long a caller may take to show that it knows the token, and to say who it is.
+const HANDSHAKE: Duration = Duration::from_secs(3);
+/// Callers that are heard at once.
+const MOST_CALLERS: usize = 256;
+/// So many failures of one address within [`MEMORY`] are an attack, or a mistake that repeats.
+const FAILURES: usize = 3;
+const MEMORY: Duration = Duration::from_secs(60);
+/// Nobody else is waited for much longer, once somebody did not know the token: whoever makes that
+/// mistake does not come again.
+const AFTER_A_MISTAKE: Duration = Duration::from_secs(2);
+
+/// What the gathering is for, and what it needs from outside.
+pub struct Meeting<'a> {
+    /// What all ranks must be there for.
+    pub purpose: Purpose,
+    /// Becomes readable when somebody wants to stop.
+    pub interrupt: Option<&'a OwnedFd>,
+    /// Hears who was turned away, and why.
+    pub say: &'a mut dyn FnMut(&str),
+}
+
+/// Lets all workers of `part`'s run come; `own` is rank 0's host.
+///
+/// # Errors
+/// An address that is not this host's or has a coordinator already; ranks that do not come.
+pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Result<Hosts> {
+    let place = format!("--rendezvous {}", part.at);
+    let listener = TcpListener::bind(part.at).map_err(|e| cannot_listen(part.at, &e))?;
+    let failed =
+        |e: io::Error| Error::environment(format!("nobody can be let in: {e}")).at(place.clone());
+    listener.set_nonblocking(true).map_err(failed)?;
+    let mut door = Door {
+        ranks: part.ranks,
+        purpose: meeting.purpose,
+        token: &token,
+        say: meeting.say,
+        callers: Vec::new(),
+        here: BTreeMap::new(),
+        failures: HashMap::new(),
+        until: Instant::now() + PATIENCE,
+        mistake: None,
+    };
+    while door.here.len() + 1 < part.ranks as usize {
+        if Instant::now() >= door.until {
+            return Err(door.missing().at(place));
+        }
+        let interrupted = door.wait(&listener, meeting.interrupt).map_err(failed)?;
+        if interrupted {
+            return Err(Error::interrupted("interrupted; all ranks have ended"));
+        }
+        door.let_in(&listener);
+        door.hear()?;
+        if let Some(rank) = door.gone() {
+            return Err(Error::lost(format!("rank {rank} left before all had come")).at(place));
+        }
+    }
+    let here = std::mem::take(&mut door.here);
+    Ok(Hosts::of(part, token, own, here.into_values()))
+}
+
+fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
+    let (what, mend) = match error.kind() {
+        ErrorKind::AddrInUse => (
+            "something listens there already: a second coordinator?".to_owned(),
+            "wait until the other run has ended, or meet at another port",
+        ),
+        ErrorKind::AddrNotAvailable => (
+            "that is no address of this host, on which rank 0 is".to_owned(),
+            "name an address of rank 0's host",
+        ),
+        _ => (format!("nobody can be waited for: {error}"), "name another address or port"),
+    };
+    Error::environment(what).at(format!("--rendezvous {at}")).mend(mend)
+}
+
+/// Who has come in.
+pub(super) struct Come {
+    pub(super) channel: Channel,
+    pub(super) host: Host,
+    /// Where it called from.
+    pub(super) address: IpAddr,
+    /// The address at which it reached this host.
+    pub(super) us: IpAddr,
+}
+
+/// A caller who has not yet shown that it belongs here.
+struct Caller {
+    stream: TcpStream,
+    from: IpAddr,
+    until: Instant,
+    stage: Stage,
+    said: Vec<u8>,
+}
+
+enum Stage {
+    /// Its greeting is awaited.
+    Greeting,
+    /// Its code is awaited.
+    Code(Box<(Greeting, Greeting)>),
+    /// Its first message is awaited.
+    Trusted(Box<Channel>),
+}
+
+/// What a caller turned out to be.
+enum Turn {
+    Wait,
+    Go(Option<Stranger>),
+    Come { rank: u32, ranks: u32, purpose: Purpose, host: Box<Host>, address: IpAddr },
+}
+
+/// Where callers are let in.
+struct Door<'a> {
+    ranks: u32,
+    purpose: Purpose,
+    token: &'a Token,
+    say: &'a mut dyn FnMut(&str),
+    callers: Vec<Caller>,
+    here: BTreeMap<u32, Come>,
+    failures: HashMap<IpAddr, Vec<Instant>>,
+    until: Instant,
+    mistake: Option<String>,
+}
+
+impl Door<'_> {
+    /// Waits until something happens; says whether it is an interruption.
+    fn wait(&mut self, listener: &TcpListener, interrupt: Option<&OwnedFd>) -> io::Result<bool> {
+        let mut files: Vec<PollFd<'_>> = Vec::new();
+        files.extend(interrupt.map(|file| PollFd::new(file, PollFlags::IN)));
+        files.push(PollFd::new(listener, PollFlags::IN));
+        files.extend(self.callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN)));
+        for come in self.here.values() {
+            come.channel.watch(&mut files);
+        }
+        let tick = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        match poll(&mut files, Some(&tick)) {
+            Ok(_) => Ok(interrupt.is_some() && !files[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn let_in(&mut self, listener: &TcpListener) {
+        for _ in 0..MOST_CALLERS {
+            let Ok((stream, from)) = listener.accept() else { break };
+            let from = from.ip();
+            let failures = self.failures.entry(from).or_default();
+            failures.retain(|when| when.elapsed() < MEMORY);
+            if failures.len() >= FAILURES || stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let until = Instant::now() + HANDSHAKE;
+            self.callers.push(Caller {
+                stream,
+                from,
+                until,
+                stage: Stage::Greeting,
+                said: Vec::new(),
+            });
+        }
+        while self.callers.len() > MOST_CALLERS {
+            // Whoever calls most often waits longest: a flood pushes out its own.
+            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+            self.callers.iter().for_each(|caller| *counts.entry(caller.from).or_default() += 1);
+            let Some((loudest, _)) = counts.into_iter().max_by_key(|&(_, count)| count) else {
+                return;
+            };
+            if let Some(first) = self.callers.iter().position(|caller| caller.from == loudest) {
+                self.callers.remove(first);
+            }
+        }
+    }
+
+    /// Takes in what callers say, and those who are no strangers.
+    fn hear(&mut self) -> Result<()> {
+        let own = Greeting::new()?;
+        let mut waiting = Vec::with_capacity(self.callers.len());
+        for mut caller in std::mem::take(&mut self.callers) {
+            // One that hangs up in between is no loss.
+            match caller.hear(&own, self.token).unwrap_or(Turn::Go(None)) {
+                Turn::Wait if Instant::now() < caller.until => waiting.push(caller),
+                Turn::Wait => {}
+                Turn::Go(stranger) => self.turn_away(caller.from, stranger),
+                Turn::Come { rank, ranks, purpose, host, address } => {
+                    self.welcome(caller, (rank, ranks, purpose), *host, address);
+                }
+            }
+        }
+        self.callers = waiting;
+        for come in self.here.values_mut() {
+            come.channel.hear();
+        }
+        Ok(())
+    }
+
+    fn turn_away(&mut self, from: IpAddr, stranger: Option<Stranger>) {
+        let why = match stranger {
+            None => return,
+            Some(Stranger::Foreign) => "it is no collcost".to_owned(),
+            Some(Stranger::Version(theirs)) => {
+                let own = Greeting::new().map_or_else(|_| String::new(), |own| own.version());
+                format!("it is collcost {theirs}, and this is {own}")
+            }
+            Some(Stranger::Token) => "it does not know the token".to_owned(),
+        };
+        let failures = self.failures.entry(from).or_default();
+        failures.push(Instant::now());
+        let refused =
+            if failures.len() >= FAILURES { ", and is not heard for a minute" } else { "" };
+        let text = format!("a caller from {from} was turned away: {why}{refused}");
+        (self.say)(&text);
+        if !why.starts_with("it is no") {
+            self.until = self.until.min(Instant::now() + AFTER_A_MISTAKE);
+            self.mistake = Some(text);
+        }
+    }
+
+    fn welcome(
+        &mut self,
+        caller: Caller,
+        (rank, ranks, purpose): (u32, u32, Purpose),
+        host: Host,
+        address: IpAddr,
+    ) {
+        let Stage::Trusted(channel) = caller.stage else { return };
+        let why = match self.here.get(&rank) {
+            _ if purpose != self.purpose => {
+                format!("rank {rank} was started with {purpose}, rank 0 with {}", self.purpose)
+            }
+            _ if ranks != self.ranks => format!("this run has {} ranks, not {ranks}", self.ranks),
+            _ if rank == 0 || rank >= self.ranks => {
+                format!("there is no such rank as {rank} to come")
+            }
+            Some(other) => format!("rank {rank} is here already, from {}", other.address),
+            None => {
+                let us = caller.stream.local_addr().map_or(address, |at| at.ip());
+                self.here.insert(rank, Come { channel: *channel, host, address: caller.from, us });
+                return;
+            }
+        };
+        // It knows the token: whatever it is, it is told.
+        let _ = channel.send(&ToWorker::<()>::Refused(why.clone()));
+        (self.say)(&format!("a caller from {} was turned away: {why}", caller.from));
+    }
+
+    /// Who has come and left.
+    fn gone(&self) -> Option<u32> {
+        self.here.iter().find(|(_, come)| come.channel.over().is_some()).map(|(rank, _)| *rank)
+    }
+
+    fn missing(&self) -> Error {
+        let missing = (1..self.ranks).filter(|rank| !self.here.contains_key(rank));
+        let missing: Vec<String> = missing.map(|rank| rank.to_string()).collect();
+        let missing = missing.join(", ");
+        match &self.mistake {
+            Some(mistake) => Error::environment(format!("rank {missing} did not come; {mistake}"))
+                .mend("give all hosts one version and one token"),
+            None => {
+                let waited = PATIENCE.as_secs();
+                Error::lost(format!("rank {missing} did not come within {waited} s"))
+                    .mend("see what it says on its host; let the port pass the firewall")
+            }
+        }
+    }
+}
+
+impl Caller {
+    fn hear(&mut self, own: &Greeting, token: &Token) -> io::Result<Turn> {
+        if let Stage::Trusted(channel) = &mut self.stage {
+            channel.hear();
+            return Ok(match channel.take::<FromWorker<IgnoredAny>>() {
+                Some(FromWorker::Here { rank, ranks, purpose, host, address }) => {
+                    Turn::Come { rank, ranks, purpose, host, address }
+                }
+                Some(_) => Turn::Go(Some(Stranger::Foreign)),
+                None if channel.over().is_some() => Turn::Go(None),
+                None => Turn::Wait,
+            });
+        }
+        let wanted = match self.stage {
+            Stage::Greeting => GREETING,
+            _ => secret::LENGTH,
+        };
+        let mut room = vec![0; wanted - self.said.len()];
+        match self.stream.read(&mut room) {
+            Ok(0) => return Ok(Turn::Go(None)),
+            Ok(bytes) => self.said.extend_from_slice(&room[..bytes]),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => return Err(e),
+        }
+        if self.said.len() < wanted {
+            return Ok(Turn::Wait);
+        }
+        let said = std::mem::take(&mut self.said);
+        match &self.stage {
+            Stage::Greeting => {
+                // Whoever it is may know what this is: then it can say so itself.
+                self.stream.write_all(own.bytes())?;
+                let bytes = <[u8; GREETING]>::try_from(said).map_err(|_| ErrorKind::InvalidData)?;
+                match own.check(bytes) {
+                    Ok(theirs) => self.stage = Stage::Code(Box::new((theirs, own.clone()))),
+                    Err(stranger) => return Ok(Turn::Go(Some(stranger))),
+                }
+            }
+            Stage::Code(greetings) => {
+                let pair = Pair { worker: &greetings.0, coordinator: &greetings.1 };
+                if !pair.is_right(token, "worker", &said) {
+                    self.stream.write_all(&[0])?;
+                    return Ok(Turn::Go(Some(Stranger::Token)));
+                }
+                let code = pair.code(token, "coordinator");
+                self.stream.write_all(&[&[1], &code[..]].concat())?;
+                let key = pair.session(token);
+                let stream = self.stream.try_clone()?;
+                let channel = Channel::new(stream, key, End::Coordinator)?;
+                self.stage = Stage::Trusted(Box::new(channel));
+            }
+            Stage::Trusted(_) => {}
+        }
+        Ok(Turn::Wait)
+    }
+}

@@ -1,0 +1,187 @@
+//! A rank above 0 with a process that runs schedules.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFd;
+
+use super::line::{Line, Service};
+use super::message::{News, Order, Purpose, Starting, Task};
+use super::part::Part;
+use super::token::Token;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::machine::sample::Op;
+use crate::model::algorithm::Registry;
+use crate::run::execute::{Work, programs};
+use crate::run::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, usable};
+use crate::run::transport::Kind;
+use crate::run::transport::tcp;
+
+/// How long a process may take to end by itself.
+const ENDING: Duration = Duration::from_secs(1);
+/// The most repetitions of one block, and the most runs between two readings of the clock.
+const MOST: u32 = 1_000_000;
+/// The longest silence of a step that may be asked for.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Serves as `part` until the run is over; `program` is what runs as a rank, and `interrupt` becomes
+/// readable when somebody wants to stop.
+///
+/// # Errors
+/// Nobody to call, another version or token, a coordinator that is lost or gave the run up, an
+/// interruption.
+pub fn serve(
+    part: &Part,
+    token: &Token,
+    program: &(PathBuf, Vec<String>),
+    interrupt: Option<&OwnedFd>,
+) -> Result<()> {
+    let line = Line::open(part, token, Purpose::Processes, interrupt)?;
+    let address = line.address()?;
+    line.serve(&mut Worker { part, token, program, address, process: None })
+}
+
+struct Worker<'a> {
+    part: &'a Part,
+    token: &'a Token,
+    program: &'a (PathBuf, Vec<String>),
+    /// Where its process listens: the address by which the coordinator sees this host.
+    address: IpAddr,
+    process: Option<Running>,
+}
+
+/// The process of the present launch.
+struct Running {
+    launch: u32,
+    process: Process,
+    was_stopped: bool,
+    /// When it is killed.
+    until: Option<Instant>,
+}
+
+impl Worker<'_> {
+    fn start(&mut self, starting: &Starting, line: &Line<'_>) -> Result<()> {
+        self.process = None;
+        let launch = starting.launch;
+        let usable = usable()?;
+        let hello = Hello {
+            rank: self.part.rank,
+            ranks: self.part.ranks,
+            transport: Kind::Tcp,
+            wait: starting.wait,
+            parent: std::process::id().cast_signed(),
+            cpu: starting.slot.and_then(|slot| usable.slot(slot as usize)),
+            namespace: None,
+            address: self.address,
+            patience: CONNECT,
+            delay: None,
+        };
+        match Process::start(self.program, hello, None) {
+            Ok(process) => {
+                let (number, cpu) = (process.process(), process.cpu());
+                self.process = Some(Running { launch, process, was_stopped: false, until: None });
+                line.say(News::Started { launch, process: number, cpu })
+            }
+            Err(error) => {
+                let refused = Box::new(Answer::Refused(error.to_string()));
+                line.say(News::Answer(launch, refused))
+            }
+        }
+    }
+
+    /// The block that a task is, if it is one that this host will run.
+    fn work(&self, task: &Task) -> Result<Work> {
+        let Part { rank, ranks, .. } = *self.part;
+        let Task { warm, reps, inner, start, check, patience, .. } = *task;
+        if [warm, reps, inner].into_iter().any(|count| count > MOST) || patience > LONGEST {
+            return Err(Error::environment(format!("rank {rank} does not run so much at once")));
+        }
+        let op: Op = task.op.parse()?;
+        let mut programs = programs(&Registry::builtin(), &op, ranks, Bytes(task.size))?;
+        let own = rank as usize;
+        if own >= programs.len() {
+            return Err(Error::environment(format!("`{op}` has no part for rank {rank}")));
+        }
+        let program = programs.swap_remove(own);
+        check_memory(program.bytes)?;
+        let apart = task.apart.iter().copied().filter(|&other| other < ranks).collect();
+        Ok(Work { program, warm, reps, inner, start, check, patience, apart })
+    }
+
+    /// Passes an order on; a process that does not take it is seen to have ended.
+    fn tell(&mut self, order: impl FnOnce(&mut Process) -> std::io::Result<()>) {
+        if let Some(running) = &mut self.process {
+            let _ = order(&mut running.process);
+        }
+    }
+}
+
+impl Service for Worker<'_> {
+    type Order = Order;
+
+    fn obey(&mut self, order: Order, line: &Line<'_>) -> Result<()> {
+        match order {
+            Order::Start(starting) => return self.start(&starting, line),
+            Order::Connect(addresses, id) => {
+                let key = self.token.derive("data", &[&id]);
+                self.tell(|process| process.connect(&addresses, &tcp::Run { id, key }));
+            }
+            Order::Work(task) => match (self.work(&task), &self.process) {
+                (Ok(work), _) => self.tell(|process| process.work(work, None)),
+                (Err(error), Some(running)) => {
+                    let refused = Box::new(Answer::Refused(error.to_string()));
+                    return line.say(News::Answer(running.launch, refused));
+                }
+                (Err(_), None) => {}
+            },
+            Order::Finish => {
+                if let Some(running) = &mut self.process {
+                    running.until = Some(Instant::now() + ENDING);
+                }
+                self.tell(Process::finish);
+            }
+            Order::Kill => self.process = None,
+        }
+        Ok(())
+    }
+
+    fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
+        if let Some(running) = &self.process {
+            running.process.watch(false, files);
+        }
+    }
+
+    /// Passes on what the process says, and how it is.
+    fn look(&mut self, line: &Line<'_>) -> Result<()> {
+        let Some(running) = &mut self.process else { return Ok(()) };
+        let (launch, process) = (running.launch, &mut running.process);
+        process.hear();
+        let mut news = Vec::new();
+        loop {
+            match process.answer() {
+                Ok(Some(answer)) => news.push(News::Answer(launch, Box::new(answer))),
+                Ok(None) => break,
+                Err(e) => {
+                    process.kill();
+                    news.push(News::Ended(launch, format!("it said what cannot be read: {e}")));
+                    break;
+                }
+            }
+        }
+        let is_stopped = process.stopped().is_some();
+        if is_stopped != std::mem::replace(&mut running.was_stopped, is_stopped) {
+            news.push(News::Stopped(launch, is_stopped));
+        }
+        if running.until.is_some_and(|until| Instant::now() >= until) {
+            process.kill();
+        }
+        if let Some(how) = process.dead() {
+            news.push(News::Ended(launch, how));
+            self.process = None;
+        }
+        news.into_iter().try_for_each(|news| line.say(news))
+    }
+}

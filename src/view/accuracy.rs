@@ -1,0 +1,97 @@
+//! Errors of models, a line a split and family.
+//!
+//! ```text
+//! split   machines  cells    profile  in band  alpha-beta  textbook-ring  …
+//!                           % median      %     % median       % median
+//! sizes   nvlink       45    1.9/9.3       81        11/28          31/61
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::accuracy::{Accuracy, ScoreView};
+use crate::measure::accuracy::Model;
+
+/// The table.
+#[must_use]
+pub fn sheet(report: &Accuracy) -> Sheet {
+    let mut columns = vec![
+        Column::words("held out", "split"),
+        Column::words("machines", "family"),
+        Column::numbers("cells", "", "cells"),
+    ];
+    for model in Model::ALL {
+        columns.push(Column::numbers(model.id(), "%", model.id()));
+        if model == Model::Profile {
+            columns.push(Column::numbers("in band", "%", "inside"));
+        }
+    }
+    let lines = report.splits.chunk_by(|a, b| (a.split, a.family) == (b.split, b.family));
+    let rows = lines.map(|of| {
+        let cells = of.iter().map(|s| s.cells + s.refused).max().unwrap_or(0);
+        let mut row = vec![
+            Cell::same(of[0].split.id()),
+            Cell::same(of[0].family.id()),
+            Cell::same(cells.to_string()),
+        ];
+        for model in Model::ALL {
+            let score = of.iter().find(|s| s.model == model);
+            row.push(score.map_or_else(|| Cell::same("–"), |s| error(s, cells)));
+            if model == Model::Profile {
+                let inside = score.and_then(|s| s.inside);
+                row.push(Cell::number(inside.map(|i| 100.0 * i), |i| format!("{i:.0}")));
+            }
+        }
+        row
+    });
+    Sheet { columns, rows: rows.collect() }
+}
+
+/// `1.9/9.3`; with how many cells, where not all.
+fn error(score: &ScoreView, cells: usize) -> Cell {
+    let both = format!("{}/{}", percent(score.median), percent(score.p90));
+    if score.cells == cells {
+        Cell::same(both)
+    } else {
+        Cell::same(format!("{both} of {}", score.cells))
+    }
+}
+
+pub(super) fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
+}
+
+/// Writes the table with what it means.
+///
+/// # Errors
+/// The writer's.
+pub fn accuracy(out: &mut impl Write, report: &Accuracy, look: Look) -> io::Result<()> {
+    sheet(report).text(out)?;
+    below(out, &report.left_out, &NOTES, look)
+}
+
+/// What was left out, and what the figures are.
+pub(super) fn below(
+    out: &mut impl Write,
+    left_out: &[String],
+    notes: &[&str],
+    look: Look,
+) -> io::Result<()> {
+    for left in left_out {
+        look.line(out, "left out ", left)?;
+    }
+    for note in notes {
+        look.line(out, "note     ", note)?;
+    }
+    Ok(())
+}
+
+/// What the figures are.
+pub const NOTES: [&str; 3] = [
+    "median/p90 of |predicted/measured − 1| over a cell's held-out rows, then the median over cells; \
+     a cell is one collective of one table",
+    "in band: the part of all held-out rows between the profile's p10 and p90; 80 is right",
+    "every model is fitted to the rows that are left; nccl-tuner and pytorch are not fitted",
+];

@@ -1,0 +1,103 @@
+//! How far off the default answer is: beside other answers, by cell and by sort of machine.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::accuracy::{below, percent};
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::accuracy_answer::{AnswerAccuracy, FiguresView};
+
+/// One line a cell, then one a pool.
+#[must_use]
+pub fn sheet(report: &AnswerAccuracy) -> Sheet {
+    let columns = vec![
+        Column::words("nodes", "nodes"),
+        Column::words("sizes", "sizes"),
+        Column::words("basis", "basis"),
+        Column::numbers("points", "", "points"),
+        Column::numbers("clusters", "", "clusters"),
+        Column::numbers("off", "%", "off"),
+        Column::numbers("signed", "%", "signed"),
+        Column::numbers("in band", "%", "inside"),
+        Column::numbers("high/low", "", "high_over_low"),
+        Column::numbers("one seen", "%", "seen"),
+        Column::numbers("in band", "%", "seen_inside"),
+        Column::numbers("high/low", "", "seen_high_over_low"),
+    ];
+    let row = |head: [&str; 3], error: &FiguresView, seen: Option<&FiguresView>| {
+        let mut row: Vec<Cell> = head.into_iter().map(Cell::same).collect();
+        row.push(Cell::same(error.points.to_string()));
+        row.push(Cell::same(error.clusters.to_string()));
+        row.push(Cell::same(both(error)));
+        row.push(Cell::number(Some(100.0 * error.signed), |s| format!("{s:+.0}")));
+        row.extend(band(Some(error)));
+        row.push(seen.map_or_else(|| Cell::same("–"), |s| Cell::same(both(s))));
+        row.extend(band(seen));
+        row
+    };
+    let cells = report.cells.iter().map(|c| {
+        let head = [c.nodes.words(), c.sizes.words(), c.basis.words()];
+        row(head, &c.error, c.seen.as_ref())
+    });
+    let pools =
+        report.pools.iter().map(|p| row([p.pool.words(), "", ""], &p.error, p.seen.as_ref()));
+    Sheet { columns, rows: cells.chain(pools).collect() }
+}
+
+/// The default answer and others on the same points.
+#[must_use]
+pub fn beside(report: &AnswerAccuracy) -> Sheet {
+    let columns = vec![
+        Column::words("answer", "answer"),
+        Column::numbers("points", "", "points"),
+        Column::numbers("off", "%", "off"),
+        Column::numbers("signed", "%", "signed"),
+        Column::numbers("the default there", "%", "default_off"),
+    ];
+    let words = |id: &str| match id {
+        "default" => "the default answer",
+        "nccl" => "NCCL's own estimate",
+        "pytorch" => "PyTorch's estimate",
+        _ => "the ideal price",
+    };
+    let row = |a: &crate::answer::accuracy_answer::AnswerView| {
+        vec![
+            Cell::named(words(a.answer), a.answer),
+            Cell::same(a.error.points.to_string()),
+            Cell::same(both(&a.error)),
+            Cell::number(Some(100.0 * a.error.signed), |s| format!("{s:+.0}")),
+            Cell::same(both(&a.default)),
+        ]
+    };
+    Sheet { columns, rows: report.answers.iter().map(row).collect() }
+}
+
+fn band(of: Option<&FiguresView>) -> [Cell; 2] {
+    let inside = of.and_then(|f| f.inside).map(|i| 100.0 * i);
+    let width = of.and_then(|f| f.high_over_low);
+    [Cell::number(inside, |i| format!("{i:.0}")), Cell::number(width, |w| format!("{w:.2}"))]
+}
+
+/// `8.1/42`.
+fn both(of: &FiguresView) -> String {
+    format!("{}/{}", percent(of.median), percent(of.p90))
+}
+
+/// Writes both tables with what they mean.
+///
+/// # Errors
+/// The writer's.
+pub fn answers(out: &mut impl Write, report: &AnswerAccuracy, look: Look) -> io::Result<()> {
+    beside(report).text(out)?;
+    writeln!(out)?;
+    sheet(report).text(out)?;
+    below(out, &report.left_out, &NOTES, look)
+}
+
+/// What the figures are.
+pub const NOTES: [&str; 3] = [
+    "off: median/p90 of |expected/measured − 1| over points; each cluster that something was learned \
+     of is left out of constants, series and bands when it is asked",
+    "in band: measured times between low and high; 80 is right",
+    "one seen: of each series the point nearest 1 MiB is given as --seen gives it, and not counted",
+];

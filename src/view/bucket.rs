@@ -1,0 +1,191 @@
+//! Buckets of gradients for people.
+//!
+//! ```text
+//! 3 buckets of 44.59 MiB by ddp: 1 MiB first, then 25 MiB
+//!   #      bytes  closed at  tensors     time    ready    start      end
+//! exposed  180 µs of 1.2 ms of calls behind a backward pass of 80 ms
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::bucket::{BucketView, Buckets, Search};
+use crate::base::quantity::{Bytes, Seconds, Volume};
+
+/// Rows shown unless all are asked for.
+const SHOWN: usize = 8;
+
+/// Writes the buckets; in `detail` all of them, with their tensors.
+///
+/// # Errors
+/// The writer's.
+pub fn bucket(out: &mut impl Write, report: &Buckets, detail: bool, look: Look) -> io::Result<()> {
+    let count = report.buckets.len();
+    let first = report.first_bytes.map_or(String::new(), |b| format!("{} first, then ", Bytes(b)));
+    let tensors = report.tensors.map_or(String::new(), |t| format!(" in {t} tensors"));
+    let buckets = if count == 1 { "bucket" } else { "buckets" };
+    writeln!(
+        out,
+        "{count} {buckets} of {}{tensors}, by the rule of {}",
+        Bytes(report.gradients_bytes),
+        report.rule_title
+    )?;
+    writeln!(out, "limit {first}{}\n", Bytes(report.cap_bytes))?;
+    let shown = if detail || count <= SHOWN + 1 { count } else { SHOWN };
+    sheet(report, shown).text(out)?;
+    if shown < count {
+        writeln!(out, "  … {} more with --explain", count - shown)?;
+    }
+    if detail {
+        for (i, bucket) in report.buckets.iter().enumerate() {
+            if !bucket.tensors.is_empty() {
+                look.line(out, &format!("{:>3}  ", i + 1), &bucket.tensors.join(" "))?;
+            }
+        }
+    }
+    writeln!(out)?;
+    verdict(out, report, look)?;
+    for note in &report.notes {
+        look.line(out, "note     ", note)?;
+    }
+    look.line(out, "source   ", &report.rule_source)
+}
+
+fn sheet(report: &Buckets, shown: usize) -> Sheet {
+    let timed = report.cost.is_some();
+    let played = report.cost.as_ref().is_some_and(|c| c.backward_s.is_some());
+    let mut columns = vec![
+        Column::numbers("#", "", "bucket"),
+        Column::numbers("bytes", "", "bytes"),
+        Column::numbers("", "", "size"),
+        Column::numbers("closed at", "", "limit_bytes"),
+        Column::numbers("tensors", "", "tensors"),
+    ];
+    if timed {
+        columns.push(Column::numbers("time", "", "time_s"));
+    }
+    if played {
+        let named = [("ready", "ready_s"), ("start", "start_s"), ("end", "end_s")];
+        columns.extend(named.map(|(heading, key)| Column::numbers(heading, "", key)));
+    }
+    if timed {
+        columns.push(Column::words("algorithm", "algorithm"));
+    }
+    let time = |s: Option<f64>| Cell::number(s, |s| Seconds(s).to_string());
+    let row = |(i, b): (usize, &BucketView)| {
+        let mut cells = vec![
+            Cell::same((i + 1).to_string()),
+            Cell::same(b.bytes.to_string()),
+            Cell::same(Volume(b.bytes as f64).to_string()),
+            Cell::same(b.limit_bytes.map_or("the end".to_owned(), |l| Bytes(l).to_string())),
+            Cell::same(match report.tensors {
+                Some(_) => b.tensors.len().to_string(),
+                None => "–".to_owned(),
+            }),
+        ];
+        if timed {
+            cells.push(time(b.time_s));
+        }
+        if played {
+            cells.extend([b.ready_s, b.start_s, b.end_s].map(time));
+        }
+        if timed {
+            cells.push(Cell::same(b.algorithm.clone().unwrap_or_default()));
+        }
+        cells
+    };
+    let rows = report.buckets.iter().enumerate().take(shown).map(row).collect();
+    Sheet { columns, rows }
+}
+
+fn verdict(out: &mut impl Write, report: &Buckets, look: Look) -> io::Result<()> {
+    let Some(cost) = &report.cost else { return Ok(()) };
+    let s = Seconds;
+    let nodes = if cost.nodes > 1 { format!(" on {} nodes", cost.nodes) } else { String::new() };
+    let text = format!(
+        "{} for {} calls, {} ranks{nodes}, machine {}; {:.0} % of it is latency",
+        s(cost.calls_s),
+        report.buckets.len(),
+        cost.ranks,
+        cost.machine,
+        100.0 * cost.latency_s / cost.calls_s.max(f64::MIN_POSITIVE)
+    );
+    look.line(out, "calls    ", &text)?;
+    let mut others = format!("one bucket {}", s(cost.single_s));
+    if let Some(unfused) = cost.unfused_s {
+        let times = unfused / cost.calls_s.max(f64::MIN_POSITIVE);
+        others += &format!(", a call for each tensor {} ({times:.3} times as long)", s(unfused));
+    }
+    look.line(out, "instead  ", &others)?;
+    if let Some(even) = cost.even_bytes {
+        let text = format!("below {} a call is mostly latency, above it mostly data", Volume(even));
+        look.line(out, "even     ", &text)?;
+    }
+    if let (Some(backward), Some(exposed)) = (cost.backward_s, cost.exposed_s) {
+        let text = format!(
+            "{} behind a backward pass of {}: {:.0} % of the calls is hidden",
+            s(exposed),
+            s(backward),
+            100.0 * (1.0 - exposed / cost.calls_s.max(f64::MIN_POSITIVE))
+        );
+        look.line(out, "exposed  ", &text)?;
+    }
+    match &cost.search {
+        Some(found) => best(out, found, look),
+        None => look.line(
+            out,
+            "next     ",
+            "--backward 180ms says what the pass hides, and the best cap",
+        ),
+    }
+}
+
+fn best(out: &mut impl Write, found: &Search, look: Look) -> io::Result<()> {
+    let buckets = if found.best_buckets == 1 { "bucket" } else { "buckets" };
+    let text = format!(
+        "a cap of {}: {} {buckets}, {} exposed; from {} to {} the step ends at most 1 % later",
+        Bytes(found.best_bytes),
+        found.best_buckets,
+        Seconds(found.best_exposed_s),
+        Bytes(found.flat_from_bytes),
+        Bytes(found.flat_to_bytes)
+    );
+    let sure =
+        if found.certain { "" } else { "; nothing certain: within what the bands leave open" };
+    look.line(out, "best     ", &format!("{text}{sure}"))?;
+    look.line(out, "paste    ", &found.setting)?;
+    writeln!(out)?;
+    caps(found).text(out)?;
+    writeln!(out)
+}
+
+/// The caps at powers of two round the best one, and the rule's own.
+fn caps(found: &Search) -> Sheet {
+    let columns = vec![
+        Column::numbers("cap", "", "cap_bytes"),
+        Column::numbers("buckets", "", "buckets"),
+        Column::numbers("calls", "", "calls_s"),
+        Column::numbers("exposed", "", "exposed_s"),
+        Column::words("", "mark"),
+    ];
+    let last = found.tried.len().saturating_sub(1);
+    let shown = found.tried.iter().enumerate().filter(|(i, c)| {
+        c.cap_bytes.is_power_of_two() || *i == last || c.cap_bytes == found.best_bytes
+    });
+    let rows = shown.map(|(_, c)| {
+        let mark = match c.cap_bytes {
+            cap if cap == found.best_bytes => "best",
+            cap if (found.flat_from_bytes..=found.flat_to_bytes).contains(&cap) => "as good",
+            _ => "",
+        };
+        vec![
+            Cell::same(Bytes(c.cap_bytes).to_string()),
+            Cell::same(c.buckets.to_string()),
+            Cell::number(Some(c.calls_s), |t| Seconds(t).to_string()),
+            Cell::number(Some(c.exposed_s), |t| Seconds(t).to_string()),
+            Cell::same(mark),
+        ]
+    });
+    Sheet { columns, rows: rows.collect() }
+}

@@ -1,0 +1,48 @@
+//! Workflow commands of GitHub Actions, which become annotations at the line of the limit, and below
+//! them the table for who reads the log.
+//!
+//! ```text
+//! ::error file=collcost.toml,line=7,col=12,title=budget gradients::9.1 ms, limit 6 ms (max_time)
+//! ```
+//!
+//! Source: docs.github.com, "Workflow commands for GitHub Actions"; what must be escaped:
+//! actions/toolkit, `packages/core/src/command.ts`.
+
+use std::io::{self, Write};
+
+use super::super::Look;
+use crate::answer::check::Check;
+use crate::plan::check::Standing;
+
+pub(super) fn github(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> {
+    for fault in &report.faults {
+        let mend = fault.mend.as_ref().map_or(String::new(), |m| format!("\n{m}"));
+        let place = (fault.file.as_str(), fault.line, fault.column);
+        annotation(out, "error", place, "budgets", &format!("{}{mend}", fault.what))?;
+    }
+    for budget in report.budgets.iter().filter(|b| b.standing != Standing::Holds) {
+        let place = (budget.file.as_str(), budget.line, budget.column);
+        let level = if report.fails(budget) { "error" } else { "warning" };
+        annotation(out, level, place, &format!("budget {}", budget.name), &budget.message)?;
+    }
+    super::table(out, report, look)
+}
+
+fn annotation(
+    out: &mut dyn Write,
+    level: &str,
+    (file, line, column): (&str, usize, usize),
+    title: &str,
+    message: &str,
+) -> io::Result<()> {
+    let (file, title, message) = (property(file), property(title), data(message));
+    writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{message}")
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

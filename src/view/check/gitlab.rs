@@ -1,0 +1,43 @@
+//! GitLab's code quality report: a list of what fails, each at its line.
+//!
+//! Source: docs.gitlab.com, "Code Quality", section "Code Quality report format".
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::super::Look;
+use crate::answer::check::Check;
+use crate::plan::check::Standing;
+
+pub(super) fn gitlab(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+    let of_fault = |f: &crate::answer::check::FaultView| {
+        let mend = f.mend.as_ref().map_or(String::new(), |m| format!(": {m}"));
+        let id = format!("fault:{}:{}:{}:{}", f.file, f.line, f.column, f.what);
+        entry(&format!("{}{mend}", f.what), "collcost-file", &id, "blocker", (&f.file, f.line))
+    };
+    let of_budget = |b: &crate::answer::check::BudgetView| {
+        let text = format!("budget {}: {}", b.name, b.message);
+        let id = format!("budget:{}:{}", b.file, b.name);
+        let severity = if report.fails(b) { "major" } else { "minor" };
+        entry(&text, "collcost-budget", &id, severity, (&b.file, b.line))
+    };
+    let faults = report.faults.iter().map(of_fault);
+    let off = report.budgets.iter().filter(|b| b.standing != Standing::Holds);
+    let all: Vec<Value> = faults.chain(off.map(of_budget)).collect();
+    serde_json::to_writer_pretty(&mut *out, &all)?;
+    out.write_all(b"\n")
+}
+
+/// The fingerprint keeps an entry the same from run to run; names are unique in a file.
+fn entry(text: &str, check: &str, id: &str, severity: &str, (file, line): (&str, usize)) -> Value {
+    // The report wants a path from the repository's root, without ./ before it.
+    let path = file.trim_start_matches("./");
+    json!({
+        "description": text,
+        "check_name": check,
+        "fingerprint": format!("collcost:{id}"),
+        "severity": severity,
+        "location": { "path": path, "lines": { "begin": line } },
+    })
+}

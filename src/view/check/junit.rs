@@ -1,0 +1,92 @@
+//! JUnit XML, as CI servers read it: a test case a budget, a failure for one that fails, and an error
+//! for what is wrong with the file.
+//!
+//! Source: the schema of the Jenkins xUnit plugin, `junit-10.xsd`.
+
+use std::io::{self, Write};
+
+use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
+use quick_xml::writer::Writer;
+
+use super::super::Look;
+use crate::answer::check::{BudgetView, Check, FaultView};
+use crate::plan::check::Standing;
+
+pub(super) fn junit(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+    let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
+    let tests = (report.budgets.len() + report.faults.len()).to_string();
+    let failures = report.budgets.iter().filter(|b| report.fails(b)).count();
+    let (failures, errors) = (failures.to_string(), report.faults.len().to_string());
+    let counts = [
+        ("name", "collcost check"),
+        ("tests", tests.as_str()),
+        ("failures", failures.as_str()),
+        ("errors", errors.as_str()),
+        ("time", "0"),
+    ];
+    xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    xml.write_event(Event::Start(BytesStart::new("testsuites").with_attributes(counts)))?;
+    xml.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(counts)))?;
+    for fault in &report.faults {
+        of_fault(&mut xml, fault)?;
+    }
+    for budget in &report.budgets {
+        of_budget(&mut xml, budget, report.fails(budget))?;
+    }
+    xml.write_event(Event::End(BytesEnd::new("testsuite")))?;
+    xml.write_event(Event::End(BytesEnd::new("testsuites")))?;
+    let mut text = xml.into_inner();
+    text.push(b'\n');
+    out.write_all(&text)
+}
+
+type Xml = Writer<Vec<u8>>;
+
+fn of_fault(xml: &mut Xml, fault: &FaultView) -> io::Result<()> {
+    let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
+    let (name, file) = (plain(&place), plain(&fault.file));
+    let case = [("name", name.as_str()), ("classname", file.as_str()), ("time", "0")];
+    xml.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
+    let text = match &fault.mend {
+        Some(mend) => format!("{place}: {}\n{mend}", fault.what),
+        None => format!("{place}: {}", fault.what),
+    };
+    said(xml, "error", &fault.what, &text)?;
+    xml.write_event(Event::End(BytesEnd::new("testcase")))
+}
+
+fn of_budget(xml: &mut Xml, budget: &BudgetView, fails: bool) -> io::Result<()> {
+    let (name, file) = (plain(&budget.name), plain(&budget.file));
+    let case = [("name", name.as_str()), ("classname", file.as_str()), ("time", "0")];
+    let case = BytesStart::new("testcase").with_attributes(case);
+    if budget.standing == Standing::Holds {
+        return xml.write_event(Event::Empty(case));
+    }
+    if !fails {
+        xml.write_event(Event::Start(case))?;
+        xml.write_event(Event::Start(BytesStart::new("system-out")))?;
+        xml.write_event(Event::Text(BytesText::new(&plain(&format!(
+            "at risk: {}",
+            budget.message
+        )))))?;
+        xml.write_event(Event::End(BytesEnd::new("system-out")))?;
+        return xml.write_event(Event::End(BytesEnd::new("testcase")));
+    }
+    xml.write_event(Event::Start(case))?;
+    let place = format!("{}:{}:{}", budget.file, budget.line, budget.column);
+    said(xml, "failure", &budget.message, &format!("{place}: {}", budget.message))?;
+    xml.write_event(Event::End(BytesEnd::new("testcase")))
+}
+
+fn said(xml: &mut Xml, tag: &str, what: &str, text: &str) -> io::Result<()> {
+    let what = plain(what);
+    let kind = [("message", what.as_str()), ("type", "budget")];
+    xml.write_event(Event::Start(BytesStart::new(tag).with_attributes(kind)))?;
+    xml.write_event(Event::Text(BytesText::new(&plain(text))))?;
+    xml.write_event(Event::End(BytesEnd::new(tag)))
+}
+
+/// What XML 1.0 has no letters for is left out.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}

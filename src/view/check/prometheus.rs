@@ -1,0 +1,84 @@
+//! Prometheus' text format: gauges in base units, for a textfile collector or a push.
+//!
+//! Source: prometheus.io, "Exposition formats", section "Text-based format".
+
+use std::io::{self, Write};
+
+use super::super::Look;
+use crate::answer::check::{BudgetView, Check};
+
+/// A gauge of a budget.
+struct Gauge {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&BudgetView) -> Option<f64>,
+}
+
+const GAUGES: &[Gauge] = &[
+    Gauge {
+        name: "collcost_budget_holds",
+        help: "1 where the budget holds with all of its band, 0 where it is at risk or fails",
+        value: |b| Some(if b.holds { 1.0 } else { 0.0 }),
+    },
+    Gauge {
+        name: "collcost_budget_used_ratio",
+        help: "The part of the limit that is used; above 1 the budget fails",
+        value: |b| b.kind.map(|_| b.used),
+    },
+    Gauge {
+        name: "collcost_time_seconds",
+        help: "Time of the collective or step",
+        value: |b| b.time_s,
+    },
+    Gauge {
+        name: "collcost_busbw_bytes_per_second",
+        help: "Bus bandwidth as nccl-tests defines it",
+        value: |b| b.busbw,
+    },
+    Gauge {
+        name: "collcost_bound_ratio",
+        help: "Time over the lower bound",
+        value: |b| b.bound_ratio,
+    },
+];
+
+pub(super) fn prometheus(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+    for gauge in GAUGES {
+        writeln!(out, "# HELP {} {}\n# TYPE {} gauge", gauge.name, gauge.help, gauge.name)?;
+        for budget in &report.budgets {
+            if let Some(value) = (gauge.value)(budget) {
+                writeln!(out, "{}{{{}}} {value}", gauge.name, labels(budget))?;
+            }
+        }
+    }
+    writeln!(
+        out,
+        "# HELP collcost_faults Faults in the files of budgets\n# TYPE collcost_faults gauge\n\
+         collcost_faults {}",
+        report.faults.len()
+    )
+}
+
+fn labels(budget: &BudgetView) -> String {
+    let size = budget.size_bytes.map(|s| s.to_string());
+    let ranks = budget.ranks.to_string();
+    let pairs = [
+        ("budget", Some(budget.name.as_str())),
+        ("coll", budget.collective),
+        ("step", budget.step.as_deref()),
+        ("bytes", size.as_deref()),
+        ("ranks", Some(ranks.as_str())),
+        ("algo", Some(budget.by.as_str())),
+        ("profile", Some(budget.machine.as_str())),
+        ("limit", budget.kind),
+    ];
+    let known = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    known
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

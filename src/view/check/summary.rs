@@ -1,0 +1,51 @@
+//! Markdown for a step summary of GitHub Actions, or a comment.
+
+use std::io::{self, Write};
+
+use super::super::Look;
+use crate::answer::check::Check;
+use crate::plan::check::Standing;
+
+pub(super) fn summary(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+    let risk = match report.at_risk {
+        0 => String::new(),
+        risk => format!(", {risk} at risk"),
+    };
+    let (held, failed) = (report.held, report.failed);
+    writeln!(out, "### Collective budgets: {held} hold{risk}, {failed} fail\n")?;
+    if !report.faults.is_empty() {
+        writeln!(out, "| place | fault | accepted |\n| --- | --- | --- |")?;
+        for fault in &report.faults {
+            let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
+            let mend = fault.mend.as_deref().unwrap_or("");
+            writeln!(out, "| `{}` | {} | {} |", cell(&place), cell(&fault.what), cell(mend))?;
+        }
+        return writeln!(out);
+    }
+    writeln!(out, "| | budget | now | of the limit | place |\n| --- | --- | --- | ---: | --- |")?;
+    let mut budgets: Vec<_> = report.budgets.iter().collect();
+    // What fails is read first.
+    budgets.sort_by_key(|b| std::cmp::Reverse(b.standing));
+    for budget in budgets {
+        let mark = match budget.standing {
+            Standing::Holds => "holds",
+            Standing::AtRisk => "*at risk*",
+            Standing::Fails => "**fails**",
+        };
+        let place = format!("{}:{}", budget.file, budget.line);
+        writeln!(
+            out,
+            "| {mark} | {} | {} | {:.0} % | `{}` |",
+            cell(&budget.name),
+            cell(&budget.message),
+            100.0 * budget.used,
+            cell(&place)
+        )?;
+    }
+    writeln!(out)
+}
+
+/// A text that ends no cell and begins no markup.
+fn cell(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+}

@@ -1,0 +1,96 @@
+//! For people.
+//!
+//! ```text
+//! fails  gradients  collcost.toml:7:12
+//!        all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring-rails: 9.1 ms, limit 6 ms (max_time)
+//! 3 of 4 budgets hold
+//! ```
+
+use std::io::{self, Write};
+
+use super::super::Look;
+use super::super::sheet::{Cell, Column, Sheet};
+use crate::answer::check::{BudgetView, Check, Thresholds};
+use crate::base::quantity::Bytes;
+use crate::plan::check::Standing;
+
+/// Budgets that hold are listed up to so many; failing ones always.
+const SHOWN: usize = 40;
+
+/// Writes how the budgets stand: the failing ones last, where a log is read.
+///
+/// # Errors
+/// The writer's.
+pub fn table(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> {
+    let mut out = out;
+    for fault in &report.faults {
+        let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
+        writeln!(out, "{}: {}", look.strong(&place), fault.what)?;
+        if let Some(mend) = &fault.mend {
+            writeln!(out, "  {mend}")?;
+        }
+    }
+    if !report.faults.is_empty() {
+        let count = report.faults.len();
+        let faults = if count == 1 { "fault" } else { "faults" };
+        return writeln!(out, "{count} {faults} in {}; no budget was judged", report.file);
+    }
+    let holding: Vec<&BudgetView> = report.standing(Standing::Holds).collect();
+    for budget in holding.iter().take(SHOWN) {
+        line(&mut out, "holds    ", budget, look)?;
+    }
+    if holding.len() > SHOWN {
+        writeln!(out, "  … {} more hold", holding.len() - SHOWN)?;
+    }
+    for standing in [Standing::AtRisk, Standing::Fails] {
+        for budget in report.standing(standing) {
+            line(&mut out, &format!("{:<9}", standing.words()), budget, look)?;
+        }
+    }
+    let all = report.budgets.len();
+    let verdict = match (report.failed, report.at_risk) {
+        (0, 0) if all == 1 => "the budget holds".to_owned(),
+        (0, 0) => format!("all {all} budgets hold"),
+        (0, 1) if all == 1 => "the budget is at risk: its limit lies inside the band".to_owned(),
+        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit lies inside the band"),
+        (failed, 0) => format!("{failed} of {all} budgets fail"),
+        (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
+    };
+    writeln!(out, "{}", look.strong(&verdict))
+}
+
+fn line(out: &mut impl Write, mark: &str, budget: &BudgetView, look: Look) -> io::Result<()> {
+    let BudgetView { name, file, line, column, message, used, .. } = budget;
+    let mark = if budget.holds { look.good(mark) } else { look.strong(mark) };
+    let part = match budget.kind {
+        None => String::new(),
+        Some(_) => format!(", {:.0} % of the limit", 100.0 * used),
+    };
+    writeln!(out, "{mark}{}  {file}:{line}:{column}{part}", look.strong(name))?;
+    look.line(out, "         ", message)
+}
+
+/// Writes what a gate wants.
+///
+/// # Errors
+/// The writer's.
+pub fn thresholds(out: &mut impl Write, report: &Thresholds, look: Look) -> io::Result<()> {
+    let columns = vec![
+        Column::words("budget", "budget"),
+        Column::numbers("size", "", "size_bytes"),
+        Column::words("setting", "setting"),
+        Column::words("expectation", "basis"),
+    ];
+    let rows = report.thresholds.iter().map(|t| {
+        let none = || "none: latency alone, a rate says nothing".to_owned();
+        vec![
+            Cell::same(t.budget.clone()),
+            Cell::same(Bytes(t.size_bytes).to_string()),
+            Cell::same(t.setting.clone().unwrap_or_else(none)),
+            Cell::same(t.basis),
+        ]
+    });
+    Sheet { columns, rows: rows.collect() }.text(out)?;
+    look.line(out, "note     ", report.note)?;
+    look.line(out, "source   ", report.source)
+}

@@ -1,0 +1,161 @@
+//! A verdict for people.
+//!
+//! ```text
+//! allreduce of 8 ranks on dgx-a100
+//!   size   measured   expected   ratio   p10 to p90   busbw  expected
+//! verdict  slow, at the bandwidth side: …
+//! cause 1  one NIC of 8 is missing: …
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::compare::{Compare, PointView, RunView, TwoView};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::measure::verdict::{Health, Side};
+
+/// Writes the verdict of every run.
+///
+/// # Errors
+/// The writer's.
+pub fn compare(out: &mut impl Write, report: &Compare, look: Look) -> io::Result<()> {
+    for (i, run) in report.runs.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        one(out, run, &report.machine, look)?;
+    }
+    for left in &report.left_out {
+        look.line(out, "left out ", left)?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, run: &RunView, machine: &str, look: Look) -> io::Result<()> {
+    let nodes = if run.nodes > 1 { format!(" on {} nodes", run.nodes) } else { String::new() };
+    let dtype = run.dtype.map_or(String::new(), |d| format!(" of {d}"));
+    let file = run.file.as_ref().map_or(String::new(), |f| format!(" ({f})"));
+    writeln!(
+        out,
+        "{}{dtype}, {} ranks{nodes}, beside {machine}{file}\n",
+        run.collective, run.ranks
+    )?;
+    sheet(run).text(out)?;
+    writeln!(out)?;
+    look.line(out, "verdict  ", &verdict(run))?;
+    if let Some(b) = &run.breaks {
+        let text = format!(
+            "from {} to {}: busbw {} falls to {}",
+            Bytes(b.before_bytes),
+            Bytes(b.at_bytes),
+            Bandwidth(b.from),
+            Bandwidth(b.to)
+        );
+        look.line(out, "break    ", &text)?;
+    }
+    for (i, cause) in run.causes.iter().enumerate() {
+        let label = format!("cause {}  ", i + 1);
+        look.line(out, &label, &format!("{}: {}", cause.what, cause.evidence))?;
+        look.line(out, "  next   ", &cause.next)?;
+    }
+    if run.health != Health::Healthy && run.causes.is_empty() {
+        look.line(out, "cause    ", "none that is known here has this shape")?;
+    }
+    for note in &run.notes {
+        look.line(out, "note     ", note)?;
+    }
+    Ok(())
+}
+
+/// `slow, at large sizes; 4 of 12 sizes inside p10 to p90; expectation measured`.
+fn verdict(run: &RunView) -> String {
+    let inside = |p: &&PointView| p.low_s <= p.measured_s && p.measured_s <= p.high_s;
+    let inside = run.points.iter().filter(inside).count();
+    let side = match run.side {
+        None => "",
+        Some(Side::Latency) => ", at small sizes: the latency side",
+        Some(Side::Bandwidth) => ", at large sizes: the bandwidth side",
+        Some(Side::Both) => ", at small and large sizes",
+        Some(Side::Middle) => ", at middle sizes",
+    };
+    let health = match run.health {
+        Health::Healthy => "healthy",
+        Health::Slow => "slow",
+        Health::TooFast => "faster than can be",
+        Health::WrongResults => "no run: results were wrong",
+    };
+    let basis = run.basis.words();
+    format!(
+        "{health}{side}; {inside} of {} sizes inside p10 to p90; expectation: {basis}",
+        run.points.len()
+    )
+}
+
+fn sheet(run: &RunView) -> Sheet {
+    let columns = vec![
+        Column::numbers("size", "", "size_bytes"),
+        Column::numbers("measured", "", "measured_s"),
+        Column::numbers("expected", "", "expected_s"),
+        Column::numbers("p10", "", "low_s"),
+        Column::numbers("p90", "", "high_s"),
+        Column::numbers("ratio", "", "ratio"),
+        Column::numbers("busbw", "GB/s", "busbw_Bps"),
+        Column::numbers("expected", "GB/s", "expected_busbw_Bps"),
+        Column::words("", "inside"),
+    ];
+    let time = |s: f64| Cell::same(Seconds(s).to_string());
+    let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
+    let rows = run.points.iter().map(|p| {
+        let mark = match () {
+            () if p.measured_s > p.high_s => "slow",
+            () if p.measured_s < p.low_s => "fast",
+            () => "",
+        };
+        vec![
+            Cell::same(Bytes(p.size_bytes).to_string()),
+            time(p.measured_s),
+            time(p.expected_s),
+            time(p.low_s),
+            time(p.high_s),
+            Cell::number(Some(p.ratio), |r| format!("{r:.2}")),
+            rate(p.busbw),
+            rate(p.expected_busbw),
+            Cell::same(mark),
+        ]
+    });
+    Sheet { columns, rows: rows.collect() }
+}
+
+/// Writes how two runs differ.
+///
+/// # Errors
+/// The writer's.
+pub fn two(out: &mut impl Write, report: &TwoView, look: Look) -> io::Result<()> {
+    let columns = vec![
+        Column::words("measured", "what"),
+        Column::words("sizes", "sizes"),
+        Column::numbers("pairs", "", "pairs"),
+        Column::numbers("second/first", "", "ratio"),
+        Column::numbers("95 %", "", "interval"),
+        Column::words("", "verdict"),
+    ];
+    let rows = report.regions.iter().map(|r| {
+        let word = match (r.differs, r.ratio > 1.0) {
+            (false, _) => "the same, as far as noise tells",
+            (true, true) => "slower",
+            (true, false) => "faster",
+        };
+        vec![
+            Cell::same(&r.what),
+            Cell::same(format!("{} to {}", Bytes(r.from_bytes), Bytes(r.to_bytes))),
+            Cell::same(r.pairs.to_string()),
+            Cell::number(Some(r.ratio), |x| format!("{x:.3}")),
+            Cell::same(format!("{:.3} to {:.3}", r.low, r.high)),
+            Cell::same(word),
+        ]
+    });
+    Sheet { columns, rows: rows.collect() }.text(out)?;
+    let noise = format!("{:.1} % a size, from neighbouring sizes", 100.0 * report.noise);
+    look.line(out, "noise    ", &noise)
+}

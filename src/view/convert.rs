@@ -1,0 +1,101 @@
+//! Conversions as pages.
+
+use std::io::{self, Write};
+
+use super::explain::{Notation, write};
+use crate::answer::convert::Converted;
+use crate::answer::explain::Block;
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bandwidth, Seconds, Volume};
+
+/// A conversion.
+///
+/// # Errors
+/// The writer's.
+pub fn converted(out: &mut impl Write, report: &Converted, notation: Notation) -> io::Result<()> {
+    let name = report.collective.parse().map_or(report.collective, Collective::name);
+    let mut blocks = vec![Block::Text(format!("{name} over {} ranks", report.ranks))];
+    if let Some(answer) = &report.answer {
+        blocks.push(Block::Lines(vec![answer.clone()]));
+    }
+    blocks.push(measurement(report));
+    if !report.rates.is_empty() {
+        let rows = report.rates.iter().map(|r| {
+            vec![
+                r.tool.to_owned(),
+                giga(r.algbw),
+                giga(r.busbw),
+                format!("{} ({})", r.why, r.basis),
+            ]
+        });
+        blocks.push(Block::table(&["prints", "algbw GB/s", "busbw GB/s", "because"], rows));
+    }
+    if !report.sizes.is_empty() {
+        let rows = report.sizes.iter().map(|s| {
+            let bytes = format!("{}", Volume(s.size_bytes));
+            vec![s.tool.to_owned(), bytes, s.counts.to_owned(), s.basis.to_owned()]
+        });
+        blocks.push(Block::table(&["tool", "size", "counts", "known from"], rows));
+    }
+    blocks.extend(wire(report));
+    for note in &report.notes {
+        blocks.push(Block::Text(format!("Note: {note}.")));
+    }
+    write(out, &blocks, notation)
+}
+
+fn giga(rate: f64) -> String {
+    format!("{:.2}", rate / 1e9)
+}
+
+fn measurement(report: &Converted) -> Block {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut add = |name: &str, text: Option<String>| {
+        if let Some(text) = text {
+            rows.push(vec![name.to_owned(), text]);
+        }
+    };
+    add("size", report.size_bytes.map(|s| Volume(s).to_string()));
+    add("time", report.time_s.map(|t| Seconds(t).to_string()));
+    add("algbw", report.algbw.map(|a| Bandwidth(a).to_string()));
+    add("busbw", report.busbw.map(|b| Bandwidth(b).to_string()));
+    add("factor", Some(report.busbw_factor.to_string()));
+    if let (Some(peak), Some(part)) = (report.peak, report.efficiency) {
+        add("η_β", Some(format!("{part:.4} of {}", Bandwidth(peak))));
+    }
+    Block::table(&["", ""], rows)
+}
+
+/// What really goes over the wire.
+fn wire(report: &Converted) -> Option<Block> {
+    let share = |s: f64| {
+        let text = format!("{s:.4}");
+        format!("{} M", text.trim_end_matches('0').trim_end_matches('.'))
+    };
+    let rated = report.algbw.is_some();
+    let nics = report.wire.iter().any(|w| w.nic_share.is_some());
+    let mut header = vec!["on the wire", "a rank sends"];
+    if rated {
+        header.push("GB/s");
+    }
+    if nics {
+        header.push("a NIC sends");
+    }
+    if nics && rated {
+        header.push("GB/s");
+    }
+    let rows = report.wire.iter().map(|w| {
+        let mut row = vec![w.algorithm.to_owned(), share(w.sent_share)];
+        if rated {
+            row.push(w.sent.map_or(String::new(), giga));
+        }
+        if nics {
+            row.push(w.nic_share.map_or("–".to_owned(), share));
+        }
+        if nics && rated {
+            row.push(w.nic.map_or("–".to_owned(), giga));
+        }
+        row
+    });
+    (!report.wire.is_empty()).then(|| Block::table(&header, rows))
+}

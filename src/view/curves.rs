@@ -1,0 +1,156 @@
+//! Fitted curves, a line each, with their parts below.
+//!
+//! ```text
+//! collective  type  N × nodes     rows  sizes             δ     c  a size  N between  N beyond
+//! allreduce   f16   2, 4, 8         63  512 B to 512 MiB  0.38  0.21  …
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::curves::{ComponentView, CurveView, ErrorView, Fitted, ProtocolView};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::machine::curve::Placed;
+
+/// Writes the report.
+///
+/// # Errors
+/// The writer's.
+pub fn curves(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()> {
+    sheet(report).text(out)?;
+    for curve in &report.curves {
+        let name = curve
+            .dtype
+            .map_or(curve.collective.to_owned(), |d| format!("{} {d}", curve.collective));
+        let parts: Vec<String> = curve.components.iter().map(part).collect();
+        look.line(out, "part     ", &format!("{name}: {}", parts.join("; ")))?;
+    }
+    protocols(out, report, look)?;
+    for left in &report.left_out {
+        look.line(out, "left out ", &format!("{}: {}", left.what, left.why))?;
+    }
+    for note in &report.notes {
+        look.line(out, "note     ", note)?;
+    }
+    look.line(out, "note     ", BAND)?;
+    if let Some(file) = &report.written {
+        look.line(out, "written  ", file)?;
+    }
+    Ok(())
+}
+
+/// What NCCL's protocols cost, what was held out of their fit, and where NCCL changes.
+fn protocols(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()> {
+    if report.protocols.is_empty() {
+        return Ok(());
+    }
+    let columns = vec![
+        Column::words("protocol", "protocol"),
+        Column::words("algorithms", "algorithms"),
+        Column::numbers("launch", "", "launch_s"),
+        Column::numbers("α", "", "alpha_s"),
+        Column::numbers("BW", "", "bandwidth_Bps"),
+        Column::words("sizes", "sizes"),
+        Column::numbers("points", "", "points"),
+        Column::numbers("error", "%", "error"),
+    ];
+    let row = |p: &ProtocolView| {
+        vec![
+            Cell::same(p.protocol),
+            Cell::same(p.algorithms.join(", ")),
+            Cell::same(Seconds(p.launch_s).to_string()),
+            Cell::same(p.alpha_s.map_or("–".to_owned(), |a| Seconds(a).to_string())),
+            Cell::same(Bandwidth(p.bandwidth).to_string()),
+            Cell::same(format!("{} to {}", Bytes(p.from_bytes), Bytes(p.to_bytes))),
+            Cell::same(p.points.to_string()),
+            Cell::same(format!("{:.1}", 100.0 * p.error.median)),
+        ]
+    };
+    writeln!(out)?;
+    Sheet { columns, rows: report.protocols.iter().map(row).collect() }.text(out)?;
+    let percent = |e: &ErrorView| {
+        format!("{:.1} % in the median, {:.1} % in nine of ten", 100.0 * e.median, 100.0 * e.p90)
+    };
+    for held in &report.held_out_algorithms {
+        let name = format!("{} {}", held.collective, held.chosen);
+        look.line(out, "held out ", &format!("{name}: {}", percent(&held.error)))?;
+    }
+    if let Some(error) = &report.stated_error {
+        let said = format!("algorithms that the fit did not see: {}", percent(error));
+        look.line(out, "stated   ", &said)?;
+    }
+    if let Some(error) = &report.envelope_error {
+        let said = format!("the cheapest protocol beside NCCL's own choice: {}", percent(error));
+        look.line(out, "envelope ", &said)?;
+    }
+    for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {
+        let steps: Vec<String> =
+            of.iter().map(|s| format!("{} from {}", s.chosen, Bytes(s.from_bytes))).collect();
+        let said = format!("{} over {}: {}", of[0].collective, of[0].ranks, steps.join(", "));
+        look.line(out, "switches ", &said)?;
+    }
+    Ok(())
+}
+
+const BAND: &str = "last three columns: p10 and p90 of measured over expected at a size, a number of \
+                    ranks between others, and beyond all, each held out of the fit";
+
+fn sheet(report: &Fitted) -> Sheet {
+    let columns = vec![
+        Column::words("collective", "collective"),
+        Column::words("type", "dtype"),
+        Column::words("N", "placed"),
+        Column::numbers("rows", "", "rows"),
+        Column::words("sizes", "sizes"),
+        Column::numbers("δ", "", "delta"),
+        Column::numbers("c", "", "shape"),
+        Column::numbers("size", "%", "held_size"),
+        Column::numbers("N between", "%", "held_between"),
+        Column::numbers("N beyond", "%", "held_more"),
+    ];
+    let rows = report.curves.iter().map(row);
+    Sheet { columns, rows: rows.collect() }
+}
+
+fn row(curve: &CurveView) -> Vec<Cell> {
+    let held = |kind: &str| {
+        let found = curve.held_out.iter().find(|h| h.held == kind);
+        Cell::same(found.map_or("–".to_owned(), |h| {
+            format!("{:+.0} {:+.0}", 100.0 * (h.low - 1.0), 100.0 * (h.high - 1.0))
+        }))
+    };
+    vec![
+        Cell::same(curve.collective),
+        Cell::same(curve.dtype.unwrap_or("any")),
+        Cell::same(placed(&curve.placed)),
+        Cell::same(curve.rows.to_string()),
+        Cell::same(format!("{} to {}", Bytes(curve.from_bytes), Bytes(curve.to_bytes))),
+        Cell::same(format!("{:.2}", curve.delta)),
+        Cell::same(format!("{:.2}", curve.shape)),
+        held("size"),
+        held("between"),
+        held("more"),
+    ]
+}
+
+/// `2, 4, 8`, `16 on 2, 32 on 4`.
+fn placed(all: &[Placed]) -> String {
+    let one = |p: &Placed| match p.nodes {
+        1 => p.ranks.to_string(),
+        nodes => format!("{} on {nodes}", p.ranks),
+    };
+    all.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn part(c: &ComponentView) -> String {
+    let step = |alpha: f64| format!("{} a step", Seconds(alpha));
+    let mut words = vec![format!("{} launch {}", c.steps.id(), Seconds(c.launch_s))];
+    if c.steps != crate::machine::curve::Steps::Const {
+        words.push(step(c.alpha_s));
+        words.extend(c.alpha_between_s.map(|a| format!("{} between nodes", step(a))));
+    }
+    words.extend(c.bandwidth.map(|b| Bandwidth(b).to_string()));
+    words.extend(c.bandwidth_between.map(|b| format!("{} over nodes", Bandwidth(b))));
+    words.join(", ")
+}

@@ -1,0 +1,80 @@
+//! GPUs by themselves, an operation a line.
+//!
+//! ```text
+//! operation          start µs       95 %   GB/s      95 %  sizes
+//! device/copy/0/1         9.1  8.9…9.4     391  388…394     19
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::devices::{Devices, FigureView};
+use crate::base::quantity::{Bandwidth, Seconds};
+
+/// Writes the report.
+///
+/// # Errors
+/// The writer's.
+pub fn devices(out: &mut impl Write, report: &Devices, look: Look) -> io::Result<()> {
+    if let Some(machine) = &report.machine {
+        look.line(out, "machine  ", machine)?;
+    }
+    for (i, gpu) in report.gpus.iter().enumerate() {
+        let reached: Vec<String> = report.reach.get(i).map_or(Vec::new(), |row| {
+            let others = row.iter().enumerate().filter(|(j, can)| **can && *j != i);
+            others.map(|(j, _)| j.to_string()).collect()
+        });
+        let reaches = match (report.gpus.len(), reached.is_empty()) {
+            // One alone, or those of several hosts.
+            _ if report.gpus.len() == 1 || report.reach.is_empty() => String::new(),
+            (_, true) => ", reaches no other by itself".to_owned(),
+            _ => format!(", reaches {}", reached.join(", ")),
+        };
+        look.line(out, "gpu      ", &format!("{i}: {gpu}{reaches}"))?;
+    }
+    for (name, text) in [("driver   ", &report.driver), ("library  ", &report.library)] {
+        if let Some(text) = text {
+            look.line(out, name, text)?;
+        }
+    }
+    if !report.figures.is_empty() {
+        sheet(report).text(out)?;
+    }
+    for note in &report.notes {
+        look.line(out, "note     ", note)?;
+    }
+    if let Some(file) = &report.written {
+        look.line(out, "written  ", file)?;
+    }
+    Ok(())
+}
+
+fn sheet(report: &Devices) -> Sheet {
+    let columns = vec![
+        Column::words("operation", "operation"),
+        Column::numbers("start", "", "start_s"),
+        Column::numbers("95 %", "", "start_low_s"),
+        Column::numbers("rate", "", "bandwidth_Bps"),
+        Column::numbers("95 %", "", "bandwidth_low_Bps"),
+        Column::numbers("sizes", "", "sizes"),
+    ];
+    Sheet { columns, rows: report.figures.iter().map(row).collect() }
+}
+
+fn row(figure: &FigureView) -> Vec<Cell> {
+    let time = |s: f64| Seconds(s).to_string();
+    let rate = |b: Option<f64>| b.map_or("–".to_owned(), |b| Bandwidth(b).to_string());
+    let range = match (figure.low, figure.high) {
+        (Some(low), Some(high)) => format!("{} to {}", rate(Some(low)), rate(Some(high))),
+        _ => "–".to_owned(),
+    };
+    vec![
+        Cell::same(&figure.operation),
+        Cell::same(time(figure.start_s)),
+        Cell::same(format!("{} to {}", time(figure.start_low_s), time(figure.start_high_s))),
+        Cell::same(rate(figure.bandwidth)),
+        Cell::same(range),
+        Cell::same(figure.sizes.to_string()),
+    ]
+}

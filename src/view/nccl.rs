@@ -1,0 +1,113 @@
+//! NCCL's choices as tables.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::columns::micro;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::nccl::{CellView, Choose, RangeView};
+use crate::base::quantity::Bytes;
+
+/// The choices, for people.
+///
+/// # Errors
+/// The writer's.
+pub fn choose(out: &mut impl Write, report: &Choose, look: Look) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} on {} = {} ranks, {} node{}; NCCL {}\n",
+        report.collective,
+        report.communicator,
+        report.ranks,
+        report.nodes,
+        if report.nodes == 1 { "" } else { "s" },
+        report.nccl
+    )?;
+    ranges(report).text(out)?;
+    if !report.cells.is_empty() {
+        writeln!(out)?;
+        cells(report).text(out)?;
+    }
+    if report.rule.is_some() || !report.notes.is_empty() {
+        writeln!(out)?;
+    }
+    if let Some(rule) = &report.rule {
+        look.line(out, "  rule   ", rule)?;
+    }
+    for note in &report.notes {
+        look.line(out, "  note   ", note)?;
+    }
+    Ok(())
+}
+
+/// The ranges as a table.
+#[must_use]
+pub fn ranges(report: &Choose) -> Sheet {
+    let row = |r: &RangeView| {
+        let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
+        let words = |w: Option<&str>| Cell::same(w.unwrap_or("error"));
+        vec![
+            size(r.from_bytes),
+            size(r.to_bytes),
+            words(r.algorithm),
+            words(r.protocol),
+            span(r.channels_from, r.channels_to),
+            span(r.logged_channels_from, r.logged_channels_to),
+            Cell::number(r.threads.map(f64::from), |t| format!("{t:.0}")),
+            micro(r.time_from_s),
+            micro(r.time_to_s),
+            Cell::same(r.second.clone().unwrap_or_default()),
+            Cell::number(r.margin, |m| format!("{:.1}", m * 100.0)),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::numbers("from", "", "from_bytes"),
+            Column::numbers("to", "", "to_bytes"),
+            Column::words("algorithm", "algorithm"),
+            Column::words("protocol", "protocol"),
+            Column::numbers("channels", "at most", "channels"),
+            Column::numbers("used", "by one call", "logged_channels"),
+            Column::numbers("threads", "", "threads"),
+            Column::numbers("its time", "from, µs", "time_from_s"),
+            Column::numbers("its time", "to, µs", "time_to_s"),
+            Column::words("second", "second"),
+            Column::numbers("margin", "%", "margin"),
+        ],
+        rows: report.ranges.iter().map(row).collect(),
+    }
+}
+
+fn span(from: Option<u32>, to: Option<u32>) -> Cell {
+    match (from, to) {
+        (Some(from), Some(to)) if from == to => Cell::same(from.to_string()),
+        (Some(from), Some(to)) => Cell::same(format!("{from}..{to}")),
+        _ => Cell::number(None, |_| String::new()),
+    }
+}
+
+/// The cells of one size as a table.
+#[must_use]
+pub fn cells(report: &Choose) -> Sheet {
+    let row = |c: &CellView| {
+        vec![
+            Cell::same(format!("{}/{}", c.algorithm, c.protocol)),
+            micro(Some(c.latency_s)),
+            Cell::number(Some(c.bandwidth), |b| format!("{:.1}", b / 1e9)),
+            Cell::number(Some(c.factor), |f| format!("{f:.2}")),
+            micro(c.time_s),
+            Cell::same(c.out.clone().unwrap_or_default()),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("cell", "cell"),
+            Column::numbers("latency", "µs", "latency_s"),
+            Column::numbers("bandwidth", "GB/s", "bandwidth_Bps"),
+            Column::numbers("reached", "", "factor"),
+            Column::numbers("its time", "µs", "time_s"),
+            Column::words("out because", "out"),
+        ],
+        rows: report.cells.iter().map(row).collect(),
+    }
+}

@@ -1,0 +1,247 @@
+//! Graphs of NCCL's search as NCCL prints them, as it dumps them, and as a line of a table.
+//!
+//! ```text
+//! Pattern 4, crossNic 0, nChannels 1, bw 12.000000/12.000000, type SYS/SYS, sameChannels 1
+//!  0 : NET/0-0 GPU/0-10000 GPU/0-11000 GPU/0-12000 GPU/0-13000 NET/0-0
+//! ```
+//!
+//! Source: NVIDIA/nccl 2.18.3 to 2.30.7, `src/graph/search.cc` and `src/graph/xml.cc`.
+
+use std::io::{self, Write};
+
+use super::sheet::{Cell, Column, Sheet};
+use crate::library::nccl::search::{Attempt, Found, Searched};
+use crate::library::nccl::{Version, write_float};
+
+/// Writes the graphs that were searched for as the version's log has them.
+///
+/// # Errors
+/// The writer's.
+pub fn log(out: &mut impl Write, searched: &Searched) -> io::Result<()> {
+    let version = searched.version;
+    for (id, found) in searched.graphs() {
+        if !searched.was_searched(id) {
+            continue;
+        }
+        let graph = &found.graph;
+        writeln!(
+            out,
+            "Pattern {}, crossNic {}, nChannels {}, bw {:.6}/{:.6}, type {}/{}, sameChannels {}",
+            graph.pattern,
+            graph.cross_nic,
+            graph.channels,
+            graph.intra.0,
+            graph.inter.0,
+            graph.type_intra,
+            graph.type_inter,
+            u8::from(graph.same_channels)
+        )?;
+        for (index, channel) in found.channels.iter().enumerate() {
+            write!(out, "{index:2} :")?;
+            if let Some([first, _]) = channel.nets {
+                write!(out, " NET/{}", net(version, first))?;
+            }
+            // Since 2.30 NVLS names the head alone.
+            let all = id != 3 || version < Version::V2_30;
+            let listed = if all { channel.gpus.len() } else { 1 };
+            for &gpu in &channel.gpus[..listed] {
+                let gpu = &searched.devices[gpu];
+                if version >= Version::V2_30 {
+                    write!(out, " GPU/{:x}-{:x}", gpu.host, gpu.bus)?;
+                } else {
+                    write!(out, " GPU/{}", gpu.rank)?;
+                }
+            }
+            if let Some([_, last]) = channel.nets {
+                write!(out, " NET/{}", net(version, last))?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+/// A port as the version's log names it.
+fn net(version: Version, id: i64) -> String {
+    match version {
+        Version::V2_18 => id.to_string(),
+        Version::V2_21 => format!("{id:x}"),
+        _ => format!("{:x}-{:x}", id >> 56, id & ((1 << 56) - 1)),
+    }
+}
+
+/// Writes all graphs as `NCCL_GRAPH_DUMP_FILE` has them.
+///
+/// # Errors
+/// The writer's.
+pub fn xml(out: &mut impl Write, searched: &Searched) -> io::Result<()> {
+    writeln!(out, "<graphs version=\"1\">")?;
+    let mut graphs = searched.graphs();
+    // In-network reduction by all GPUs stands before that along chains there.
+    graphs.sort_by_key(|&(id, _)| [0, 1, 3, 4, 2][id as usize]);
+    for (id, found) in graphs {
+        graph(out, searched, id, found)?;
+    }
+    writeln!(out, "</graphs>")
+}
+
+fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> io::Result<()> {
+    let version = searched.version;
+    let graph = &found.graph;
+    let dev = |id: i64| match id {
+        _ if version == Version::V2_18 => id.to_string(),
+        0 => "0".to_owned(),
+        _ => format!("{id:#x}"),
+    };
+    write!(
+        out,
+        "  <graph id=\"{id}\" pattern=\"{}\" crossnic=\"{}\" nchannels=\"{}\" \
+         speedintra=\"{}\" speedinter=\"{}\" latencyinter=\"{}\" typeintra=\"{}\" \
+         typeinter=\"{}\" samechannels=\"{}\"",
+        graph.pattern,
+        graph.cross_nic,
+        graph.channels,
+        graph.intra.0,
+        graph.inter.0,
+        graph.latency_inter.0,
+        graph.type_intra,
+        graph.type_inter,
+        u8::from(graph.same_channels)
+    )?;
+    if found.channels.is_empty() {
+        return writeln!(out, "/>");
+    }
+    writeln!(out, ">")?;
+    for channel in &found.channels {
+        writeln!(out, "    <channel>")?;
+        if let Some([first, _]) = channel.nets {
+            writeln!(out, "      <net dev=\"{}\"/>", dev(first))?;
+        }
+        let all = id != 3 || version == Version::V2_18;
+        let listed = if all { channel.gpus.len() } else { 1 };
+        for &gpu in &channel.gpus[..listed] {
+            let gpu = &searched.devices[gpu];
+            let own = dev((gpu.host << 56) as i64 + i64::from(gpu.device));
+            let rank = match version {
+                Version::V2_30 => format!(" rank=\"{}\"", gpu.rank),
+                _ => String::new(),
+            };
+            writeln!(out, "      <gpu dev=\"{own}\"{rank}/>")?;
+        }
+        if let Some([_, last]) = channel.nets {
+            writeln!(out, "      <net dev=\"{}\"/>", dev(last))?;
+        }
+        writeln!(out, "    </channel>")?;
+    }
+    writeln!(out, "  </graph>")
+}
+
+/// Writes the graphs as a line of a table under its header: what the tuner takes of a machine, and
+/// ten columns a graph, floats in nine digits.
+///
+/// # Errors
+/// The writer's.
+pub fn csv(out: &mut impl Write, machine: &str, searched: &Searched) -> io::Result<()> {
+    let of = |found: &Found| {
+        let graph = &found.graph;
+        let float = |number: f32| {
+            let mut text = String::new();
+            write_float(&mut text, number);
+            text
+        };
+        [
+            graph.pattern.to_string(),
+            graph.channels.to_string(),
+            float(graph.intra.0),
+            float(graph.inter.0),
+            float(graph.latency_inter.0),
+            graph.type_intra.to_string(),
+            graph.type_inter.to_string(),
+            graph.cross_nic.to_string(),
+            u8::from(graph.same_channels).to_string(),
+        ]
+    };
+    let flag = |flag: bool| u8::from(flag).to_string();
+    let mut columns: Vec<(String, String)> = [
+        ("machine", machine.to_owned()),
+        ("search_version", searched.version.to_string()),
+        ("ppn", searched.per_node.to_string()),
+        ("inter", flag(searched.nodes > 1)),
+        ("nvlssupport", flag(searched.nvls)),
+        ("collnet", flag(searched.collnet)),
+        ("mincc", searched.min_cc.to_string()),
+        ("maxcc", searched.max_cc.to_string()),
+        ("nvscount", flag(searched.nvswitch)),
+        ("cpuarch", searched.processor.arch.name().to_owned()),
+        ("cpuvendor", searched.processor.vendor.name().to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    let graphs = [
+        ("ring", &searched.ring),
+        ("tree", &searched.tree),
+        ("cnd", &searched.collnet_direct),
+        ("cnc", &searched.collnet_chain),
+        ("nvls", &searched.nvls_graph),
+    ];
+    const FIGURES: [&str; 9] = [
+        "pattern",
+        "nch",
+        "bwintra",
+        "bwinter",
+        "latinter",
+        "typeintra",
+        "typeinter",
+        "crossnic",
+        "samech",
+    ];
+    for (name, found) in graphs {
+        let figures = FIGURES.into_iter().zip(of(found));
+        columns.extend(figures.map(|(figure, value)| (format!("{name}_{figure}"), value)));
+    }
+    let (names, values): (Vec<String>, Vec<String>) = columns.into_iter().unzip();
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(&names)?;
+    writer.write_record(&values)?;
+    writer.flush()
+}
+
+/// The searches one after another: what each was held to, the best when it ended, and the steps that
+/// it left.
+#[must_use]
+pub fn attempts(searched: &Searched) -> Sheet {
+    let row = |attempt: &Attempt| {
+        let best = match attempt.channels {
+            0 => "nothing".to_owned(),
+            n => format!("{n} x {}/{}", attempt.best_intra.0, attempt.best_inter.0),
+        };
+        vec![
+            Cell::same(NAMES[attempt.id as usize]),
+            Cell::same(attempt.pattern.to_string()),
+            Cell::same(format!("{}/{}", attempt.intra.0, attempt.inter.0)),
+            Cell::same(format!("{}/{}", attempt.type_intra, attempt.type_inter)),
+            Cell::same(attempt.cross_nic.to_string()),
+            Cell::same(u8::from(attempt.same_channels).to_string()),
+            Cell::same(format!("{}..{}", attempt.least, attempt.most)),
+            Cell::same(best),
+            Cell::same(attempt.left.map_or("perfect".to_owned(), |left| left.to_string())),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("graph", "graph"),
+            Column::numbers("pattern", "", "pattern"),
+            Column::numbers("rates", "GB/s", "rates"),
+            Column::words("types", "types"),
+            Column::numbers("crossNic", "", "cross_nic"),
+            Column::numbers("same", "", "same_channels"),
+            Column::numbers("channels", "", "channels"),
+            Column::words("best so far", "best"),
+            Column::numbers("steps left", "", "left"),
+        ],
+        rows: searched.attempts.iter().map(row).collect(),
+    }
+}
+
+/// Names of graphs by their numbers.
+const NAMES: [&str; 5] = ["ring", "tree", "chain", "nvls", "direct"];

@@ -1,0 +1,78 @@
+//! A tuner's table as NCCL prints it at start-up, letter for letter.
+//!
+//! ```text
+//!   Algorithm   |                            Tree                  | …
+//!   Protocol    |             LL |          LL128 |         Simple | …
+//!  Max NThreads |            512 |            640 |            512 | …
+//!     Broadcast |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 | …
+//! ```
+//!
+//! Source: NVIDIA/nccl 2.18.3 to 2.30.7, `src/graph/tuning.cc`.
+
+use std::io::{self, Write};
+
+use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version};
+
+/// Algorithms beside each other.
+const BESIDE: usize = 3;
+
+/// Where the figures of a table come from.
+pub trait Cells {
+    /// The most threads of a block.
+    fn threads(&self, algo: Algo, proto: Proto) -> u32;
+    /// Latency and bandwidth of a cell.
+    fn cell(&self, function: Function, algo: Algo, proto: Proto) -> (Micros, Gbps);
+}
+
+impl Cells for Table {
+    fn threads(&self, algo: Algo, proto: Proto) -> u32 {
+        Self::threads(self, algo, proto)
+    }
+
+    fn cell(&self, function: Function, algo: Algo, proto: Proto) -> (Micros, Gbps) {
+        (self.latency(function, algo, proto), self.bandwidth(function, algo, proto))
+    }
+}
+
+/// Writes a table as the version's log has it, with `prefix` (such as `host:1:2 [0] NCCL INFO `)
+/// before every line.
+///
+/// # Errors
+/// The writer's.
+pub fn table(
+    out: &mut impl Write,
+    cells: &impl Cells,
+    version: Version,
+    prefix: &str,
+) -> io::Result<()> {
+    let count = if version.is_new() { Algo::ALL.len() } else { Algo::ALL.len() - 1 };
+    for block in Algo::ALL[..count].chunks(BESIDE) {
+        write!(out, "{prefix}  Algorithm   |")?;
+        for algo in block {
+            write!(out, " {:14}   {:>14}   {:14} |", "", algo.name(), "")?;
+        }
+        // The protocols of three algorithms, even where one stands alone.
+        write!(out, "\n{prefix}  Protocol    |")?;
+        for proto in [Proto::ALL; BESIDE].as_flattened() {
+            write!(out, " {:>14} |", proto.name())?;
+        }
+        write!(out, "\n{prefix} Max NThreads |")?;
+        for (&algo, proto) in pairs(block) {
+            write!(out, " {:14} |", cells.threads(algo, proto))?;
+        }
+        writeln!(out)?;
+        for function in Function::ALL {
+            write!(out, "{prefix}{:>13} |", function.name())?;
+            for (&algo, proto) in pairs(block) {
+                let (Micros(latency), Gbps(bandwidth)) = cells.cell(function, algo, proto);
+                write!(out, "{:8.1}/{:6.1} |", f64::from(latency), f64::from(bandwidth))?;
+            }
+            writeln!(out)?;
+        }
+    }
+    Ok(())
+}
+
+fn pairs(block: &[Algo]) -> impl Iterator<Item = (&Algo, Proto)> {
+    block.iter().flat_map(|algo| Proto::ALL.map(|proto| (algo, proto)))
+}

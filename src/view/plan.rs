@@ -1,0 +1,245 @@
+//! A step for people.
+//!
+//! ```text
+//! hsdp-70b: training on 256 ranks of dgx-h100, dp 256
+//!   axis  what                collective  ranks  nodes  size  calls  time  total  exposed  share
+//! step     compute 2.9 s, exposed 12 ms: 2.91 s
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepView};
+use crate::base::quantity::{Bandwidth, Seconds, Volume};
+
+/// Writes every step.
+///
+/// # Errors
+/// The writer's.
+pub fn plan(out: &mut impl Write, report: &Plan, look: Look) -> io::Result<()> {
+    for (i, step) in report.steps.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        one(out, step, look)?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, step: &StepView, look: Look) -> io::Result<()> {
+    let layout = match step.layout.as_slice() {
+        [] => String::new(),
+        all => format!(", {}", all.join(", ")),
+    };
+    let ranks = if step.ranks == 1 { "rank" } else { "ranks" };
+    let (name, mode) = (&step.name, step.mode);
+    writeln!(out, "{name}: {mode} on {} {ranks}, machine {}{layout}\n", step.ranks, step.machine)?;
+    let mut sheet = sheet(step);
+    sheet.narrow(look.width, &["algorithm", "calls", "nodes", "exposed_s"]);
+    sheet.text(out)?;
+    writeln!(out)?;
+    for call in &step.calls {
+        if let Some(experts) = &call.experts {
+            look.line(out, &format!("{:<9}", short(&call.name)), &tokens(experts, call.nodes))?;
+        }
+    }
+    look.line(out, "step     ", &total(step))?;
+    if !step.weights.is_empty() {
+        let of = |w: &crate::answer::plan::WeightView| format!("{} {:+.2}", w.figure, w.elasticity);
+        let all: Vec<String> = step.weights.iter().map(of).collect();
+        let text = format!("percent a percent: {}", all.join(", "));
+        look.line(out, "weighs   ", &text)?;
+    }
+    for note in &step.notes {
+        look.line(out, "note     ", note)?;
+    }
+    Ok(())
+}
+
+fn short(name: &str) -> &str {
+    name.split(' ').next().unwrap_or(name)
+}
+
+fn tokens(e: &ExpertsView, nodes: u32) -> String {
+    let skew = if e.skew > 1.0 {
+        format!(", the busiest rank {:.2} times", e.skew)
+    } else {
+        String::new()
+    };
+    if nodes < 2 {
+        return format!(
+            "a token hits {:.2} ranks, {} a rank{skew}",
+            e.ranks_hit,
+            Volume(e.plain_bytes)
+        );
+    }
+    format!(
+        "a token hits {:.2} nodes and {:.2} ranks: {} to other nodes, {} inside, where a token crosses \
+         once; {} once to every expert{skew}; on the wire {}, as DeepEP counts {}",
+        e.nodes_hit,
+        e.ranks_hit,
+        Volume(e.between_bytes),
+        Volume(e.inside_bytes),
+        Volume(e.plain_bytes),
+        Bandwidth(e.wire),
+        Bandwidth(e.logical)
+    )
+}
+
+fn total(step: &StepView) -> String {
+    let mut parts = Vec::new();
+    if let Some(compute) = step.compute_s {
+        parts.push(format!("compute {}", Seconds(compute)));
+    }
+    if let Some(bubble) = step.bubble_s.filter(|b| *b > 0.0) {
+        parts.push(format!("pipeline bubble {}", Seconds(bubble)));
+    }
+    let hidden = 100.0 * (1.0 - step.exposed_s / step.messages_s.max(f64::MIN_POSITIVE));
+    let exposed = format!(
+        "exposed {} of {} of collectives ({hidden:.0} % hidden)",
+        Seconds(step.exposed_s),
+        Seconds(step.messages_s)
+    );
+    parts.push(exposed);
+    let share = 100.0 * step.exposed_s / step.step_s.max(f64::MIN_POSITIVE);
+    let end = match step.compute_s {
+        Some(_) => format!("; {share:.0} % of the step is waiting for collectives"),
+        None => String::new(),
+    };
+    let band = match step.step_high_s > 1.005 * step.step_low_s {
+        true => format!(
+            " expected (8 of 10: {} to {})",
+            Seconds(step.step_low_s),
+            Seconds(step.step_high_s)
+        ),
+        false => String::new(),
+    };
+    format!("{}{band}: {}{end}", Seconds(step.step_s), parts.join(", "))
+}
+
+fn sheet(step: &StepView) -> Sheet {
+    let columns = vec![
+        Column::words("axis", "axis"),
+        Column::words("what", "name"),
+        Column::words("collective", "collective"),
+        Column::numbers("ranks", "", "ranks"),
+        Column::numbers("nodes", "", "nodes"),
+        Column::numbers("size", "", "size_bytes"),
+        Column::numbers("calls", "", "calls"),
+        Column::numbers("time", "", "time_s"),
+        Column::numbers("total", "", "total_s"),
+        Column::numbers("exposed", "", "exposed_s"),
+        Column::numbers("share", "%", "share"),
+        Column::words("algorithm", "algorithm"),
+    ];
+    let time = |s: f64| Cell::number(Some(s), |s| Seconds(s).to_string());
+    let row = |c: &CallView| {
+        vec![
+            Cell::same(c.axis),
+            Cell::same(c.name.clone()),
+            Cell::same(c.collective),
+            Cell::same(c.ranks.to_string()),
+            Cell::same(c.nodes.to_string()),
+            Cell::number(Some(c.size_bytes), |b| Volume(b).to_string()),
+            Cell::number(Some(c.calls), count),
+            time(c.time_s),
+            time(c.total_s),
+            time(c.exposed_s),
+            Cell::number(Some(c.share), |s| format!("{:.1}", 100.0 * s)),
+            Cell::same(c.algorithm.clone()),
+        ]
+    };
+    Sheet { columns, rows: step.calls.iter().map(row).collect() }
+}
+
+/// Whole counts as they are; parts of one as what they are a part of.
+fn count(calls: f64) -> String {
+    if calls < 1.0 { format!("1/{:.0}", 1.0 / calls) } else { format!("{calls:.0}") }
+}
+
+/// Writes what changed.
+///
+/// # Errors
+/// The writer's.
+pub fn diff(out: &mut impl Write, report: &PlanDiff, look: Look) -> io::Result<()> {
+    let time = |s: Option<f64>| s.map_or("–".to_owned(), |s| Seconds(s).to_string());
+    let percent = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) if a > 0.0 => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
+        (None, Some(_)) => "new".to_owned(),
+        (Some(_), None) => "gone".to_owned(),
+        _ => String::new(),
+    };
+    for step in &report.steps {
+        let change = percent(step.old_s, step.new_s);
+        let text = format!("{} to {} ({change})", time(step.old_s), time(step.new_s));
+        writeln!(out, "{}: {text}", look.strong(&step.name))?;
+        if step.calls.is_empty() {
+            writeln!(out, "  no collective changed")?;
+        }
+        let (a, b) = (step.old_exposed_s, step.new_exposed_s);
+        writeln!(out, "  exposed {} to {} ({})", time(a), time(b), percent(a, b))?;
+        for call in &step.calls {
+            let change = percent(call.old_s, call.new_s);
+            writeln!(
+                out,
+                "  {}: {} to {} ({change})",
+                call.name,
+                time(call.old_s),
+                time(call.new_s)
+            )?;
+            for (mark, what) in [("-", &call.old), ("+", &call.new)] {
+                if let Some(what) = what {
+                    writeln!(out, "    {mark} {what}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a step over the values of one key.
+///
+/// # Errors
+/// The writer's.
+pub fn vary(out: &mut impl Write, report: &PlanVary, look: Look) -> io::Result<()> {
+    writeln!(out, "{} over {}\n", report.step, report.key)?;
+    let columns = vec![
+        Column::numbers(&report.key, "", "value"),
+        Column::numbers("collectives", "", "messages_s"),
+        Column::numbers("exposed", "", "exposed_s"),
+        Column::numbers("step", "", "step_s"),
+        Column::words("by axis and collective", "parts"),
+    ];
+    let time = |s: f64| Cell::number(Some(s), |s| Seconds(s).to_string());
+    let rows = report.values.iter().map(|v| {
+        let mut parts: Vec<(String, f64)> = Vec::new();
+        for call in &v.step.calls {
+            let name = format!("{} {}", call.axis, call.collective);
+            match parts.iter_mut().find(|(n, _)| *n == name) {
+                Some((_, sum)) => *sum += call.total_s,
+                None => parts.push((name, call.total_s)),
+            }
+        }
+        let parts: Vec<String> =
+            parts.into_iter().map(|(name, s)| format!("{name} {}", Seconds(s))).collect();
+        vec![
+            Cell::same(v.value.clone()),
+            time(v.step.messages_s),
+            time(v.step.exposed_s),
+            time(v.step.step_s),
+            Cell::same(parts.join(", ")),
+        ]
+    });
+    Sheet { columns, rows: rows.collect() }.text(out)?;
+    writeln!(out)?;
+    let also = match report.as_good.as_slice() {
+        [] => String::new(),
+        all => format!("; at most 1 % longer with {}", all.join(", ")),
+    };
+    look.line(out, "best     ", &format!("{} = {}{also}", report.key, report.best))?;
+    let mut notes: Vec<&String> = report.values.iter().flat_map(|v| &v.step.notes).collect();
+    notes.sort();
+    notes.dedup();
+    notes.iter().try_for_each(|note| look.line(out, "note     ", note))
+}

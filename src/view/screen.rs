@@ -1,0 +1,236 @@
+//! The first screen: the answer, why, what else, then the ideal prices of what the library has.
+//!
+//! ```text
+//! all-reduce, 16 MiB per rank, 8 ranks of dgx-h100 (default)
+//!
+//!   expected    121 µs  (8 of 10 runs: 110 to 140 µs)   busbw 243 GB/s
+//!   runs        NVLS/Simple, 16 channels: NCCL 2.30.7's own rules
+//!   …
+//!
+//!   algorithm   runs as        steps  latency  bandwidth   ideal  × bound
+//! * NVLS        NVLS/Simple        2   0.3 µs    66.0 µs  70.6 µs      1.4
+//! ```
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use super::table::{library, name, ships};
+use crate::answer::{Cost, Expect, QuestionView, Row, SwitchPoint};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::measure::expect::Rules;
+use crate::model::algorithm::Library;
+
+/// Rows of the table unless all are asked for.
+const ROWS: usize = 3;
+
+/// Writes the screen.
+///
+/// # Errors
+/// The writer's.
+pub(super) fn screen(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+    answer(out, report, look)?;
+    let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
+    let shown = chosen(report, &applies);
+    if !shown.is_empty() {
+        writeln!(out)?;
+        let mut sheet = sheet(report, &shown);
+        sheet.narrow(look.width, &["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"]);
+        sheet.text(out)?;
+    }
+    below(out, report, applies.len() - shown.len(), look)
+}
+
+/// The lines above the table.
+pub(super) fn answer(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+    writeln!(out, "{}\n", heading(&report.question, &report.machine.name, report.machine.chosen))?;
+    let expect = &report.expect;
+    look.line(out, "  expected    ", &expected(expect))?;
+    look.line(out, "  runs        ", &runs(expect, report))?;
+    look.line(out, "  known from  ", &report.known_from)?;
+    look.line(out, "  better?     ", &better(report))?;
+    let bound = match report.bound_s {
+        Some(least) if least > expect.time_s => {
+            format!("{} at the machine's parameters, which real runs beat", Seconds(least))
+        }
+        Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
+        None => "not known: a parameter of these links is not".to_owned(),
+    };
+    look.line(out, "  bound       ", &bound)
+}
+
+/// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.
+pub(super) fn heading(q: &QuestionView, machine: &str, chosen: &str) -> String {
+    let collective: Option<Collective> = q.collective.parse().ok();
+    let size = match collective {
+        Some(Collective::Barrier) => String::new(),
+        Some(Collective::AllGather | Collective::Gather | Collective::Scatter) => {
+            format!("{} in all, ", Bytes(q.size_bytes))
+        }
+        Some(Collective::Broadcast | Collective::SendRecv) => {
+            format!("{}, ", Bytes(q.size_bytes))
+        }
+        Some(_) => format!("{} per rank, ", Bytes(q.size_bytes)),
+        None => format!("{}, ", Bytes(q.size_bytes)),
+    };
+    let plural = if q.ranks == 1 { "rank" } else { "ranks" };
+    let nodes = match q.nodes {
+        1 => String::new(),
+        nodes => format!(" on {nodes} nodes"),
+    };
+    format!("{}, {size}{} {plural}{nodes} of {machine} ({chosen})", name(q), q.ranks)
+}
+
+/// `238 µs  (8 of 10 runs: 190 µs to 310 µs)   busbw 139 GB/s`.
+pub(super) fn expected(expect: &Expect) -> String {
+    let band = match expect.high_s > 1.005 * expect.low_s {
+        true => {
+            let (low, high) = (Seconds(expect.low_s), Seconds(expect.high_s));
+            format!("  (8 of 10 runs: {low} to {high})")
+        }
+        false => String::new(),
+    };
+    let busbw = expect.busbw.map_or(String::new(), |b| format!("   busbw {}", Bandwidth(b)));
+    format!("{}{band}{busbw}", Seconds(expect.time_s))
+}
+
+/// `NVLSTree/Simple, 16 channels: NCCL 2.30.7's own rules`.
+fn runs(expect: &Expect, report: &Cost) -> String {
+    let runs = &expect.runs;
+    let channels = match runs.channels {
+        None => String::new(),
+        Some(1) => ", 1 channel".to_owned(),
+        Some(n) => format!(", {n} channels"),
+    };
+    let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
+    let library = library(report.machine.library.as_deref());
+    let how = match runs.rules {
+        Rules::Own => format!("{library}{version}'s own rules"),
+        Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
+        Rules::Unknown => format!(
+            "the rules of {library} are not known here; the least ideal price of what it has"
+        ),
+        Rules::Asked => "as asked for".to_owned(),
+    };
+    format!("{}{channels}: {how}", runs.name())
+}
+
+/// What would be faster, if anything is certain, and the least ideal price of all.
+fn better(report: &Cost) -> String {
+    if report.expect.runs.rules == Rules::Asked {
+        return "not compared: one algorithm is asked about".to_owned();
+    }
+    let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
+    let Some(least) = row(report.fastest) else {
+        return "nothing that is certain".to_owned();
+    };
+    let own = row(report.runs).and_then(|r| r.time_s);
+    let time = least.time_s.unwrap_or_default();
+    let whose = if ships(report, least) {
+        String::new()
+    } else {
+        format!(", not in {}", library(report.machine.library.as_deref()))
+    };
+    match own {
+        Some(own) if own <= 1.0005 * time => {
+            "nothing that is certain; what runs has the least ideal price, too".to_owned()
+        }
+        _ => format!(
+            "nothing that is certain; the least ideal price is {} ({}{whose})",
+            Seconds(time),
+            least.title
+        ),
+    }
+}
+
+/// What runs, then the rest of what the library has, the least ideal price first.
+fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
+    let own = applies.iter().filter(|r| report.runs == Some(r.id));
+    let others = applies.iter().filter(|r| report.runs != Some(r.id) && ships(report, r));
+    let mut rows: Vec<&Row> = own.chain(others).copied().collect();
+    if rows.is_empty() {
+        rows = applies.to_vec();
+    }
+    rows.truncate(ROWS);
+    rows
+}
+
+fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
+    let columns = vec![
+        Column::words("  algorithm", "algorithm"),
+        Column::words("runs as", "runs_as"),
+        Column::numbers("steps", "", "n_alpha"),
+        Column::numbers("latency", "", "latency_s"),
+        Column::numbers("bandwidth", "", "bandwidth_s"),
+        Column::numbers("ideal", "", "time_s"),
+        Column::numbers("× bound", "", "bound_ratio"),
+    ];
+    let own = report.machine.library.as_deref().and_then(Library::named);
+    let line = |row: &&Row| {
+        let here = report.runs == Some(row.id);
+        let time =
+            |t: Option<f64>| Cell::same(t.map_or("–".to_owned(), |t| Seconds(t).to_string()));
+        let bound = match row.guarantee {
+            Some("upper-bound") => "≤ ",
+            Some("asymptotic") => "→ ",
+            _ => "",
+        };
+        let shipped = row.ships.iter().find_map(|s| {
+            let (library, name) = s.split_once(':')?;
+            own.is_none_or(|own| own.id() == library).then(|| name.to_owned())
+        });
+        let runs_as = if here { report.expect.runs.name() } else { shipped.unwrap_or_default() };
+        let mark = if here { "*" } else { " " };
+        vec![
+            Cell::same(format!("{mark} {}", row.title)),
+            Cell::same(runs_as),
+            Cell::same(row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))),
+            time(row.latency_s),
+            time(row.bandwidth_s),
+            Cell::same(format!("{bound}{}", Seconds(row.time_s.unwrap_or_default()))),
+            Cell::same(row.bound_ratio.map_or(String::new(), |r| format!("{r:.1}"))),
+        ]
+    };
+    Sheet { columns, rows: rows.iter().map(line).collect() }
+}
+
+/// The lines below the table.
+fn below(out: &mut impl Write, report: &Cost, more: usize, look: Look) -> io::Result<()> {
+    for line in &report.trust {
+        look.line(out, "  note: ", line)?;
+    }
+    if more > 0 {
+        writeln!(out, "  {more} more, and what to know of the parameters: --all")?;
+    }
+    if report.switch_points.len() > 1 {
+        let text = format!("  switch points of {}: ", library(report.machine.library.as_deref()));
+        look.line(out, &text, &switch_points(&report.switch_points))?;
+    }
+    next(out, report, look)
+}
+
+/// `Tree/LL to 199 KiB, Ring/LL to 239 KiB, then NVLSTree/Simple`.
+pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
+    let part = |(i, point): (usize, &SwitchPoint)| match points.get(i + 1) {
+        Some(next) => format!("{} to {}", point.runs, Bytes(next.from_bytes - 1)),
+        None => format!("then {}", point.runs),
+    };
+    points.iter().enumerate().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// A command that goes on from here.
+pub(super) fn next(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+    if report.machine.chosen == "flags" {
+        return Ok(());
+    }
+    let q = &report.question;
+    let next = format!(
+        "collcost explain {} {} -n {} --size {}",
+        q.collective,
+        report.runs.or(report.fastest).unwrap_or("ring"),
+        q.ranks,
+        Bytes(q.size_bytes).to_string().replace(' ', ""),
+    );
+    look.line(out, "  next: ", &next.replace(' ', "\u{a0}"))
+}

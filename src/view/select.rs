@@ -1,0 +1,359 @@
+//! What a library would pick, for people: one call explained, or sizes as a table.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::columns::micro;
+use super::screen::expected;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::select::{ChoiceView, PartView, Select, Span};
+use crate::base::quantity::{Bytes, Seconds};
+
+/// The report, with the rule of every choice where `explain` is set.
+///
+/// # Errors
+/// The writer's.
+pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) -> io::Result<()> {
+    writeln!(out, "{}\n", heading(report))?;
+    if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
+        return one(out, report, only, look, explain);
+    }
+    sheet(report).text(out)?;
+    let found: Vec<String> = summary(report);
+    let unpriced = unpriced(report);
+    if !found.is_empty() || !unpriced.is_empty() || explain {
+        writeln!(out)?;
+    }
+    for line in unpriced {
+        look.line(out, "note  ", &line)?;
+    }
+    for line in found {
+        look.line(out, "diff  ", &line)?;
+    }
+    if explain {
+        for span in &report.intervals {
+            let from = exact(span.from_bytes);
+            look.line(out, "rule  ", &format!("from {from}: {}", span.choice.rule))?;
+            turns(out, look, &span.choice)?;
+            for note in &span.choice.notes {
+                look.line(out, "note  ", note)?;
+            }
+        }
+        look.line(out, "sizes ", &format!("{} counts {}", report.policy.id, report.policy.counts))?;
+        look.line(out, "source", &format!(" {}", report.policy.source))?;
+    }
+    Ok(())
+}
+
+fn heading(report: &Select) -> String {
+    let asked = report.size_bytes.filter(|_| report.collective != "barrier");
+    let size = asked.map_or(String::new(), |s| format!(" of {}", exact(s)));
+    let versus = report.versus.as_ref().map_or(String::new(), |v| format!(" and {}", v.id));
+    let mut call = vec![format!("elements of {} B", report.element_bytes)];
+    let facts = [
+        (!report.commutative, "does not commute"),
+        (!report.builtin_op, "own operation"),
+        (report.in_place, "in place"),
+    ];
+    call.extend(facts.iter().filter(|(holds, _)| *holds).map(|(_, word)| (*word).to_owned()));
+    let ranks = match report.ranks {
+        1 => "1 rank".to_owned(),
+        n => format!("{n} ranks"),
+    };
+    let ranks = match report.nodes {
+        1 => format!("{ranks} on one node"),
+        nodes => format!("{ranks} on {nodes} nodes"),
+    };
+    format!(
+        "{}{size} by {}{versus}: {ranks}, {}, machine {}",
+        report.operation,
+        report.policy.id,
+        call.join(", "),
+        report.machine
+    )
+}
+
+/// One call: what runs, why, what it costs, what else there is.
+fn one(
+    out: &mut impl Write,
+    report: &Select,
+    span: &Span,
+    look: Look,
+    explain: bool,
+) -> io::Result<()> {
+    choice(out, look, &report.policy.id, &span.choice)?;
+    if let (Some(versus), Some(other)) = (&report.versus, &span.versus) {
+        writeln!(out)?;
+        choice(out, look, &versus.id, other)?;
+        if let Some(ratio) = span.ratio {
+            let words = format!(
+                "{} takes {} times as long as {}",
+                report.policy.id,
+                times(ratio),
+                versus.id
+            );
+            look.line(out, "diff    ", &words)?;
+        }
+    }
+    if explain {
+        let counts = format!("{} counts {}", report.policy.id, report.policy.counts);
+        look.line(out, "sizes   ", &counts)?;
+    }
+    look.line(out, "source  ", &report.policy.source)?;
+    let sheet = alternatives(report);
+    if !sheet.rows.is_empty() {
+        writeln!(out)?;
+        sheet.text(out)?;
+    }
+    // The fastest that the library has, with how one gets it.
+    let shipped = report.alternatives.iter().find(|a| a.known_as.is_some() && a.force.is_some());
+    if let Some(best) = shipped
+        && !best.chosen
+        && best.over_choice.is_none_or(|over| over < 1.0)
+        && let (Some(name), Some(force)) = (best.known_as, &best.force)
+    {
+        writeln!(out)?;
+        let text = format!("{name} has the least ideal price; nothing is certain: {force}");
+        look.line(out, "to try  ", &text)?;
+    }
+    Ok(())
+}
+
+fn choice(out: &mut impl Write, look: Look, policy: &str, view: &ChoiceView) -> io::Result<()> {
+    look.line(out, "runs    ", &format!("{} ({policy})", named(view)))?;
+    look.line(out, "rule    ", &view.rule)?;
+    turns(out, look, view)?;
+    if !view.runs.is_empty() {
+        let parts: Vec<String> = view.runs.iter().map(part).collect();
+        look.line(out, "here    ", &parts.join(", then "))?;
+    }
+    if let Some(expect) = &view.expect {
+        look.line(out, "expected ", &expected(expect))?;
+    }
+    match (view.time_s, view.regret, &view.unpriced) {
+        (Some(time), Some(regret), _) => {
+            let time = Seconds(time);
+            let words = if regret < 1.005 {
+                format!("{time}: nothing here has a lower ideal price")
+            } else {
+                format!("{time}, {} times the least ideal price here", times(regret))
+            };
+            look.line(out, "ideal   ", &words)?;
+        }
+        (Some(time), None, _) => look.line(out, "ideal   ", &Seconds(time).to_string())?,
+        (None, _, Some(why)) => look.line(out, "ideal   ", &format!("not priced: {why}"))?,
+        (None, _, None) => {}
+    }
+    if let Some(estimate) = view.estimate_s {
+        look.line(out, "says    ", &format!("{}, its own estimate", Seconds(estimate)))?;
+    }
+    for line in &view.force {
+        look.line(out, "force   ", line)?;
+    }
+    for note in &view.notes {
+        look.line(out, "note    ", note)?;
+    }
+    Ok(())
+}
+
+fn turns(out: &mut impl Write, look: Look, view: &ChoiceView) -> io::Result<()> {
+    for turn in &view.fell_back {
+        look.line(out, "instead ", &format!("of {}: {}", turn.from, turn.why))?;
+    }
+    Ok(())
+}
+
+fn part(part: &PartView) -> String {
+    let place = match (part.place, part.of_ranks) {
+        ("in-node", None) => format!(" in nodes of {}", part.ranks),
+        ("leaders", None) => format!(" between {} leaders", part.ranks),
+        ("leaders", Some(of)) => format!(" between {} of {of} leaders", part.ranks),
+        (_, Some(of)) => format!(" over {} of {of} ranks", part.ranks),
+        (_, None) => String::new(),
+    };
+    let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", exact(s)));
+    format!("{} {}{segment}{place}", part.collective, part.algorithm)
+}
+
+fn named(view: &ChoiceView) -> String {
+    let mut name = view.id.map_or(view.name.clone(), |id| format!("{id} {}", view.name));
+    // What a numbered algorithm makes of other collectives is decided anew for each.
+    let is_fold = view.runs.iter().any(|part| part.of_ranks.is_some());
+    if view.id.is_some() && view.runs.len() > 1 && !is_fold {
+        let parts: Vec<&str> = view.runs.iter().map(|part| part.algorithm).collect();
+        name.push_str(&format!(": {}", parts.join(" + ")));
+    }
+    if let Some(first) = view.fell_back.first() {
+        name.push_str(&format!(", not {}", first.from));
+    }
+    name
+}
+
+/// The tables of several numbers of ranks as one, with a column that tells them apart.
+#[must_use]
+pub fn sheets(reports: &[Select]) -> Sheet {
+    if let [only] = reports {
+        return sheet(only);
+    }
+    let mut all = Sheet::default();
+    for report in reports {
+        let one = sheet(report);
+        let ranks = Cell::same(report.ranks.to_string());
+        let row = |row: Vec<Cell>| std::iter::once(ranks.clone()).chain(row).collect();
+        all.rows.extend(one.rows.into_iter().map(row));
+        all.columns = one.columns;
+    }
+    all.columns.insert(0, Column::numbers("ranks", "", "ranks"));
+    all
+}
+
+/// The sizes as a table, for people and programs.
+#[must_use]
+pub fn sheet(report: &Select) -> Sheet {
+    let mut columns = vec![
+        Column::numbers("from", "", "from_bytes"),
+        Column::numbers("below", "", "to_bytes"),
+        Column::words(&report.policy.id, "choice"),
+        Column::numbers("ideal there", "µs", "time_s"),
+    ];
+    let estimates = report.intervals.iter().any(|s| s.choice.estimate_s.is_some());
+    if estimates {
+        columns.push(Column::numbers("it says", "µs", "estimate_s"));
+    }
+    match &report.versus {
+        Some(versus) => columns.extend([
+            Column::words(&versus.id, "versus"),
+            Column::numbers("ideal there", "µs", "versus_time_s"),
+            Column::numbers("ratio", "at worst", "ratio"),
+            Column::numbers("at", "", "ratio_at_bytes"),
+        ]),
+        None => columns.extend([
+            Column::words("least ideal", "best"),
+            Column::numbers("ideal", "µs", "best_time_s"),
+            Column::numbers("x least", "at worst", "regret"),
+            Column::numbers("at", "", "regret_at_bytes"),
+        ]),
+    }
+    let last = report.intervals.len().saturating_sub(1);
+    let row = |(i, span): (usize, &Span)| {
+        let size = |value: Option<u64>| Cell::number(value.map(|v| v as f64), |v| exact(v as u64));
+        let below = |to: f64| {
+            if i == last { String::new() } else { exact(to as u64 + 1) }
+        };
+        let ratio = |value: Option<f64>| Cell::number(value, times);
+        let chosen = |view: &ChoiceView| Cell::named(&named(view), &view.name);
+        let mut row = vec![
+            size(Some(span.from_bytes)),
+            Cell::number(Some(span.to_bytes as f64), below),
+            chosen(&span.choice),
+            micro(span.choice.time_s),
+        ];
+        if estimates {
+            row.push(micro(span.choice.estimate_s));
+        }
+        match (&report.versus, &span.versus) {
+            (Some(_), Some(other)) => row.extend([
+                chosen(other),
+                micro(other.time_s),
+                ratio(span.ratio),
+                size(span.ratio_at_bytes),
+            ]),
+            _ => row.extend([
+                Cell::named(span.best_title.unwrap_or(""), span.best_id.unwrap_or("")),
+                micro(span.best_time_s),
+                ratio(span.choice.regret),
+                size(span.choice.regret_at_bytes),
+            ]),
+        }
+        row
+    };
+    Sheet { columns, rows: report.intervals.iter().enumerate().map(row).collect() }
+}
+
+/// A size to the byte: in a unit only where nothing is lost.
+fn exact(bytes: u64) -> String {
+    let short = Bytes(bytes).to_string();
+    let back = short.parse::<Bytes>().ok();
+    if back == Some(Bytes(bytes)) { short } else { format!("{bytes} B") }
+}
+
+/// A ratio with three figures that count.
+fn times(value: f64) -> String {
+    match value {
+        v if v < 0.0995 => format!("{v:.4}"),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// Why choices have no time, each once.
+fn unpriced(report: &Select) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for span in &report.intervals {
+        for view in [Some(&span.choice), span.versus.as_ref()].into_iter().flatten() {
+            let line =
+                view.unpriced.as_ref().map(|why| format!("{} is not priced: {why}", view.name));
+            lines.extend(line.filter(|line| !lines.contains(line)));
+        }
+    }
+    lines
+}
+
+/// Where two policies part most, in words.
+fn summary(report: &Select) -> Vec<String> {
+    let Some(versus) = &report.versus else { return Vec::new() };
+    let ids = (&report.policy.id, &versus.id);
+    let differing = report.intervals.iter().filter(|s| s.differ == Some(true)).count();
+    if differing == 0 {
+        return vec![format!("{} and {} run the same at every size", ids.0, ids.1)];
+    }
+    let mut lines = vec![format!(
+        "they run different things in {differing} of {} ranges",
+        report.intervals.len()
+    )];
+    let worst = |slower: bool| {
+        let ratios = report.intervals.iter().filter_map(|s| Some((s.ratio?, s.ratio_at_bytes?)));
+        let sided = ratios.filter(move |(r, _)| (*r > 1.005) == slower && (*r - 1.0).abs() > 0.005);
+        sided.max_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()))
+    };
+    for (slower, faster, found) in
+        [(ids.0, ids.1, worst(true)), (ids.1, ids.0, worst(false).map(|(r, at)| (1.0 / r, at)))]
+    {
+        if let Some((ratio, at)) = found {
+            lines.push(format!(
+                "{slower} loses most to {faster} at {}: {} times its time",
+                exact(at),
+                times(ratio)
+            ));
+        }
+    }
+    lines
+}
+
+/// What the library has at this size, and the fastest that there is.
+fn alternatives(report: &Select) -> Sheet {
+    let shipped = report.alternatives.iter().enumerate();
+    let shown = shipped.filter(|(i, a)| *i == 0 || a.known_as.is_some() || a.chosen);
+    let rows = shown.map(|(_, a)| {
+        vec![
+            Cell::same(if a.chosen { "*" } else { "" }),
+            Cell::named(a.title, a.id),
+            Cell::same(a.known_as.unwrap_or("")),
+            micro(Some(a.time_s)),
+            Cell::number(a.over_choice, times),
+            Cell::same(a.refused.as_deref().unwrap_or("")),
+        ]
+    });
+    Sheet {
+        columns: vec![
+            Column::words("", "chosen"),
+            Column::words("algorithm", "algorithm"),
+            Column::words("the library's name", "known_as"),
+            Column::numbers("time", "µs", "time_s"),
+            Column::numbers("x choice", "", "over_choice"),
+            Column::words("not for this call", "refused"),
+        ],
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,241 @@
+//! A simulated schedule for people.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::columns::micro;
+use super::sheet::{Cell, Column, Sheet};
+use super::table::{heading, machine};
+use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Seconds, Volume};
+
+/// Messages of the path that a text shows.
+const SHOWN: usize = 10;
+
+/// The whole answer.
+///
+/// # Errors
+/// The writer's.
+pub fn simulation(out: &mut impl Write, report: &Simulation, look: Look) -> io::Result<()> {
+    heading(out, &report.question)?;
+    machine(out, &report.machine, report.question.nodes)?;
+    writeln!(out)?;
+    look.line(out, "", &what_runs(&report.schedule, report.question.collective.parse().ok()))?;
+    writeln!(out)?;
+    times(report).text(out)?;
+    if let Some(path) = &report.critical_path {
+        writeln!(out)?;
+        look.line(out, "path   ", &summary(path, report.detailed_mode))?;
+        if !path.hops.is_empty() {
+            hops(path).text(out)?;
+        }
+    }
+    writeln!(out)?;
+    for tier in &report.utilisation {
+        let text = format!(
+            "{}: ports send {} and receive {} of the time",
+            tier.tier,
+            share(&tier.send),
+            share(&tier.receive)
+        );
+        look.line(out, "use    ", &text)?;
+    }
+    for tier in &report.traffic {
+        let messages = many(tier.messages, "message");
+        let text = format!("{}: {} in {messages}", tier.tier, Volume(tier.bytes));
+        look.line(out, "bytes  ", &text)?;
+    }
+    if let (Some(links), Some(most)) = (report.links, report.busiest_links.first()) {
+        let text = format!(
+            "{} in use; the busiest, {} to {}, carries {} in {}",
+            many(links, "directed link"),
+            most.from,
+            most.to,
+            Volume(most.bytes),
+            many(most.messages, "message")
+        );
+        look.line(out, "links  ", &text)?;
+    }
+    for gap in &report.gaps {
+        look.line(out, "gap    ", gap)?;
+    }
+    for note in &report.notes {
+        look.line(out, "note   ", note)?;
+    }
+    Ok(())
+}
+
+fn what_runs(s: &ScheduleView, collective: Option<Collective>) -> String {
+    use Collective as C;
+    let segments = match s.segments {
+        Some(p) if p > 1 => format!(", P = {p}"),
+        _ => String::new(),
+    };
+    let root = match collective {
+        Some(C::Reduce | C::Gather) => format!(", to root {}", s.root),
+        Some(collective) if collective.has_root() => format!(", from root {}", s.root),
+        _ => String::new(),
+    };
+    format!(
+        "{}{segments}{root}: {}, {} with {} in all; the busiest rank sends {} in {} and receives \
+         {}",
+        s.title,
+        many(s.rounds, "round"),
+        many(s.messages, "message"),
+        Volume(s.total_bytes),
+        Volume(s.max_sent_bytes),
+        many(s.max_messages, "message"),
+        Volume(s.max_received_bytes),
+    )
+}
+
+/// `1 message`, `2 messages`.
+fn many(count: u64, word: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{plural}")
+}
+
+/// Mode by mode, then the closed form and the bound.
+#[must_use]
+pub fn times(report: &Simulation) -> Sheet {
+    let ratio = |r: Option<f64>| Cell::number(r, |r| format!("{r:.2}"));
+    let line = |name: Cell, time: f64, form, bound| {
+        vec![name, micro(Some(time)), ratio(form), ratio(bound)]
+    };
+    let mut rows: Vec<_> = report
+        .modes
+        .iter()
+        .map(|m| line(Cell::same(m.mode), m.makespan_s, m.form_ratio, m.bound_ratio))
+        .collect();
+    let over = |time: f64, of: f64| (of > 0.0).then_some(time / of);
+    let bound = report.bound.time_s;
+    if let Some(form) = &report.closed_form {
+        let says = match form.guarantee {
+            "equal" => "closed form",
+            "equal-in-rounds" => "closed form, sync",
+            "upper-bound" => "closed form, at most",
+            "pipelined" => "closed form, pipelined",
+            _ => "closed form, in the limit",
+        };
+        let name = Cell::named(says, "closed_form");
+        rows.push(line(name, form.time_s, None, over(form.time_s, bound)));
+    }
+    let form = report.closed_form.as_ref().and_then(|form| over(bound, form.time_s));
+    rows.push(line(Cell::named("lower bound", "bound"), bound, form, None));
+    let mut sheet = Sheet {
+        columns: vec![
+            Column::words("mode", "mode"),
+            Column::numbers("time", "µs", "makespan_s"),
+            Column::numbers("x form", "", "form_ratio"),
+            Column::numbers("x bound", "", "bound_ratio"),
+        ],
+        rows,
+    };
+    if report.closed_form.is_none() {
+        sheet.drop_column("form_ratio");
+    }
+    sheet
+}
+
+/// `12 messages in mode flow: 60 % latency, 40 % data; waited 11 times for data`.
+fn summary(path: &PathView, mode: &str) -> String {
+    let terms = [
+        ("latency", path.latency_s),
+        ("data", path.bandwidth_s),
+        ("additions", path.compute_s),
+        ("a late start", path.idle_s),
+    ];
+    let total: f64 = terms.iter().map(|(_, t)| t).sum();
+    let parts: Vec<String> = terms
+        .iter()
+        .filter(|(_, t)| *t > 0.0)
+        .map(|(name, t)| format!("{} of {name} ({:.0} %)", Seconds(*t), 100.0 * t / total))
+        .collect();
+    let waits: Vec<String> = path
+        .waits
+        .iter()
+        .map(|w| match w.messages {
+            1 => format!("once for {}", words(w.waited_for)),
+            times => format!("{times} times for {}", words(w.waited_for)),
+        })
+        .collect();
+    let mut text = format!("{} in mode {mode}", many(path.hops.len() as u64, "message"));
+    for (before, list) in [(": ", parts), ("; waited ", waits)] {
+        if !list.is_empty() {
+            text.push_str(before);
+            text.push_str(&list.join(", "));
+        }
+    }
+    text
+}
+
+/// What a message waits for, in words.
+fn words(waited_for: &str) -> &str {
+    match waited_for {
+        "send-port" => "a send port",
+        "receive-port" => "a receive port",
+        "link" => "a link",
+        "nic" => "a NIC",
+        "rounds" => "rounds before",
+        "barrier" => "the barrier",
+        "start" => "a late rank",
+        "nothing" => "",
+        other => other,
+    }
+}
+
+/// The first and the last messages of the path.
+fn hops(path: &PathView) -> Sheet {
+    let tiered = path.hops.iter().any(|hop| hop.tier != path.hops[0].tier);
+    let row = |hop: &HopView| {
+        vec![
+            Cell::same("      "),
+            Cell::same(hop.round.to_string()),
+            Cell::same(hop.from.to_string()),
+            Cell::same(hop.to.to_string()),
+            Cell::same(Volume(hop.bytes).to_string()),
+            Cell::same(hop.tier.clone().unwrap_or_else(|| "switch".to_owned())),
+            micro(Some(hop.start_s)),
+            micro(Some(hop.end_s)),
+            Cell::same(words(hop.waited_for)),
+        ]
+    };
+    let count = path.hops.len();
+    let rows = if count <= SHOWN {
+        path.hops.iter().map(row).collect()
+    } else {
+        let (first, last) = (&path.hops[..SHOWN / 2], &path.hops[count - SHOWN / 2..]);
+        let mut between = vec![Cell::default(); 8];
+        between.push(Cell::same(format!("… {} more: --format json", count - SHOWN)));
+        first.iter().map(row).chain([between]).chain(last.iter().map(row)).collect()
+    };
+    let mut sheet = Sheet {
+        columns: vec![
+            Column::words("", "blank"),
+            Column::numbers("round", "", "round"),
+            Column::numbers("from", "", "from"),
+            Column::numbers("to", "", "to"),
+            Column::numbers("data", "", "bytes"),
+            Column::words("over", "tier"),
+            Column::numbers("start", "µs", "start_s"),
+            Column::numbers("end", "µs", "end_s"),
+            Column::words("waited for", "waited_for"),
+        ],
+        rows,
+    };
+    if !tiered {
+        sheet.drop_column("tier");
+    }
+    sheet
+}
+
+/// `40 %`, and between which shares where ranks differ.
+fn share(share: &ShareView) -> String {
+    let percent = |s: f64| format!("{:.0}", 100.0 * s);
+    let (least, most) = (percent(share.least), percent(share.most));
+    if least == most {
+        return format!("{most} %");
+    }
+    format!("{} % ({least} to {most} %, rank {} most)", percent(share.mean), share.busiest_rank)
+}

@@ -1,0 +1,249 @@
+//! Sweeps and bands as tables, and a sweep over sizes in nccl-tests' layout.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::columns::giga;
+use super::screen::switch_points;
+use super::sheet::{Cell, Column, Raw, Sheet};
+use super::table::{heading, library, machine, name};
+use crate::answer::{Bands, Flip, Pick, Point, Sweep};
+use crate::base::quantity::{Bytes, Seconds, Volume};
+
+/// A sweep for people: the range, what it will take, and the least ideal price beside it.
+///
+/// # Errors
+/// The writer's.
+pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()> {
+    let q = &report.question;
+    let name = name(q);
+    match report.over.as_str() {
+        "size" => writeln!(out, "{name} over {} ranks", q.ranks)?,
+        "ranks" => writeln!(out, "{name} of {}", Bytes(q.size_bytes))?,
+        _ => heading(out, q)?,
+    }
+    machine(out, &report.machine, q.nodes)?;
+    writeln!(out)?;
+    let mut sheet = sheet(report);
+    let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
+    let told = |p: &Point| p.fastest.as_ref().is_some_and(|f| same(f.time_s, p.expect.time_s));
+    if report.points.iter().all(told) {
+        sheet.drop_column("fastest");
+        sheet.drop_column("fastest_time_s");
+    }
+    if report.points.iter().all(|p| p.expect.high_s <= 1.005 * p.expect.low_s) {
+        sheet.drop_column("low_s");
+        sheet.drop_column("high_s");
+    }
+    sheet.narrow(look.width, SPARE);
+    sheet.text(out)?;
+    writeln!(out)?;
+    let points = &report.points;
+    for (i, point) in points.iter().enumerate() {
+        if i > 0 && points[i - 1].known_from == point.known_from {
+            continue;
+        }
+        let text = match points.iter().all(|p| p.known_from == point.known_from) {
+            true => point.known_from.clone(),
+            false => format!("{} up: {}", place(report, point).text, point.known_from),
+        };
+        look.line(out, "known from  ", &text)?;
+    }
+    if !report.weights.is_empty() {
+        let of = report.weighed.unwrap_or_default();
+        writeln!(out, "\n1 % more of a parameter changes the ideal price of {of} by")?;
+        for weight in &report.weights {
+            let slope = match weight.figure.as_str() {
+                "gamma" => format!("{:+.3} µs per ps/B", weight.derivative * 1e-6),
+                name if name.ends_with("bw") => {
+                    format!("{:+.3} µs per GB/s", weight.derivative * 1e15)
+                }
+                _ => format!("{:+.3} µs per µs", weight.derivative),
+            };
+            writeln!(
+                out,
+                "  {:<16} {:>12}  {:+.3} %   ∂T/∂ {slope}",
+                weight.figure, weight.value, weight.elasticity
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Columns that a narrow terminal can do without, the first to go first.
+const SPARE: &[&str] = &["bound_s", "fastest_time_s", "fastest", "busbw_Bps", "low_s", "high_s"];
+
+/// The points of a sweep as a table.
+#[must_use]
+pub fn sheet(report: &Sweep) -> Sheet {
+    let (name, key) = match report.over.as_str() {
+        "size" => ("size", "size_bytes"),
+        "ranks" => ("ranks", "ranks"),
+        other => (other, other),
+    };
+    let columns = vec![
+        Column::words(name, key),
+        Column::words("runs", "runs"),
+        Column::numbers("expected", "", "expected_s"),
+        Column::numbers("8 of 10", "from", "low_s"),
+        Column::numbers("runs", "to", "high_s"),
+        Column::numbers("busbw", "GB/s", "busbw_Bps"),
+        Column::words("least ideal price", "fastest"),
+        Column::numbers("ideal", "", "fastest_time_s"),
+        Column::numbers("bound", "", "bound_s"),
+    ];
+    let rows = report.points.iter().map(|p| row(report, p)).collect();
+    Sheet { columns, rows }
+}
+
+/// The size, the ranks or the figure's value.
+fn place(report: &Sweep, point: &Point) -> Cell {
+    match (report.over.as_str(), point.value) {
+        ("size", _) => {
+            let size = point.size_bytes;
+            Cell { text: Bytes(size).to_string(), raw: Raw::Text(size.to_string()) }
+        }
+        ("ranks", _) => Cell::same(point.ranks.to_string()),
+        (_, value) => Cell::number(value, |_| point.shown.clone().unwrap_or_default()),
+    }
+}
+
+fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
+    let time = |t: Option<f64>| Cell::number(t, |t| Seconds(t).to_string());
+    let expect = &point.expect;
+    vec![
+        place(report, point),
+        Cell::same(expect.runs.name()),
+        time(Some(expect.time_s)),
+        time(Some(expect.low_s)),
+        time(Some(expect.high_s)),
+        giga(expect.busbw),
+        match &point.fastest {
+            Some(pick) => Cell::named(pick.title, pick.id),
+            None => Cell::number(None, |_| String::new()),
+        },
+        time(point.fastest.as_ref().map(|p: &Pick| p.time_s)),
+        time(point.bound_s),
+    ]
+}
+
+/// What runs over all sizes and what would be the fastest, for people.
+///
+/// # Errors
+/// The writer's.
+pub fn bands(out: &mut impl Write, report: &Bands, look: Look) -> io::Result<()> {
+    // Without a size the heading speaks of every size.
+    let name = name(&report.question);
+    writeln!(out, "{name} of any size over {} ranks", report.question.ranks)?;
+    machine(out, &report.machine, report.question.nodes)?;
+    let library = library(report.machine.library.as_deref());
+    writeln!(out)?;
+    match report.switch_points.is_empty() {
+        false => look.line(out, &runs_by_size(&library), &switch_points(&report.switch_points))?,
+        true => writeln!(out, "what {library} runs by size is not known here")?,
+    }
+    for (title, flips) in [
+        (format!("least ideal price of what {library} has"), &report.fastest_shipped),
+        ("least ideal price of all".to_owned(), &report.fastest),
+    ] {
+        writeln!(out, "\n{title}")?;
+        for (i, flip) in flips.iter().enumerate() {
+            writeln!(out, "  {} {}", from_to(flips, i), flip.title)?;
+        }
+        if flips.is_empty() {
+            writeln!(out, "  nothing")?;
+        }
+    }
+    writeln!(out, "\nnext: --size for what one size will take, -b and -e for a sweep")
+}
+
+/// `NCCL runs `.
+pub(super) fn runs_by_size(library: &str) -> String {
+    format!("{library} runs  ")
+}
+
+/// From where to where one of the winners is the best, as two columns.
+pub(super) fn from_to(flips: &[Flip], i: usize) -> String {
+    format!("{:<16} {:<14}", from(&flips[i], i), until(flips, i))
+}
+
+fn from(flip: &Flip, i: usize) -> String {
+    if i == 0 { "from 0".to_owned() } else { format!("from {}", Volume(flip.from_bytes)) }
+}
+
+fn until(flips: &[Flip], i: usize) -> String {
+    flips.get(i + 1).map_or("up".to_owned(), |next| format!("to {}", Volume(next.from_bytes)))
+}
+
+/// A sweep over sizes as nccl-tests prints its results; the header says that it is predicted.
+///
+/// Counts are of float elements, in-place equals out-of-place, and nothing is wrong.
+///
+/// # Errors
+/// The writer's.
+pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
+    let q = &report.question;
+    writeln!(
+        out,
+        "# predicted by collcost, not measured: {} over {} ranks, machine {}",
+        q.collective, q.ranks, report.machine.name
+    )?;
+    let mut known: Vec<&str> = report.points.iter().map(|p| p.known_from.as_str()).collect();
+    known.dedup();
+    for from in known {
+        writeln!(out, "# known from {from}")?;
+    }
+    writeln!(out, "#")?;
+    writeln!(out, "#{:>60}   {:^33}   {:^33}", "", "out-of-place", "in-place")?;
+    let half = format!("{:>7} {:>6} {:>6} {:>6}", "time", "algbw", "busbw", "#wrong");
+    writeln!(
+        out,
+        "#{:>11} {:>12} {:>8} {:>6} {:>6}  {half}  {half}",
+        "size", "count", "type", "redop", "root"
+    )?;
+    let units = format!("{:>7} {:>6} {:>6} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
+    writeln!(
+        out,
+        "#{:>11} {:>12} {:>8} {:>6} {:>6}  {units}  {units}",
+        "(B)", "(elements)", "", "", ""
+    )?;
+    let redop = if matches!(q.collective, "allreduce" | "reduce" | "reducescatter") {
+        "sum"
+    } else {
+        "none"
+    };
+    let root = if matches!(q.collective, "broadcast" | "reduce" | "scatter" | "gather") {
+        "0"
+    } else {
+        "-1"
+    };
+    // nccl-tests counts what one rank contributes, or keeps, or has for one peer.
+    let parts =
+        matches!(q.collective, "allgather" | "reducescatter" | "alltoall" | "scatter" | "gather");
+    let per_rank = if parts { u64::from(q.ranks.max(1)) } else { 1 };
+    let mut sum = 0.0;
+    for point in &report.points {
+        let expect = &point.expect;
+        let algbw = if expect.time_s > 0.0 { point.size_bytes as f64 / expect.time_s } else { 0.0 };
+        let busbw = expect.busbw.unwrap_or_default();
+        let cells = format!(
+            "{:>7.2} {:>6.2} {:>6.2} {:>6}",
+            expect.time_s * 1e6,
+            algbw / 1e9,
+            busbw / 1e9,
+            0
+        );
+        writeln!(
+            out,
+            "{:>12} {:>12} {:>8} {:>6} {:>6}  {cells}  {cells}",
+            point.size_bytes,
+            point.size_bytes / 4 / per_rank,
+            "float",
+            redop,
+            root
+        )?;
+        sum += busbw / 1e9;
+    }
+    writeln!(out, "# Out of bounds values : 0 OK")?;
+    writeln!(out, "# Avg bus bandwidth    : {:.4}", sum / report.points.len().max(1) as f64)
+}

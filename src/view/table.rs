@@ -1,0 +1,252 @@
+//! Reports as tables for people.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::columns;
+use super::screen;
+use super::sheet::{Cell, Sheet};
+use crate::answer::{Cost, Flip, MachineView, QuestionView, Row, TierView};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::model::algorithm::Library;
+
+/// Rows shown unless all are asked for.
+const SHOWN: usize = 10;
+
+/// What of the main table is shown, and in which order.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct View<'a> {
+    /// All rows, and why the others do not apply.
+    pub all: bool,
+    /// The columns; absent: the usual ones.
+    pub columns: Option<&'a [&'static str]>,
+    /// Sorted by this column instead of by time.
+    pub sort: Option<&'a str>,
+    /// The reader's terminal.
+    pub look: Look,
+}
+
+/// The main screen.
+///
+/// # Errors
+/// The writer's.
+pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<()> {
+    if !view.all && view.columns.is_none() && view.sort.is_none() {
+        return screen::screen(out, report, view.look);
+    }
+    screen::answer(out, report, view.look)?;
+    writeln!(out)?;
+    let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
+    let refused: Vec<&Row> = report.algorithms.iter().filter(|r| !r.applies).collect();
+    let lines = lines(report, &applies, view);
+    let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
+    let titles = lines.iter().map(|(row, alike)| Cell::same(title(report, row, *alike))).collect();
+    let mut sheet = columns::sheet(report, &rows, titles, view.columns);
+    if view.columns.is_none() {
+        sheet.narrow(view.look.width, SPARE);
+    }
+    sheet.text(out)?;
+    let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
+    more(out, applies.len() - shown, &refused, view.all)?;
+    writeln!(out)?;
+    machine(out, &report.machine, report.question.nodes)?;
+    details(out, report, view.look)
+}
+
+/// Columns that a narrow terminal can do without, the first to go first.
+const SPARE: &[&str] =
+    &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s", "busbw_Bps", "latency_s"];
+
+/// The main table alone, every applicable algorithm in it, for documents and programs.
+#[must_use]
+pub fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
+    let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
+    let lines = lines(report, &applies, &View { all: true, ..*view });
+    let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
+    let titles = rows.iter().map(|r| Cell::named(&title(report, r, 0), r.title));
+    columns::sheet(report, &rows, titles.collect(), view.columns)
+}
+
+fn lines<'a>(report: &Cost, applies: &[&'a Row], view: &View<'_>) -> Vec<(&'a Row, usize)> {
+    let mut rows = applies.to_vec();
+    // The name of the column was checked when it was read.
+    let sorted = view.sort.is_some_and(|by| columns::sort(&mut rows, by).is_ok());
+    if view.all {
+        return rows.into_iter().map(|r| (r, 0)).collect();
+    }
+    if sorted {
+        return rows.into_iter().take(SHOWN).map(|r| (r, 0)).collect();
+    }
+    select(report, &rows)
+}
+
+/// At most ten lines: what the machine's library ships, then the fastest; rows of equal cost share
+/// one, with the number of the others.
+fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
+    let mut lines: Vec<(&Row, usize)> = Vec::new();
+    for &row in rows {
+        match lines.last_mut() {
+            Some((first, alike)) if first.time_s == row.time_s && first.n_alpha == row.n_alpha => {
+                *alike += 1;
+                // What is shipped stands for those that are not.
+                if ships(report, row) && !ships(report, first) {
+                    *first = row;
+                }
+            }
+            _ => lines.push((row, 0)),
+        }
+    }
+    let shipped = lines.iter().filter(|(row, _)| ships(report, row)).count().min(SHOWN / 2);
+    let mut room = SHOWN - shipped;
+    let mut shipped = shipped;
+    lines.retain(|(row, _)| {
+        let left = if ships(report, row) && shipped > 0 { &mut shipped } else { &mut room };
+        let keep = *left > 0;
+        *left = left.saturating_sub(1);
+        keep
+    });
+    lines
+}
+
+/// Whether the machine's library ships it; any library where none is known.
+pub(super) fn ships(report: &Cost, row: &Row) -> bool {
+    row.is_shipped(report.machine.library.as_deref().and_then(Library::named))
+}
+
+/// The collective in a sentence.
+pub(super) fn name(q: &QuestionView) -> &'static str {
+    q.collective.parse().map_or(q.collective, Collective::name)
+}
+
+/// The question in a few words, without what `over` varies.
+pub(super) fn asked(q: &QuestionView, over: &str) -> String {
+    let barrier = q.collective.parse() == Ok(Collective::Barrier);
+    let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
+    let ranks = (over != "ranks").then(|| match q.nodes {
+        1 => format!("{} {}", q.ranks, plural(q.ranks, "rank")),
+        nodes => format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node),
+    });
+    size.into_iter().chain(ranks).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn heading(out: &mut impl Write, q: &QuestionView) -> io::Result<()> {
+    let collective: Option<Collective> = q.collective.parse().ok();
+    write!(out, "{}", name(q))?;
+    if collective != Some(Collective::Barrier) {
+        write!(out, " of {}", Bytes(q.size_bytes))?;
+    }
+    let means = collective.map_or("over", Collective::size_means);
+    write!(out, " {means} {} {}", q.ranks, plural(q.ranks, "rank"))?;
+    if q.nodes > 1 {
+        write!(out, " = {} nodes x {}", q.nodes, q.ranks_per_node)?;
+    }
+    writeln!(out)
+}
+
+fn plural(n: u32, word: &str) -> String {
+    if n == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
+/// One line a tier, each figure with how it was obtained.
+pub(super) fn machine(out: &mut impl Write, machine: &MachineView, nodes: u32) -> io::Result<()> {
+    writeln!(out, "machine {} ({})", machine.name, machine.chosen)?;
+    // What lies between nodes does not matter inside one, which may have several tiers itself.
+    let largest = machine.tiers.iter().filter_map(|t| t.span).max();
+    let node = machine.tiers.iter().position(|t| t.span == largest).unwrap_or(0) + 1;
+    let used = if nodes > 1 { machine.tiers.len() } else { node };
+    let width = machine.tiers.iter().map(|t| t.name.chars().count()).max().unwrap_or(0);
+    for tier in &machine.tiers[..used] {
+        writeln!(out, "  {:width$}  {}", tier.name, figures(tier))?;
+    }
+    if machine.launch_s > 0.0 {
+        let how = machine.launch_how.map_or("given".to_owned(), |h| h.to_string());
+        writeln!(out, "  {:width$}  {} a call, {how}", "launch", Seconds(machine.launch_s))?;
+    }
+    Ok(())
+}
+
+fn figures(tier: &TierView) -> String {
+    let how =
+        |h: &Option<crate::machine::profile::How>| h.map_or("given".to_owned(), |h| h.to_string());
+    let alpha = match tier.alpha_s {
+        Some(alpha) => format!("α {} {}", Seconds(alpha), how(&tier.alpha_how)),
+        None => "α unknown".to_owned(),
+    };
+    let rate = match (tier.bandwidth, tier.raw_bandwidth, tier.efficiency) {
+        (_, Some(raw), Some(part)) => format!(
+            "{} {} x {part:.2} {}",
+            Bandwidth(raw),
+            how(&tier.bandwidth_how),
+            how(&tier.efficiency_how)
+        ),
+        (Some(rate), ..) => format!("{} {}", Bandwidth(rate), how(&tier.bandwidth_how)),
+        _ => "bandwidth unknown".to_owned(),
+    };
+    let nics = tier.nics.map_or(String::new(), |n| format!(", {n} {} a node", plural(n, "NIC")));
+    format!("{alpha}, {rate}{nics}")
+}
+
+/// `* ring` where the machine's library ships it, `≤` where the figure is an upper bound.
+fn title(report: &Cost, row: &Row, alike: usize) -> String {
+    let star = if ships(report, row) { "*" } else { " " };
+    let bound = match row.guarantee {
+        Some("upper-bound") => "≤ ",
+        Some("asymptotic") => "→ ",
+        _ => "",
+    };
+    let segments = match row.segments {
+        Some(p) if p > 1 => format!(", P = {p}"),
+        _ => String::new(),
+    };
+    let alike = if alike > 0 { format!(" (+{alike})") } else { String::new() };
+    format!("{star} {bound}{}{segments}{alike}", row.title)
+}
+
+/// What the table leaves out; with `all` why the rest does not apply.
+fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::Result<()> {
+    if all {
+        for row in refused {
+            writeln!(out, "  {:<34} {}", row.title, row.reason.as_deref().unwrap_or(""))?;
+        }
+        return Ok(());
+    }
+    let apply = if refused.len() == 1 { "does" } else { "do" };
+    match (rest, refused.len()) {
+        (0, 0) => Ok(()),
+        (0, n) => writeln!(out, "  … {n} {apply} not apply: --all says why"),
+        (rest, 0) => writeln!(out, "  … {rest} more with --all"),
+        (rest, n) => writeln!(out, "  … {rest} more with --all; {n} {apply} not apply"),
+    }
+}
+
+/// The lines below the whole table: estimates, switch points, notes.
+fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+    let library = library(report.machine.library.as_deref());
+    if let Some(estimate) = report.estimate_s {
+        look.line(out, &format!("{library}'s own estimate: "), &Seconds(estimate).to_string())?;
+    }
+    if report.switch_points.len() > 1 {
+        let label = format!("switch points of {library}: ");
+        look.line(out, &label, &screen::switch_points(&report.switch_points))?;
+    }
+    if report.flips.len() > 1 {
+        let flip = |(i, f): (usize, &Flip)| match i {
+            0 => f.title.to_owned(),
+            _ => format!("from {} {}", Volume(f.from_bytes), f.title),
+        };
+        let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
+        look.line(out, "switch points of the least ideal price: ", &flips.join("; "))?;
+    }
+    for note in report.trust.iter().chain(&report.notes) {
+        look.line(out, "note   ", note)?;
+    }
+    screen::next(out, report, look)
+}
+
+/// The name of the machine's library in a sentence.
+pub(super) fn library(id: Option<&str>) -> String {
+    id.map_or("any library".to_owned(), |id| {
+        Library::named(id).map_or(id.to_owned(), |l| l.to_string())
+    })
+}

@@ -1,0 +1,385 @@
+//! A schedule step by step, for people: legend, states, what each step carries.
+
+mod chrome;
+mod dot;
+mod events;
+mod mermaid;
+mod states;
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+pub use chrome::chrome;
+pub use dot::dot;
+pub use events::{Lost, events};
+pub use mermaid::mermaid;
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use super::table::{heading, machine};
+use crate::answer::End;
+use crate::answer::trace::{Line, Step, Sum, Trace, Transfer, Tree};
+use crate::base::quantity::{Seconds, Volume};
+
+/// The most messages of a step that are all listed, unless it is the only one.
+const MOST_LISTED: usize = 32;
+
+/// Messages that stand for the others where there are more.
+const EXAMPLES: usize = 4;
+
+/// The most steps that have a line of messages each.
+const MOST_STEPS: usize = 256;
+
+/// Nodes that are listed, and rings or chains over each tier.
+const MOST_LINES: usize = 8;
+
+/// Chunks of a message that are named one by one.
+const MOST_NAMES: usize = 4;
+
+/// Ranks in a line or a table of roles before it is cut short.
+const MOST_RANKS: usize = 32;
+
+/// The whole trace, or one step of it.
+///
+/// # Errors
+/// The writer's.
+pub fn text(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
+    heading(out, &trace.question)?;
+    machine(out, &trace.machine, trace.question.nodes)?;
+    writeln!(out)?;
+    look.line(out, "schedule  ", &schedule(trace))?;
+    members(out, trace, look)?;
+    let states = states::Shown::new(trace, look);
+    if let Some(states) = &states {
+        writeln!(out)?;
+        states.legend(out)?;
+    }
+    if let (Some(states), Some(start)) = (&states, &trace.start) {
+        writeln!(out, "\n{}", look.strong("start"))?;
+        states.table(out, start, &[])?;
+    }
+    let one = trace.only_step.is_some();
+    let listed = trace.steps.len() <= MOST_STEPS;
+    for (i, step) in trace.steps.iter().enumerate().filter(|_| listed) {
+        if i == 0 || states.is_some() {
+            writeln!(out)?;
+        }
+        let label = format!("step {} of {}  ", step.step, trace.totals.steps);
+        look.line(out, &label, &messages(step, trace, one))?;
+        if let (Some(states), Some(state)) = (&states, &step.state) {
+            states.table(out, state, &step.written)?;
+        }
+    }
+    if !one && !trace.steps.is_empty() {
+        writeln!(out)?;
+        let mut sheet = steps(trace);
+        sheet.narrow(look.width, &["senders", "start_s", "pattern"]);
+        sheet.text(out)?;
+    }
+    writeln!(out)?;
+    if !one {
+        totals(out, trace, look)?;
+    }
+    let mut notes = trace.notes.clone();
+    let followed = trace.start.is_some() || trace.steps.iter().any(|step| step.state.is_some());
+    if states.is_none() && followed {
+        notes.push("what ranks hold is too wide to show: --format json has it".to_owned());
+    }
+    if !listed {
+        notes.push("the messages of a step: --step K; of all: --format json, --events".to_owned());
+    }
+    notes.iter().try_for_each(|note| look.line(out, "note      ", note))
+}
+
+/// What is run, in how many steps and chunks, and how long it takes.
+fn schedule(trace: &Trace) -> String {
+    let n = trace.question.ranks;
+    let mut text = trace.title.to_owned();
+    if let Some(p) = trace.segments {
+        let _ = write!(text, ", P = {p}");
+    }
+    if let Some(root) = trace.root {
+        let _ = write!(text, ", root {root}");
+    }
+    let _ = write!(text, ": {}", counted(trace.totals.steps, "step"));
+    let bytes = || trace.chunk_bytes.iter().copied();
+    let (least, most) = (bytes().fold(f64::INFINITY, f64::min), bytes().fold(0.0, f64::max));
+    if most > 0.0 {
+        let own = if trace.own_parts { format!("{n} x ") } else { String::new() };
+        let _ = write!(text, ", {own}{} of ", counted(trace.parts.into(), "chunk"));
+        let _ = match least < most {
+            true => write!(text, "{} to {}", Volume(least), Volume(most)),
+            false => write!(text, "{}", Volume(most)),
+        };
+    }
+    let _ = write!(text, ", {} in mode {}", Seconds(trace.totals.makespan_s), trace.mode);
+    text
+}
+
+fn counted(n: u64, word: &str) -> String {
+    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+}
+
+/// Rings, chains, trees and nodes.
+fn members(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
+    let members = &trace.members;
+    for over in members.lines.chunk_by(|a, b| a.tier == b.tier) {
+        // Of several tiers all shall be seen.
+        let shown = if over.len() < members.lines.len() { MOST_LINES / 2 } else { MOST_LINES };
+        for line in over.iter().take(shown) {
+            let kind = match (line.closed, line.ranks.len()) {
+                (true, _) => "ring",
+                (false, 2) => "pair",
+                (false, _) => "chain",
+            };
+            look.line(out, &format!("{kind:<10}"), &around(line))?;
+        }
+        more(out, over.len().saturating_sub(shown), look)?;
+    }
+    for (i, tree) in members.trees.iter().enumerate() {
+        let label = if members.trees.len() > 1 { format!("tree {}", i + 1) } else { "tree".into() };
+        look.line(out, &format!("{label:<10}"), &described(tree))?;
+    }
+    for (i, ranks) in members.nodes.iter().enumerate().take(MOST_LINES) {
+        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+        look.line(out, &format!("{:<10}", format!("node {i}")), &ranks.join(" "))?;
+    }
+    more(out, members.nodes.len().saturating_sub(MOST_LINES), look)?;
+    if members.trees.iter().any(|tree| tree.roles.len() > 2)
+        && members.trees.iter().all(|tree| tree.roles.len() <= MOST_RANKS)
+    {
+        writeln!(out)?;
+        roles(&members.trees).text(out)?;
+    }
+    Ok(())
+}
+
+fn more(out: &mut impl Write, left: usize, look: Look) -> io::Result<()> {
+    if left == 0 {
+        return Ok(());
+    }
+    look.line(out, "          ", &format!("… {left} more: --format json has them"))
+}
+
+/// `0 → 1 → 2 → 0`.
+fn around(line: &Line) -> String {
+    let arrow = if line.both_ways { " – " } else { " → " };
+    let mut ranks: Vec<String> = line.ranks.iter().map(u32::to_string).collect();
+    if line.closed {
+        ranks.extend(ranks.first().cloned());
+    }
+    if ranks.len() > MOST_RANKS {
+        ranks.splice(MOST_RANKS / 2..ranks.len() - 2, ["…".to_owned()]);
+    }
+    let ways = if line.both_ways { ", both ways" } else { "" };
+    let tier = line.tier.as_ref().map_or_else(String::new, |tier| format!(", over {tier}"));
+    format!("{}{ways}{tier}", ranks.join(arrow))
+}
+
+/// What a tree carries, its root and how it branches.
+fn described(tree: &Tree) -> String {
+    let mut text = match tree.flow {
+        "both" => "up and down".to_owned(),
+        flow => flow.to_owned(),
+    };
+    if !tree.chunks.is_empty() {
+        let _ = write!(text, ", {}", chunks(&tree.chunks));
+    }
+    let depths: Vec<String> = tree.at_depth.iter().map(u32::to_string).collect();
+    let _ = write!(
+        text,
+        ", root {}, {} deep: {} at depth 0 to {}",
+        tree.root,
+        depths.len() - 1,
+        depths.join(", "),
+        depths.len() - 1
+    );
+    text
+}
+
+/// Role, parent and children of every rank in every tree.
+fn roles(trees: &[Tree]) -> Sheet {
+    let mut ends: Vec<_> = trees.iter().flat_map(|t| t.roles.iter().map(|r| &r.of)).collect();
+    ends.sort();
+    ends.dedup();
+    let mut columns = vec![Column::words("rank", "rank")];
+    for i in 0..trees.len() {
+        let name = if trees.len() > 1 { format!("in tree {}", i + 1) } else { "role".to_owned() };
+        columns.push(Column::words(&name, "role"));
+        columns.push(Column::words("parent", "parent"));
+        columns.push(Column::words("children", "children"));
+    }
+    let row = |end: &End| {
+        let mut row = vec![Cell::same(end.to_string())];
+        for tree in trees {
+            let role = tree.roles.iter().find(|role| role.of == *end);
+            let parent = role.and_then(|role| role.parent.as_ref());
+            let children = role.map_or(&[][..], |role| &role.children);
+            let children: Vec<String> = children.iter().map(ToString::to_string).collect();
+            row.push(Cell::same(role.map_or("–", |role| role.role)));
+            row.push(Cell::same(parent.map_or("–".to_owned(), ToString::to_string)));
+            row.push(Cell::same(if children.is_empty() {
+                "–".into()
+            } else {
+                children.join(" ")
+            }));
+        }
+        row
+    };
+    let rows = ends.into_iter().map(row).collect();
+    Sheet { columns, rows }
+}
+
+/// The messages of a step: `add 0 → 1 c0, 1 → 2 c1`; a few of them where there are many, unless
+/// `all` are asked.
+fn messages(step: &Step, trace: &Trace, all: bool) -> String {
+    let one = |t: &Transfer| {
+        let named = trace.parts > 1 || trace.own_parts;
+        let what = if named { format!(" {}", carried(t, trace)) } else { String::new() };
+        // Blanks that must not break.
+        format!("{} → {}{what}", t.from, t.to).replace(' ', "\u{a0}")
+    };
+    let few = !all && step.transfers.len() > MOST_LISTED;
+    let mut parts = Vec::new();
+    for op in ["reduce", "copy", "or"] {
+        let of_op = || step.transfers.iter().filter(|t| t.op == op);
+        let most = if few { EXAMPLES } else { usize::MAX };
+        let mut listed: Vec<String> = of_op().take(most).map(one).collect();
+        match of_op().count() - listed.len() {
+            0 => {}
+            left => listed.push(format!("… {left} more")),
+        }
+        if !listed.is_empty() {
+            parts.push(format!("{} {}", verb(op), listed.join(", ")));
+        }
+    }
+    match &step.pattern {
+        Some(pattern) if few => format!("{pattern}: {}", parts.join("; ")),
+        _ => parts.join("; "),
+    }
+}
+
+/// What a receiver does.
+fn verb(op: &str) -> &str {
+    match op {
+        "reduce" => "add",
+        "copy" => "store",
+        _ => "join",
+    }
+}
+
+/// The chunks of a message: `c0-3,6`; where ranks have parts of their own, `v01,v02`.
+fn carried(t: &Transfer, trace: &Trace) -> String {
+    if !trace.own_parts || t.chunks.len() > MOST_NAMES {
+        return chunks(&t.chunks);
+    }
+    let name = |chunk: &u32| Sum::of_part(*chunk, trace.parts, trace.question.ranks).to_string();
+    t.chunks.iter().map(name).collect::<Vec<_>>().join(",")
+}
+
+/// `c0`, `c0-3,6`.
+pub(super) fn chunks(chunks: &[u32]) -> String {
+    format!("c{}", runs(chunks, 2))
+}
+
+/// Numbers with runs, up or down, of at least `least` put together: `0-3,6`.
+fn runs(numbers: &[u32], least: usize) -> String {
+    let mut parts = Vec::new();
+    let mut rest = numbers;
+    while let Some(&first) = rest.first() {
+        let along = |step: i64| {
+            let wanted = (0..).map(|i| i64::from(first) + step * i);
+            rest.iter().zip(wanted).take_while(|(n, wanted)| i64::from(**n) == *wanted).count()
+        };
+        let length = along(1).max(along(-1));
+        let taken = if length >= least { length } else { 1 };
+        parts.push(match rest[taken - 1] {
+            last if taken > 1 => format!("{first}-{last}"),
+            _ => first.to_string(),
+        });
+        rest = &rest[taken..];
+    }
+    parts.join(",")
+}
+
+/// A line a step.
+fn steps(trace: &Trace) -> Sheet {
+    let data = trace.totals.sent_bytes > 0.0;
+    let mut columns = vec![
+        Column::numbers("step", "", "step"),
+        Column::words("does", "ops"),
+        Column::numbers("senders", "", "senders"),
+        Column::numbers("messages", "", "messages"),
+    ];
+    if data {
+        columns.push(Column::numbers("one sends", "at most", "max_sent_bytes"));
+        columns.push(Column::numbers("so far", "of all", "share_so_far"));
+    }
+    columns.push(Column::numbers("starts", "µs", "start_s"));
+    columns.push(Column::numbers("ends", "µs", "end_s"));
+    if trace.steps.iter().any(|step| step.pattern.is_some()) {
+        columns.push(Column::words("who", "pattern"));
+    }
+    let micro = |s: f64| Cell::number(Some(s), |s| format!("{:.2}", s * 1e6));
+    let row = |step: &Step| {
+        let ops: Vec<&str> = step.ops.iter().map(|op| verb(op)).collect();
+        let whole = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
+        let mut row = vec![
+            whole(step.step),
+            Cell::same(ops.join(", ")),
+            whole(step.senders.into()),
+            whole(step.messages),
+        ];
+        if data {
+            row.push(Cell::number(Some(step.max_sent_bytes), |b| Volume(b).to_string()));
+            row.push(Cell::number(step.share_so_far, |s| format!("{:.1} %", s * 100.0)));
+        }
+        row.push(micro(step.start_s));
+        row.push(micro(step.end_s));
+        row.push(Cell::same(step.pattern.as_deref().unwrap_or("")));
+        row.truncate(columns.len());
+        row
+    };
+    let rows = trace.steps.iter().map(row).collect();
+    Sheet { columns, rows }
+}
+
+/// What all steps come to, and where a reduction is whole.
+fn totals(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
+    let totals = &trace.totals;
+    let mut text =
+        format!("{} and {}", counted(totals.steps, "step"), counted(totals.messages, "message"));
+    if totals.sent_bytes > 0.0 {
+        let share = totals.max_sent_bytes / trace.question.size_bytes as f64;
+        let _ = write!(
+            text,
+            " of {} together; the busiest rank sends {} = {} M in {}",
+            Volume(totals.sent_bytes),
+            Volume(totals.max_sent_bytes),
+            (share * 1e4).round() / 1e4,
+            counted(totals.max_messages, "message")
+        );
+    }
+    look.line(out, "total     ", &text)?;
+    let Some(step) = totals.whole_after_step else { return Ok(()) };
+    let mut text = format!("after step {step} every chunk's sum is whole at one rank");
+    if totals.owners.len() <= MOST_RANKS {
+        let one = |(rank, chunk): &(u32, u32)| format!("c{chunk}\u{a0}at\u{a0}{rank}");
+        let owners: Vec<String> = totals.owners.iter().map(one).collect();
+        let _ = write!(text, ": {}", owners.join(", "));
+    }
+    look.line(out, "whole     ", &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_go_up_and_down() {
+        assert_eq!(runs(&[0, 1, 2, 3, 6], 2), "0-3,6");
+        assert_eq!(runs(&[5, 4, 3, 7], 3), "5-3,7");
+        assert_eq!(runs(&[1, 0, 7, 6, 5], 3), "1,0,7-5");
+        assert_eq!(runs(&[], 2), "");
+    }
+}

@@ -1,0 +1,112 @@
+//! Verified schedules for people.
+
+use std::io::{self, Write};
+
+use super::Look;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::verify::{Verification, VerifyLine};
+
+/// Lines a collective, or with `all` an algorithm, then what is wrong.
+///
+/// # Errors
+/// The writer's.
+pub fn verification(
+    out: &mut impl Write,
+    report: &Verification,
+    all: bool,
+    look: Look,
+) -> io::Result<()> {
+    sheet(report, all).text(out)?;
+    writeln!(out)?;
+    for line in report.lines.iter().filter(|line| !line.ok) {
+        let name = format!("{} {}", line.collective, line.algorithm);
+        if let Some(fault) = &line.fault {
+            look.line(out, "fault  ", &format!("{name}: {}: {}", fault.place, fault.what))?;
+        }
+        if let Some(broken) = &line.broken {
+            let promise = match broken.guarantee {
+                "equal" | "equal-in-rounds" => "is not the time of the schedule",
+                _ => "is no upper bound of it",
+            };
+            let text = format!(
+                "{name}: the closed form {promise}: {:.6} against {:.6}, in α, for M/BW = {} α; {}",
+                broken.form_s, broken.makespan_s, broken.size_over_alpha, broken.place
+            );
+            look.line(out, "fault  ", &text)?;
+        }
+    }
+    for without in report.without.iter().filter(|_| all) {
+        let names = without.algorithms.join(", ");
+        look.line(out, "none   ", &format!("{}: {names}", without.collective))?;
+    }
+    for note in &report.notes {
+        look.line(out, "note   ", note)?;
+    }
+    let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
+    let failed = match report.failed {
+        0 => "no fault".to_owned(),
+        _ if report.lines.len() == 1 => "a fault".to_owned(),
+        1 => "1 of the lines has a fault".to_owned(),
+        n => format!("{n} of the lines have a fault"),
+    };
+    let compared = match count(|l| l.compared) {
+        0 => String::new(),
+        forms => format!(", {forms} closed forms compared"),
+    };
+    let schedules = match count(|l| l.schedules) {
+        1 => "1 schedule".to_owned(),
+        many => format!("{many} schedules"),
+    };
+    let transfers = count(|l| l.transfers);
+    let text = format!("{schedules} with {transfers} transfers verified{compared}: {failed}");
+    look.line(out, "", &text)
+}
+
+/// One line an algorithm, or, unless `all` are asked, a collective.
+#[must_use]
+pub fn sheet(report: &Verification, all: bool) -> Sheet {
+    let row = |collective: &str, name: &str, lines: &[&VerifyLine]| {
+        let sum = |of: fn(&VerifyLine) -> u64| lines.iter().map(|l| of(l)).sum::<u64>();
+        let number = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
+        let mut forms: Vec<&str> = lines.iter().filter_map(|l| l.closed_form.as_deref()).collect();
+        forms.dedup();
+        let faulty = lines.iter().filter(|l| !l.ok).count();
+        let verdict = match (lines.len(), faulty) {
+            (_, 0) => "ok".to_owned(),
+            (1, _) => "fault".to_owned(),
+            (_, n) => format!("{n} with a fault"),
+        };
+        vec![
+            Cell::same(collective),
+            Cell::same(name),
+            number(sum(|l| l.schedules)),
+            number(sum(|l| l.transfers)),
+            Cell::same(verdict),
+            if lines.len() == 1 { Cell::same(forms.concat()) } else { number(sum(|l| l.compared)) },
+        ]
+    };
+    let mut rows = Vec::new();
+    for same in report.lines.chunk_by(|a, b| a.collective == b.collective) {
+        if all {
+            rows.extend(same.iter().map(|line| row(line.collective, &line.algorithm, &[line])));
+        } else {
+            let lines: Vec<&VerifyLine> = same.iter().collect();
+            let name = match same {
+                [one] => one.algorithm.clone(),
+                _ => format!("{} algorithms", same.len()),
+            };
+            rows.push(row(same[0].collective, &name, &lines));
+        }
+    }
+    Sheet {
+        columns: vec![
+            Column::words("collective", "collective"),
+            Column::words("algorithm", "algorithm"),
+            Column::numbers("schedules", "", "schedules"),
+            Column::numbers("transfers", "", "transfers"),
+            Column::words("data flow", "verdict"),
+            Column::words(if all { "closed form is" } else { "closed forms" }, "closed_form"),
+        ],
+        rows,
+    }
+}
