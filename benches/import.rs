@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::hint::black_box;
 
-use collcost::exchange::import::logs::{Asked, look};
+use collcost::measure::logs::{Asked, look};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
 /// A text of about this many bytes.

@@ -6,10 +6,10 @@ mod nccl_machines;
 
 use std::hint::black_box;
 
-use collcost::exchange::import::nccl_topology::read;
 use collcost::library::nccl::Version;
 use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
+use collcost::library::nccl::topology_file::read;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nccl_machines::MACHINES;
 

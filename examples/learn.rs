@@ -4,9 +4,9 @@
 
 use std::{env, fs};
 
-use collcost::exchange::import::logs::{Asked, read};
 use collcost::measure::accuracy::cells;
 use collcost::measure::expect::{Clusters, Study, smooth};
+use collcost::measure::logs::{Asked, read};
 
 const EVIDENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/evidence/clusters.toml");
 const LEARNED: &str =

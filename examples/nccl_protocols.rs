@@ -14,12 +14,12 @@ use std::io::BufReader;
 use collcost::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
-use collcost::exchange::import::logs;
 use collcost::library::nccl::{
     Call, Chooser, Element, Function, Place, Reduction, Settings, Table, Version,
 };
 use collcost::machine::sample::{Block, Chosen, DataType, Library, Op, Samples};
 use collcost::measure::fit::{Errors, protocols};
+use collcost::measure::logs;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -1,9 +1,9 @@
 //! Accuracy: fits see training rows only, bands hold what they promise, scores are right.
 
 use collcost::base::quantity::Ratio;
-use collcost::exchange::import::logs::{Asked, Imported, read};
 use collcost::measure::accuracy::answer::{is_published, map, published};
 use collcost::measure::accuracy::{Cell, Family, Model, Split, accuracy, cells};
+use collcost::measure::logs::{Asked, Imported, read};
 
 /// splitmix64: noise that is the same on every machine.
 struct Noise(u64);

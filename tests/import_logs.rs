@@ -2,8 +2,8 @@
 
 use collcost::Collective::{AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
 use collcost::base::quantity::{Bytes, Seconds};
-use collcost::exchange::import::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
 use collcost::machine::sample::{DataType, Op};
+use collcost::measure::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
 
 const ALL_REDUCE: &str = include_str!("data/logs/all_reduce.txt");
 const ALL_GATHER: &str = include_str!("data/logs/all_gather.txt");

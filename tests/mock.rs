@@ -5,9 +5,9 @@ use std::process::{Command, Output};
 
 use collcost::Collective;
 use collcost::base::quantity::{Bytes, Ratio};
-use collcost::exchange::import::logs::{self, Asked, Imported, Measured, Tested};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::measure::logs::{self, Asked, Imported, Measured, Tested};
 use collcost::measure::mock::{Ask, Fault, Mock, PROGRAMS, Program, Row, Sizes, Step, mock};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;

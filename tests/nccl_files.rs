@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
-use collcost::exchange::import::nccl_graphs::Graphs;
-use collcost::exchange::import::nccl_log::Log;
 use collcost::library::nccl::comms::{self, Named};
+use collcost::library::nccl::graphs_file::Graphs;
+use collcost::library::nccl::log::Log;
 use collcost::library::nccl::{
     Algo, Capability, Communicator, Function, Gbps, Graph, Micros, Processor, Proto, Settings,
     Table, Told, Version,

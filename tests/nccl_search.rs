@@ -13,10 +13,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
-use collcost::exchange::import::nccl_graphs::Graphs;
-use collcost::exchange::import::nccl_topology::read;
+use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::Knobs;
+use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
 use collcost::view::nccl_graphs as view;
 use nccl_machines::{MACHINES, Machine};

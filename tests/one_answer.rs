@@ -6,7 +6,7 @@ use collcost::Collective;
 use collcost::answer;
 use collcost::answer::batch::Batch;
 use collcost::base::quantity::{Bytes, Seconds};
-use collcost::library::select::{Call, policy};
+use collcost::library::{Call, policy};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::machine::sample::DataType;

@@ -11,9 +11,10 @@ use std::process::Command;
 
 use collcost::answer::tune;
 use collcost::base::quantity::Bytes;
-use collcost::exchange::import;
-use collcost::library::rules::{mpich, openmpi};
-use collcost::library::select::{Call, Flavour, Operation, Part, Runs, Site, policy};
+use collcost::library::mpich::rules as mpich;
+use collcost::library::openmpi::rules as openmpi;
+use collcost::library::tuning_file;
+use collcost::library::{Call, Flavour, Operation, Part, Runs, Site, policy};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Shape;
 use collcost::model::schedule::List;
@@ -230,7 +231,7 @@ fn open_mpi_obeys_a_file_for_the_ranks_that_it_names() {
     let mpi = OpenMpi { calls, spy };
     let file = folder.file("rules.conf");
     let text = export("openmpi-rules", "-n 4,6 --profile tests/data/fitted.toml", &file);
-    let rules = import::read_openmpi_rules(&text, "rules.conf").unwrap();
+    let rules = tuning_file::read_openmpi_rules(&text, "rules.conf").unwrap();
     let all = asked(tune::openmpi::operations(), SIZES);
     for ranks in [2, 4, 5, 6, 8] {
         let text = mpi.run(ranks, &all, Some(&file));
@@ -435,7 +436,7 @@ fn mpich_obeys_a_file_for_the_ranks_that_it_names() {
         let flags =
             format!("-n {named} -N {named} -g 1 --profile tests/data/fitted.toml --for mpich@4.0");
         let text = export("mpich-json", &flags, &file);
-        let tree = import::read_mpich_json(&text, "tree.json").unwrap();
+        let tree = tuning_file::read_mpich_json(&text, "tree.json").unwrap();
         for ranks in [4, 6] {
             let text = mpi.run(ranks, &all, Some(&file));
             let mut changed = 0;

@@ -3,8 +3,8 @@
 
 use collcost::Collective as C;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
-use collcost::exchange::import::read_rules;
-use collcost::library::select::{
+use collcost::library::tuning_file::read_rules;
+use collcost::library::{
     Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
     policy, priced,
 };

@@ -9,16 +9,23 @@ use collcost::answer::tune::{
     Timed, compared,
 };
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
-use collcost::exchange::export::{mpich_json, nccl_tuner_csv, openmpi_rules};
-use collcost::exchange::import::{
-    read_mpich_json, read_nccl_tuner_csv, read_openmpi_rules, read_rules,
-};
+use collcost::library::mpich::rules as mpich;
+use collcost::library::nccl::rules as nccl;
 use collcost::library::nccl::{
     Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version,
 };
-use collcost::library::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule};
-use collcost::library::rules::{Line, TuningFile, mpich, nccl, openmpi};
-use collcost::library::select::{Call, Flavour, Operation, Policy, Site, policy};
+use collcost::library::openmpi::rules as openmpi;
+use collcost::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRule};
+use collcost::library::tuning_file::Line;
+use collcost::library::tuning_file::TuningFile;
+use collcost::library::tuning_file::mpich_json;
+use collcost::library::tuning_file::nccl_tuner_csv;
+use collcost::library::tuning_file::openmpi_rules;
+use collcost::library::tuning_file::read_mpich_json;
+use collcost::library::tuning_file::read_nccl_tuner_csv;
+use collcost::library::tuning_file::read_openmpi_rules;
+use collcost::library::tuning_file::read_rules;
+use collcost::library::{Call, Flavour, Operation, Policy, Site, policy};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::machine::sample::{DataType, Mode};

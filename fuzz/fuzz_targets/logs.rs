@@ -3,7 +3,7 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::exchange::import::logs::{Asked, look};
+use collcost::measure::logs::{Asked, look};
 use libfuzzer_sys::fuzz_target;
 
 /// What stands before rows, one a format; nothing for whole files, and JSON's first keys.

@@ -1,7 +1,7 @@
 //! A file of NCCL's graphs is read or refused with its line; what was read is a communicator.
 #![no_main]
 
-use collcost::exchange::import::nccl_graphs::Graphs;
+use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::{Capability, Settings, Table, Told, Version};
 use libfuzzer_sys::fuzz_target;
 

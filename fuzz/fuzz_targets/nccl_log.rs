@@ -1,7 +1,7 @@
 //! A log of NCCL's is read or refused with its line; what was read is held against the tuner.
 #![no_main]
 
-use collcost::exchange::import::nccl_log::Log;
+use collcost::library::nccl::log::Log;
 use collcost::answer::nccl_log::{Asked, nccl_log};
 use libfuzzer_sys::fuzz_target;
 

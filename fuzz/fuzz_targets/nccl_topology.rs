@@ -2,7 +2,7 @@
 //! communicator is one.
 #![no_main]
 
-use collcost::exchange::import::nccl_topology::read;
+use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::search::{Job, picture, search};
 use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::{Settings, Table, Version};

@@ -3,7 +3,8 @@
 
 use collcost::exchange::import;
 use collcost::base::quantity::Bytes;
-use collcost::library::rules::{TuningFile, openmpi};
+use collcost::library::tuning_file::TuningFile;
+use collcost::library::openmpi::rules as openmpi;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

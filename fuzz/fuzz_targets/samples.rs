@@ -4,7 +4,7 @@
 
 use collcost::model::algorithm::Registry;
 use collcost::measure::fit::{Asked, fit};
-use collcost::exchange::import::samples_csv;
+use collcost::measure::samples_csv;
 use collcost::machine::sample;
 use libfuzzer_sys::fuzz_target;
 

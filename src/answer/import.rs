@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::base::error::Error;
-use crate::exchange::import::logs::{Imported, Measured, Table};
+use crate::measure::logs::{Imported, Measured, Table};
 
 /// Logs that were read.
 #[derive(Debug, Serialize)]
@@ -188,7 +188,7 @@ pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
             let bytes = row.size.0 as f64;
             let algbw = time.filter(|_| bytes > 0.0).map(|t| bytes / t.0 / 1e9).or(rate);
             let factor = match &table.tested {
-                crate::exchange::import::logs::Tested::Collective(c) => c.busbw_factor(ranks).0,
+                crate::measure::logs::Tested::Collective(c) => c.busbw_factor(ranks).0,
                 _ => 1.0,
             };
             Some(Measurement {

@@ -6,7 +6,7 @@ use crate::answer::batch::KINDS;
 use crate::answer::notes::{CONTRADICTIONS, TOPICS};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, nearest};
-use crate::library::select::POLICIES;
+use crate::library::POLICIES;
 use crate::model::algorithm::{Library, Registry};
 
 /// Everything that has a name.

@@ -21,8 +21,8 @@ mod intervals;
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
-use crate::exchange::import::nccl_graphs::Graphs;
-use crate::exchange::import::nccl_log::{Layout, Log};
+use crate::library::nccl::graphs_file::Graphs;
+use crate::library::nccl::log::{Layout, Log};
 use crate::library::nccl::{self, Algo, Communicator, Function, Proto, Told};
 use basis::Basis;
 
@@ -340,7 +340,7 @@ fn pair(algo: Algo, proto: Proto) -> String {
     format!("{}/{}", algo.name(), proto.name())
 }
 
-fn cells(table: &crate::exchange::import::nccl_log::Table) -> Vec<CellView> {
+fn cells(table: &crate::library::nccl::log::Table) -> Vec<CellView> {
     let mut cells = Vec::new();
     for function in Function::ALL {
         for &algo in &table.algos {

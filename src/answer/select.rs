@@ -6,7 +6,7 @@ use super::Expect;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::rank::{Candidate, candidates};
-use crate::library::select::{
+use crate::library::{
     Call, Choice, FellBack, Interval, Part, Policy, Priced, Runs, Where, intervals, priced,
 };
 use crate::machine::query::Query;

@@ -11,11 +11,11 @@ use super::import::log;
 use super::terminal::look;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::logs::{Asked, Imported};
 use collcost::measure::accuracy;
 use collcost::measure::accuracy::answer::{
     Published, answers, is_published, map, of_logs, published,
 };
+use collcost::measure::logs::{Asked, Imported};
 use collcost::view;
 
 #[derive(clap::Args)]

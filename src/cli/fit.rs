@@ -14,13 +14,14 @@ use super::terminal::look;
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::{logs, samples_csv};
 use collcost::machine::profile::Profile;
 use collcost::machine::sample::{self, Block, Op, Samples};
 use collcost::measure::fit::{
     About, Asked, Fitted, Logs, Statistic, Verdict, devices, fit, has_devices, has_library,
     has_protocols, library, protocols,
 };
+use collcost::measure::logs;
+use collcost::measure::samples_csv;
 use collcost::model::algorithm::Registry;
 use collcost::view;
 use flate2::bufread::MultiGzDecoder;

@@ -11,8 +11,8 @@ use super::terminal::look;
 use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::logs::{self, Asked, Imported};
 use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
+use collcost::measure::logs::{self, Asked, Imported};
 use collcost::view;
 
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ use super::config::{Format, folder};
 use super::terminal::look;
 use collcost::answer::{self, Entry};
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::nccl_topology;
+use collcost::library::nccl::topology_file;
 use collcost::machine::profile::check;
 use collcost::machine::profile::{self, Asked, Date, Need, Profile, same};
 use collcost::plan::config::is_file;
@@ -245,7 +245,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
                 .at(format!("{origin}: nccl_topology = \"{file}\""))
                 .mend("name a file beside the profile, as NCCL_TOPO_FILE would name it")
         })?;
-        profile.topology = Some(Arc::new(nccl_topology::read(&text, &path)?));
+        profile.topology = Some(Arc::new(topology_file::read(&text, &path)?));
     }
     Ok(profile)
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::{self, Foreign};
+use collcost::exchange::import;
+use collcost::exchange::import::Foreign;
 
 /// The longest file that is read.
 const LONGEST: u64 = 1 << 30;

@@ -13,7 +13,7 @@ use collcost::cost::price::{Prepared, Price};
 use collcost::library::nccl::{
     self, Algo, Chooser, Function, Place, Proto, Settings, Table, Version,
 };
-use collcost::library::select::{Call, Site, policy};
+use collcost::library::{Call, Site, policy};
 use collcost::machine::presets;
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};

@@ -9,7 +9,7 @@ use collcost::base::quantity::{Bytes, Volume};
 use collcost::cost::bound::{least_messages, least_share};
 use collcost::cost::crossover::crossover;
 use collcost::cost::price::{Use, uses};
-use collcost::library::select::{Call, Site, policy};
+use collcost::library::{Call, Site, policy};
 use collcost::machine::fabric::Fabric;
 use collcost::machine::sample::DataType;
 use collcost::model::algorithm::{Named, Registry, Route, Share, Step};

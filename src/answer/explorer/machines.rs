@@ -11,7 +11,7 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::crossover::envelope;
 use crate::cost::rank::{Candidate, candidates};
-use crate::library::select::{Call, intervals, policy};
+use crate::library::{Call, intervals, policy};
 use crate::machine::profile::Profile;
 use crate::machine::query::{Given, Layout, Machine as Asked, Query};
 use crate::measure::expect::{Expecting, site};

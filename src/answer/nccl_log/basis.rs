@@ -2,7 +2,7 @@
 
 use super::{Asked, CellDifference, CommView, Given, choices, parsed, too_old};
 use crate::base::error::{Error, Result};
-use crate::exchange::import::nccl_log::{Detail, Known, Layout, Log, Table};
+use crate::library::nccl::log::{Detail, Known, Layout, Log, Table};
 use crate::library::nccl::{
     self, Algo, Arch, Behind, Bounds, Capability, Chooser, Communicator, Element, Function,
     Operation, Printed, Processor, Proto, Reduction, Settings, Tenths, Vendor, Version,

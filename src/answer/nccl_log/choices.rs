@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::basis::{Basis, Computed};
 use super::{ChoiceView, pair};
 use crate::base::quantity::Bytes;
-use crate::exchange::import::nccl_log::{Choice, Detail, Log, Table};
+use crate::library::nccl::log::{Choice, Detail, Log, Table};
 use crate::library::nccl::{
     Algo, Bounds, Call, Decision, Function, Micros, Proto, logged_channels,
 };

@@ -22,7 +22,7 @@ pub use rendezvous::Rendezvous;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::library::select::{Call, Choice, Operation, Policy, Runs, priced_on_links};
+use crate::library::{Call, Choice, Operation, Policy, Runs, priced_on_links};
 use crate::machine::query::Query;
 use crate::model::algorithm::Registry;
 

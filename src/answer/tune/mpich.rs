@@ -4,8 +4,8 @@ use super::{Offer, Pick, Plan, Span, WIDEST};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::rules::mpich::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
-use crate::library::select::{Call, Choice, Flavour, Operation, mpich_leaf};
+use crate::library::mpich::rules::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
+use crate::library::{Call, Choice, Flavour, Operation, mpich_leaf};
 use crate::machine::query::Query;
 
 /// An algorithm of the MPIR layer.

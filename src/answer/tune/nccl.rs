@@ -5,12 +5,12 @@ use super::evidence::Departure;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
+use crate::library::nccl::rules::{COLLECTIVES, Channels, Rule, Rules};
 use crate::library::nccl::{
     Algo, Call, Chooser, Communicator, Function, Place, Proto, Range, Reduction, Settings, Table,
     Version, ranges,
 };
-use crate::library::rules::Line;
-use crate::library::rules::nccl::{COLLECTIVES, Channels, Rule, Rules};
+use crate::library::tuning_file::Line;
 
 /// An algorithm over a wire protocol.
 pub type Cell = (Algo, Proto);

@@ -6,9 +6,9 @@ use super::{Offer, Pick, Plan, WIDEST};
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
-use crate::library::rules::Line;
-use crate::library::rules::openmpi::{Coll, CollectiveRules, CommRules, MessageRule, Rules};
-use crate::library::select::{Call, Flavour, Operation, Policy, Runs, numbered};
+use crate::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRule, Rules};
+use crate::library::tuning_file::Line;
+use crate::library::{Call, Flavour, Operation, Policy, Runs, numbered};
 
 /// An operation whose rules Open MPI looks up by M.
 struct Ruled {

@@ -5,12 +5,12 @@ use super::evidence::{Evidence, Timed};
 use super::nccl::{Cell, Own};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::exchange::import::logs::{self, Measured, Tested};
-use crate::exchange::import::nccl_log::{Choice, Log};
+use crate::library::nccl::log::{Choice, Log};
 use crate::library::nccl::{
     Algo, Asked, Call, Chooser, Element, Function, Proto, Reduction, Settings, Table,
 };
 use crate::machine::sample::DataType;
+use crate::measure::logs::{self, Measured, Tested};
 
 /// What stands for NCCL's own choice where somebody says what ran.
 pub const OWN: &str = "own";

@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::library::select::Part;
+use crate::library::Part;
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
@@ -212,7 +212,7 @@ fn rounds(schedule: &dyn Schedule) -> Vec<Rounds> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::select::Where;
+    use crate::library::Where;
 
     /// The waits of an algorithm in units of one eager limit's time.
     fn waits(collective: Collective, algorithm: &'static str, ranks: u32, size: u64) -> f64 {

@@ -13,7 +13,8 @@ use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
 use collcost::Collective;
 use collcost::base::error::{Error, Result, nearest};
 use collcost::base::quantity::Bytes;
-use collcost::exchange::export::{FORMATS, xla_sol_options};
+use collcost::exchange::export::FORMATS;
+use collcost::library::xla_sol_options;
 use tuning::Tuning;
 
 /// The flag of XLA's own model, which is neither a schedule nor a tuning file.

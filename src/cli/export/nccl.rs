@@ -12,9 +12,9 @@ use collcost::answer::tune::{Departure, Evidence, LEAST_LESS, ran};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
-use collcost::exchange::export::nccl_tuner_csv;
+use collcost::library::Operation;
 use collcost::library::nccl::{Asked, Function, Place, Settings, Version};
-use collcost::library::select::Operation;
+use collcost::library::tuning_file::nccl_tuner_csv;
 
 impl Args {
     /// The text of the file for one communicator whose graphs are known, and notes.

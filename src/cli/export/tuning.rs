@@ -6,11 +6,12 @@ use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Re
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
-use collcost::exchange::export::{mpich_json, openmpi_rules};
-use collcost::library::rules::mpich::Version;
-use collcost::library::rules::nccl::COLLECTIVES;
-use collcost::library::rules::openmpi::{Coll, MessageRule};
-use collcost::library::select::{Call, Operation, Policy, Site, policy};
+use collcost::library::mpich::rules::Version;
+use collcost::library::nccl::rules::COLLECTIVES;
+use collcost::library::openmpi::rules::{Coll, MessageRule};
+use collcost::library::tuning_file::mpich_json;
+use collcost::library::tuning_file::openmpi_rules;
+use collcost::library::{Call, Operation, Policy, Site, policy};
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
 

@@ -8,8 +8,8 @@ use super::super::flags::{count, value};
 use super::source;
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::nccl_graphs::Graphs;
-use collcost::exchange::import::nccl_log::Log;
+use collcost::library::nccl::graphs_file::Graphs;
+use collcost::library::nccl::log::Log;
 use collcost::library::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
 use collcost::view;
 

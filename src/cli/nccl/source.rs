@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::super::flags::{count, value};
 use collcost::base::error::{Error, Result};
-use collcost::exchange::import::nccl_graphs::Graphs;
-use collcost::exchange::import::nccl_log::Log;
-use collcost::exchange::import::nccl_topology;
+use collcost::library::nccl::graphs_file::Graphs;
+use collcost::library::nccl::log::Log;
 use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
+use collcost::library::nccl::topology_file;
 use collcost::library::nccl::{
     Asked, Capability, Communicator, Place, Processor, Settings, Told, Version,
 };
@@ -312,7 +312,7 @@ fn split(assignment: &str) -> Result<(&str, &str)> {
 
 /// The machine of a topology file.
 pub(super) fn topology(file: &str) -> Result<Description> {
-    nccl_topology::read(&text("--topo", file)?, file)
+    topology_file::read(&text("--topo", file)?, file)
 }
 
 /// What the search finds there.

@@ -1,19 +1,10 @@
-//! Schedules and tuning files in the formats of other programs, one file a format.
+//! Schedules in the formats of other programs, one file a format.
 //!
 //! To add one, write a file beside `goal.rs`, its `mod` line and one line in [`FORMATS`]; its reader
 //! goes into `import`, and a test writes and reads back every schedule.
 
 mod goal;
-mod mpich_json;
 mod msccl;
-mod nccl_tuner_csv;
-mod openmpi_rules;
-mod xla_sol;
-
-pub use mpich_json::mpich_json;
-pub use nccl_tuner_csv::nccl_tuner_csv;
-pub use openmpi_rules::{Remark, openmpi_rules};
-pub use xla_sol::xla_sol_options;
 
 use crate::base::error::{Error, Result, nearest};
 use crate::base::quantity::{Bytes, SecondsPerByte};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Refused;
+use crate::base::refused::Refused;
 use crate::model::schedule::Op;
 
 /// Operations of all ranks, each with those that must come before.

@@ -1,7 +1,8 @@
 //! A call's choice: the cell with the least time, then how many channels and threads it gets.
 
+use super::Arch;
 use super::blocks::{Limit, collnet_direct_channels, is_short};
-use super::communicator::{Arch, Communicator};
+use super::communicator::Communicator;
 use super::constants;
 use super::lanes::{CELLS, FACTORS, LANES, Lanes, Prepared, RING};
 use super::table::Table;

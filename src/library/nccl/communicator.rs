@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Algo, Gbps, Micros, Version};
+use super::{Arch, Vendor};
 use crate::base::error::{Error, Result};
 
 /// A communicator as the tuner sees it.
@@ -159,78 +160,6 @@ impl PathType {
 impl fmt::Display for PathType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-/// A processor's instruction set, under NCCL's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arch {
-    /// `x86_64`.
-    X86,
-    /// `arm64`.
-    Arm,
-    /// `ppc64`.
-    Power,
-}
-
-/// Who made a processor, as far as NCCL asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Vendor {
-    /// Intel.
-    Intel,
-    /// AMD.
-    Amd,
-    /// Zhaoxin.
-    Zhaoxin,
-    /// Nodes differ; asked since 2.27.
-    Mixed,
-    /// Anybody else.
-    Other,
-}
-
-impl Arch {
-    /// The instruction set of that name in a topology or a table.
-    ///
-    /// # Errors
-    /// Another name.
-    pub fn named(name: &str) -> Result<Self> {
-        match name {
-            "x86_64" => Ok(Self::X86),
-            "arm64" | "aarch64" => Ok(Self::Arm),
-            "ppc64" | "ppc64le" => Ok(Self::Power),
-            _ => Err(Error::input(format!("`{name}` is no processor that NCCL knows"))
-                .mend("known are x86_64, arm64, ppc64")),
-        }
-    }
-
-    /// The name in topologies and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ["x86_64", "arm64", "ppc64"][self as usize]
-    }
-}
-
-impl Vendor {
-    /// The maker of that name; an empty one is nobody that NCCL asks for.
-    ///
-    /// # Errors
-    /// Another name.
-    pub fn named(name: &str) -> Result<Self> {
-        match name {
-            "intel" => Ok(Self::Intel),
-            "amd" => Ok(Self::Amd),
-            "zhaoxin" => Ok(Self::Zhaoxin),
-            "mixed" => Ok(Self::Mixed),
-            "" | "other" => Ok(Self::Other),
-            _ => Err(Error::input(format!("`{name}` is no processor vendor that NCCL knows"))
-                .mend("known are intel, amd, zhaoxin, mixed, or nothing")),
-        }
-    }
-
-    /// The name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ["intel", "amd", "zhaoxin", "mixed", ""][self as usize]
     }
 }
 

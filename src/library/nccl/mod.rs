@@ -20,29 +20,33 @@ pub mod comms;
 mod communicator;
 mod constants;
 pub mod envs;
+pub mod graphs_file;
 mod lanes;
+pub mod log;
 mod machine;
 mod machines;
-mod names;
+pub mod policy;
 mod printed;
 mod ranges;
+pub mod rules;
 mod schedule;
 pub mod search;
 mod settings;
 mod startup;
 mod table;
 pub mod topology;
+pub mod topology_file;
 mod tuner;
 mod version;
 mod why;
 
+pub use crate::machine::nccl::{Algo, Arch, Function, Micros, Proto, Vendor};
 pub use bounds::{Allowed, Behind, Bounds};
 pub use call::{Call, Decision, Element, Operation, Reduction};
 pub use choose::Chooser;
-pub use communicator::{Arch, Communicator, Graph, PathType, Vendor};
+pub use communicator::{Communicator, Graph, PathType};
 pub use machine::{Capability, Processor, Told};
 pub use machines::{Place, names as machines};
-pub use names::{Algo, Function, Proto};
 pub use printed::{Printed, Tenths};
 pub use ranges::{Range, ranges};
 pub use schedule::logged_channels;
@@ -55,10 +59,6 @@ pub use why::{Out, why_not};
 /// A rate of 10^9 bytes a second in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Gbps(pub f32);
-
-/// A time in microseconds in float32, as NCCL keeps it.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
-pub struct Micros(pub f32);
 
 /// Writes a float32 with the nine digits that tell it from every other, as C's `%.9g` does.
 pub fn write_float(text: &mut String, number: f32) {

@@ -3,11 +3,12 @@
 //! Where NCCL mixes float32 with a double constant the sum is a double, rounded at the assignment.
 
 use super::allowed::has_code;
-use super::communicator::{Arch, Communicator, Graph, PATTERN_TREE, PathType, Vendor};
+use super::communicator::{Communicator, Graph, PATTERN_TREE, PathType};
 use super::constants::{self, Constants, gpu_class};
 use super::settings::Settings;
 use super::table::Table;
 use super::{Algo, Function, Gbps, Proto, Version};
+use super::{Arch, Vendor};
 
 /// Links, as rows of the hardware latencies.
 const NVLINK: usize = 0;

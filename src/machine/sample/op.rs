@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::DataType;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::library::nccl::{Algo, Proto};
+use crate::machine::nccl::{Algo, Proto};
 use crate::model::formula::{Params, Shape};
 
 /// An operation that was timed.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Volume};
-use crate::exchange::import::logs::{Imported, Measured, Table, Tested};
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
+use crate::measure::logs::{Imported, Measured, Table, Tested};
 
 /// Machines whose times are alike in how well they can be foretold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

@@ -13,9 +13,9 @@ mod split;
 use std::collections::BTreeMap;
 
 use crate::base::quantity::Ratio;
-use crate::exchange::import::logs::Imported;
 use crate::machine::curve::{Asked, Curve, Observation, fit};
 use crate::machine::sample::{median, quantile};
+use crate::measure::logs::Imported;
 
 pub use cell::{Cell, Family, cells};
 pub use model::{Model, Told};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Cell, curve};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::library::select::{Call, Site, policy};
+use crate::library::{Call, Site, policy};
 use crate::machine::curve::{Asked, Observation, Placed, fit};
 use crate::machine::profile::Profile;
 use crate::machine::sample::median;

@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::Price;
 use crate::cost::rank::{Candidate, Contender, candidates, contenders};
-use crate::library::select::{self, Choice};
+use crate::library::{self, Choice};
 use crate::machine::fabric::Fabric;
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Library, Registry};
@@ -128,7 +128,7 @@ impl<'r> Ideal<'r> {
     fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
         let mut slowest: Option<(&'static dyn Algorithm, Price)> = None;
         let (shape, fabric) = (&self.shape, &self.fabric);
-        let time = select::priced_by(self.registry, choice, shape, fabric, size, |asked| {
+        let time = library::priced_by(self.registry, choice, shape, fabric, size, |asked| {
             let price = asked.prepared.price(asked.wire);
             // Of equal ones the last.
             if slowest.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le()) {

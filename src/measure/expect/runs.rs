@@ -3,7 +3,7 @@
 use super::ideal::Priced;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::Version;
-use crate::library::select::{Call, Choice, Flavour, Nccl, Policy, Site, intervals, policy};
+use crate::library::{Call, Choice, Flavour, Nccl, Policy, Site, intervals, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
 

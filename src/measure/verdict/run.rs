@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::Facts;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::exchange::import::logs::{Imported, Measured, Tested};
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
+use crate::measure::logs::{Imported, Measured, Tested};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::exchange::import::logs::{Imported, Measured, Tested};
 use crate::machine::sample::median;
+use crate::measure::logs::{Imported, Measured, Tested};
 
 /// Sizes over which two runs are compared.
 #[derive(Debug, Clone, PartialEq)]

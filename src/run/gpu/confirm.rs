@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use crate::base::quantity::Bytes;
-use crate::exchange::import::nccl_log::Log;
+use crate::library::nccl::log::Log;
 use crate::library::nccl::{Algo, Function, Proto};
 use crate::machine::sample::Chosen;
 

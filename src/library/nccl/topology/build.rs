@@ -3,11 +3,12 @@
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc`.
 
-use super::description::{self, Bus, Description, Device, Far, Pci};
 use super::rules::{UNLIMITED, between_cpus as rate_between, model, nvlink};
 use super::system::{Cpu, Gpu, Kind, Net, System, What, Wire};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::Version;
+use crate::machine::nccl as description;
+use crate::machine::nccl::{Bus, Description, Device, Far, Pci};
 
 /// What a node's id keeps below the host.
 const LOCAL: u64 = (1 << 56) - 1;

@@ -9,7 +9,6 @@
 //! merged into one) is not asked: the file is believed.
 
 mod build;
-mod description;
 mod detour;
 mod draw;
 mod flatten;
@@ -19,7 +18,7 @@ mod paths;
 mod rules;
 mod system;
 
-pub use description::{
+pub use crate::machine::nccl::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
 };
 pub use knobs::{Knobs, Nics};

@@ -3,8 +3,8 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.h` and `src/graph/topo.cc`.
 
 use super::Kind;
-use super::description::Cpu;
 use crate::library::nccl::{Arch, PathType, Vendor, Version};
+use crate::machine::nccl::Cpu;
 
 /// What no link limits, in GB/s.
 pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;

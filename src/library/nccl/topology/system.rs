@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::description::Description;
 use super::rules::{most_links, most_nodes, plural};
 use super::{build, flatten};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::{Arch, Vendor, Version};
+use crate::machine::nccl::Description;
 
 /// What a node stands for. Nodes of a kind are numbered in the order in which they came up; these
 /// numbers are the indices that every rule speaks of.

@@ -13,7 +13,7 @@ use std::num::NonZeroU32;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::library::select::{Call, Site, policy};
+use crate::library::{Call, Site, policy};
 use crate::machine::profile::{LinkKind, Profile};
 use crate::machine::query::{Given, Layout, Machine, Query};
 use crate::measure::expect::{Basis, Clusters, Expectation, Expecting, Learned, Study};

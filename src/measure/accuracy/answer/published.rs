@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
-use crate::exchange::import::logs::{Imported, Measured, Tested};
 use crate::machine::sample::DataType;
+use crate::measure::logs::{Imported, Measured, Tested};
 
 /// One published time.
 #[derive(Debug, Clone, PartialEq)]

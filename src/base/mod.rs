@@ -1,0 +1,12 @@
+//! What every room speaks of: quantities, collectives, errors.
+
+pub mod collective;
+pub mod error;
+pub mod place;
+pub mod quantity;
+pub(crate) mod random;
+pub(crate) mod refused;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod secret;
+pub mod size_is;
+pub(crate) mod xml;

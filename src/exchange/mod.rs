@@ -1,0 +1,4 @@
+//! Files of other programs.
+
+pub mod export;
+pub mod import;

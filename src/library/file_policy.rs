@@ -1,0 +1,185 @@
+//! A tuning file as a policy: what it makes its library run.
+//!
+//! The readers refuse what a library would drop without a word, so that a file which is taken here
+//! is one that rules. Open MPI's rules stand before the fixed decisions of 4.1, which are asked
+//! where the file says nothing; MPICH's tree replaces the MPIR layer, below the device's own
+//! compositions; of NCCL's table the first line that fits decides, and NCCL itself where none does.
+
+use super::openmpi::{self, Decision};
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where, mpich};
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::nccl::Algo;
+use crate::library::nccl::rules::{self as table, Channels};
+use crate::library::openmpi::rules as dynamic;
+use crate::library::tuning_file::TuningFile;
+use crate::model::algorithm::{Library, Reason};
+
+/// The policy of a tuning file; `file` names it in rules and errors.
+///
+/// # Errors
+/// As the library's own policy, which decides where the file does not.
+pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Policy>> {
+    let meta = |library, title: &str, counts: &str| Meta {
+        id: format!("rules-file:{file}"),
+        library: Some(library),
+        title: title.to_owned(),
+        counts: counts.to_owned(),
+        source: file.to_owned(),
+    };
+    Ok(match rules {
+        TuningFile::OpenMpi(rules) => {
+            let counts = "M in every collective";
+            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", counts);
+            Box::new(OpenMpi { meta, rules, own: openmpi::v4_1(site)?, file: file.to_owned() })
+        }
+        TuningFile::Mpich(tree) => {
+            let counts =
+                "avg_msg_size: the vector, or a rank's block; total_msg_size: of all ranks";
+            let meta = meta(Library::Mpich, "MPICH's selection tree, below CH4", counts);
+            mpich::of_file(meta, tree, file.to_owned())
+        }
+        TuningFile::Nccl(rules) => {
+            let meta = meta(Library::Nccl, "the table of NCCL's example tuner plugin", "M");
+            Box::new(Nccl { meta, rules, file: file.to_owned() })
+        }
+    })
+}
+
+/// Open MPI's dynamic rules.
+struct OpenMpi {
+    meta: Meta,
+    rules: dynamic::Rules,
+    /// Decides where no rule does.
+    own: Box<dyn Policy>,
+    file: String,
+}
+
+impl Policy for OpenMpi {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let rules = openmpi::rules_of(&self.meta, call)?;
+        let ruled = dynamic::Coll::named(rules.name)
+            .and_then(|coll| self.rules.rule(coll, call.ranks, call.size));
+        let Some(rule) = ruled.filter(|rule| rule.algorithm > 0) else {
+            let why = match ruled {
+                Some(rule) => format!("{}:{} leaves it to the library", self.file, rule.line.0),
+                None => format!("{} says nothing of {}", self.file, rules.name),
+            };
+            let choice = self.own.choose(call)?;
+            return Ok(Choice { rule: format!("{why}: {}", choice.rule), ..choice });
+        };
+        let at = format!("{}:{}", self.file, rule.line.0);
+        let decision = Decision {
+            id: rule.algorithm,
+            segment: rule.segment.0,
+            fan: rule.fan,
+            rule: format!("{at}: from {} bytes on: algorithm {}", rule.from.0, rule.algorithm),
+        };
+        openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        let rules = openmpi::rules_of(&self.meta, call)?;
+        let mut edges = self.own.edges(call)?;
+        if let Some(coll) = dynamic::Coll::named(rules.name) {
+            let segments = self.rules.collectives.iter().flat_map(|c| &c.comms);
+            let segments = segments.flat_map(|c| &c.rules).map(|r| r.segment.0);
+            edges.extend(segments.flat_map(|each| openmpi::segment_edges(call, each)));
+            edges.extend(self.rules.edges(coll, call.ranks));
+        }
+        edges.extend(openmpi::inner_edges(self, rules, call)?);
+        Ok(edges)
+    }
+
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        // A rule of the file wins over the option that forces an algorithm.
+        let line = self.own.force(call, algorithm)?;
+        Ok(format!("{line}, without the file"))
+    }
+}
+
+/// The table of NCCL's example plugin.
+struct Nccl {
+    meta: Meta,
+    rules: table::Rules,
+    file: String,
+}
+
+/// What a word of the table is here; over several nodes of several ranks there are stages in them.
+fn ours(collective: C, algorithm: Algo, staged: bool) -> Option<&'static str> {
+    Some(match (collective, algorithm) {
+        (C::AllReduce, Algo::Tree) if staged => "tree-rails",
+        (C::AllReduce, Algo::Tree) => "double-binary-tree",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) if staged => "nvls-sharp",
+        (C::AllReduce, Algo::CollNetChain) if staged => "collnet-chain",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::CollNetDirect) if staged => {
+            "collnet-direct"
+        }
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Ring) => "ring",
+        (C::Broadcast | C::Reduce, Algo::Ring) => "chain",
+        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) => "inc",
+        (C::AllReduce, Algo::NvlsTree) => "nvlstree",
+        (C::AllGather | C::ReduceScatter, Algo::Pat) => "pat",
+        _ => return None,
+    })
+}
+
+impl Policy for Nccl {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        if !table::COLLECTIVES.contains(&call.collective) {
+            let ids: Vec<&str> = table::COLLECTIVES.iter().map(|c| c.id()).collect();
+            return Err(Error::unsupported(format!(
+                "the plugin is not asked of {}",
+                call.operation()
+            ))
+            .mend(format!("ask for {}", ids.join(", "))));
+        }
+        let asked = table::Call {
+            collective: call.collective,
+            size: call.size,
+            nodes: call.nodes,
+            ranks: call.ranks,
+            pipe_ops: 1,
+            registered: false,
+        };
+        let Some(rule) = self.rules.fitting(asked).next() else {
+            let rule = format!("no line of {} fits", self.file);
+            let why = "NCCL chooses by itself: ask the policy of its version";
+            let note = "the plugin still leaves one channel where no line fits";
+            let choice = Choice::new("NCCL's own choice", rule, Runs::unpriced(why));
+            return Ok(Choice { notes: vec![note.into()], ..choice });
+        };
+        let channels = match rule.channels {
+            Channels::One => ", 1 channel".to_owned(),
+            Channels::Own => String::new(),
+            Channels::AtMost(most) => format!(", {most} channels"),
+        };
+        let name = format!("{} / {}{channels}", rule.algorithm.lower(), rule.protocol.lower());
+        let staged = call.nodes > 1 && call.per_node() > 1;
+        let runs = ours(call.collective, rule.algorithm, staged).map_or_else(
+            || Runs::unpriced("no closed form here is this algorithm of NCCL"),
+            |id| {
+                let part = Part::new(call.collective, call.ranks, Where::All, id);
+                Runs::Parts(vec![Part { best_segments: true, ..part }])
+            },
+        );
+        let (from, to) = (rule.from.0, rule.to.0);
+        let words = format!("{}:{}: {from} to {to} bytes: {name}", self.file, rule.line.0);
+        let note = "priced by the algorithm alone: protocol and channels are NCCL's figures";
+        Ok(Choice { notes: vec![note.into()], ..Choice::new(name, words, runs) })
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        self.choose(call)?;
+        Ok(self.rules.edges(call.collective))
+    }
+}

@@ -1,0 +1,303 @@
+//! Libraries: what each will pick, its rules as policies with their sources, and the files that it
+//! reads, one folder a library.
+//!
+//! A [`Policy`] answers two questions: which algorithm runs for a [`Call`], and at which sizes that
+//! answer may change. From the second, [`intervals`] makes exact ranges without sampling. What a
+//! choice would cost is asked of the closed forms, through [`Runs`].
+//!
+//! Adding a policy: one file here, one line in [`POLICIES`].
+
+mod call;
+mod choice;
+mod file_policy;
+mod fold;
+mod gloo;
+mod inductor;
+mod intervals;
+pub mod mpich;
+pub mod nccl;
+pub mod openmpi;
+mod priced;
+mod textbook;
+pub mod tuning_file;
+mod xla;
+
+pub use call::{Call, Flavour, Operation, Site};
+pub use choice::{Choice, FellBack, Part, Runs, Where};
+pub use file_policy::of_file;
+pub use intervals::{Interval, intervals};
+pub(crate) use mpich::leaf as mpich_leaf;
+pub use nccl::policy::Nccl;
+pub(crate) use openmpi::numbered;
+pub(crate) use priced::priced_by;
+pub use priced::{Priced, priced, priced_on_links};
+pub use xla::options::xla_sol_options;
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::quantity::Bytes;
+use crate::model::algorithm::{Library, Reason};
+
+/// What a policy says of itself. No field has a default: nothing goes undocumented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// The name on the command line: library, `@`, version, such as `openmpi@4.1`.
+    pub id: String,
+    /// The library whose algorithms it chooses from, where that is one of ours.
+    pub library: Option<Library>,
+    /// In one line: whose rules, which version.
+    pub title: String,
+    /// What its thresholds count, where that is not this crate's M.
+    pub counts: String,
+    /// The public code that it was read from.
+    pub source: String,
+}
+
+/// The rules by which a library chooses.
+pub trait Policy {
+    /// Names, what its thresholds count, source.
+    fn meta(&self) -> &Meta;
+
+    /// What runs for this call, fall-backs included.
+    ///
+    /// # Errors
+    /// A collective for which it has no rule; a call that the library refuses.
+    fn choose(&self, call: &Call) -> Result<Choice>;
+
+    /// Every M, for the other fields of `call`, at which the choice may differ from that one byte
+    /// below. In any order, and sizes at which nothing changes may be among them.
+    ///
+    /// # Errors
+    /// As [`Self::choose`].
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
+
+    /// The options or variables that make the library run the algorithm of this crate called
+    /// `algorithm` for this call.
+    ///
+    /// # Errors
+    /// Why it cannot be forced: the library has none such, or turns away from it.
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let _ = (call, algorithm);
+        Err(Reason::new("it has no switch for it"))
+    }
+}
+
+/// A policy in the list: its names, and how it is made for a machine.
+pub struct Entry {
+    /// As in [`Meta`].
+    pub id: &'static str,
+    /// Other names that are understood; a version may follow the last one's `-` or `@`.
+    pub aliases: &'static [&'static str],
+    /// In one line.
+    pub title: &'static str,
+    /// Makes it for what is known of the machine.
+    pub make: fn(&Site) -> Result<Box<dyn Policy>>,
+}
+
+/// All policies that need no file; of one library the newest first.
+pub const POLICIES: &[Entry] = &[
+    Entry {
+        id: "openmpi@5.0",
+        aliases: &["openmpi@5", "openmpi"],
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+        make: openmpi::v5_0,
+    },
+    Entry {
+        id: "openmpi@4.1",
+        aliases: &["openmpi@4"],
+        title: "Open MPI 4.1: coll/tuned's fixed decisions",
+        make: openmpi::v4_1,
+    },
+    Entry {
+        id: "openmpi@4.0",
+        aliases: &["openmpi@3", "openmpi@2"],
+        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
+        make: openmpi::v4_0,
+    },
+    Entry {
+        id: "mpich@4",
+        aliases: &["mpich", "mpich@5"],
+        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
+        make: mpich::v4,
+    },
+    Entry {
+        id: "nccl@2.30.7",
+        aliases: &["nccl"],
+        title: "NCCL 2.30's tuner, bit for bit; versions between are answered by the nearest",
+        make: nccl::policy::v2_30,
+    },
+    Entry {
+        id: "nccl@2.27.3",
+        aliases: &[],
+        title: "NCCL 2.27's tuner",
+        make: nccl::policy::v2_27,
+    },
+    Entry {
+        id: "nccl@2.21.5",
+        aliases: &[],
+        title: "NCCL 2.21's tuner",
+        make: nccl::policy::v2_21,
+    },
+    Entry {
+        id: "nccl@2.18.3",
+        aliases: &[],
+        title: "NCCL 2.18's tuner",
+        make: nccl::policy::v2_18,
+    },
+    Entry {
+        id: "gloo",
+        aliases: &[],
+        title: "Gloo's default algorithms, which do not depend on the size",
+        make: gloo::gloo,
+    },
+    Entry {
+        id: "pytorch-inductor@2025",
+        aliases: &["pytorch-inductor", "inductor", "inductor@2025"],
+        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL",
+        make: inductor::v2025,
+    },
+    Entry {
+        id: "xla-sol",
+        aliases: &["xla"],
+        title: "XLA's speed-of-light model: rings over hosts, own kernels inside",
+        make: xla::sol,
+    },
+    Entry {
+        id: "textbook",
+        aliases: &["textbook@regimes"],
+        title: "the introduction's rules: in-network, else tree or ring by regime",
+        make: textbook::regimes,
+    },
+    Entry {
+        id: "textbook@thresholds",
+        aliases: &[],
+        title: "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
+        make: textbook::thresholds,
+    },
+];
+
+/// The policy called `name` for a machine: an id, an alias, or a library, which means its newest.
+///
+/// # Errors
+/// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
+pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
+    // The note of a version that another stands for is the policy's.
+    if let Some(version) = plain(name).strip_prefix("nccl@") {
+        return nccl::policy::asked(site, version.parse()?);
+    }
+    (entry(name)?.make)(site)
+}
+
+/// The entry of the list called `name`: an id, an alias, or a more exact version of one.
+///
+/// `ompi-4.1.6` is `openmpi@4.1`: libraries have short names, `-` does for `@`, and of a version's
+/// parts the first ones may be enough.
+///
+/// # Errors
+/// An unknown name, with the nearest known one; a version that none of the list is.
+pub fn entry(name: &str) -> Result<&'static Entry> {
+    let mut typed = plain(name);
+    // Any version of NCCL is answered, by the nearest that is known.
+    if let Some(version) = typed.strip_prefix("nccl@") {
+        typed = format!("nccl@{}", version.parse::<crate::library::nccl::Asked>()?.rules);
+    }
+    let named = |name: &str| POLICIES.iter().find(|e| e.id == name || e.aliases.contains(&name));
+    let mut shorter = typed.as_str();
+    loop {
+        if let Some(found) = named(shorter) {
+            return Ok(found);
+        }
+        // Only a version has parts to leave out.
+        match shorter.rsplit_once('.') {
+            Some((head, _)) if head.contains('@') => shorter = head,
+            _ => break,
+        }
+    }
+    let library = typed.split('@').next().unwrap_or_default();
+    let versions: Vec<&str> =
+        POLICIES.iter().map(|e| e.id).filter(|id| id.split('@').next() == Some(library)).collect();
+    if !versions.is_empty() {
+        return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
+            .mend(format!("known are {}", versions.join(", "))));
+    }
+    let names =
+        POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
+    Err(Error::input(format!("`{name}` is no policy")).mend(match nearest(&typed, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).collect();
+            format!("known are {}, and rules-file:PATH", ids.join(", "))
+        }
+    }))
+}
+
+/// Short names of libraries.
+const SHORT: &[(&str, &str)] =
+    &[("ompi", "openmpi"), ("open-mpi", "openmpi"), ("torch-inductor", "pytorch-inductor")];
+
+/// `library@version` in small letters.
+fn plain(name: &str) -> String {
+    let lower = name.trim().to_ascii_lowercase().replace('_', "-");
+    let versioned = |(_, version): &(&str, &str)| {
+        version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
+    };
+    let split = lower.split_once('@').or_else(|| lower.rsplit_once('-').filter(versioned));
+    let (library, version) = split.map_or((lower.as_str(), None), |(l, v)| (l, Some(v)));
+    let full = SHORT.iter().find(|(short, _)| *short == library).map_or(library, |(_, full)| full);
+    match version {
+        Some(version) => format!("{full}@{}", version.trim_start_matches('v')),
+        None => full.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_as_people_type_them() {
+        let id = |name: &str| entry(name).unwrap().id;
+        assert_eq!(id("nccl"), "nccl@2.30.7");
+        assert_eq!(id("nccl-2.28.3"), "nccl@2.27.3");
+        assert_eq!(id("nccl@2.24"), "nccl@2.21.5");
+        for name in ["openmpi@4.1", "ompi-4.1", "OMPI@4.1.6", "open-mpi@v4.1", "openmpi-4.1.8"] {
+            assert_eq!(id(name), "openmpi@4.1", "{name}");
+        }
+        assert_eq!(id("ompi"), "openmpi@5.0");
+        assert_eq!(id("mpich-4.2.3"), "mpich@4");
+        assert_eq!(id("inductor"), "pytorch-inductor@2025");
+    }
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_or_the_versions() {
+        let text = |name: &str| entry(name).err().unwrap().to_string();
+        assert!(text("openmpy").contains("`openmpi`"));
+        assert!(text("openmpi@9").contains("openmpi@4.1"));
+        assert!(text("zzzzzzzzzzzz").contains("rules-file:PATH"));
+    }
+
+    #[test]
+    fn entries_are_named_once_and_say_what_they_are() {
+        let site = Site {
+            ranks: 8,
+            nodes: 1,
+            nccl_graphs: Some("dgx_h100_8x400g".to_owned()),
+            fabric: Some(crate::machine::fabric::Fabric::flat(
+                crate::base::quantity::Seconds(1e-6),
+                crate::base::quantity::Bandwidth(1e9),
+            )),
+            ..Site::default()
+        };
+        let mut names = Vec::new();
+        for entry in POLICIES {
+            let policy = (entry.make)(&site).unwrap();
+            assert_eq!(policy.meta().id, entry.id);
+            assert!(!policy.meta().source.is_empty() && !policy.meta().counts.is_empty());
+            names.push(entry.id);
+            names.extend(entry.aliases);
+        }
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

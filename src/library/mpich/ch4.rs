@@ -1,0 +1,91 @@
+//! The device's layer: how a call is split over nodes.
+//!
+//! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/ch4/generic.json`, `posix_generic.json`,
+//! `src/mpid/ch4/src/ch4_coll_impl.h`.
+
+use super::mpir::{LONG, SHORT, SHORT_REDUCE};
+use crate::base::collective::Collective as C;
+use crate::library::{Call, Where};
+
+/// How the device runs a call over nodes.
+pub(super) struct Composition {
+    /// MPICH's number: 1 is alpha.
+    pub number: u32,
+    pub rule: String,
+    pub parts: Vec<(C, Where)>,
+}
+
+/// The device's tree.
+pub(super) fn composition(call: &Call) -> Composition {
+    let (bytes, ranks) = (call.size.0, call.ranks);
+    let several = call.nodes > 1;
+    // A communicator has node communicators only where nodes hold several of its ranks.
+    let tiered = several && call.per_node() > 1;
+    let flat = |number, rule: &str| Composition {
+        number,
+        rule: rule.to_owned(),
+        parts: vec![(call.collective, Where::All)],
+    };
+    let tiers = |number, rule: String, parts: &[(C, Where)]| Composition {
+        number,
+        rule,
+        parts: parts.to_vec(),
+    };
+    match call.collective {
+        C::AllReduce if !several => Composition {
+            number: 3,
+            rule: "all ranks on one node".to_owned(),
+            parts: vec![(C::AllReduce, Where::InNode)],
+        },
+        C::AllReduce if tiered && call.commutative => tiers(
+            1,
+            "several nodes with several ranks, commutative, any size".into(),
+            &[
+                (C::Reduce, Where::InNode),
+                (C::AllReduce, Where::Leaders),
+                (C::Broadcast, Where::InNode),
+            ],
+        ),
+        C::AllReduce => flat(2, "one rank a node, or an operation that does not commute"),
+        C::Reduce if tiered && call.commutative => {
+            let (number, what) = if bytes <= SHORT_REDUCE { (2, "at most") } else { (1, "above") };
+            let rule = format!("several nodes with several ranks, {what} {SHORT_REDUCE} bytes");
+            tiers(number, rule, &[(C::Reduce, Where::InNode), (C::Reduce, Where::Leaders)])
+        }
+        C::Reduce => flat(3, "no nodes with several ranks, or does not commute"),
+        C::Broadcast if tiered => {
+            let power = ranks.is_power_of_two();
+            let parts = [(C::Broadcast, Where::Leaders), (C::Broadcast, Where::InNode)];
+            if ranks < 8 {
+                tiers(1, "several nodes, below 8 ranks".into(), &parts)
+            } else if bytes < SHORT {
+                tiers(1, format!("several nodes, below {SHORT} bytes"), &parts)
+            } else if power && bytes < LONG {
+                tiers(2, format!("several nodes, a power of two, below {LONG} bytes"), &parts)
+            } else {
+                flat(3, "several nodes, larger")
+            }
+        }
+        C::Broadcast => flat(3, "no nodes with several ranks"),
+        C::Barrier if tiered => tiers(
+            1,
+            "several nodes with several ranks".into(),
+            &[
+                (C::Barrier, Where::InNode),
+                (C::Barrier, Where::Leaders),
+                (C::Broadcast, Where::InNode),
+            ],
+        ),
+        C::AllToAll | C::AllGather => flat(2, "any communicator"),
+        _ => flat(1, "any communicator"),
+    }
+}
+
+/// Whether the shared memory of a node takes this part without messages.
+pub(super) fn in_shared_memory(collective: C, call: &Call) -> bool {
+    match collective {
+        C::Broadcast | C::Barrier => true,
+        C::AllReduce | C::Reduce => call.commutative,
+        _ => false,
+    }
+}

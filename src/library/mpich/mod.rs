@@ -1,0 +1,268 @@
+//! MPICH 4: the device's composition over nodes, and the algorithms that it is made of.
+//!
+//! Two trees of tests decide one after the other. The device layer (CH4) splits a call into parts
+//! inside nodes and between their leaders; every part is a collective of its own over its own
+//! communicator, and the MPIR layer decides its algorithm with that communicator's ranks. So an
+//! all-reduce over 8 nodes of 16 is decided as one over 8 ranks, between a reduce and a broadcast
+//! over 16. Inside nodes, reductions and broadcasts run in shared memory (`release_gather`),
+//! without messages.
+//!
+//! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`,
+//! `maint/tuning/coll/ch4/generic.json`, `maint/tuning/coll/ch4/posix_generic.json`,
+//! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0.
+
+mod ch4;
+mod file;
+mod mpir;
+pub mod rules;
+
+use std::borrow::Cow;
+
+use super::fold::{Fold, folded};
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::mpich::rules::Tree;
+use crate::model::algorithm::{Library, Reason};
+use ch4::{composition, in_shared_memory};
+use file::{by_file, file_edges};
+use mpir::{LONG, LONG_BRUCK, Mpir, SHORT, SHORT_REDUCE, TO_EACH, folds, mpir};
+
+/// MPICH 4.
+pub(super) fn v4(_: &Site) -> Result<Box<dyn Policy>> {
+    let meta = Meta {
+        id: "mpich@4".to_owned(),
+        library: Some(Library::Mpich),
+        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules".to_owned(),
+        counts: "all-reduce, broadcast and reduce: the whole vector; all-gather and \
+                 reduce-scatter: the total over ranks; all-to-all: what one rank has for one \
+                 other, M/N"
+            .to_owned(),
+        source: "pmodels/mpich v4.2.3, maint/tuning/coll/{mpir,ch4}/generic.json, \
+                 src/mpid/ch4/src/ch4_coll_impl.h"
+            .to_owned(),
+    };
+    Ok(Box::new(Mpich { meta, file: None }))
+}
+
+struct Mpich {
+    meta: Meta,
+    /// What replaces the MPIR layer's rules.
+    file: Option<(Tree, String)>,
+}
+
+/// The compositions of the device over the rules of a file.
+pub(super) fn of_file(meta: Meta, tree: Tree, file: String) -> Box<dyn Policy> {
+    Box::new(Mpich { meta, file: Some((tree, file)) })
+}
+
+const GREEK: [&str; 3] = ["alpha", "beta", "gamma"];
+
+impl Mpich {
+    /// One part of a composition: names, our algorithms, the rule.
+    fn part(&self, call: &Call, collective: C, place: Where) -> Result<(Mpir, Vec<Part>)> {
+        let ranks = ranks_at(place, call);
+        if place == Where::InNode && in_shared_memory(collective, call) {
+            let part = |c| Part::new(c, ranks, place, "binomial");
+            let mut parts = vec![part(collective)];
+            let mut ours = Ok("binomial");
+            match collective {
+                C::AllReduce => parts = vec![part(C::Reduce), part(C::Broadcast)],
+                C::Barrier => ours = Err("a barrier in shared memory has no messages to price"),
+                _ => {}
+            }
+            let early = Some(self.mpir_layer(collective, place, ranks, call)?.name);
+            let note = "release_gather works in shared memory, without messages: priced as \
+                        binomial trees inside the node";
+            let rule = "shared memory, one thread".to_owned();
+            let name = "release_gather";
+            return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
+        }
+        let mut found = self.mpir_layer(collective, place, ranks, call)?;
+        let parts = found.ours.and_then(|ours| parts_of(collective, ranks, place, ours));
+        if let Err(why) = parts {
+            found.ours = Err(why);
+        }
+        Ok((found, parts.unwrap_or_default()))
+    }
+
+    /// What the rules of messages pick for a part: the library's own, or a file's.
+    fn mpir_layer(&self, collective: C, place: Where, ranks: u32, call: &Call) -> Result<Mpir> {
+        match &self.file {
+            Some((tree, file)) => by_file(tree, file, collective, place, ranks, call),
+            None => mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call)),
+        }
+    }
+
+    fn no_rule(&self, call: &Call) -> Error {
+        Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
+            .mend("ask for a collective of all ranks")
+    }
+}
+
+/// What an algorithm of messages is over so many ranks.
+fn parts_of(
+    collective: C,
+    ranks: u32,
+    place: Where,
+    ours: &'static str,
+) -> std::result::Result<Vec<Part>, &'static str> {
+    folded(collective, ranks, place, ours, Fold::Whole)
+}
+
+/// What a leaf that names an algorithm of ours runs over all ranks.
+pub(crate) fn leaf(collective: C, ranks: u32, ours: &'static str) -> Runs {
+    parts_of(collective, ranks, Where::All, ours).map_or_else(Runs::unpriced, Runs::Parts)
+}
+
+fn ranks_at(place: Where, call: &Call) -> u32 {
+    match place {
+        Where::All => call.ranks,
+        Where::InNode => call.per_node(),
+        Where::Leaders => call.nodes,
+    }
+}
+
+fn place_words(place: Where, ranks: u32) -> String {
+    match place {
+        Where::All => format!("over {ranks} ranks"),
+        Where::InNode => format!("in each node of {ranks}"),
+        Where::Leaders => format!("between {ranks} leaders"),
+    }
+}
+
+impl Policy for Mpich {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        if call.collective == C::SendRecv {
+            return Err(self.no_rule(call));
+        }
+        let composition = composition(call);
+        let greek = GREEK[composition.number as usize - 1];
+        let mut names = Vec::new();
+        let mut steps = Vec::new();
+        let mut parts = Vec::new();
+        let mut missing = None;
+        let mut early = Vec::new();
+        let mut notes: Vec<Cow<'static, str>> = Vec::new();
+        let mut force = vec![variable(call.collective, "COMPOSITION", composition.number)];
+        for &(collective, place) in &composition.parts {
+            let (found, ours) = self.part(call, collective, place)?;
+            names.push(found.name.clone());
+            let where_it_is = place_words(place, ranks_at(place, call));
+            let what = format!("{} {where_it_is}", collective.name());
+            steps.push(format!("{what}: {}: {}", found.rule, found.name));
+            notes.extend(found.note.filter(|_| found.ours.is_ok()).map(Cow::Borrowed));
+            early.extend(found.early);
+            match found.ours {
+                Ok(_) => parts.extend(ours),
+                Err(why) => missing = Some(why),
+            }
+            if found.name != "release_gather" {
+                force.push(variable(collective, "INTRA_ALGORITHM", &found.name));
+            }
+        }
+        notes.dedup();
+        if !early.is_empty() {
+            let note = format!(
+                "before the sixth broadcast, reduce, all-reduce or barrier of a communicator \
+                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead",
+                early.join(", ")
+            );
+            notes.push(note.into());
+        }
+        let name = match &names[..] {
+            [one] => one.clone().into_owned(),
+            several => format!("{greek}: {}", several.join(", ")),
+        };
+        let rule = format!("CH4: {}: {greek}; then {}", composition.rule, steps.join("; "));
+        let runs = missing.map_or(Runs::Parts(parts), Runs::unpriced);
+        force.dedup();
+        Ok(Choice { force, notes, ..Choice::new(name, rule, runs) })
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        if call.collective == C::SendRecv {
+            return Err(self.no_rule(call));
+        }
+        let element = call.element.0.max(1);
+        if let Some((tree, _)) = &self.file {
+            return Ok(file_edges(tree, call));
+        }
+        let mut sizes: Vec<Option<u64>> = match call.collective {
+            C::Broadcast => vec![Some(SHORT), Some(SHORT + 1), Some(LONG), Some(LONG + 1)],
+            C::AllReduce => vec![Some(9)],
+            C::Reduce => vec![Some(SHORT_REDUCE + 1)],
+            C::AllGather => vec![Some(LONG), Some(LONG_BRUCK)],
+            C::ReduceScatter => vec![Some(LONG)],
+            // The last block that a test takes, and one byte more for each peer.
+            C::AllToAll => {
+                TO_EACH.iter().map(|most| (most + 1).checked_mul(call.ranks.into())).collect()
+            }
+            _ => Vec::new(),
+        };
+        // As many elements as the power of two of each communicator.
+        for ranks in [call.ranks, call.nodes, call.per_node()] {
+            sizes.push((1_u64 << ranks.max(1).ilog2()).checked_mul(element));
+        }
+        Ok(sizes.into_iter().flatten().map(Bytes).collect())
+    }
+
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
+        if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
+            return Err(Reason::from(why));
+        }
+        let tiered = call.nodes > 1 && call.per_node() > 1;
+        if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
+            let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
+            return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
+        }
+        let name = match (call.collective, algorithm) {
+            (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",
+            (C::Reduce, "reduce-scatter-gather") => "reduce_scatter_gather",
+            (C::Broadcast, "scatter-allgather") => "scatter_recursive_doubling_allgather",
+            (C::Broadcast, "scatter-ring") => "scatter_ring_allgather",
+            (C::AllReduce | C::AllGather, "recursive-doubling") => "recursive_doubling",
+            (C::AllGather | C::AllToAll, "bruck") => "brucks",
+            (C::AllGather, "ring") => "ring",
+            (C::ReduceScatter, "recursive-halving") => "recursive_halving",
+            (C::ReduceScatter, "ring") => "pairwise",
+            (C::AllToAll, "direct") => "scattered",
+            (C::AllToAll, "pairwise") => "pairwise",
+            (C::Broadcast | C::Reduce, "binomial") => "binomial",
+            _ => {
+                return Err(Reason::new("no name of the library is this algorithm over all ranks"));
+            }
+        };
+        // The composition that runs one algorithm over all ranks.
+        let flat = match call.collective {
+            C::AllReduce | C::AllToAll | C::AllGather => 2,
+            C::Broadcast | C::Reduce => 3,
+            _ => 1,
+        };
+        let composition = variable(call.collective, "COMPOSITION", flat);
+        Ok(format!("{composition} {}", variable(call.collective, "INTRA_ALGORITHM", name)))
+    }
+}
+
+/// One of the library's control variables with its value.
+fn variable(collective: C, what: &str, value: impl std::fmt::Display) -> String {
+    let name = match collective {
+        C::Broadcast => "BCAST",
+        C::AllReduce => "ALLREDUCE",
+        C::AllGather => "ALLGATHER",
+        C::AllToAll => "ALLTOALL",
+        C::ReduceScatter => "REDUCE_SCATTER",
+        C::Reduce => "REDUCE",
+        C::Scatter => "SCATTER",
+        C::Gather => "GATHER",
+        C::Barrier => "BARRIER",
+        C::SendRecv => "SENDRECV",
+    };
+    format!("MPIR_CVAR_{name}_{what}={value}")
+}

@@ -1,0 +1,368 @@
+//! MPICH's selection tree: tests tried in file order, the first that holds is entered for good.
+//!
+//! Source: MPICH 4.0 to 5.0.1 `src/mpi/coll/src/csel.c`; its behaviour was observed on Debian's 4.0.2.
+
+mod builtin;
+pub(in crate::library) mod read;
+pub(in crate::library) mod write;
+
+pub use builtin::{Version, builtin, runs, tests};
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::tuning_file::Line;
+
+/// The tree of one file. It replaces all of the library's own rules.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tree {
+    /// By collective, as `allreduce` or `ireduce_scatter_block`, no collective twice.
+    pub collectives: Vec<(String, Node, Line)>,
+}
+
+/// What stands behind a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A leaf.
+    Runs(Leaf),
+    /// Tests in their order.
+    Tests(Vec<Branch>),
+}
+
+/// An algorithm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its name in the library, such as `MPIR_Bcast_intra_binomial`.
+    pub algorithm: String,
+    /// Its parameters, such as `k=2`.
+    pub parameters: Vec<String>,
+    /// Where it stands.
+    pub line: Line,
+}
+
+/// A test and what stands behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// The test.
+    pub test: Test,
+    /// What is entered where it holds.
+    pub then: Node,
+    /// Where it stands.
+    pub line: Line,
+}
+
+/// A test of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// `comm_type=inter` or `intra`.
+    Inter(bool),
+    /// `comm_size<=N`, or `comm_size<N`, which MPICH takes for the same behind a test that needs
+    /// the call, in every version from 4.0 to 5.0.1.
+    Ranks(Limit),
+    /// `comm_size=pow2`.
+    PowerOfTwo,
+    /// `comm_size=node_comm_size`: all ranks on one node.
+    OneNode,
+    /// `comm_hierarchy=parent`, or any of `node`, `node_roots` and `flat`, which are told apart
+    /// nowhere.
+    Parent(bool),
+    /// `comm_avg_ppn<=N`.
+    PerNode(Limit),
+    /// `is_node_consecutive=…`.
+    Consecutive(bool),
+    /// `avg_msg_size<=N`: bytes of one buffer, of an all-to-all those for one rank.
+    Average(Limit),
+    /// `total_msg_size<=N`: bytes of all ranks together.
+    Total(Limit),
+    /// `count<=N`: elements.
+    Count(u32),
+    /// `count<pow2`: fewer elements than the largest power of two that is no larger than N.
+    CountBelowPower,
+    /// `is_commutative=…`.
+    Commutative(bool),
+    /// `is_op_built_in=…`.
+    BuiltIn(bool),
+    /// `is_sendbuf_inplace=…`.
+    InPlace(bool),
+    /// `is_block_regular=…`: all counts are the same.
+    Regular(bool),
+    /// `is_multi_threaded=…`.
+    Threads(bool),
+    /// `any`, or anything that ends in `=any`; the word before it says of what.
+    Any(Kind),
+}
+
+/// A number that is not to be passed, or not to be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// `<=`.
+    AtMost(u32),
+    /// `<`.
+    Below(u32),
+}
+
+/// What a catch-all stands for; the library does not look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Just `any`.
+    Plain,
+    /// `comm_size=any`.
+    Ranks,
+    /// `comm_hierarchy=any`.
+    Parent,
+    /// `comm_avg_ppn=any`.
+    PerNode,
+    /// `avg_msg_size=any`.
+    Average,
+    /// `total_msg_size=any`.
+    Total,
+    /// `count=any`.
+    Count,
+}
+
+/// A call with everything that tests ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Whether it is between two groups.
+    pub inter: bool,
+    /// N.
+    pub ranks: u32,
+    /// Nodes on which they lie.
+    pub nodes: u32,
+    /// Whether the communicator has sub-communicators of nodes: several nodes, one with several
+    /// ranks.
+    pub parent: bool,
+    /// Whether ranks of one node are numbered one after another.
+    pub consecutive: bool,
+    /// Bytes of one buffer, of an all-to-all those for one rank.
+    pub average: Bytes,
+    /// Bytes of all ranks together.
+    pub total: Bytes,
+    /// Elements of one buffer.
+    pub count: u64,
+    /// Whether the operation commutes.
+    pub commutative: bool,
+    /// Whether the operation is predefined.
+    pub builtin_op: bool,
+    /// Whether it works in place.
+    pub in_place: bool,
+    /// Whether all counts are the same.
+    pub regular: bool,
+    /// Whether several threads call MPI.
+    pub threads: bool,
+}
+
+impl Limit {
+    /// Whether a number passes.
+    #[must_use]
+    pub fn holds(self, number: u64) -> bool {
+        match self {
+            Self::AtMost(most) => number <= most.into(),
+            Self::Below(bound) => number < bound.into(),
+        }
+    }
+
+    /// The limit of so many parts together.
+    fn over(self, parts: u32) -> Self {
+        match self {
+            Self::AtMost(most) => Self::AtMost(most.saturating_mul(parts)),
+            Self::Below(bound) => Self::Below(bound.saturating_mul(parts)),
+        }
+    }
+
+    /// The last number that passes; none where none does.
+    #[must_use]
+    pub fn last(self) -> Option<u32> {
+        match self {
+            Self::AtMost(most) => Some(most),
+            Self::Below(bound) => bound.checked_sub(1),
+        }
+    }
+}
+
+impl Test {
+    /// Whether it holds for a call.
+    #[must_use]
+    pub fn holds(self, call: &Call) -> bool {
+        match self {
+            Self::Inter(inter) => call.inter == inter,
+            Self::Ranks(limit) => limit.holds(call.ranks.into()),
+            Self::PowerOfTwo => call.ranks.is_power_of_two(),
+            Self::OneNode => call.parent && call.nodes == 1,
+            Self::Parent(parent) => call.parent == parent,
+            Self::PerNode(limit) => call.parent && limit.over(call.nodes).holds(call.ranks.into()),
+            Self::Consecutive(is) => call.consecutive == is,
+            Self::Average(limit) => limit.holds(call.average.0),
+            Self::Total(limit) => limit.holds(call.total.0),
+            Self::Count(most) => call.count <= most.into(),
+            Self::CountBelowPower => call.count < 1 << call.ranks.max(1).ilog2(),
+            Self::Commutative(is) => call.commutative == is,
+            Self::BuiltIn(is) => call.builtin_op == is,
+            Self::InPlace(is) => call.in_place == is,
+            Self::Regular(is) => call.regular == is,
+            Self::Threads(is) => call.threads == is,
+            Self::Any(_) => true,
+        }
+    }
+
+    /// Whether the call itself is needed, and not only its communicator.
+    #[must_use]
+    pub fn needs_call(self) -> bool {
+        !matches!(
+            self,
+            Self::Inter(_)
+                | Self::Ranks(_)
+                | Self::PowerOfTwo
+                | Self::OneNode
+                | Self::Parent(_)
+                | Self::PerNode(_)
+                | Self::Consecutive(_)
+                | Self::Any(_)
+        )
+    }
+}
+
+/// Every collective that a file must speak of: MPICH aborts at the first call of any other.
+pub const COLLECTIVES: &[&str] = &[
+    "bcast",
+    "allreduce",
+    "allgather",
+    "allgatherv",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_block",
+    "gather",
+    "scatter",
+    "gatherv",
+    "scatterv",
+    "scan",
+    "exscan",
+    "barrier",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "neighbor_allgather",
+    "neighbor_allgatherv",
+    "neighbor_alltoall",
+    "neighbor_alltoallv",
+    "neighbor_alltoallw",
+    "ibarrier",
+    "iallreduce",
+    "iallgather",
+    "iallgatherv",
+    "ibcast",
+    "ireduce",
+    "ireduce_scatter",
+    "igather",
+    "iscatter",
+    "igatherv",
+    "iscatterv",
+    "iexscan",
+    "ialltoall",
+    "ialltoallv",
+    "ialltoallw",
+    "ireduce_scatter_block",
+    "iscan",
+    "ineighbor_allgather",
+    "ineighbor_allgatherv",
+    "ineighbor_alltoall",
+    "ineighbor_alltoallv",
+    "ineighbor_alltoallw",
+];
+
+impl Test {
+    /// As it stands in a file.
+    #[must_use]
+    pub fn key(self) -> String {
+        let limit = |subject: &str, limit: Limit| match limit {
+            Limit::AtMost(most) => format!("{subject}<={most}"),
+            Limit::Below(bound) => format!("{subject}<{bound}"),
+        };
+        let yes = |subject: &str, is: bool| format!("{subject}={}", if is { "yes" } else { "no" });
+        match self {
+            Self::Inter(inter) => format!("comm_type={}", if inter { "inter" } else { "intra" }),
+            Self::Ranks(ranks) => limit("comm_size", ranks),
+            Self::PowerOfTwo => "comm_size=pow2".to_owned(),
+            Self::OneNode => "comm_size=node_comm_size".to_owned(),
+            Self::Parent(true) => "comm_hierarchy=parent".to_owned(),
+            Self::Parent(false) => "comm_hierarchy=flat".to_owned(),
+            Self::PerNode(ranks) => limit("comm_avg_ppn", ranks),
+            Self::Consecutive(is) => yes("is_node_consecutive", is),
+            Self::Average(bytes) => limit("avg_msg_size", bytes),
+            Self::Total(bytes) => limit("total_msg_size", bytes),
+            Self::Count(most) => limit("count", Limit::AtMost(most)),
+            Self::CountBelowPower => "count<pow2".to_owned(),
+            Self::Commutative(is) => yes("is_commutative", is),
+            Self::BuiltIn(is) => yes("is_op_built_in", is),
+            Self::InPlace(is) => yes("is_sendbuf_inplace", is),
+            Self::Regular(is) => yes("is_block_regular", is),
+            Self::Threads(is) => yes("is_multi_threaded", is),
+            Self::Any(kind) => match kind {
+                Kind::Plain => "any",
+                Kind::Ranks => "comm_size=any",
+                Kind::Parent => "comm_hierarchy=any",
+                Kind::PerNode => "comm_avg_ppn=any",
+                Kind::Average => "avg_msg_size=any",
+                Kind::Total => "total_msg_size=any",
+                Kind::Count => "count=any",
+            }
+            .to_owned(),
+        }
+    }
+}
+
+impl Tree {
+    /// The collectives of which the tree says nothing; their first call aborts.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let has = |name: &&str| self.collectives.iter().any(|(known, ..)| known == name);
+        COLLECTIVES.iter().copied().filter(|name| !has(name)).collect()
+    }
+
+    /// The branch of a collective.
+    #[must_use]
+    pub fn of(&self, collective: &str) -> Option<&Node> {
+        self.collectives.iter().find(|(name, ..)| name == collective).map(|(_, node, _)| node)
+    }
+
+    /// The leaf that decides, and the tests that led there.
+    ///
+    /// # Errors
+    /// Nothing is said of the collective, or no test holds: the library aborts there.
+    pub fn leaf(&self, collective: &str, call: &Call) -> Result<(&Leaf, Vec<Test>)> {
+        let mut path = Vec::new();
+        let mut node = self.of(collective).ok_or_else(|| {
+            Error::unsupported(format!("the file says nothing of {collective}: MPICH aborts there"))
+                .mend("a file replaces all of MPICH's rules: write all 44 collectives")
+        })?;
+        let mut needs_call = false;
+        loop {
+            let branches = match node {
+                Node::Runs(leaf) => return Ok((leaf, path)),
+                Node::Tests(branches) => branches,
+            };
+            let taken = branches.iter().find(|branch| {
+                let behind = needs_call;
+                needs_call |= branch.test.needs_call();
+                at_call(branch.test, behind).holds(call)
+            });
+            let Some(branch) = taken else {
+                let line = branches.first().map_or(0, |branch| branch.line.0);
+                return Err(Error::unsupported(format!(
+                    "no test of {collective} from line {line} on holds: MPICH aborts there"
+                ))
+                .mend("end each list of tests with `=any`, or with both `=yes` and `=no`"));
+            };
+            path.push(branch.test);
+            node = &branch.then;
+        }
+    }
+}
+
+/// What is asked where `test` stands behind one that needs the call: up to there MPICH decides when
+/// a communicator is made, from there at the call, and then takes `comm_size<N` for `<=N`.
+fn at_call(test: Test, behind: bool) -> Test {
+    match test {
+        Test::Ranks(Limit::Below(bound)) if behind => Test::Ranks(Limit::AtMost(bound)),
+        other => other,
+    }
+}

@@ -1,0 +1,328 @@
+//! Logs of NCCL under `NCCL_DEBUG=INFO`: graphs, tables and choices of the tuner.
+//!
+//! Lines of several ranks may stand between each other; what NCCL prints beside the tuner, and what
+//! other programs print, is passed over. A line of the tuner that is cut off or makes no sense is
+//! an error: what is read is complete.
+//!
+//! Useful logs have `NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV`. Read are the formats of 2.5 to 2.30.
+
+mod choice;
+mod communicator;
+mod graph;
+mod line;
+mod table;
+
+use crate::base::error::{Error, Result};
+use crate::base::refused::Refused;
+use crate::library::nccl::{Arch, Processor, Settings, Vendor};
+
+pub use choice::{Choice, Detail};
+pub use communicator::Known;
+pub use graph::Search;
+pub use table::{Layout, Table};
+
+/// What a log tells of NCCL's tuner.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Log {
+    /// The file.
+    pub file: String,
+    /// Lines that were read for what they say.
+    pub read: usize,
+    /// Versions that announced themselves, such as `2.29.7`.
+    pub versions: Vec<At<String>>,
+    /// Environment variables, each with its value.
+    pub environment: Vec<At<(String, String)>>,
+    /// What each rank's search found.
+    pub searches: Vec<Search>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// What was chosen for calls, in order.
+    pub choices: Vec<Choice>,
+    /// Which algorithms and protocols the environment left, in 0, 1 and 2: by function those of
+    /// protocols, then of algorithms. Printed since 2.24 where the environment names some.
+    pub matrices: Vec<At<Vec<Vec<u32>>>>,
+    communicators: Vec<At<Ranks>>,
+    channels: Vec<At<u32>>,
+    coll_channels: Vec<At<(u32, Option<u32>)>>,
+    /// LL's threshold of rings, which is 8 · ranks.
+    ring_thresholds: Vec<At<u32>>,
+    processors: Vec<At<Processor>>,
+    switches: Vec<usize>,
+}
+
+/// A thing of a log, and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct At<T> {
+    /// The line, from 1.
+    pub line: usize,
+    /// What stands there.
+    pub what: T,
+    printer: String,
+}
+
+/// `nRanks 16 nNodes 2 localRanks 8`; the latter two are not in every line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ranks {
+    ranks: u32,
+    nodes: Option<u32>,
+    local: Option<u32>,
+}
+
+impl Log {
+    /// Reads the text of `file`.
+    ///
+    /// # Errors
+    /// A line of the tuner that is cut off or makes no sense, with its number; nothing of NCCL's
+    /// tuner at all.
+    pub fn read(text: &str, file: &str) -> Result<Self> {
+        let mut reader = Reader::default();
+        let read = reader.lines(text).and_then(|()| reader.finish(file));
+        let log =
+            read.map_err(|refused| refused.error(file).or_mend("copy the log again, whole"))?;
+        if log.read == 0 {
+            return Err(Error::input("the file holds no line of NCCL's tuner")
+                .at(file)
+                .mend("run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV"));
+        }
+        Ok(log)
+    }
+
+    /// The table that is meant: the only one, or number `pick` from 1.
+    ///
+    /// # Errors
+    /// Several tables and no pick; a pick that is not there.
+    pub fn table(&self, pick: Option<usize>) -> Result<Option<&Table>> {
+        let lines: Vec<String> = self.tables.iter().map(|t| t.line.to_string()).collect();
+        let lines = lines.join(", ");
+        match (pick, self.tables.as_slice()) {
+            (None, []) => Ok(None),
+            (None, [table]) => Ok(Some(table)),
+            (None, [_, second, ..]) => {
+                let count = self.tables.len();
+                let what = format!("the log has {count} tables, in lines {lines}");
+                Err(Error::input(what)
+                    .at(format!("{}:{}", self.file, second.line))
+                    .mend("say which communicator is meant: --table 1, --table 2 …"))
+            }
+            (Some(pick), tables) => {
+                let found = pick.checked_sub(1).and_then(|i| tables.get(i));
+                found.map(Some).ok_or_else(|| {
+                    let what = match tables.len() {
+                        0 => "the log has no table".to_owned(),
+                        1 => format!("the log has one table, in line {lines}"),
+                        n => format!("the log has {n} tables, in lines {lines}"),
+                    };
+                    Error::input(what)
+                        .at(format!("--table {pick}"))
+                        .mend("count tables from 1, in the order of the log")
+                })
+            }
+        }
+    }
+
+    /// The choices that go with a table: all, or where there are several tables, those that its
+    /// printer made before the next.
+    pub fn choices_of<'a>(&'a self, table: Option<&Table>) -> impl Iterator<Item = &'a Choice> {
+        let window = table.filter(|_| self.tables.len() > 1).map(|table| {
+            let (_, behind) = self.window(table);
+            (table.printer.clone(), table.line..behind)
+        });
+        self.choices.iter().filter(move |choice| {
+            window.as_ref().is_none_or(|(printer, lines)| {
+                choice.printer == *printer && lines.contains(&choice.line)
+            })
+        })
+    }
+
+    /// The version that announced itself.
+    ///
+    /// # Errors
+    /// Two different ones.
+    pub fn version(&self) -> Result<Option<&At<String>>> {
+        let first = self.versions.first();
+        let other = self.versions.iter().find(|v| first.is_some_and(|f| f.what != v.what));
+        if let (Some(first), Some(other)) = (first, other) {
+            let what = format!(
+                "NCCL {} announces itself in line {}, and {} in line {}",
+                first.what, first.line, other.what, other.line
+            );
+            return Err(Error::input(what)
+                .at(format!("{}:{}", self.file, other.line))
+                .mend("give the log of one job, or say --nccl"));
+        }
+        Ok(first)
+    }
+
+    /// The environment, as far as the tuner reads it.
+    ///
+    /// # Errors
+    /// A value that the tuner cannot read; a variable with two values.
+    pub fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let mut seen: Vec<&At<(String, String)>> = Vec::new();
+        for set in &self.environment {
+            let (name, value) = &set.what;
+            if !Settings::KNOWN.contains(&name.as_str()) {
+                continue;
+            }
+            let place = format!("{}:{}", self.file, set.line);
+            if let Some(other) = seen.iter().find(|other| other.what.0 == *name) {
+                if other.what.1 != *value {
+                    let what = format!(
+                        "{name} is `{}` in line {}, and `{value}` in line {}",
+                        other.what.1, other.line, set.line
+                    );
+                    return Err(Error::input(what).at(place).mend("give the log of one job"));
+                }
+                continue;
+            }
+            settings.set(name, value).map_err(|e| e.at(place))?;
+            seen.push(set);
+        }
+        Ok(settings)
+    }
+}
+
+/// A log as far as it is read.
+#[derive(Default)]
+struct Reader {
+    log: Log,
+    tables: table::Tables,
+    searches: graph::Searches,
+    /// Rows that the last matrix still lacks.
+    matrix: usize,
+}
+
+type Read<T> = std::result::Result<T, Refused>;
+
+impl Reader {
+    fn lines(&mut self, text: &str) -> Read<()> {
+        for (line, text) in (1..).zip(text.lines()) {
+            let Some((printer, message)) = line::split(text) else { continue };
+            let found = self.matrix(message, line)?
+                || self.tables.take(message, &printer, line)?
+                || self.searches.take(message, &printer, line)?
+                || self.choice(message, &printer, line)?
+                || self.fact(message.trim(), &printer, line);
+            self.log.read += usize::from(found);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, file: &str) -> Read<Log> {
+        let mut log = std::mem::take(&mut self.log);
+        if self.matrix > 0 {
+            let line = log.matrices.last().map_or(1, |matrix| matrix.line);
+            return Err(Refused::at(line, "the matrix of what is enabled lacks rows"));
+        }
+        log.file = file.to_owned();
+        log.tables = std::mem::take(&mut self.tables).finish()?;
+        log.searches = std::mem::take(&mut self.searches).finish()?;
+        Ok(log)
+    }
+
+    fn choice(&mut self, message: &str, printer: &str, line: usize) -> Read<bool> {
+        if !message.contains(choice::MARK) {
+            return Ok(false);
+        }
+        self.log.choices.push(choice::read(message, printer, line)?);
+        Ok(true)
+    }
+
+    /// `Enabled NCCL Func/Proto/Algo Matrix:` and the rows below it, which have no prefix.
+    fn matrix(&mut self, message: &str, line: usize) -> Read<bool> {
+        if message.trim_start().starts_with("Enabled NCCL Func/Proto/Algo Matrix") {
+            self.log.matrices.push(At { line, what: Vec::new(), printer: String::new() });
+            self.matrix = 5;
+            return Ok(true);
+        }
+        let Some(matrix) = self.log.matrices.last_mut().filter(|_| self.matrix > 0) else {
+            return Ok(false);
+        };
+        let Some((name, rest)) = message.split_once('|') else { return Ok(false) };
+        if name.trim() == "Function" {
+            return Ok(true);
+        }
+        if rest.contains('/') || crate::library::nccl::Function::named(name.trim()).is_err() {
+            return Ok(false);
+        }
+        let words = rest.split(|c: char| c == '|' || c.is_whitespace()).filter(|w| !w.is_empty());
+        let row: std::result::Result<Vec<u32>, _> = words.map(str::parse).collect();
+        match row {
+            Ok(row) if row.len() >= 9 => matrix.what.push(row),
+            _ => return Err(Refused::at(line, "the row of what is enabled is cut off or damaged")),
+        }
+        self.matrix -= 1;
+        Ok(true)
+    }
+
+    /// Single figures of a communicator and its machine.
+    fn fact(&mut self, message: &str, printer: &str, line: usize) -> bool {
+        let log = &mut self.log;
+        let printer = || printer.to_owned();
+        if let Some(rest) = message.strip_prefix("NCCL version ") {
+            let version = rest.split(['+', '-', ' ']).next().unwrap_or(rest).to_owned();
+            log.versions.push(At { line, what: version, printer: printer() });
+        } else if let Some((name, value)) = message.split_once(" set by environment to ") {
+            let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());
+            let value = number.unwrap_or(value).to_owned();
+            let name = name.rsplit(' ').next().unwrap_or(name).to_owned();
+            log.environment.push(At { line, what: (name, value), printer: printer() });
+        } else if message.starts_with("comm 0x") || message.starts_with("ncclCommInitRank") {
+            let ranks = line::number_after(message, "nRanks");
+            let ranks = ranks.or_else(|| line::number_after(message, "nranks"));
+            let Some(ranks) = ranks else { return false };
+            let nodes = line::number_after(message, "nNodes");
+            let local = line::number_after(message, "localRanks");
+            log.communicators.push(At {
+                line,
+                what: Ranks { ranks, nodes, local },
+                printer: printer(),
+            });
+        } else if let Some(rest) = message.strip_prefix("Channel ") {
+            // `Channel 00/0 : 0[0] -> 1[1]` is a connection, and its second number is another.
+            let Some((numbers, ring)) = rest.split_once(" : ") else { return false };
+            let count = numbers.split_once('/').and_then(|(_, count)| count.trim().parse().ok());
+            let is_ring = ring.bytes().all(|b| b.is_ascii_digit() || b == b' ');
+            let Some(count) = count.filter(|_| is_ring) else { return false };
+            log.channels.push(At { line, what: count, printer: printer() });
+        } else if let Some(rest) = message.strip_prefix("threadThresholds ") {
+            let ring = rest.split('|').nth(1).and_then(|ring| ring.trim().split('/').next());
+            let Some(ring) = ring.and_then(|ring| ring.parse().ok()) else { return false };
+            log.ring_thresholds.push(At { line, what: ring, printer: printer() });
+        } else if let Some((count, rest)) = message.split_once(" coll channels, ") {
+            let Ok(count) = count.parse() else { return false };
+            let nvls = rest.split(", ").find_map(|part| part.strip_suffix(" nvls channels"));
+            let nvls = nvls.and_then(|n| n.parse().ok());
+            log.coll_channels.push(At { line, what: (count, nvls), printer: printer() });
+        } else if message.starts_with("CPU/") {
+            let Some(processor) = processor(message) else { return false };
+            log.processors.push(At { line, what: processor, printer: printer() });
+        } else if message.starts_with('+') && message.contains(" - NVS/") {
+            log.switches.push(line);
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// `CPU/0-0 (1/2/-1)`: instruction set, maker, model.
+fn processor(message: &str) -> Option<Processor> {
+    let (_, numbers) = message.split_once(" (")?;
+    let mut numbers = numbers.strip_suffix(')')?.split('/');
+    let arch = match numbers.next()? {
+        "1" => Arch::X86,
+        "2" => Arch::Power,
+        "3" => Arch::Arm,
+        _ => return None,
+    };
+    let vendor = match numbers.next()? {
+        "1" => Vendor::Intel,
+        "2" => Vendor::Amd,
+        "3" => Vendor::Zhaoxin,
+        "4" => Vendor::Mixed,
+        _ => Vendor::Other,
+    };
+    numbers.next().map(|_| Processor { arch, vendor })
+}

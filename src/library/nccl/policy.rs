@@ -1,0 +1,326 @@
+//! NCCL's tuner as a policy: its decisions bit for bit, on a machine whose graphs are known.
+//!
+//! Source: [`crate::library::nccl`].
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::search::{Job, search};
+use crate::library::nccl::topology::Knobs;
+use crate::library::nccl::{
+    self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Reduction,
+    Settings, Table, Version, ranges,
+};
+use crate::library::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::model::algorithm::{Library, Reason};
+
+/// The rules of 2.30.7.
+pub(in crate::library) fn v2_30(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_30.into())
+}
+
+/// The rules of 2.27.3.
+pub(in crate::library) fn v2_27(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_27.into())
+}
+
+/// The rules of 2.21.5.
+pub(in crate::library) fn v2_21(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_21.into())
+}
+
+/// The rules of 2.18.3.
+pub(in crate::library) fn v2_18(site: &Site) -> Result<Box<dyn Policy>> {
+    asked(site, Version::V2_18.into())
+}
+
+/// The rules that stand for any version from 2.18 on.
+pub(in crate::library) fn asked(site: &Site, asked: Asked) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(Nccl::new(site, asked)?))
+}
+
+/// NCCL on one communicator.
+pub struct Nccl {
+    meta: Meta,
+    comm: Communicator,
+    version: Version,
+    chooser: Chooser,
+    notes: Vec<String>,
+}
+
+/// Sizes over which the tuner is asked where its choice changes.
+const LARGEST: Bytes = Bytes(1 << 50);
+
+/// The communicator of a site, with its name: what the search finds in the site's topology, or the
+/// known one of its machine.
+fn communicator(
+    site: &Site,
+    per_node: u32,
+    nodes: u32,
+    version: Version,
+) -> Result<(Communicator, String)> {
+    if let Some(description) = &site.topology {
+        let job = Job { nodes, per_node: Some(per_node) };
+        let found = search(description, version, job, &Knobs::default())?;
+        let name = format!("{}, {nodes} x {per_node}", description.origin);
+        return Ok((found.communicator(), name));
+    }
+    let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
+        Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
+            "name a profile with `nccl_graphs` or `nccl_topology`, such as dgx-h100, without other \
+             rates or NICs, or ask `collcost nccl choose` with --topo, --graph or --log",
+        )
+    })?;
+    let place = Place { machine, per_node, nodes, search: Version::NEWEST };
+    Ok((place.communicator()?, place.to_string()))
+}
+
+impl Nccl {
+    /// NCCL on the machine of a site.
+    ///
+    /// # Errors
+    /// A machine whose graphs are not known, for so many ranks and nodes.
+    pub fn new(site: &Site, asked: Asked) -> Result<Self> {
+        let nodes = site.nodes.max(1);
+        if !site.ranks.is_multiple_of(nodes) {
+            return Err(Error::unsupported(format!(
+                "{} ranks do not lie evenly on {nodes} nodes",
+                site.ranks
+            )));
+        }
+        let version = asked.rules;
+        let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
+        let table = Table::new(&comm, version, &Settings::default())?;
+        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        let meta = Meta {
+            id: format!("nccl@{version}"),
+            library: Some(Library::Nccl),
+            title: format!("NCCL {version}'s tuner on {place}"),
+            counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
+            source: format!("NVIDIA/nccl v{version}-1, src/graph/tuning.cc, src/enqueue.cc"),
+        };
+        Ok(Self { meta, comm, version, chooser, notes: asked.note().into_iter().collect() })
+    }
+
+    /// The decision for a call; absent where NCCL returns an error.
+    ///
+    /// # Errors
+    /// A collective in which the tuner has no say.
+    pub fn decide(&self, call: &Call) -> Result<Option<Decision>> {
+        let function = function(call)?;
+        let size = Bytes(call.size.0 / grain(call, function) * grain(call, function));
+        Ok(self.chooser.decide(&nccl::Call { function, size, pipelined: 1 }))
+    }
+
+    /// The version whose rules answer.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What makes a list mean one collective, which it can since 2.24.
+    fn scope(&self, collective: Collective) -> String {
+        if self.version.is_new() { format!("{}:", collective.id()) } else { String::new() }
+    }
+
+    /// What the decision runs, as far as a closed form has it.
+    fn runs(&self, collective: Collective, decision: &Decision) -> Runs {
+        let Communicator { ranks, nodes, .. } = self.comm;
+        let alone = nodes == 1 || nodes == ranks;
+        let (algorithm, pipelined) = match decision.algo {
+            Algo::Ring => match collective {
+                Collective::Broadcast | Collective::Reduce if alone => ("chain", true),
+                Collective::Broadcast | Collective::Reduce => ("chain-rails", true),
+                _ if alone => ("ring", false),
+                _ => ("ring-rails", false),
+            },
+            Algo::Tree if alone => ("double-binary-tree", true),
+            Algo::Tree => ("tree-rails", true),
+            Algo::NvlsTree => ("nvlstree", true),
+            Algo::Nvls if nodes == 1 => ("inc", false),
+            Algo::Pat => ("pat", false),
+            Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
+                return Runs::unpriced("no network adds for the ranks of one node");
+            }
+            // A rank a node: nothing is left of the stages inside.
+            Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
+            Algo::Nvls => ("nvls-sharp", true),
+            Algo::CollNetDirect => ("collnet-direct", true),
+            Algo::CollNetChain => ("collnet-chain", true),
+        };
+        let mut part = Part::new(collective, ranks, Where::All, algorithm);
+        part.best_segments = pipelined;
+        part.wire = match decision.proto {
+            Proto::Ll => Ratio(2.0),
+            Proto::Ll128 => Ratio(128.0 / 120.0),
+            Proto::Simple => Ratio(1.0),
+        };
+        Runs::Parts(vec![part])
+    }
+}
+
+/// Bytes in whose multiples the tuner sees sizes.
+fn grain(call: &Call, function: Function) -> u64 {
+    let blocks = if function.gathers() { u64::from(call.ranks.max(1)) } else { 1 };
+    blocks * call.element.0.max(1)
+}
+
+fn function(call: &Call) -> Result<Function> {
+    Function::of(call.collective).ok_or_else(|| {
+        Error::unsupported(format!("NCCL's tuner has no say in {}", call.operation()))
+            .mend("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+    })
+}
+
+impl Policy for Nccl {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let Some(decision) = self.decide(call)? else {
+            return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
+        };
+        let name = format!("{}/{}", decision.algo, decision.proto);
+        let rule = "the least latency + size / bandwidth of its table".to_owned();
+        let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
+        // Since 2.24 a list can be meant for one collective.
+        let scope = if self.version.is_new() {
+            format!("{}:", call.collective.id())
+        } else {
+            String::new()
+        };
+        Ok(Choice {
+            estimate: decision.time.map(|t| Seconds(f64::from(t.0) * 1e-6)),
+            force: vec![
+                format!("NCCL_ALGO={scope}{}", decision.algo),
+                format!("NCCL_PROTO={scope}{}", decision.proto),
+            ],
+            notes: self.notes.iter().cloned().map(Into::into).collect(),
+            ..choice
+        })
+    }
+
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let algo = match algorithm {
+            "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
+            "double-binary-tree" | "tree-rails" => Algo::Tree,
+            "nvlstree" => Algo::NvlsTree,
+            "inc" | "nvls-sharp" => Algo::Nvls,
+            "collnet-direct" => Algo::CollNetDirect,
+            "collnet-chain" => Algo::CollNetChain,
+            "pat" => Algo::Pat,
+            _ => return Err(Reason::new("NCCL has no such algorithm")),
+        };
+        let function = function(call).map_err(|e| Reason::from(e.what().to_owned()))?;
+        let left = Proto::ALL.iter().any(|&p| self.chooser.considers(function, algo, p));
+        match left {
+            true => Ok(format!("NCCL_ALGO={}{algo}", self.scope(call.collective))),
+            false => Err(Reason::new("NCCL does not consider it here")),
+        }
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        let function = function(call)?;
+        let grain = grain(call, function);
+        let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
+        Ok(found.iter().map(|r| Bytes(r.from.0.next_multiple_of(grain))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::Bandwidth;
+    use crate::library::{Priced, priced};
+    use crate::machine::fabric::{Fabric, Switch, Tier};
+    use crate::model::algorithm::Registry;
+    use crate::model::formula::Shape;
+    use std::num::NonZeroU32;
+
+    /// Links inside nodes and between them, with switches that add on both.
+    fn fabric(per_node: u32) -> Fabric {
+        let alpha = Some(Seconds(1e-6));
+        let switch = Switch { alpha, bandwidth: None, multicast: true, alu: true };
+        let tier = |name, rate| {
+            let plain = Tier::new(name, Seconds(2e-6), Bandwidth(rate));
+            Tier { switch: Some(switch), ..plain }
+        };
+        let inside = Tier { span: NonZeroU32::new(per_node), ..tier("inside", 4e11) };
+        let between = Tier { nics: NonZeroU32::new(per_node), ..tier("between", 5e10) };
+        Fabric::new(if per_node > 1 { vec![inside, between] } else { vec![between] })
+    }
+
+    fn site(machine: &str, per_node: u32, nodes: u32) -> Site {
+        Site {
+            machine: machine.to_owned(),
+            nccl_graphs: Some(machine.to_owned()),
+            ranks: per_node * nodes,
+            nodes,
+            fabric: Some(fabric(per_node)),
+            ..Site::default()
+        }
+    }
+
+    /// What nothing prices: none of NCCL's choices on a machine that it was searched for.
+    #[test]
+    fn every_choice_has_a_price() {
+        let (registry, mut asked, mut seen) = (Registry::builtin(), 0, Vec::new());
+        let places = nccl::machines().into_iter().flat_map(|machine| {
+            [1, 2, 4, 8].into_iter().flat_map(move |per_node| {
+                [1, 2, 3, 4, 16].into_iter().map(move |nodes| (machine, per_node, nodes))
+            })
+        });
+        for (machine, per_node, nodes) in places.filter(|(_, p, n)| p * n > 1) {
+            for version in Version::ALL {
+                let site = site(machine, per_node, nodes);
+                let Ok(policy) = Nccl::new(&site, version.into()) else { continue };
+                let fabric = fabric(per_node);
+                for function in Function::ALL {
+                    let collective = function.collective();
+                    for size in (10..=33).step_by(3).map(|bits| Bytes(1 << bits)) {
+                        let call = Call { nodes, ..Call::new(collective, site.ranks, size) };
+                        let Ok(choice) = policy.choose(&call) else { continue };
+                        let shape = Shape::new(collective, site.ranks);
+                        let price = priced(&registry, &choice, &shape, &fabric, size).unwrap();
+                        let place = format!("{machine} {nodes} x {per_node} {collective} {size}");
+                        assert!(matches!(price, Priced::Time(_)), "{place} {choice:?}: {price:?}");
+                        seen.push(choice.name);
+                        asked += 1;
+                    }
+                }
+            }
+        }
+        assert!(asked > 10_000, "{asked}");
+        for name in ["Ring/LL", "Tree/LL128", "NVLS/Simple", "NVLSTree/Simple", "PAT/Simple"] {
+            assert!(seen.iter().any(|n| n == name), "{name} is never chosen");
+        }
+    }
+
+    /// CollNet needs a plugin, which no known communicator has: what it would run is priced too,
+    /// but where it has no network to add in.
+    #[test]
+    fn what_is_never_chosen_there_has_a_price_too() {
+        let registry = Registry::builtin();
+        for (per_node, nodes) in [(8, 1), (8, 2), (8, 4), (1, 4)] {
+            let site = site("dgx_h100_8x400g", per_node, nodes);
+            let policy = Nccl::new(&site, Version::NEWEST.into()).unwrap();
+            let size = Bytes(1 << 24);
+            let call = Call { nodes, ..Call::new(Collective::AllReduce, site.ranks, size) };
+            let decision = policy.decide(&call).unwrap().unwrap();
+            for algo in Algo::ALL {
+                let alone = nodes == 1 || per_node == 1;
+                if algo == Algo::NvlsTree && alone || algo == Algo::Pat {
+                    continue;
+                }
+                let runs = policy.runs(Collective::AllReduce, &Decision { algo, ..decision });
+                let choice = Choice::new(algo.name(), "", runs);
+                let shape = Shape::new(Collective::AllReduce, site.ranks);
+                let price = priced(&registry, &choice, &shape, &fabric(per_node), size).unwrap();
+                let needs_network = matches!(algo, Algo::CollNetDirect | Algo::CollNetChain);
+                let known = price.time().is_some();
+                assert_eq!(known, nodes > 1 || !needs_network, "{algo} {nodes} x {per_node}");
+            }
+        }
+    }
+}

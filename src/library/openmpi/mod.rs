@@ -1,0 +1,359 @@
+//! Open MPI's `coll/tuned`: its fixed decisions, and what its algorithms turn into at run time.
+//!
+//! The decision sees ranks, bytes and whether the operation commutes; neither nodes nor rates. Then
+//! the algorithm itself may turn away from what was decided ([`fall_backs`]): Rabenseifner with
+//! fewer elements than ranks runs the basic linear algorithm (open-mpi/ompi issue 12550). What
+//! calls other collectives (`nonoverlapping`) is decided again for each of them.
+//!
+//! Source: open-mpi/ompi v4.1.6 and v4.0.7, `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c` and
+//! `ompi/mca/coll/base/coll_base_*.c`.
+
+mod before_4_1;
+mod fall_backs;
+pub(super) mod operations;
+pub mod rules;
+mod tables;
+
+use super::fold::{Fold, at_least, folded};
+use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::model::algorithm::{Library, Reason};
+use operations::{Counts, Ours, RULES, Rules, Then};
+use tables::{ALL, Table};
+
+/// Open MPI 4.0.
+pub(super) fn v4_0(_: &Site) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(OpenMpi::new(Version::V40)))
+}
+
+/// Open MPI 4.1.
+pub(super) fn v4_1(_: &Site) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(OpenMpi::new(Version::V41)))
+}
+
+/// Open MPI 5.0.
+pub(super) fn v5_0(_: &Site) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(OpenMpi::new(Version::V50)))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V40,
+    V41,
+    V50,
+}
+
+/// The fixed decisions of one version.
+struct OpenMpi {
+    meta: Meta,
+    version: Version,
+}
+
+/// What the rules say, before an algorithm looks at the call itself.
+pub(in crate::library) struct Decision {
+    /// The algorithm's number.
+    pub id: u32,
+    /// Bytes of a segment; 0: the vector in one piece.
+    pub segment: u64,
+    /// Chains side by side; 0 and 1: one.
+    pub fan: u32,
+    /// The rule, in words.
+    pub rule: String,
+}
+
+const COUNTS: &str = "all-reduce, broadcast, reduce and reduce-scatter: the whole vector; \
+                      all-gather, gather, scatter and reduce-scatter-block: one rank's part, M/N; \
+                      all-to-all: what one rank has for one other, M/N";
+
+impl OpenMpi {
+    fn new(version: Version) -> Self {
+        let (id, title, source) = match version {
+            Version::V40 => (
+                "openmpi@4.0",
+                "Open MPI 4.0: coll/tuned's fixed decisions",
+                "open-mpi/ompi v4.0.7, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+            ),
+            Version::V41 => (
+                "openmpi@4.1",
+                "Open MPI 4.1: coll/tuned's fixed decisions",
+                "open-mpi/ompi v4.1.6, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+            ),
+            Version::V50 => (
+                "openmpi@5.0",
+                "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+                "open-mpi/ompi v5.0.9, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+            ),
+        };
+        let counts = match version {
+            Version::V40 => {
+                "as 4.1, but all-gather: the total over ranks (of 4.0's rules, as they are written)"
+            }
+            Version::V41 | Version::V50 => COUNTS,
+        };
+        let [id, title, source, counts] = [id, title, source, counts].map(str::to_owned);
+        let library = Some(Library::OpenMpi);
+        Self { meta: Meta { id, library, title, counts, source }, version }
+    }
+
+    fn rules(&self, call: &Call) -> Result<&'static Rules> {
+        let old = self.version == Version::V40;
+        let known = |r: &Rules| !old || before_4_1::knows(r);
+        let found = Rules::of(call.operation()).filter(|r| known(r));
+        found.ok_or_else(|| refused(&self.meta, call, known))
+    }
+
+    fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
+        match self.version {
+            Version::V40 => before_4_1::decide(rules, call),
+            Version::V41 | Version::V50 => by_table(rules, call),
+        }
+    }
+
+    /// Han decides before tuned wherever there are several nodes with several ranks (5.0).
+    fn han(&self, call: &Call) -> Option<&'static str> {
+        let several = call.nodes > 1 && call.per_node() > 1;
+        (self.version == Version::V50 && several).then_some(
+            "5.0 gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
+             into node and network, and tuned decides for the parts; han's own rules are not \
+             modelled (--mca coll_han_priority 0 leaves it to tuned)",
+        )
+    }
+}
+
+/// The row and pair of the tables that hold, and the sizes between which they do.
+fn by_table(rules: &Rules, call: &Call) -> Decision {
+    let bytes = rules.bytes(call);
+    let (table, which) = match rules.in_order.filter(|_| !call.commutative) {
+        Some(table) => (table, "operations that do not commute, "),
+        None => (rules.table, ""),
+    };
+    let (row, pairs) = row_of(table, call.ranks);
+    let fewest = row.checked_sub(1).map_or(0, |i| table[i].0);
+    let pair = pairs.iter().position(|(below, _)| bytes < *below).unwrap_or(pairs.len() - 1);
+    let from = pair.checked_sub(1).map_or(0, |i| pairs[i].0);
+    let (below, id) = pairs[pair];
+    let ranks = range(fewest, table[row].0, "ranks");
+    let rule = match (rules.counts, from, below) {
+        (Counts::Nothing, ..) | (_, 0, ALL) => format!("{which}{ranks}: algorithm {id}"),
+        _ => {
+            let bytes = range(from, below, "bytes");
+            format!("{which}{ranks}, {bytes} {}: algorithm {id}", rules.counted())
+        }
+    };
+    Decision { id, segment: 0, fan: 0, rule }
+}
+
+fn row_of(table: Table, ranks: u32) -> (usize, &'static [(u64, u32)]) {
+    let holds = |(below, _): &(u64, _)| u64::from(ranks) < *below;
+    // The last row has no limit.
+    let row = table.iter().position(holds).unwrap_or(table.len() - 1);
+    (row, table[row].1)
+}
+
+/// `4 to 7 ranks`, `below 4 ranks`, `4096 ranks or more`, `any ranks`.
+fn range(from: u64, below: u64, unit: &str) -> String {
+    match (from, below) {
+        (0, ALL) => format!("any {unit}"),
+        (0, below) => format!("below {below} {unit}"),
+        (from, ALL) => format!("{from} {unit} or more"),
+        (from, below) => format!("{from} to {} {unit}", below - 1),
+    }
+}
+
+impl Policy for OpenMpi {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let rules = self.rules(call)?;
+        let decision = self.decide(rules, call);
+        let mut choice = carry_out(self, rules, &decision, call)?;
+        choice.notes.extend(self.han(call).map(Into::into));
+        Ok(choice)
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        let rules = self.rules(call)?;
+        let mut edges = match self.version {
+            Version::V40 => before_4_1::edges(rules, call),
+            Version::V41 | Version::V50 => {
+                let table = rules.in_order.filter(|_| !call.commutative).unwrap_or(rules.table);
+                let pairs = row_of(table, call.ranks).1.iter();
+                pairs.filter_map(|(below, _)| rules.size(*below, call.ranks)).map(Bytes).collect()
+            }
+        };
+        edges.extend(inner_edges(self, rules, call)?);
+        Ok(edges)
+    }
+
+    fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        let none = || match (call.collective, algorithm) {
+            (Collective::AllReduce, "tree") => {
+                Reason::new("its reduce and its broadcast follow rules of their own")
+            }
+            _ => Reason::new("no number of the library is this algorithm"),
+        };
+        let rules = Rules::of(call.operation()).ok_or_else(none)?;
+        // Over ranks that are no power of two the library's own fold is the half one.
+        let number = match algorithm {
+            "rabenseifner-half-fold" => rules.number_of("rabenseifner"),
+            other => rules.number_of(other),
+        };
+        let id = number.ok_or_else(none)?;
+        let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
+        match &fall_backs::settle(rules, &decision, call).1[..] {
+            [] => Ok(forced(rules, id, 0)),
+            [turn, ..] => Err(Reason::from(format!("it turns away: {}", turn.why))),
+        }
+    }
+}
+
+/// Where what an algorithm does by itself changes: its fall-backs, and the calls that it makes.
+pub(in crate::library) fn inner_edges(
+    policy: &dyn Policy,
+    rules: &Rules,
+    call: &Call,
+) -> Result<Vec<Bytes>> {
+    let mut edges = fall_backs::edges(call);
+    for then in rules.algorithms.iter().filter_map(|k| match k.ours {
+        Ours::Reduce(then) => Some(then),
+        _ => None,
+    }) {
+        for part in parts_of(call, then) {
+            edges.extend(policy.edges(&part)?);
+        }
+    }
+    Ok(edges)
+}
+
+/// Where what an algorithm does with segments of `each` bytes changes.
+pub(in crate::library) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
+    fall_backs::segment_edges(call, each)
+}
+
+/// What runs where a rule of a file names an algorithm by its number.
+///
+/// # Errors
+/// An operation or a number that the library does not have.
+pub(crate) fn numbered(
+    policy: &dyn Policy,
+    call: &Call,
+    id: u32,
+    segment: Bytes,
+) -> Result<Choice> {
+    let rules = rules_of(policy.meta(), call)?;
+    let rule = "a rule of the file:".to_owned();
+    carry_out(policy, rules, &Decision { id, segment: segment.0, fan: 0, rule }, call)
+}
+
+/// The operation's rules, whatever the version.
+pub(in crate::library) fn rules_of(meta: &Meta, call: &Call) -> Result<&'static Rules> {
+    Rules::of(call.operation()).ok_or_else(|| refused(meta, call, |_| true))
+}
+
+fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
+    let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
+    Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
+        .mend(format!("ask for {}", names.join(", ")))
+}
+
+/// The reduce and what follows it, as calls.
+fn parts_of(call: &Call, then: Then) -> Vec<Call> {
+    use super::Flavour::Plain;
+    let one = |collective| Call { collective, flavour: Plain, in_place: false, ..*call };
+    match then {
+        Then::Broadcast => vec![one(Collective::Reduce), one(Collective::Broadcast)],
+        Then::Scatter => vec![one(Collective::Reduce), one(Collective::Scatter)],
+        Then::FlatScatter => vec![one(Collective::Reduce)],
+    }
+}
+
+/// What runs where the rules named an algorithm: fall-backs first, then its parts.
+///
+/// `policy` decides for the calls that the algorithm makes itself.
+pub(in crate::library) fn carry_out(
+    policy: &dyn Policy,
+    rules: &'static Rules,
+    decision: &Decision,
+    call: &Call,
+) -> Result<Choice> {
+    let (id, fell_back) = fall_backs::settle(rules, decision, call);
+    let known = rules.algorithm(id).ok_or_else(|| {
+        Error::input(format!("{} has no algorithm {id}", rules.name))
+            .mend(format!("write a number from 1 to {}", rules.algorithms.len()))
+    })?;
+    let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
+    let whole = |ours: &'static str| {
+        let parts = folded(call.collective, call.ranks, Where::All, ours, Fold::Halves);
+        let with_segments = |part: Part| Part {
+            segment: (decision.segment > 0).then_some(Bytes(decision.segment)),
+            // coll_tuned_bcast_algorithm_knomial_radix is 4 unless set.
+            radix: (ours == "knomial").then_some(4),
+            ..part
+        };
+        parts.map_or_else(Runs::unpriced, |parts| {
+            Runs::Parts(parts.into_iter().map(with_segments).collect())
+        })
+    };
+    let runs = match known.ours {
+        Ours::Is("chain") if known.name == "chain" && decision.fan > 1 => {
+            Runs::unpriced(format!("no closed form here has {} chains", decision.fan))
+        }
+        Ours::Is(ours) => whole(ours),
+        Ours::Like(ours, differs) if call.ranks.is_power_of_two() => {
+            notes.push(format!("priced as {ours}: {differs}").into());
+            whole(ours)
+        }
+        Ours::Like(ours, _) => {
+            Runs::unpriced(format!("{} is priced as {ours}, at powers of two only", known.name))
+        }
+        Ours::No(why) => Runs::unpriced(why),
+        Ours::Reduce(then) => {
+            let mut parts = Vec::new();
+            let mut missing = None;
+            for inner in parts_of(call, then) {
+                let choice = policy.choose(&inner)?;
+                let name = inner.collective.name();
+                notes.push(format!("its {name} is decided by itself: {}", choice.name).into());
+                match choice.runs {
+                    Runs::Parts(more) => parts.extend(more),
+                    Runs::Unpriced(why) => missing = Some(why),
+                }
+            }
+            if matches!(then, Then::FlatScatter) {
+                parts.push(Part::new(Collective::Scatter, call.ranks, Where::All, "flat"));
+            }
+            missing.map_or(Runs::Parts(parts), Runs::Unpriced)
+        }
+    };
+    let rule = format!("{} {}", decision.rule, rules.algorithm(decision.id).map_or("", |k| k.name));
+    Ok(Choice {
+        id: Some(id),
+        fell_back,
+        force: vec![forced(rules, id, decision.segment)],
+        notes,
+        at_least: match known.ours {
+            Ours::Is(ours) => at_least(call.collective, call.ranks, Where::All, ours),
+            _ => Vec::new(),
+        },
+        ..Choice::new(known.name, rule.trim_end(), runs)
+    })
+}
+
+/// The options of `mpirun` that force an algorithm.
+fn forced(rules: &Rules, id: u32, segment: u64) -> String {
+    let name = rules.name;
+    let mut line =
+        format!("--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_{name}_algorithm {id}");
+    if segment > 0 {
+        line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_segmentsize {segment}"));
+    }
+    // Forced chains have four unless told otherwise; the fixed decision's has one.
+    if rules.algorithm(id).is_some_and(|k| k.name == "chain") {
+        line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_chain_fanout 1"));
+    }
+    line
+}

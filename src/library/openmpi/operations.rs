@@ -1,0 +1,316 @@
+//! The operations of Open MPI's `coll/tuned`: their numbered algorithms, and what sizes count.
+
+use super::tables::{self, Table};
+use crate::base::collective::Collective::{
+    self, AllGather, AllReduce, AllToAll, Barrier, Broadcast,
+};
+use crate::base::collective::Collective::{Gather, Reduce, ReduceScatter, Scatter};
+use crate::library::{Call, Flavour, Operation};
+
+/// One operation with rules of its own.
+pub(in crate::library) struct Rules {
+    pub collective: Collective,
+    pub flavour: Flavour,
+    /// The name in the library's parameters: `coll_tuned_NAME_algorithm`.
+    pub name: &'static str,
+    /// What the thresholds count.
+    pub counts: Counts,
+    /// Algorithms 1, 2 … .
+    pub algorithms: &'static [Known],
+    pub in_order: Option<Table>,
+    pub table: Table,
+}
+
+/// What the bytes of a rule count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::library) enum Counts {
+    /// All of M.
+    Whole,
+    /// M over N: what one rank has for one other, or one rank's part.
+    Block,
+    /// Nothing: only ranks decide.
+    Nothing,
+}
+
+/// An algorithm of the library.
+pub(in crate::library) struct Known {
+    pub name: &'static str,
+    pub ours: Ours,
+}
+
+/// What it is here.
+#[derive(Clone, Copy)]
+pub(in crate::library) enum Ours {
+    /// An algorithm of the registry.
+    Is(&'static str),
+    /// The same at powers of two alone, with what differs.
+    Like(&'static str, &'static str),
+    /// A reduce and then this, each by its own rule.
+    Reduce(Then),
+    /// Nothing here prices it.
+    No(&'static str),
+}
+
+/// The second half of what begins with a reduce to rank 0.
+#[derive(Clone, Copy)]
+pub(in crate::library) enum Then {
+    Broadcast,
+    Scatter,
+    /// Scatterv, for which the library has no rule but the linear one.
+    FlatScatter,
+}
+
+const fn is(name: &'static str, ours: &'static str) -> Known {
+    Known { name, ours: Ours::Is(ours) }
+}
+
+const fn no(name: &'static str, why: &'static str) -> Known {
+    Known { name, ours: Ours::No(why) }
+}
+
+const BUTTERFLY: Known = Known {
+    name: "butterfly",
+    ours: Ours::Like(
+        "recursive-halving",
+        "a butterfly sends what recursive halving sends, in another order, and hands one block over \
+         at the end, which is not priced",
+    ),
+};
+
+const NO_GATHER_BROADCAST: &str = "no closed form here gathers and then broadcasts";
+
+/// All of them.
+pub(in crate::library) static RULES: &[Rules] = &[
+    Rules {
+        collective: AllReduce,
+        flavour: Flavour::Plain,
+        name: "allreduce",
+        counts: Counts::Whole,
+        algorithms: &[
+            is("basic_linear", "naive"),
+            Known { name: "nonoverlapping", ours: Ours::Reduce(Then::Broadcast) },
+            is("recursive_doubling", "recursive-doubling"),
+            is("ring", "ring"),
+            // Turned into the ring unless segments are given.
+            is("segmented_ring", "ring"),
+            is("rabenseifner", "rabenseifner"),
+        ],
+        in_order: Some(tables::ALLREDUCE_IN_ORDER),
+        table: tables::ALLREDUCE,
+    },
+    Rules {
+        collective: AllGather,
+        flavour: Flavour::Plain,
+        name: "allgather",
+        counts: Counts::Block,
+        algorithms: &[
+            no("linear", NO_GATHER_BROADCAST),
+            is("bruck", "bruck"),
+            is("recursive_doubling", "recursive-doubling"),
+            is("ring", "ring"),
+            is("neighbor", "neighbor-exchange"),
+            is("two_proc", "recursive-doubling"),
+        ],
+        in_order: None,
+        table: tables::ALLGATHER,
+    },
+    Rules {
+        collective: AllGather,
+        flavour: Flavour::Vector,
+        name: "allgatherv",
+        counts: Counts::Block,
+        algorithms: &[
+            no("default", NO_GATHER_BROADCAST),
+            is("bruck", "bruck"),
+            is("ring", "ring"),
+            is("neighbor", "neighbor-exchange"),
+            is("two_proc", "recursive-doubling"),
+        ],
+        in_order: None,
+        table: tables::ALLGATHERV,
+    },
+    Rules {
+        collective: ReduceScatter,
+        flavour: Flavour::Plain,
+        name: "reduce_scatter",
+        counts: Counts::Whole,
+        algorithms: &[
+            Known { name: "non-overlapping", ours: Ours::Reduce(Then::FlatScatter) },
+            is("recursive_halving", "recursive-halving"),
+            is("ring", "ring"),
+            BUTTERFLY,
+        ],
+        in_order: Some(tables::REDUCE_SCATTER_IN_ORDER),
+        table: tables::REDUCE_SCATTER,
+    },
+    Rules {
+        collective: ReduceScatter,
+        flavour: Flavour::Block,
+        name: "reduce_scatter_block",
+        counts: Counts::Block,
+        algorithms: &[
+            Known { name: "basic_linear", ours: Ours::Reduce(Then::Scatter) },
+            no("recursive_doubling", "no closed form here doubles in a reduce-scatter"),
+            is("recursive_halving", "recursive-halving"),
+            BUTTERFLY,
+        ],
+        in_order: Some(tables::REDUCE_SCATTER_BLOCK_IN_ORDER),
+        table: tables::REDUCE_SCATTER_BLOCK,
+    },
+    Rules {
+        collective: AllToAll,
+        flavour: Flavour::Plain,
+        name: "alltoall",
+        counts: Counts::Block,
+        algorithms: &[
+            is("linear", "direct"),
+            is("pairwise", "pairwise"),
+            is("modified_bruck", "bruck"),
+            // Without a limit of requests, which is the default, all are posted at once.
+            is("linear_sync", "direct"),
+            is("two_proc", "direct"),
+        ],
+        in_order: None,
+        table: tables::ALLTOALL,
+    },
+    Rules {
+        collective: AllToAll,
+        flavour: Flavour::Vector,
+        name: "alltoallv",
+        counts: Counts::Nothing,
+        algorithms: &[is("basic_linear", "direct"), is("pairwise", "pairwise")],
+        in_order: None,
+        table: tables::ALLTOALLV,
+    },
+    Rules {
+        collective: Broadcast,
+        flavour: Flavour::Plain,
+        name: "bcast",
+        counts: Counts::Whole,
+        algorithms: &[
+            is("basic_linear", "flat"),
+            // The rules ask for a fan-out of 0, which the library makes 1.
+            is("chain", "chain"),
+            is("pipeline", "chain"),
+            no("split_binary_tree", "no closed form here sends halves down two subtrees"),
+            is("binary_tree", "binary-tree"),
+            is("binomial", "binomial"),
+            is("knomial", "knomial"),
+            is("scatter_allgather", "scatter-allgather"),
+            is("scatter_allgather_ring", "scatter-ring"),
+        ],
+        in_order: None,
+        table: tables::BCAST,
+    },
+    Rules {
+        collective: Reduce,
+        flavour: Flavour::Plain,
+        name: "reduce",
+        counts: Counts::Whole,
+        algorithms: &[
+            is("linear", "flat"),
+            is("chain", "chain"),
+            is("pipeline", "chain"),
+            is("binary", "binary-tree"),
+            is("binomial", "binomial"),
+            is("in-order_binary", "in-order-binary-tree"),
+            is("rabenseifner", "reduce-scatter-gather"),
+        ],
+        in_order: Some(tables::REDUCE_IN_ORDER),
+        table: tables::REDUCE,
+    },
+    Rules {
+        collective: Scatter,
+        flavour: Flavour::Plain,
+        name: "scatter",
+        counts: Counts::Block,
+        algorithms: &[
+            is("basic_linear", "flat"),
+            is("binomial", "binomial"),
+            is("linear_nb", "flat"),
+        ],
+        in_order: None,
+        table: tables::SCATTER,
+    },
+    Rules {
+        collective: Gather,
+        flavour: Flavour::Plain,
+        name: "gather",
+        counts: Counts::Block,
+        algorithms: &[
+            is("basic_linear", "flat"),
+            is("binomial", "binomial"),
+            is("linear_sync", "flat"),
+        ],
+        in_order: None,
+        table: tables::GATHER,
+    },
+    Rules {
+        collective: Barrier,
+        flavour: Flavour::Plain,
+        name: "barrier",
+        counts: Counts::Nothing,
+        algorithms: &[
+            is("linear", "all-to-one"),
+            no("double_ring", "no closed form here goes round a ring twice"),
+            Known {
+                name: "recursive_doubling",
+                ours: Ours::Like(
+                    "dissemination",
+                    "recursive doubling takes the rounds of a dissemination",
+                ),
+            },
+            is("bruck", "dissemination"),
+            is("two_proc", "dissemination"),
+            no("tree", "no closed form here gathers and releases by a tree"),
+        ],
+        in_order: None,
+        table: tables::BARRIER,
+    },
+];
+
+impl Rules {
+    /// Those of an operation.
+    pub(in crate::library) fn of(operation: Operation) -> Option<&'static Self> {
+        let is = |r: &&Self| (r.collective, r.flavour) == (operation.collective, operation.flavour);
+        RULES.iter().find(is)
+    }
+
+    /// The algorithm with this number.
+    pub(in crate::library) fn algorithm(&self, id: u32) -> Option<&'static Known> {
+        self.algorithms.get(usize::try_from(id).ok()?.checked_sub(1)?)
+    }
+
+    /// The number of the first algorithm that is `ours`.
+    pub(in crate::library) fn number_of(&self, ours: &str) -> Option<u32> {
+        let same = |k: &Known| matches!(k.ours, Ours::Is(id) | Ours::Like(id, _) if id == ours);
+        self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
+    }
+
+    /// What its thresholds see of a call, in bytes.
+    pub(in crate::library) fn bytes(&self, call: &Call) -> u64 {
+        match self.counts {
+            Counts::Whole => call.size.0,
+            Counts::Block => call.block().0,
+            Counts::Nothing => 0,
+        }
+    }
+
+    /// The least M of which a threshold sees `bytes`.
+    pub(in crate::library) fn size(&self, bytes: u64, ranks: u32) -> Option<u64> {
+        match self.counts {
+            Counts::Whole => Some(bytes),
+            Counts::Block => bytes.checked_mul(ranks.into()),
+            Counts::Nothing => None,
+        }
+    }
+
+    /// What is counted, in words that follow a number.
+    pub(in crate::library) fn counted(&self) -> &'static str {
+        match (self.counts, self.collective) {
+            (Counts::Whole, _) => "of the vector",
+            (Counts::Block, AllToAll) => "for each peer",
+            (Counts::Block | Counts::Nothing, _) => "of each rank",
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Tuning files of libraries as tables, and which rule of one decides.
+//!
+//! A table looks its rules up as the library does, traps included, so that what a file makes a
+//! library run can be told without running it. What a library would drop without a word is an error
+//! of the reader. Tables, readers and writers are in the folder of each library.
+
+use super::{mpich, nccl, openmpi};
+use crate::base::error::{Error, Result};
+
+pub use mpich::rules::write::mpich_json;
+pub use nccl::rules::write::nccl_tuner_csv;
+pub use openmpi::rules::write::{Remark, openmpi_rules};
+
+/// The line of a file in which a rule stands, from 1; 0 where it was not read from one.
+///
+/// Rules that say the same are equal wherever they stand, so any two lines are.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Line(pub usize);
+
+impl PartialEq for Line {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Line {}
+
+/// A tuning file of one of the libraries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TuningFile {
+    /// Open MPI's dynamic rules of `coll/tuned`.
+    OpenMpi(openmpi::rules::Rules),
+    /// MPICH's selection tree.
+    Mpich(mpich::rules::Tree),
+    /// The table of NCCL's example tuner plugin.
+    Nccl(nccl::rules::Rules),
+}
+
+/// Reads a tuning file, in whichever library's format it is.
+///
+/// # Errors
+/// As the reader of the format; text that looks like none of them.
+pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let first = lines.clone().next().unwrap_or("");
+    let number = |c: char| c.is_ascii_digit();
+    if first.starts_with('{') {
+        read_mpich_json(text, file).map(TuningFile::Mpich)
+    } else if first.starts_with(number) || first.starts_with(openmpi::rules::read::VERSION) {
+        read_openmpi_rules(text, file).map(TuningFile::OpenMpi)
+    } else if lines.clone().any(|l| l.contains(',')) {
+        read_nccl_tuner_csv(text, file).map(TuningFile::Nccl)
+    } else {
+        Err(Error::input("the file holds no rules of a library").at(file).mend(
+            "Open MPI's dynamic rules, MPICH's JSON or the CSV of NCCL's example plugin are read",
+        ))
+    }
+}
+
+/// Reads the dynamic rules of Open MPI's `coll/tuned`.
+///
+/// # Errors
+/// What makes Open MPI drop the whole file or skip a part of it, both without a word; an algorithm
+/// that it does not have; a rule that it never comes to.
+pub fn read_openmpi_rules(text: &str, file: &str) -> Result<openmpi::rules::Rules> {
+    openmpi::rules::read::read(text).map_err(|refused| refused.error(file))
+}
+
+/// Reads a selection tree of MPICH.
+///
+/// # Errors
+/// Text that is no JSON of objects; tests that MPICH does not have, or not for the collective;
+/// lists of tests without a last one for all the rest; numbers that it would cut off.
+pub fn read_mpich_json(text: &str, file: &str) -> Result<mpich::rules::Tree> {
+    mpich::rules::read::read(text).map_err(|refused| refused.error(file))
+}
+
+/// Reads the table of NCCL's example tuner plugin.
+///
+/// # Errors
+/// Lines that the plugin drops, and words that it takes for others, both without a word.
+pub fn read_nccl_tuner_csv(text: &str, file: &str) -> Result<nccl::rules::Rules> {
+    nccl::rules::read::read(text).map_err(|refused| refused.error(file))
+}

@@ -1,0 +1,159 @@
+//! XLA's speed-of-light model of GPU collectives, which its scheduler orders work by.
+//!
+//! Over several hosts it prices a ring (an all-to-all as such) over the network:
+//!
+//! ```text
+//! T = launch + rounds·(N − 1)/g·(1.025·m/NIC + ⌈m/4 MiB⌉·prep + RTT)      m = M/N, g = N/hosts
+//! ```
+//!
+//! On one host it picks among its own kernels: one shot up to 256 KiB, two shots up to 4 MiB, and
+//! above them NCCL, which it prices from a table of measurements that is not carried here.
+//!
+//! Source: openxla/xla, `xla/service/gpu/model/sol_gpu_cost_model.cc` (3e1a45f9),
+//! `sol_latency_estimator.cc` (082af290), `collective_utils.h` (9b2cf8eb). Its pass over the device's
+//! own memory, which it adds, is left out: it says nothing about the collective.
+
+pub(super) mod options;
+
+use super::{Call, Choice, Meta, Policy, Runs, Site};
+use crate::base::collective::Collective as C;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds};
+
+/// The speed-of-light model.
+pub(super) fn sol(site: &Site) -> Result<Box<dyn Policy>> {
+    let text = format!("{} {}", site.machine, site.title).to_uppercase();
+    let found = DEVICES.iter().find(|d| text.contains(d.word));
+    let device = found.unwrap_or(&UNKNOWN);
+    let meta = Meta {
+        id: "xla-sol".to_owned(),
+        library: None,
+        title: format!("XLA's speed-of-light model, device {}", device.name),
+        counts: "M".to_owned(),
+        source: "openxla/xla, xla/service/gpu/model/sol_gpu_cost_model.cc at 3e1a45f9".to_owned(),
+    };
+    Ok(Box::new(Sol { meta, device, known: found.is_some() }))
+}
+
+/// What it knows of a device, before [`SCALE`].
+struct Device {
+    /// Found in the machine's name or title.
+    word: &'static str,
+    /// Its key.
+    name: &'static str,
+    /// GB/s.
+    nic: f64,
+    /// µs.
+    chunk: f64,
+    /// µs.
+    round_trip: f64,
+}
+
+/// kDefaultNcclCostModelCoeff: every figure is scaled by it.
+const SCALE: f64 = 0.45;
+/// µs of a launch, before the scale.
+const LAUNCH: f64 = 100.0;
+/// Bytes prepared at once, and what headers add.
+const CHUNK: u64 = 4 << 20;
+const HEADERS: f64 = 1.025;
+/// Most bytes of its own kernels on one host.
+const ONE_SHOT: u64 = 256 << 10;
+const TWO_SHOT: u64 = 4 << 20;
+
+static DEVICES: [Device; 2] = [
+    Device {
+        word: "H100",
+        name: "NVIDIA H100 80GB HBM3",
+        nic: 55.56,
+        chunk: 13.34,
+        round_trip: 68.89,
+    },
+    Device { word: "B200", name: "NVIDIA B200", nic: 111.12, chunk: 4.45, round_trip: 46.67 },
+];
+
+static UNKNOWN: Device =
+    Device { word: "", name: "unknown", nic: 111.12, chunk: 13.34, round_trip: 68.89 };
+
+struct Sol {
+    meta: Meta,
+    device: &'static Device,
+    known: bool,
+}
+
+impl Sol {
+    /// One message of `bytes` over the network.
+    fn message(&self, bytes: f64) -> f64 {
+        let wire = bytes / (self.device.nic * SCALE * 1e9) * HEADERS;
+        let chunks = (bytes / CHUNK as f64).ceil();
+        wire + (chunks * self.device.chunk + self.device.round_trip) * SCALE * 1e-6
+    }
+
+    fn estimate(&self, call: &Call) -> Option<Seconds> {
+        let (n, hosts) = (f64::from(call.ranks), f64::from(call.nodes));
+        let (bytes, each) = (call.size.0 as f64, n / hosts);
+        let ring = |rounds: f64, m: f64| rounds * (n - 1.0) / each * self.message(m);
+        let moving = match call.collective {
+            C::AllReduce => ring(2.0, bytes / n),
+            C::AllGather | C::ReduceScatter => ring(1.0, bytes / n),
+            C::SendRecv => ring(1.0, bytes),
+            C::AllToAll => each * (hosts - 1.0) * self.message(bytes / (n - 1.0)),
+            _ => return None,
+        };
+        Some(Seconds(LAUNCH * SCALE * 1e-6 + moving))
+    }
+}
+
+impl Policy for Sol {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let unsupported = || {
+            Error::unsupported(format!("xla-sol has no model of {}", call.operation()))
+                .mend("ask for allreduce, allgather, reducescatter, alltoall or sendrecv")
+        };
+        let mut estimate = self.estimate(call).ok_or_else(unsupported)?;
+        let mut notes = Vec::new();
+        if !self.known {
+            notes.push("the device is none that it has figures of: its defaults are taken".into());
+        }
+        let (name, rule, runs) = if call.nodes > 1 {
+            let hosts = call.nodes;
+            let name = if call.collective == C::AllToAll { "all-to-all" } else { "ring" };
+            let runs = match call.collective {
+                C::AllReduce | C::AllGather | C::ReduceScatter => {
+                    Runs::whole(call.collective, call.ranks, "ring")
+                }
+                _ => Runs::unpriced("NCCL chooses how"),
+            };
+            (name, format!("{hosts} hosts: over the network, any size"), runs)
+        } else {
+            estimate = Seconds(0.0);
+            let memory = "its own kernels read their peers' memory, which no closed form here does";
+            match (call.collective, call.size.0) {
+                (C::AllReduce, ..=ONE_SHOT) => {
+                    ("one-shot", "one host, at most 256 KiB".to_owned(), Runs::unpriced(memory))
+                }
+                (C::AllReduce, ..=TWO_SHOT) => {
+                    ("two-shot", "one host, at most 4 MiB".to_owned(), Runs::unpriced(memory))
+                }
+                _ => (
+                    "NCCL, by a table",
+                    "one host: interpolated in measured throughputs".to_owned(),
+                    Runs::unpriced(
+                        "NCCL chooses how; the table of throughputs is not carried here",
+                    ),
+                ),
+            }
+        };
+        let estimate = (call.nodes > 1).then_some(estimate);
+        Ok(Choice { estimate, notes, ..Choice::new(name, rule, runs) })
+    }
+
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        self.choose(call)?;
+        let inside = call.nodes == 1 && call.collective == C::AllReduce;
+        Ok(if inside { vec![Bytes(ONE_SHOT + 1), Bytes(TWO_SHOT + 1)] } else { Vec::new() })
+    }
+}

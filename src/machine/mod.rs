@@ -1,0 +1,15 @@
+//! On what it runs: profiles and the links that they describe, placements, questions, what was measured.
+
+pub mod curve;
+pub mod fabric;
+pub mod host;
+pub mod link;
+pub mod nccl;
+pub mod peers;
+pub mod placement;
+pub mod presets;
+pub mod profile;
+pub mod query;
+pub mod sample;
+pub mod topology;
+pub mod what_if;

@@ -1,0 +1,296 @@
+//! A machine as a topology file describes it: processors, PCI trees, GPUs and NICs.
+//!
+//! This is what was written, version by version the same; `library::nccl::topology` is what a version
+//! of NCCL makes of it.
+
+use super::{Arch, Micros, Vendor};
+use crate::base::error::{Error, Result};
+
+/// A machine, or several hosts that share an `NVLink` domain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// Where it was read, for what is wrong with it.
+    pub origin: String,
+    /// One entry a NUMA node, in the file's order.
+    pub cpus: Vec<Cpu>,
+}
+
+/// A NUMA node with what hangs on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cpu {
+    /// The line of the file.
+    pub line: usize,
+    /// The hash of the host's name; 0 where none stands there.
+    pub host: u64,
+    /// The number of the NUMA node.
+    pub numa: i64,
+    /// The instruction set.
+    pub arch: Arch,
+    /// Who made it; read for x86 alone.
+    pub vendor: Vendor,
+    /// The processor's family and model; read for Intel and Zhaoxin alone.
+    pub model: (u32, u32),
+    /// PCI devices and NICs, in the file's order.
+    pub below: Vec<Device>,
+}
+
+/// What hangs on a NUMA node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Device {
+    /// A PCI device, or a switch with what is behind it.
+    Pci(Pci),
+    /// NICs without a place on PCI.
+    Nic(Vec<Net>),
+}
+
+/// A PCI address without its colons and dots: `0000:10:00.0` is 0x10000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Bus(pub u64);
+
+/// A PCI device or switch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pci {
+    /// The line of the file.
+    pub line: usize,
+    /// The address.
+    pub bus: Bus,
+    /// What the class says that it is.
+    pub class: Class,
+    /// Vendor, device, and the subsystem's vendor and device, 16 bits each.
+    pub id: u64,
+    /// Lanes; 0 where nobody said, which counts as 16.
+    pub lanes: u32,
+    /// What a lane carries.
+    pub speed: LaneSpeed,
+    /// GPUs: one, or several ranks on one.
+    pub gpus: Vec<Gpu>,
+    /// NICs of this device.
+    pub nets: Option<Vec<Net>>,
+    /// Devices behind a switch.
+    pub below: Vec<Pci>,
+    /// Switches that it talks to directly.
+    pub peers: Vec<Bus>,
+}
+
+/// What a PCI class stands for, as far as NCCL asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A switch; whatever has another class than those below is taken for one.
+    Switch,
+    /// An `NVSwitch`.
+    NvSwitch,
+    /// A processor.
+    Cpu,
+    /// A GPU.
+    Gpu,
+    /// A NIC.
+    Nic,
+}
+
+impl Class {
+    /// The class of that code. NCCL compares beginnings: `0x0302` and `0x03` are both GPUs.
+    #[must_use]
+    pub fn of(code: &str) -> Self {
+        let known = [
+            ("0x060400", Self::Switch),
+            ("0x068000", Self::NvSwitch),
+            ("0x068001", Self::Cpu),
+            ("0x03", Self::Gpu),
+            ("0x02", Self::Nic),
+        ];
+        let found = known.into_iter().find(|(start, _)| code.starts_with(start));
+        found.map_or(Self::Switch, |(_, class)| class)
+    }
+}
+
+/// What a PCI lane carries, in units of 100 Mbit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneSpeed(pub u32);
+
+impl LaneSpeed {
+    /// The speed of that text. NCCL compares beginnings, and takes what it does not know, such as
+    /// `16.0 GT/s` without `PCIe`, for the third generation.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let known = [
+            ("2.5 GT/s", 15),
+            ("5 GT/s", 30),
+            ("8 GT/s", 60),
+            ("16 GT/s", 120),
+            ("32 GT/s", 240),
+            ("5.0 GT/s PCIe", 30),
+            ("8.0 GT/s PCIe", 60),
+            ("16.0 GT/s PCIe", 120),
+            ("32.0 GT/s PCIe", 240),
+            ("64.0 GT/s PCIe", 480),
+        ];
+        let found = known.into_iter().find(|(start, _)| text.starts_with(start));
+        Self(found.map_or(60, |(_, speed)| speed))
+    }
+}
+
+/// A rank's GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gpu {
+    /// The line of the file.
+    pub line: usize,
+    /// The number of the device on its host.
+    pub device: u32,
+    /// The compute capability.
+    pub cc: u32,
+    /// The rank; none where the GPU takes no part.
+    pub rank: Option<u32>,
+    /// Whether NICs may reach its memory.
+    pub gdr: bool,
+    /// `NVLinks`.
+    pub nvlinks: Vec<NvLink>,
+    /// Links to the processor, chip to chip.
+    pub c2c: Vec<C2c>,
+}
+
+/// `NVLinks` of a GPU to one place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NvLink {
+    /// How many.
+    pub count: u32,
+    /// Where to.
+    pub to: Far,
+}
+
+/// The far end of an `NVLink`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Far {
+    /// The GPU at that address.
+    Gpu(Bus),
+    /// The processor.
+    Cpu,
+    /// A switch; all switches count as one.
+    Switch,
+}
+
+/// Links between a GPU and its processor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct C2c {
+    /// What one carries, in MB/s.
+    pub rate: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// A port of a NIC.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Net {
+    /// The line of the file.
+    pub line: usize,
+    /// Its number on the host.
+    pub device: u32,
+    /// In Mbit/s; 0 where nobody said.
+    pub speed: u32,
+    /// What it adds to every message.
+    pub latency: Micros,
+    /// The port.
+    pub port: i64,
+    /// What ports of one chip share; none where nobody said.
+    pub guid: Option<u64>,
+    /// Whether it may reach GPUs' memory.
+    pub gdr: bool,
+    /// Whether the network behind it reduces.
+    pub collective: bool,
+    /// The rail.
+    pub rail: Option<i64>,
+    /// The plane.
+    pub plane: Option<i64>,
+    /// Whether it carries messages, and not remote memory access alone; asked since 2.30.
+    pub carries: bool,
+}
+
+impl Description {
+    /// The same machine with the first `per_node` of its GPUs by rank, or all; ranks count from 0.
+    ///
+    /// Where no GPU has a rank, their order in the file stands for it.
+    ///
+    /// # Errors
+    /// No GPU; more asked than there are; a rank that stands twice.
+    pub fn with_gpus(&self, per_node: Option<u32>) -> Result<Self> {
+        let mut found: Vec<(Option<u32>, usize)> = Vec::new();
+        self.each_gpu(|gpu| found.push((gpu.rank, gpu.line)));
+        if found.is_empty() {
+            return Err(Error::input("the topology has no GPU").at(&self.origin).mend(
+                "a file for NCCL_TOPO_FILE often leaves them to the machine; write one there with \
+                 NCCL_TOPO_DUMP_FILE, or add <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/> to \
+                 each",
+            ));
+        }
+        let ranked = found.iter().any(|(rank, _)| rank.is_some());
+        let mut order: Vec<(u32, usize)> = Vec::new();
+        for (index, (rank, _)) in found.iter().enumerate() {
+            let rank = if ranked { *rank } else { Some(index as u32) };
+            order.extend(rank.map(|rank| (rank, index)));
+        }
+        order.sort_unstable();
+        if let Some(twice) = order.windows(2).find(|two| two[0].0 == two[1].0) {
+            let line = |at: usize| found[twice[at].1].1;
+            return Err(Error::input(format!("rank {} has two GPUs", twice[0].0))
+                .at(format!("{}:{}", self.origin, line(1)))
+                .mend(format!("the other stands in line {}", line(0))));
+        }
+        let most = order.len();
+        let taken = per_node.map_or(most, |asked| asked as usize);
+        if taken == 0 || taken > most {
+            return Err(Error::input(format!("a node of this topology has {most} ranks"))
+                .at(&self.origin)
+                .mend(format!("ask for 1 to {most} of them")));
+        }
+        let mut ranks = vec![None; found.len()];
+        for (rank, &(_, index)) in order.iter().take(taken).enumerate() {
+            ranks[index] = Some(rank as u32);
+        }
+        let mut same = self.clone();
+        let mut ranks = ranks.into_iter();
+        same.each_gpu_mut(|gpu| gpu.rank = ranks.next().flatten());
+        Ok(same)
+    }
+
+    /// How many GPUs have ranks.
+    #[must_use]
+    pub fn ranks(&self) -> usize {
+        let mut ranks = 0;
+        self.each_gpu(|gpu| ranks += usize::from(gpu.rank.is_some()));
+        ranks
+    }
+
+    fn each_gpu(&self, mut each: impl FnMut(&Gpu)) {
+        let mut rest: Vec<&Pci> = Vec::new();
+        for cpu in &self.cpus {
+            rest.extend(cpu.below.iter().rev().filter_map(Device::pci));
+            while let Some(pci) = rest.pop() {
+                pci.gpus.iter().for_each(&mut each);
+                rest.extend(pci.below.iter().rev());
+            }
+        }
+    }
+
+    fn each_gpu_mut(&mut self, mut each: impl FnMut(&mut Gpu)) {
+        for cpu in &mut self.cpus {
+            let mut rest: Vec<&mut Pci> = Vec::new();
+            for device in cpu.below.iter_mut().rev() {
+                if let Device::Pci(pci) = device {
+                    rest.push(pci);
+                }
+            }
+            while let Some(pci) = rest.pop() {
+                pci.gpus.iter_mut().for_each(&mut each);
+                rest.extend(pci.below.iter_mut().rev());
+            }
+        }
+    }
+}
+
+impl Device {
+    fn pci(&self) -> Option<&Pci> {
+        match self {
+            Self::Pci(pci) => Some(pci),
+            Self::Nic(_) => None,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Intel MPI Benchmarks, 3.x to 2021: IMB-MPI1.
+//!
+//! ```text
+//! # Benchmarking Allreduce
+//! # #processes = 4
+//! # ( 4 additional processes waiting in MPI_Barrier)
+//!        #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]
+//!             4         1000         1.74         1.91         1.83
+//! ```
+//!
+//! N is the number of processes that take part, not of the job. A collective lasts until its last
+//! rank is through, which is t_max; t_avg is the mean over ranks. Sizes are of a rank's block in
+//! all-gather, scatter, gather and all-to-all, of the whole vector elsewhere, reduce-scatter too.
+//! A ping-pong's time is one way already.
+//!
+//! Source: Intel MPI Benchmarks 2021 user guide, "Benchmark Methodology"; `src_c/IMB_output.c`.
+
+use super::draft::{Draft, Raw};
+use super::osu::size_is;
+use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use crate::base::collective::Collective as C;
+use crate::base::refused::Refused;
+use crate::machine::sample::{DataType, Mode};
+
+/// Benchmarks that are used.
+const USED: &[(&str, Tested)] = &[
+    ("PingPong", Tested::OneWay),
+    ("PingPing", Tested::Shift),
+    ("Sendrecv", Tested::Shift),
+    ("Allreduce", Tested::Collective(C::AllReduce)),
+    ("Reduce", Tested::Collective(C::Reduce)),
+    ("Reduce_scatter", Tested::Collective(C::ReduceScatter)),
+    ("Reduce_scatter_block", Tested::Collective(C::ReduceScatter)),
+    ("Allgather", Tested::Collective(C::AllGather)),
+    ("Gather", Tested::Collective(C::Gather)),
+    ("Scatter", Tested::Collective(C::Scatter)),
+    ("Alltoall", Tested::Collective(C::AllToAll)),
+    ("Bcast", Tested::Collective(C::Broadcast)),
+    ("Barrier", Tested::Collective(C::Barrier)),
+];
+
+const ONE_SIDED: &str = "transfers into others' memory are no messages or collectives";
+
+/// Those that are not, and why.
+const UNUSED: &[(&str, &str)] = &[
+    ("Exchange", "each rank exchanges with two others at once: no single message, no collective"),
+    ("Allgatherv", "blocks of sizes of their own are another call"),
+    ("Gatherv", "blocks of sizes of their own are another call"),
+    ("Scatterv", "blocks of sizes of their own are another call"),
+    ("Alltoallv", "blocks of sizes of their own are another call"),
+    ("PingPongSpecificSource", "messages from anyone are other messages"),
+    ("PingPingSpecificSource", "messages from anyone are other messages"),
+    ("Uniband", "many messages on their way at once have no time of one"),
+    ("Window", ONE_SIDED),
+    ("Unidir_Get", ONE_SIDED),
+    ("Unidir_Put", ONE_SIDED),
+    ("Bidir_Get", ONE_SIDED),
+    ("Bidir_Put", ONE_SIDED),
+    ("Accumulate", ONE_SIDED),
+    ("Biband", "many messages on their way at once have no time of one"),
+];
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    title: Option<String>,
+    processes: Option<u32>,
+    /// Why the whole benchmark is none that is used.
+    apart: Option<&'static str>,
+    library: Option<String>,
+    added: Option<DataType>,
+    moved: Option<DataType>,
+    /// The time's field and the number of fields, while a table is open.
+    columns: Option<(usize, usize)>,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        if line.is_numeric() && !line.text.starts_with('#') {
+            return match self.columns {
+                Some(columns) => self.row(line, log, columns),
+                None => Ok(Taken::No),
+            };
+        }
+        let text = line.bare();
+        if let Some(name) = text.strip_prefix("Benchmarking ") {
+            let name = name.split_ascii_whitespace().next().unwrap_or("");
+            log.begun = Some((line.number, "IMB"));
+            *self = Self {
+                title: Some(name.to_owned()),
+                library: self.library.take(),
+                added: self.added,
+                moved: self.moved,
+                ..Self::default()
+            };
+            return Ok(Taken::Yes);
+        }
+        // `# #processes = 4`
+        if let Some(rest) = text.strip_prefix("#processes = ") {
+            self.processes = rest.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with('(') && text.contains("groups of ") && text.contains("processes each") {
+            self.apart = Some("several groups at once share links");
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("MODE:") {
+            self.apart =
+                Some("transfers into others' memory or files are no messages or collectives");
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("Intel") && text.contains("MPI Benchmarks") {
+            self.library = Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
+            return Ok(Taken::Yes);
+        }
+        if let Some(rest) = text.strip_prefix("MPI_Datatype") {
+            let name = rest.rsplit(':').next().unwrap_or("").trim();
+            let into = if rest.contains("reductions") { &mut self.added } else { &mut self.moved };
+            *into = DataType::named(name);
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("bytes") || text.starts_with("repetitions") {
+            return self.heading(text, line, log);
+        }
+        // A quotation may keep the benchmark's name and nothing else.
+        let name = text.trim_end_matches([':', '：']);
+        if name.len() < text.len() && known(name) {
+            *self = Self { title: Some(name.to_owned()), ..Self::default() };
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("All processes entering MPI_Finalize") {
+            self.columns = None;
+            return Ok(Taken::Yes);
+        }
+        Ok(Taken::No)
+    }
+
+    fn leave(&mut self) {
+        self.columns = None;
+    }
+}
+
+fn known(name: &str) -> bool {
+    USED.iter().any(|(n, _)| *n == name) || UNUSED.iter().any(|(n, _)| *n == name)
+}
+
+impl Table {
+    fn heading(&mut self, text: &str, line: &Line, log: &mut Log) -> Read<Taken> {
+        let (fields, count) = field::split(text);
+        let fields = &fields[..count];
+        let repetitions = fields.iter().take(2).any(|f| f.trim_matches('#') == "repetitions");
+        if !repetitions {
+            return Ok(Taken::No);
+        }
+        let title = self.title.take().unwrap_or_else(|| "a table without `# Benchmarking`".into());
+        let mut draft = Draft::new("imb", line.number, title.clone());
+        draft.mode = Mode::Stream;
+        draft.library.clone_from(&self.library);
+        draft.ranks.extend(self.processes.map(|n| (n, "#processes")));
+        let column = |names: &[&str]| {
+            names.iter().find_map(|name| fields.iter().position(|f| f.starts_with(name)))
+        };
+        let timed = column(&["t_max["]).or(column(&["t["]));
+        let unit = fields.iter().filter_map(|f| f.split_once('[')).find(|(name, unit)| {
+            name.starts_with('t') && !matches!(*unit, "usec]" | "us]" | "usec" | "us")
+        });
+        if let Some((_, unit)) = unit {
+            let what = format!("the table's unit [{unit} is none of IMB's: [usec]");
+            return Err(Refused::at(line.number, what).mend("give the text as IMB printed it"));
+        }
+        let why = UNUSED.iter().find(|(name, _)| *name == title).map(|&(_, why)| why);
+        let used = USED.iter().find(|(name, _)| *name == title);
+        let overlapped = fields.iter().any(|f| f.starts_with("t_ovrl") || f.starts_with("overlap"));
+        let mend = "leave it out: only times of single operations are used";
+        if let Some((_, tested)) = used {
+            draft.tested = Some(tested.clone());
+            if let Tested::Collective(collective) = tested {
+                draft.size_is = size_is(*collective);
+            }
+            // Several messages a rank, one after another: each waits for the one before.
+            if matches!(tested, Tested::OneWay) {
+                draft.mode = Mode::Isolated;
+            }
+        } else {
+            draft.tested = Some(Tested::Other(title.clone()));
+        }
+        let why = match (why, used) {
+            _ if overlapped => Some("the times are beside computation (t_ovrl)"),
+            (Some(why), _) => Some(why),
+            (None, None) => self.apart.or(Some("it is no benchmark of messages or collectives")),
+            (None, Some(_)) => self.apart,
+        };
+        if let Some(why) = why {
+            draft.refuse(format!("{title}: {why}"), mend);
+        } else if timed.is_none() {
+            draft.refuse("the table has no column of times", mend);
+        }
+        self.columns = Some((timed.unwrap_or(0), count));
+        log.tables.push(draft);
+        Ok(Taken::Began)
+    }
+
+    fn row(&mut self, line: &Line, log: &mut Log, (time, count): (usize, usize)) -> Read<Taken> {
+        let (fields, found) = field::split(line.text);
+        let fields = &fields[..found];
+        field::plain_size(fields, line.number)?;
+        let Some(draft) = log.last() else { return Ok(Taken::No) };
+        if draft.refused.is_some() {
+            return Ok(Taken::Yes);
+        }
+        let barrier = draft.tested == Some(Tested::Collective(C::Barrier));
+        let size = if barrier { Some(0) } else { fields.first().and_then(|f| field::whole(f)) };
+        let Some(size) = size else { return Ok(Taken::No) };
+        let figures = fields.get(usize::from(!barrier)..).unwrap_or(&[]);
+        let numbers = figures.iter().take_while(|f| field::number(f).is_some()).count();
+        let have = numbers + usize::from(!barrier);
+        let last = fields.get(count - 1).copied().unwrap_or("");
+        if numbers == 0 && figures.len() > 2 {
+            return Ok(Taken::No);
+        }
+        if have < count || field::decimals(last) < 2 {
+            draft.leave_out(line.number, format!("the row is cut off: {have} of {count} fields"));
+            return Ok(Taken::Yes);
+        }
+        let Some(span) = field::micros(fields[time], line.number)? else {
+            draft.leave_out(line.number, "a time of 0");
+            return Ok(Taken::Yes);
+        };
+        let repetitions = fields.get(usize::from(!barrier)).and_then(|f| field::whole(f));
+        let repetitions = repetitions.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+        draft.iterations = draft.iterations.max(repetitions);
+        let reduces = matches!(&draft.tested, Some(Tested::Collective(c)) if c.reduces());
+        let dtype = match (barrier, reduces) {
+            (true, _) => None,
+            (_, true) => self.added.or(Some(DataType::F32)),
+            _ => self.moved.or(Some(DataType::Byte)),
+        };
+        draft.rows.push(Raw {
+            line: line.number,
+            size,
+            count: None,
+            dtype,
+            in_place: false,
+            measured: Measured::Time(span),
+            wrong: None,
+            factor: None,
+            redop: None,
+            root: None,
+        });
+        Ok(Taken::Yes)
+    }
+}

@@ -1,0 +1,352 @@
+//! Logs of benchmarks of collectives, one file a format: nccl-tests and rccl-tests, OSU, Intel's
+//! MPI benchmarks, perftest, nccom-test, and tables of measurements in CSV.
+//!
+//! A log is read line by line in bounded memory. Every line goes to the format whose table is
+//! open, then to the others, which know their headings; what is nobody's is passed over, as logs
+//! hold launchers' and libraries' lines too. Several tables of a file stay apart.
+//!
+//! What is read is complete: a row that is cut off or contradicts itself is left out and named
+//! with its line, never mended. What a log does not say, the ranks above all, is inferred only
+//! where one answer is left, or asked for ([`Asked`]).
+//!
+//! Sizes become nccl-tests' M ([`Collective`]); every format says what its sizes count.
+
+mod draft;
+mod field;
+mod imb;
+mod infer;
+mod launcher;
+mod line;
+mod measured_csv;
+mod nccl_tests;
+mod nccl_tests_json;
+mod nccom_test;
+mod osu;
+mod perftest;
+mod samples;
+mod unknown;
+
+use std::io::BufRead;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::machine::sample::{DataType, Mode};
+
+use draft::Draft;
+use launcher::Launcher;
+use line::{Line, Lines};
+
+pub use line::LONGEST;
+pub use samples::libraries;
+
+/// A format of logs.
+pub struct Format {
+    /// The name in reports.
+    pub id: &'static str,
+    /// Whose output it is, in a few words.
+    pub summary: &'static str,
+    reader: fn() -> Box<dyn Reader>,
+}
+
+/// Every format that is read line by line, one line each.
+///
+/// The JSON of nccl-tests is one document and is told by its first byte.
+pub static FORMATS: &[Format] = &[
+    Format {
+        id: "nccl-tests",
+        summary: "all_reduce_perf and its like, of nccl-tests and rccl-tests",
+        reader: || Box::new(nccl_tests::Table::default()),
+    },
+    Format {
+        id: "osu",
+        summary: "OSU micro-benchmarks: osu_allreduce, osu_latency, osu_bw …",
+        reader: || Box::new(osu::Table::default()),
+    },
+    Format {
+        id: "imb",
+        summary: "Intel MPI Benchmarks: IMB-MPI1",
+        reader: || Box::new(imb::Table::default()),
+    },
+    Format {
+        id: "perftest",
+        summary: "ib_write_bw, ib_read_lat and their like",
+        reader: || Box::new(perftest::Table::default()),
+    },
+    Format {
+        id: "nccom-test",
+        summary: "nccom-test of AWS Neuron",
+        reader: || Box::new(nccom_test::Table::default()),
+    },
+    Format {
+        id: "csv",
+        summary: "measurements by columns: collective, ranks, bytes, time_us",
+        reader: || Box::new(measured_csv::Table::default()),
+    },
+];
+
+/// The id of nccl-tests' JSON, which is no format of lines.
+pub const JSON: &str = "nccl-tests-json";
+
+/// What a format does with lines.
+trait Reader {
+    /// Takes a line if it is of this format.
+    ///
+    /// # Errors
+    /// What no part of the file can be trusted after: a negative time, another unit.
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken>;
+
+    /// Another format's table began.
+    fn leave(&mut self) {}
+}
+
+/// What a format did with a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// It is none of this format's.
+    No,
+    /// It was read.
+    Yes,
+    /// It began a table.
+    Began,
+}
+
+type Read<T> = std::result::Result<T, crate::base::refused::Refused>;
+
+/// What a log is read into.
+#[derive(Default)]
+struct Log {
+    tables: Vec<Draft>,
+    launcher: Launcher,
+    /// Where a benchmark said that it begins, and which: its table may be missing.
+    begun: Option<(usize, &'static str)>,
+}
+
+impl Log {
+    /// The table that was begun last.
+    fn last(&mut self) -> Option<&mut Draft> {
+        self.tables.last_mut()
+    }
+}
+
+/// What the user says, which logs may leave out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// N of tables that do not say it.
+    pub ranks: Option<u32>,
+    /// The collective of tables that do not say it.
+    pub collective: Option<Collective>,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tested {
+    /// A collective of a library.
+    Collective(Collective),
+    /// A message one way; half of a ping-pong.
+    OneWay,
+    /// Every rank sends to the next at once.
+    Shift,
+    /// The rate of many messages on their way at once, which is no time of one.
+    Rate {
+        /// Whether both ways are counted together.
+        both_ways: bool,
+    },
+    /// Something that is not used, or unknown, in its own words.
+    Other(String),
+}
+
+impl Tested {
+    /// The name in files: `allreduce`, `one-way`, `shift`, `rate`, `rate-both-ways`.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Collective(collective) => collective.id(),
+            Self::OneWay => "one-way",
+            Self::Shift => "shift",
+            Self::Rate { both_ways: false } => "rate",
+            Self::Rate { both_ways: true } => "rate-both-ways",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// What a row measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measured {
+    /// The time of one operation.
+    Time(Seconds),
+    /// A rate over many.
+    Rate(Bandwidth),
+}
+
+/// A row of a table; one of nccl-tests' lines makes two.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// The line, from 1.
+    pub line: usize,
+    /// M, as nccl-tests counts it.
+    pub size: Bytes,
+    /// The type of the elements, where the log says it.
+    pub dtype: Option<DataType>,
+    /// Whether the result took the place of the operand.
+    pub in_place: bool,
+    /// What was measured.
+    pub measured: Measured,
+    /// How many elements were wrong; absent where nobody looked.
+    pub wrong: Option<u64>,
+}
+
+/// Rows that are not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Why.
+    pub why: String,
+    /// Their lines.
+    pub lines: Vec<usize>,
+}
+
+/// Why a table is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub what: String,
+    /// How to mend it.
+    pub mend: String,
+}
+
+/// A table of a log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// The format's id.
+    pub format: &'static str,
+    /// Where it begins.
+    pub line: usize,
+    /// What ran, as the log calls it.
+    pub title: String,
+    /// What was measured.
+    pub tested: Tested,
+    /// N, where it is known.
+    pub ranks: Option<u32>,
+    /// How N is known: `list of devices`, `command`, `job description`, `#processes`, `column`,
+    /// `columns`, `kind of test`, or `--n` where the user said it.
+    pub ranks_by: Option<&'static str>,
+    /// Whether the log says that several ranks run on one GPU.
+    pub shares_gpus: bool,
+    /// How many hosts, where the log says it.
+    pub nodes: Option<u32>,
+    /// The library with its version, where the log says it.
+    pub library: Option<String>,
+    /// The machine, where the log says it.
+    pub system: Option<String>,
+    /// Operations between two readings of the clock.
+    pub iterations: u32,
+    /// How runs followed each other.
+    pub mode: Mode,
+    /// What was read; empty where the table is refused.
+    pub rows: Vec<Row>,
+    /// What was not.
+    pub left_out: Vec<LeftOut>,
+    /// Why nothing of the table is used.
+    pub refused: Option<Refusal>,
+    /// What to know before trusting it.
+    pub warnings: Vec<String>,
+}
+
+/// A log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The file.
+    pub file: String,
+    /// Its tables in order, at least one.
+    pub tables: Vec<Table>,
+}
+
+impl Imported {
+    /// Whether anything can be used.
+    ///
+    /// # Errors
+    /// Why not: what is wrong with the first table.
+    pub fn usable(&self) -> Result<()> {
+        if self.tables.iter().any(|t| !t.rows.is_empty()) {
+            return Ok(());
+        }
+        // One table's reason stands for all: they are of one run.
+        let Some(table) = self.tables.first() else {
+            return Err(Error::input("the log holds no table").at(self.file.clone()));
+        };
+        let place = format!("{}:{}", self.file, table.line);
+        Err(match &table.refused {
+            Some(Refusal { what, mend }) => Error::input(what.clone()).at(place).mend(mend.clone()),
+            None => Error::input("no row of the log can be used").at(place),
+        })
+    }
+}
+
+/// Reads the log `file` from `input`, in whichever format it is.
+///
+/// # Errors
+/// What is no text or no known format; a negative time or a foreign unit, with its line; a log of
+/// which nothing can be used, with the reason.
+pub fn read(input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
+    let log = look(input, file, asked)?;
+    log.usable().map(|()| log)
+}
+
+/// As [`read`], but a log whose tables are all refused is no error.
+///
+/// # Errors
+/// What is no text or no known format; a negative time or a foreign unit, with its line.
+pub fn look(mut input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
+    let begins_as_json = nccl_tests_json::is(input.fill_buf().unwrap_or_default());
+    if begins_as_json {
+        let drafts = nccl_tests_json::read(input, file)?;
+        return Ok(finish(drafts, file, asked));
+    }
+    let mut log = Log::default();
+    let mut readers: Vec<Box<dyn Reader>> = FORMATS.iter().map(|f| (f.reader)()).collect();
+    let mut hints = unknown::Hints::default();
+    let mut owner = 0;
+    let mut lines = Lines::new(input, file);
+    while let Some(line) = lines.next()? {
+        if line.text.is_empty() {
+            continue;
+        }
+        let mut taken = Taken::No;
+        let open = owner;
+        for i in std::iter::once(open).chain((0..readers.len()).filter(|&i| i != open)) {
+            taken = readers[i].take(&line, &mut log).map_err(|refused| {
+                refused.error(file).or_mend("take the damaged part away, and run it again")
+            })?;
+            if taken == Taken::Began && i != open {
+                readers[open].leave();
+                owner = i;
+            }
+            if taken != Taken::No {
+                break;
+            }
+        }
+        if taken == Taken::No && !line.is_numeric() {
+            log.launcher.take(line.text, &mut log.tables);
+            if log.tables.is_empty() {
+                hints.take(&line);
+            }
+        }
+    }
+    if log.tables.is_empty() {
+        return Err(match log.begun {
+            Some((line, which)) => {
+                Error::input(format!("the log of {which} ends before its table begins"))
+                    .at(format!("{file}:{line}"))
+                    .mend("give the log of a run that came to its end")
+            }
+            None => hints.error(file),
+        });
+    }
+    Ok(finish(log.tables, file, asked))
+}
+
+fn finish(drafts: Vec<Draft>, file: &str, asked: &Asked) -> Imported {
+    let tables = drafts.into_iter().map(|draft| draft.finish(asked)).collect();
+    Imported { file: file.to_owned(), tables }
+}

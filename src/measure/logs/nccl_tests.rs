@@ -1,0 +1,356 @@
+//! The text of nccl-tests and rccl-tests, in every layout of its heading.
+//!
+//! ```text
+//! # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 …
+//! #  Rank  0 Group  0 Pid   1000 on      node1 device  0 [0000:07:00] NVIDIA A100-SXM4-80GB
+//! #                                                              out-of-place                   …
+//! #       size         count      type   redop    root     time   algbw   busbw #wrong     time …
+//! #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us) …
+//!            8             2     float     sum      -1    19.28    0.00    0.00      0    17.24 …
+//! ```
+//!
+//! Columns are found by their names: up to 2.10 there is `error` for `#wrong`, and no `root`; an
+//! old all-gather has neither `redop` nor `root`; -M of 2.19 puts four more after each `#wrong`.
+//! The size is M of [`Collective`](crate::Collective) already. `count` is of one rank's block, so
+//! it is no second size. The time has four digits and is used; algbw has two decimals and checks
+//! it.
+//!
+//! Source: NVIDIA/nccl-tests 2.0 to 2.19.6 `src/util.cu`, `src/common.cu`; ROCm/rccl-tests
+//! `src/common.cu`.
+
+mod columns;
+mod devices;
+
+use super::draft::{Draft, Raw, Redop};
+use super::launcher::{self, Command};
+use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::base::refused::Refused;
+use crate::machine::sample::{DataType, Mode};
+use columns::Columns;
+use devices::Devices;
+
+/// What a run says before its table.
+#[derive(Debug, Clone, Default)]
+struct Run {
+    /// The program, such as `all_reduce_perf`.
+    program: Option<String>,
+    threads: Option<u32>,
+    gpus: Option<u32>,
+    /// Calls between two readings of the clock.
+    iterations: u32,
+    devices: Devices,
+    library: Option<String>,
+    /// A barrier stands between the calls.
+    blocking: bool,
+}
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    run: Run,
+    columns: Option<Columns>,
+    /// Whether the heading before named one place alone, and that is in-place.
+    only_in_place: bool,
+    /// Whether rows go to the last table.
+    open: bool,
+    /// A program that was named since the last run began.
+    next: Option<String>,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        if line.is_numeric() {
+            return self.row(line, log);
+        }
+        let text = line.bare();
+        let Some(first) = text.as_bytes().first() else { return Ok(Taken::No) };
+        Ok(match first {
+            b'n' if text.starts_with("nThread ") => {
+                log.begun = Some((line.number, "nccl-tests"));
+                self.begin_run(text);
+                Taken::Yes
+            }
+            b'n' if text.starts_with("nccl-tests version ") => {
+                self.open = false;
+                let number = |key: &str| devices::after(text, key).and_then(version);
+                self.run.library = number("nccl-library=").or(number("nccl-headers="));
+                Taken::Yes
+            }
+            b'N' if text.starts_with("NCCL version ") => {
+                let version = text["NCCL version ".len()..].split(['+', ' ']).next();
+                self.run.library = version.map(|v| format!("NCCL {v}"));
+                Taken::Yes
+            }
+            b'C' if text.starts_with("Collective test starting: ") => {
+                self.next = text.rsplit(' ').next().map(str::to_owned);
+                Taken::Yes
+            }
+            b'B' if text.starts_with("Blocking Enabled") => {
+                self.run.blocking = true;
+                Taken::Yes
+            }
+            b'U' if text.starts_with("Using devices") => {
+                self.run.devices = Devices::default();
+                Taken::Yes
+            }
+            b'R' if self.run.devices.take(text) => Taken::Yes,
+            b'i' if text.starts_with("in-place") => {
+                self.only_in_place = true;
+                Taken::Yes
+            }
+            b'o' if text.starts_with("out-of-place") => {
+                self.only_in_place = false;
+                Taken::Yes
+            }
+            b's' if text.starts_with("size ") => return self.heading(line, log),
+            b'(' if self.open && text.starts_with("(B)") => {
+                columns::units(text, line.number)?;
+                Taken::Yes
+            }
+            b'T' if self.open && text.starts_with("Testing ") && text.ends_with("cycle.") => {
+                if let Some(draft) = log.last() {
+                    draft.unended = false;
+                }
+                self.begin_table(line, log);
+                Taken::Began
+            }
+            b'O' if text.starts_with("Out of bounds values") => {
+                if let Some(draft) = log.last().filter(|_| self.open && text.ends_with("FAILED")) {
+                    let count = text.rsplit(' ').nth(1).unwrap_or("some");
+                    draft.warn(format!("{count} results were out of bounds: repair that first"));
+                }
+                Taken::Yes
+            }
+            b'A' if text.starts_with("Avg bus bandwidth") => {
+                if let Some(draft) = log.last().filter(|_| self.open) {
+                    draft.unended = false;
+                }
+                self.open = false;
+                self.columns = None;
+                Taken::Yes
+            }
+            _ => Taken::No,
+        })
+    }
+
+    fn leave(&mut self) {
+        self.open = false;
+    }
+}
+
+/// NCCL's code of a version: 22907 is 2.29.7; up to 2.8 it was 2804.
+fn version(code: &str) -> Option<String> {
+    let code: u32 = code.parse().ok()?;
+    let base = if code < 10_000 { 1000 } else { 10_000 };
+    Some(format!("NCCL {}.{}.{}", code / base, code % base / 100, code % 100))
+}
+
+impl Table {
+    fn begin_run(&mut self, text: &str) {
+        let number = |key: &str| devices::after(text, key).and_then(|n| n.parse::<u32>().ok());
+        // `warmup iters: 5 iters: 20 agg iters: 1`
+        let iterations = |before: &str| {
+            let (_, rest) = text.split_once(before)?;
+            rest.split_ascii_whitespace().next()?.parse::<u32>().ok()
+        };
+        let timed = text.split_once("warmup iters:").and_then(|(_, rest)| {
+            let (_, rest) = rest.split_once(" iters:")?;
+            rest.split_ascii_whitespace().next()?.parse::<u32>().ok()
+        });
+        self.open = false;
+        self.columns = None;
+        self.run = Run {
+            program: self.next.take(),
+            threads: number("nThread "),
+            gpus: number("nGpus "),
+            iterations: timed
+                .unwrap_or(1)
+                .saturating_mul(iterations("agg iters:").unwrap_or(1))
+                .max(1),
+            library: self.run.library.take(),
+            ..Run::default()
+        };
+    }
+
+    fn heading(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let Some(columns) = Columns::read(line.bare(), self.only_in_place) else {
+            return Ok(Taken::No);
+        };
+        self.columns = Some(columns);
+        self.begin_table(line, log);
+        if self.columns.as_ref().is_some_and(|c| c.cpu)
+            && let Some(draft) = log.last()
+        {
+            draft.refuse(
+                "the times are those of the CPU, which only starts the collective",
+                "run it without -C",
+            );
+        }
+        Ok(Taken::Began)
+    }
+
+    fn begin_table(&mut self, line: &Line, log: &mut Log) {
+        let command = log.launcher.command.as_ref().filter(|c| c.program.contains("_perf"));
+        // Quoters leave out the line of threads and GPUs, and keep the one that names the program.
+        let named = self.run.program.clone().or(self.next.clone());
+        let program = named.or(command.map(|c| c.program.clone()));
+        let title = program.clone().unwrap_or_else(|| "nccl-tests".to_owned());
+        let mut draft = Draft::new("nccl-tests", line.number, title);
+        if let Some(program) = program {
+            name(&mut draft, &program);
+        }
+        let run = &self.run;
+        run.devices.tell(&mut draft);
+        if let Some(ranks) = command.and_then(|c| self.started(c)) {
+            draft.ranks.push((ranks, "command"));
+        }
+        draft.library.clone_from(&run.library);
+        draft.iterations = run.iterations.max(1);
+        draft.mode = if run.blocking { Mode::Isolated } else { Mode::Stream };
+        draft.unended = true;
+        log.tables.push(draft);
+        self.open = true;
+    }
+
+    /// Ranks by a command: processes, threads of each, and GPUs of each thread.
+    fn started(&self, command: &Command) -> Option<u32> {
+        let threads = self.run.threads.or(command.argument(&["-t", "--nthreads"])).unwrap_or(1);
+        let gpus = self.run.gpus.or(command.argument(&["-g", "--ngpus"])).unwrap_or(1);
+        command.processes?.checked_mul(threads)?.checked_mul(gpus)
+    }
+
+    fn row(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let text = line.bare();
+        let (fields, count) = field::split(text);
+        let fields = &fields[..count];
+        let Some((size, elements)) = first_two(fields) else {
+            if self.open && count > 4 && fields.get(2).is_some_and(|t| DataType::named(t).is_some())
+            {
+                let what = format!("`{}` is no size in bytes", fields[0]);
+                return Err(Refused::at(line.number, what));
+            }
+            return Ok(Taken::No);
+        };
+        let dtype = match fields.get(2) {
+            Some(name) => match DataType::named(name) {
+                Some(dtype) => dtype,
+                None => return Ok(Taken::No),
+            },
+            // `131072` or `131072   32768` and nothing behind: the log was cut there.
+            None if self.open && count < 3 => {
+                return Ok(cut(log, line, count, self.columns.as_ref()));
+            }
+            None => return Ok(Taken::No),
+        };
+        // The heading may be cut off too, or was not copied.
+        let named = self.columns.filter(|c| self.open && count >= c.count);
+        let fitting = |c: &Columns| c.holds(fields, size);
+        let columns = named.filter(fitting).or_else(|| Columns::of_row(fields).filter(fitting));
+        let Some(columns) = columns else {
+            if !self.open {
+                return Ok(Taken::No);
+            }
+            return Ok(match named {
+                None => cut(log, line, count, self.columns.as_ref()),
+                Some(columns) => {
+                    columns.negative(fields, line.number)?;
+                    if let Some(draft) = log.last() {
+                        let why = "time and algbw contradict each other: the row is damaged";
+                        draft.leave_out(line.number, columns.fault(fields).unwrap_or(why));
+                    }
+                    Taken::Yes
+                }
+            });
+        };
+        let began = !self.open;
+        if began {
+            self.columns = None;
+            self.begin_table(line, log);
+            if let Some(draft) = log.last() {
+                draft.warn("the rows have no heading: their columns are told by their number");
+            }
+        }
+        let Some(draft) = log.last() else { return Ok(Taken::Yes) };
+        for (place, in_place) in columns.places() {
+            let (time, wrong) = (fields[place], fields.get(place + 3).copied().unwrap_or(""));
+            if field::is_none(time) {
+                continue;
+            }
+            let Some(time) = field::micros(time, line.number)? else {
+                draft.leave_out(line.number, "a time of 0");
+                continue;
+            };
+            draft.rows.push(Raw {
+                line: line.number,
+                size,
+                count: Some(elements),
+                dtype: Some(dtype),
+                in_place,
+                measured: Measured::Time(time),
+                // In layouts up to 2.10 it is the size of an error, not a number of elements.
+                wrong: field::number(wrong).filter(|_| !columns.errors).map(|n| n.max(0.0) as u64),
+                factor: factor(fields[place + 1], fields[place + 2]),
+                redop: columns.redop.and_then(|c| Redop::named(fields[c])),
+                root: columns.root.and_then(|c| fields[c].parse().ok()),
+            });
+        }
+        Ok(if began { Taken::Began } else { Taken::Yes })
+    }
+}
+
+/// The collective of a program, or that there is none.
+pub(super) fn name(draft: &mut Draft, program: &str) {
+    match launcher::perf(program) {
+        // Every rank sends to the next and receives from the one before.
+        _ if program.strip_suffix("_mpi").unwrap_or(program) == "sendrecv_perf" => {
+            draft.tested = Some(Tested::Shift);
+        }
+        Some(collective) => draft.tested = Some(Tested::Collective(collective)),
+        None if program.contains("_perf") => {
+            draft.tested = Some(Tested::Other(program.to_owned()));
+            draft.refuse(
+                format!("{program} is of no collective of equal blocks"),
+                "leave it out: only such collectives are compared",
+            );
+        }
+        None => {}
+    }
+}
+
+/// A row that ends too early.
+fn cut(log: &mut Log, line: &Line, count: usize, columns: Option<&Columns>) -> Taken {
+    if let Some(draft) = log.last() {
+        let of = columns.map_or(String::new(), |c| format!(" of {}", c.count));
+        draft.leave_out(line.number, format!("the row is cut off: {count}{of} fields"));
+    }
+    Taken::Yes
+}
+
+/// Size and count.
+fn first_two(fields: &[&str]) -> Option<(u64, u64)> {
+    let size = field::whole(fields.first()?)?;
+    match fields.get(1) {
+        Some(count) => Some((size, field::whole(count)?)),
+        None => Some((size, 0)),
+    }
+}
+
+/// Whether algbw is M over the time, by the digits that both have.
+fn agrees(size: Bytes, (time, time_text): (Seconds, &str), algbw: &str) -> bool {
+    let Some(printed) = field::number(algbw) else { return field::is_none(algbw) };
+    let rate: Bandwidth = Bandwidth((Volume::from(size) / Bandwidth(1.0)).0 / time.0);
+    let slack = rate.0 * field::half(time_text) * 1e-6 / time.0 + field::half(algbw) * 1e9;
+    (rate.0 - printed * 1e9).abs() <= 1.02 * slack
+}
+
+/// busbw over algbw, within the digits of both; none where they have too few.
+pub(super) fn factor(algbw: &str, busbw: &str) -> Option<(Ratio, Ratio)> {
+    let (a, b) = (field::number(algbw)?, field::number(busbw)?);
+    if a < 0.1 || b <= 0.0 {
+        return None;
+    }
+    let (x, y) = (field::half(algbw), field::half(busbw));
+    Some((Ratio((b - y) / (a + x)), Ratio((b + y) / (a - x))))
+}

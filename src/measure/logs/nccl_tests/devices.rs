@@ -1,0 +1,104 @@
+//! The list of devices before a table: N, hosts, and GPUs that ranks share.
+
+use std::collections::BTreeSet;
+
+use crate::measure::logs::draft::Draft;
+
+/// A rank's line, as far as it was printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Device {
+    rank: u32,
+    group: u32,
+    host: String,
+    device: String,
+    bus: String,
+}
+
+/// The list.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Devices {
+    listed: Vec<Device>,
+    highest: Option<u32>,
+}
+
+/// The word behind `key`.
+pub(super) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(key)?;
+    rest.split_ascii_whitespace().next()
+}
+
+impl Devices {
+    /// Takes `Rank  0 Group  0 Pid   1000 on node1 device  0 [0000:07:00] NVIDIA …`, which may be
+    /// cut off anywhere.
+    pub fn take(&mut self, text: &str) -> bool {
+        let Some(rest) = text.strip_prefix("Rank ") else { return false };
+        let Some(rank) = rest.split_ascii_whitespace().next().and_then(|r| r.parse().ok()) else {
+            return false;
+        };
+        self.highest = self.highest.max(Some(rank));
+        let word = |key: &str| after(rest, key).unwrap_or("").to_owned();
+        let bus = rest.split_once('[').and_then(|(_, bus)| bus.split_once(']'));
+        self.listed.push(Device {
+            rank,
+            group: word("Group ").parse().unwrap_or(0),
+            host: word(" on "),
+            device: word(" device "),
+            bus: bus.map_or(String::new(), |(bus, _)| bus.to_owned()),
+        });
+        true
+    }
+
+    /// Tells a table what the list says of its ranks.
+    pub fn tell(&self, draft: &mut Draft) {
+        let Some(highest) = self.highest else { return };
+        let first = self.listed.iter().filter(|d| d.rank == 0).count();
+        if first > 1 {
+            draft.warn(format!(
+                "rank 0 is listed {first} times: nccl-tests was built without MPI=1, and every \
+                 process ran alone"
+            ));
+            draft.ranks.push((1, "list of devices"));
+            return;
+        }
+        let Some(all) = highest.checked_add(1) else { return };
+        // Communicators of a split run beside each other, each with its own ranks.
+        let groups: BTreeSet<u32> = self.listed.iter().map(|d| d.group).collect();
+        let groups = groups.len() as u32;
+        if groups > 1 {
+            draft.warn(format!("{groups} groups of ranks ran at once and share the machine"));
+        }
+        if all.is_multiple_of(groups.max(1)) {
+            draft.ranks.push((all / groups.max(1), "list of devices"));
+        }
+        if self.listed.len() as u32 == all {
+            let hosts: BTreeSet<&str> = self.listed.iter().map(|d| d.host.as_str()).collect();
+            draft.nodes = Some(hosts.len() as u32).filter(|_| !hosts.contains(""));
+        } else if groups <= 1 {
+            let listed = self.listed.len();
+            draft.warn(format!(
+                "the list of devices has {listed} lines of {all}: N is its highest rank + 1"
+            ));
+        }
+        self.shared(draft);
+    }
+
+    /// GPUs that several ranks use.
+    fn shared(&self, draft: &mut Draft) {
+        for (i, one) in self.listed.iter().enumerate() {
+            // The short form, [0x10], is the same for GPUs behind one switch.
+            let same = |o: &&Device| {
+                let whole = one.bus.contains(':') || o.device == one.device;
+                o.host == one.host && o.bus == one.bus && whole
+            };
+            let known = !one.bus.is_empty() && !one.host.is_empty() && one.bus != "0x00";
+            if let Some(other) = self.listed[i + 1..].iter().find(same).filter(|_| known) {
+                draft.shares_gpus = true;
+                draft.warn(format!(
+                    "ranks {} and {} share the GPU [{}] of {}: these are no figures of a machine",
+                    one.rank, other.rank, one.bus, one.host
+                ));
+                return;
+            }
+        }
+    }
+}

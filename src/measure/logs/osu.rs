@@ -1,0 +1,253 @@
+//! OSU micro-benchmarks, 3.x to 7.x, over MPI and NCCL.
+//!
+//! ```text
+//! # OSU MPI-CUDA Allreduce Latency Test v5.8
+//! # Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+//! 4                     346.93            333.10            355.21        1000
+//! ```
+//!
+//! The number of ranks is printed nowhere. Sizes are those of a rank's block in all-gather,
+//! scatter, gather and all-to-all, of the whole vector elsewhere. MB are 10^6 bytes; of many
+//! messages at once they are a rate, not a time. The heading may name fewer columns than rows
+//! have (`-f` of 7.3), and every figure has two decimals, by which a cut one is known.
+//!
+//! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`.
+
+use super::draft::{Draft, Raw};
+use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use crate::base::collective::Collective as C;
+use crate::base::quantity::Bandwidth;
+use crate::base::refused::Refused;
+use crate::base::size_is::SizeIs;
+use crate::machine::sample::{DataType, Mode};
+
+/// What the titles of collectives hold, longer names before those in them.
+const COLLECTIVES: &[(&str, C)] = &[
+    ("All-to-All Personalized Exchange", C::AllToAll),
+    ("Reduce_scatter", C::ReduceScatter),
+    ("Reduce-Scatter", C::ReduceScatter),
+    ("ReduceScatter", C::ReduceScatter),
+    ("Allgather", C::AllGather),
+    ("Allreduce", C::AllReduce),
+    ("Alltoall", C::AllToAll),
+    ("Broadcast", C::Broadcast),
+    ("Barrier", C::Barrier),
+    ("Scatter", C::Scatter),
+    ("Gather", C::Gather),
+    ("Reduce", C::Reduce),
+    ("Bcast", C::Broadcast),
+];
+
+/// The unit of OSU's rates.
+const MB: Bandwidth = Bandwidth(1e6);
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    /// The title of the test that runs, and its line.
+    title: Option<(usize, String)>,
+    dtype: Option<DataType>,
+    pairs: Option<u32>,
+    open: bool,
+    /// Fields of the rows so far.
+    fields: usize,
+    /// Whether rows have no size.
+    barrier: bool,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        if line.is_numeric() {
+            return if self.open { self.row(line, log) } else { Ok(Taken::No) };
+        }
+        let text = line.bare();
+        if text.starts_with("OSU ") || text.starts_with("OMB") {
+            let Some(at) = text.find(" Test") else { return Ok(Taken::No) };
+            *self = Self { title: Some((line.number, text.to_owned())), ..Self::default() };
+            // A table is begun at its title: a log may end there.
+            self.begin(&text[..at], line.number, log);
+            return Ok(Taken::Began);
+        }
+        if self.title.is_none() {
+            return Ok(Taken::No);
+        }
+        if let Some(rest) = text.strip_prefix("Datatype:") {
+            self.dtype = DataType::named(rest.trim().trim_end_matches('.'));
+            return Ok(Taken::Yes);
+        }
+        if let Some((_, rest)) = text.split_once("[ pairs: ") {
+            self.pairs = rest.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
+            if let Some(draft) = log.last().filter(|_| self.pairs.is_some_and(|n| n > 1)) {
+                draft.warn("the rate is of several pairs together");
+            }
+            return Ok(Taken::Yes);
+        }
+        let heading = text.starts_with("Size") || (self.barrier && text.contains("Latency"));
+        if heading && line.text.starts_with('#') || text.starts_with("Size ") {
+            return self.heading(text, line, log);
+        }
+        Ok(Taken::No)
+    }
+
+    fn leave(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Table {
+    fn begin(&mut self, title: &str, line: usize, log: &mut Log) {
+        let mut draft = Draft::new("osu", line, title);
+        let words = title.split_once(' ').map_or("", |(_, rest)| rest);
+        let (over, what) = words.split_once(' ').unwrap_or((words, ""));
+        let what = what.strip_suffix("Latency").unwrap_or(what).trim_end();
+        let refuse = |draft: &mut Draft, why: &str| {
+            draft.tested = Some(Tested::Other(what.to_owned()));
+            draft.refuse(why, "leave it out: only times of single operations are used");
+        };
+        let collective = COLLECTIVES.iter().find(|(name, _)| what == *name);
+        match (what, collective) {
+            _ if over.starts_with("MPI_") || over.contains("SHMEM") || over.contains("UPC") => {
+                refuse(&mut draft, "transfers into others' memory are no messages or collectives");
+            }
+            (_, Some(&(_, collective))) => {
+                draft.tested = Some(Tested::Collective(collective));
+                draft.size_is = size_is(collective);
+                self.barrier = collective == C::Barrier;
+                // MPI_FLOAT is added, MPI_CHAR moved, up to 6.x; 7.x says which.
+                let usual = if collective.reduces() { DataType::F32 } else { DataType::Byte };
+                self.dtype = Some(usual).filter(|_| collective != C::Barrier);
+            }
+            ("", _) if title.ends_with("Latency") => draft.tested = Some(Tested::OneWay),
+            ("Multi", _) => {
+                // Pairs at once, and how many is not printed.
+                draft.tested = Some(Tested::OneWay);
+                draft.any_ranks = true;
+            }
+            ("Bandwidth" | "Multiple Bandwidth / Message Rate", _) => {
+                draft.tested = Some(Tested::Rate { both_ways: false });
+            }
+            ("Bi-Directional Bandwidth" | "Bidirectional Bandwidth", _) => {
+                draft.tested = Some(Tested::Rate { both_ways: true });
+            }
+            (other, _) if other.starts_with("Non-blocking") => {
+                refuse(&mut draft, "a collective beside computation takes another time");
+            }
+            _ => refuse(&mut draft, &format!("`{what}` is no test of messages or collectives")),
+        }
+        if let Some(command) = &log.launcher.command
+            && command.program.starts_with("osu_")
+            && let Some(processes) = command.processes
+        {
+            draft.ranks.push((processes, "command"));
+        }
+        draft.library = Some(over.to_owned()).filter(|o| !o.is_empty());
+        draft.mode = Mode::Isolated;
+        log.tables.push(draft);
+    }
+
+    fn heading(&mut self, text: &str, line: &Line, log: &mut Log) -> Read<Taken> {
+        self.open = true;
+        self.fields = 0;
+        let Some(draft) = log.last() else { return Ok(Taken::No) };
+        let overlapped = text.contains("Overlap");
+        if overlapped {
+            draft.refuse(
+                "a collective beside computation takes another time",
+                "run the blocking test",
+            );
+        }
+        // Units stand in brackets: (us), (MB/s), (%).
+        let foreign = text.split('(').skip(1).filter_map(|rest| rest.split(')').next()).find(|u| {
+            !matches!(*u, "us" | "MB/s" | "%") && u.chars().all(|c| c.is_alphabetic() || c == '/')
+        });
+        if let Some(unit) = foreign {
+            let what = format!("the table's unit `{unit}` is none of OSU's: us and MB/s");
+            return Err(Refused::at(line.number, what).mend("give the text as OSU printed it"));
+        }
+        let is_rate = text.contains("MB/s");
+        match &draft.tested {
+            Some(Tested::Rate { .. }) if !is_rate => {
+                return Err(Refused::at(line.number, "a test of bandwidth without MB/s"));
+            }
+            Some(Tested::OneWay | Tested::Collective(_)) if is_rate => {
+                return Err(Refused::at(line.number, "MB/s in a test of latency"));
+            }
+            _ => {}
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn row(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let (fields, count) = field::split(line.text);
+        let fields = &fields[..count];
+        field::plain_size(fields, line.number)?;
+        let (size, figures) = match self.barrier {
+            true => (Some(0), fields),
+            false => (fields.first().and_then(|f| field::whole(f)), fields.get(1..).unwrap_or(&[])),
+        };
+        let Some(size) = size else { return Ok(Taken::No) };
+        // `8388608   1` at the end of a file was `8388608   137.55`.
+        let Some(draft) = log.last() else { return Ok(Taken::No) };
+        let words = |f: &&&str| !matches!(**f, "Pass" | "Fail" | "pass" | "fail");
+        let numbers = figures.iter().take_while(|f| field::number(f).is_some()).count();
+        let strange = figures[numbers..].iter().filter(words).count();
+        if numbers == 0 && strange > 0 {
+            return Ok(Taken::No);
+        }
+        let is_cut = numbers == 0
+            || field::decimals(figures[0]) < 2
+            || (self.fields > 0 && numbers < self.fields)
+            || (!line.whole && figures[numbers - 1].ends_with('.'));
+        if is_cut {
+            if numbers > 0 {
+                field::micros(figures[0], line.number)?;
+            }
+            let of =
+                if self.fields > 0 { format!(" of {}", self.fields + 1) } else { String::new() };
+            draft.leave_out(line.number, format!("the row is cut off: {count}{of} fields"));
+            return Ok(Taken::Yes);
+        }
+        self.fields = self.fields.max(numbers);
+        let dtype = match draft.tested {
+            Some(Tested::Collective(_)) => self.dtype,
+            _ => self.dtype.or(Some(DataType::Byte)),
+        };
+        let measured = match draft.tested {
+            Some(Tested::Rate { .. }) => {
+                field::rate(figures[0], MB, line.number)?.map(Measured::Rate)
+            }
+            _ => field::micros(figures[0], line.number)?.map(Measured::Time),
+        };
+        let Some(measured) = measured else {
+            draft.leave_out(line.number, "a time or rate of 0");
+            return Ok(Taken::Yes);
+        };
+        // Behind the average stand least, greatest and how many.
+        if let Some(iterations) = figures.get(3).and_then(|f| field::whole(f)) {
+            draft.iterations = draft.iterations.max(u32::try_from(iterations).unwrap_or(1));
+        }
+        let wrong = figures.iter().any(|f| f.eq_ignore_ascii_case("fail")).then_some(1);
+        draft.rows.push(Raw {
+            line: line.number,
+            size,
+            count: None,
+            dtype,
+            in_place: false,
+            measured,
+            wrong,
+            factor: None,
+            redop: None,
+            root: None,
+        });
+        Ok(Taken::Yes)
+    }
+}
+
+/// What the sizes of a collective count, in OSU's tests and Intel's.
+pub(super) fn size_is(collective: C) -> SizeIs {
+    match collective {
+        C::AllGather | C::Scatter | C::Gather => SizeIs::PerRank,
+        C::AllToAll => SizeIs::PerPeer,
+        _ => SizeIs::Total,
+    }
+}

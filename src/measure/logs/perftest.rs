@@ -1,0 +1,168 @@
+//! perftest: `ib_write_bw`, `ib_read_lat` and their like.
+//!
+//! ```text
+//!                     RDMA_Write BW Test
+//!  #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]
+//!  65536      5000             11030.78            11030.45             0.176487
+//! ```
+//!
+//! `MB/sec` is 2^20 bytes a second, as newer versions write; `Gb/sec` 10^9 bits. The message rate
+//! checks it. A test of latency prints one way, half of a round trip; `t_typical` is its median.
+//! Source: linux-rdma/perftest `src/perftest_parameters.h`, `src/perftest_resources.c`.
+
+use super::draft::{Draft, Raw};
+use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use crate::base::quantity::Bandwidth;
+use crate::base::refused::Refused;
+use crate::machine::sample::{DataType, Mode};
+
+/// Where figures stand in a row.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    count: usize,
+    figure: usize,
+    /// The unit of a rate; none for a time.
+    unit: Option<Bandwidth>,
+    /// Millions of messages a second.
+    messages: Option<usize>,
+}
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    title: Option<String>,
+    columns: Option<Columns>,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let text = line.text;
+        if text.starts_with("#bytes") || text.starts_with("bytes ") {
+            return self.heading(line, log);
+        }
+        if line.is_numeric() {
+            return match self.columns {
+                Some(columns) => row(line, log, columns),
+                None => Ok(Taken::No),
+            };
+        }
+        if text.ends_with(" Test") && !text.contains("OSU ") {
+            let kinds = ["BW Test", "Latency Test", "Bidirectional BW Test"];
+            if kinds.iter().any(|k| text.ends_with(k)) && text.split_whitespace().count() <= 8 {
+                log.begun = Some((line.number, "perftest"));
+                *self = Self { title: Some(text.to_owned()), columns: None };
+                return Ok(Taken::Yes);
+            }
+        }
+        if self.columns.is_some() && text.starts_with("-----") {
+            self.columns = None;
+            return Ok(Taken::Yes);
+        }
+        Ok(Taken::No)
+    }
+
+    fn leave(&mut self) {
+        self.columns = None;
+    }
+}
+
+impl Table {
+    fn heading(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        // Headings have blanks in their names: `BW peak[MiB/sec]`, `99% percentile[usec]`.
+        let text = line.bare();
+        if !text.contains("#iterations") && !text.contains(" iterations ") {
+            return Ok(Taken::No);
+        }
+        let glued = text
+            .replace("BW peak", "BW_peak")
+            .replace("BW average", "BW_average")
+            .replace("% percentile", "%_percentile")
+            .replace("tps average", "tps_average");
+        let names: Vec<&str> = glued.split_ascii_whitespace().collect();
+        let column = |prefix: &str| names.iter().position(|n| n.starts_with(prefix));
+        let rate = column("BW_average");
+        let time = column("t_typical").or(column("t_avg"));
+        let Some(figure) = rate.or(time) else { return Ok(Taken::No) };
+        let unit = names[figure].split_once('[').map_or("", |(_, u)| u.trim_end_matches(']'));
+        let unit = match (rate, unit) {
+            (Some(_), "MB/sec" | "MiB/sec") => Some(Bandwidth(1_048_576.0)),
+            (Some(_), "Gb/sec") => Some(Bandwidth(0.125e9)),
+            (None, "usec") => None,
+            _ => {
+                let what = format!("the table's unit [{unit}] is none of perftest's");
+                return Err(
+                    Refused::at(line.number, what).mend("give the text as perftest printed it")
+                );
+            }
+        };
+        let title = self.title.take().unwrap_or_else(|| "perftest".to_owned());
+        let mut draft = Draft::new("perftest", line.number, title.clone());
+        draft.tested = Some(match rate {
+            Some(_) => Tested::Rate { both_ways: title.contains("Bidirectional") },
+            None => Tested::OneWay,
+        });
+        draft.mode = Mode::Isolated;
+        draft.library = Some("verbs".to_owned());
+        if title == "perftest" && rate.is_some() {
+            draft.warn("no title says whether the rate is of one way or of both");
+        }
+        log.tables.push(draft);
+        let messages = column("MsgRate");
+        self.columns = Some(Columns { count: names.len(), figure, unit, messages });
+        Ok(Taken::Began)
+    }
+}
+
+fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
+    let (fields, count) = field::split(line.text);
+    let fields = &fields[..count];
+    field::plain_size(fields, line.number)?;
+    let Some(size) = fields.first().and_then(|f| field::whole(f)) else { return Ok(Taken::No) };
+    let Some(draft) = log.last() else { return Ok(Taken::No) };
+    let numbers = fields.iter().take_while(|f| field::number(f).is_some()).count();
+    // The message rate has six digits, and is the last: a cut one has fewer.
+    let last = columns.messages.filter(|&m| m + 1 == columns.count).and_then(|m| fields.get(m));
+    if numbers < columns.count || last.is_some_and(|f| field::decimals(f) < 6) {
+        let of = columns.count;
+        let what = format!("the row is cut off: {numbers} of {of} fields, or digits of the last");
+        draft.leave_out(line.number, what);
+        return Ok(Taken::Yes);
+    }
+    let figure = fields[columns.figure];
+    let measured = match columns.unit {
+        Some(unit) => field::rate(figure, unit, line.number)?.map(Measured::Rate),
+        None => field::micros(figure, line.number)?.map(Measured::Time),
+    };
+    let Some(measured) = measured else {
+        draft.leave_out(line.number, "a time or rate of 0");
+        return Ok(Taken::Yes);
+    };
+    if let (Measured::Rate(rate), Some(m)) = (measured, columns.messages)
+        && let Some(messages) = field::number(fields[m])
+    {
+        let by_messages = messages * 1e6 * size as f64;
+        // Two digits behind one point, six behind the other; 2^20 and 10^6 are 4.9 % apart.
+        let digits = 0.006 / field::number(figure).unwrap_or(1.0) + 0.6e-6 / messages;
+        if by_messages > 0.0 && (rate.0 / by_messages - 1.0).abs() > 0.02 + digits {
+            let why = "the rate is not the message rate times the size: another unit, or damaged";
+            draft.leave_out(line.number, why);
+            return Ok(Taken::Yes);
+        }
+    }
+    let iterations = fields.get(1).and_then(|f| field::whole(f));
+    let iterations = iterations.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    draft.iterations = draft.iterations.max(iterations);
+    draft.rows.push(Raw {
+        line: line.number,
+        size,
+        count: None,
+        dtype: Some(DataType::Byte),
+        in_place: false,
+        measured,
+        wrong: None,
+        factor: None,
+        redop: None,
+        root: None,
+    });
+    Ok(Taken::Yes)
+}

@@ -1,0 +1,10 @@
+//! What measurements teach: fits, expectations, verdicts, mocked runs.
+
+pub mod accuracy;
+pub mod expect;
+pub mod fit;
+pub mod logs;
+pub mod mock;
+pub mod samples_csv;
+pub mod spell_out;
+pub mod verdict;

@@ -1,0 +1,6 @@
+//! What runs, and its closed form: shapes, formulas, schedules, algorithms.
+
+pub mod algorithm;
+pub mod formula;
+pub mod replay;
+pub mod schedule;

@@ -1,0 +1,14 @@
+//! Running collectives on this machine, and timing them.
+
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod calibrate;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod execute;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+pub mod gpu;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod launch;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod rendezvous;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod transport;
