@@ -296,7 +296,7 @@ fn every_algorithm_says_what_it_is() {
 
 /// The files beside this one that hold a family, with their text.
 fn families() -> BTreeMap<String, String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/algorithm");
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/algorithm");
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(&here).unwrap() {
         let path = entry.unwrap().path();
@@ -334,7 +334,7 @@ fn every_file_is_registered_once() {
     let mut faults = Vec::new();
     for name in families().keys() {
         if !text.lines().any(|line| line.ends_with(&format!("mod {name};"))) {
-            faults.push(format!("src/algorithm/{name}.rs has no `mod` line"));
+            faults.push(format!("src/model/algorithm/{name}.rs has no `mod` line"));
         }
         let times = listed.iter().filter(|n| *n == name).count();
         if times != 1 {
