@@ -38,7 +38,7 @@
 //! So two nodes send one way half of what a ring of many ranks does. With fewer NICs than ranks
 //! ⌈G/NICs⌉ shards take turns at one, with their α.
 //!
-//! A played schedule is held to this by `tests/pipelined.rs`: it takes no less than the slowest
+//! A played schedule is held to this by `tests/engine/pipelined.rs`: it takes no less than the slowest
 //! port needs for all P segments, and T but for few segments, listed there: a segment that comes back
 //! to a port finds others there, once in a pipeline and not once a segment. Ranks that send straight
 //! to each other get out of step where they share NICs; nothing is promised of them there.

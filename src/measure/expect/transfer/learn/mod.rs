@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     /// The constants that are built in are what the fit gives; the whole is compared in
-    /// `tests/expect.rs`.
+    /// `tests/engine/expect.rs`.
     #[test]
     fn built_in_constants_are_what_the_clusters_teach() {
         let evidence = Evidence::new(&Clusters::built_in().unwrap()).unwrap();

@@ -1,0 +1,419 @@
+//! The command as a process: answers, errors, exit codes, pipes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+
+fn collcost(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn output(line: &str) -> Output {
+    collcost(line).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it writes UTF-8")
+}
+
+#[test]
+fn the_main_command_leads_with_what_is_expected() {
+    let answer = output("allreduce --n 64 --size 16MiB");
+    assert!(answer.status.success());
+    let table = text(&answer.stdout);
+    for part in [
+        "all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)",
+        "  expected ",
+        "  runs        NVLSTree/Simple",
+        "  known from ",
+        "  ideal  × bound",
+    ] {
+        assert!(table.contains(part), "{part}:\n{table}");
+    }
+    assert!(answer.stderr.is_empty());
+}
+
+#[test]
+fn a_collective_is_taken_as_people_type_it() {
+    let flags = "--n 8 --size 1MiB --alpha 1us --bw 100GB/s --format json";
+    let plain = output(&format!("allreduce {flags}")).stdout;
+    for name in ["all_reduce", "AllReduce", "ar", "MPI_Allreduce"] {
+        assert_eq!(output(&format!("{name} {flags}")).stdout, plain, "{name}");
+    }
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let answer = output("allreduce --n 16 --size 1MiB --format json --all");
+    let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!(report["schema"], "collcost/cost/2");
+    for key in [
+        "question",
+        "machine",
+        "expect",
+        "bound_s",
+        "algorithms",
+        "runs",
+        "fastest",
+        "flips",
+        "notes",
+    ] {
+        assert!(!report[key].is_null(), "{key}");
+    }
+    let rows = report["algorithms"].as_array().unwrap();
+    let keys = [
+        "id",
+        "applies",
+        "reason",
+        "n_alpha",
+        "n_beta",
+        "latency_s",
+        "bandwidth_s",
+        "compute_s",
+        "time_s",
+        "bound_ratio",
+        "algbw_Bps",
+        "busbw_Bps",
+        "ships",
+    ];
+    for row in rows {
+        for key in keys {
+            assert!(row.get(key).is_some(), "{key} of {row}");
+        }
+        assert_eq!(row["applies"].as_bool().unwrap(), row["reason"].is_null());
+    }
+}
+
+#[test]
+fn a_crossover_is_exact() {
+    let answer =
+        output("crossover allreduce tree ring --n 64 --alpha 1us --bw 100GB/s --format json");
+    let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert!((report["size_bytes"].as_f64().unwrap() - 1_136_448.598_130_84).abs() < 1e-3);
+    assert_eq!((&report["below"], &report["above"]), (&"tree".into(), &"ring".into()));
+}
+
+#[test]
+fn elements_round_the_largest_message_up() {
+    let time = |flags: &str| {
+        let line = format!(
+            "allreduce --n 3 --size 40 --alpha 0 --bw 1GB/s --algorithm ring --format json {flags}"
+        );
+        let report: serde_json::Value = serde_json::from_slice(&output(&line).stdout).unwrap();
+        report["algorithms"][0]["time_s"].as_f64().unwrap()
+    };
+    // 40 bytes over 3 ranks: 13.33 bytes a message, or 4 of 10 floats.
+    assert!((time("") - 4.0 * 40.0 / 3.0 * 1e-9).abs() < 1e-18);
+    assert!((time("--elements float") - 4.0 * 16.0 * 1e-9).abs() < 1e-18);
+}
+
+/// What is wrong, where, how to mend it: three lines and exit code 2.
+#[test]
+fn wrong_input_gets_three_lines() {
+    let cases = [
+        ("allreduce --n 8 --size 1MB --algorithm rabenseifer", "did you mean `rabenseifner`?"),
+        ("allreduce --n 8 --size 16parsecs", "unit `parsecs` is unknown"),
+        ("allreduce --n 8 --size 16Mb", "16 megabits, not bytes"),
+        ("allreduce --n -4 --size 1MB", "there cannot be fewer than none"),
+        ("allreduce --n 0 --size 1MB", "there must be at least one"),
+        ("allreduce --n 8 --size 1e30", "more than any memory"),
+        ("allreduce --n 8 --size NaN", "does not start with a number"),
+        ("allreduce --n 8 --size -1", "negative"),
+        ("allreduce --n 8 --size 1MB --bw 100", "without unit"),
+        ("allreduce --n 8 --size 1MB --alpha 5", "without unit"),
+        ("allgather --n 6 --size 1MB --algorithm recursive_doubling", "6 is none"),
+        ("allreduce --n 60 --nodes 8 --gpus-per-node 8 --size 1MB", "are 64, not 60"),
+        ("allreduce --n 64 --nodes 3 --size 1MB", "do not divide"),
+        ("allreduce --n 32 --gpus-per-node 16 --size 1MB", "do not fit"),
+        (
+            "allreduce --n 64 --gpus-per-node 8 --size 1MB --alpha 1us --bw 1GB/s --alpha-inter 5us",
+            "unknown",
+        ),
+        ("allreduce --n 8 --size 1MB --profile dgx-h10", "did you mean `dgx-h100`?"),
+        ("allreduce --n 8 --size 1MB --profile /nowhere.toml", "cannot be read"),
+        ("allreduce --n 8 --algorithm ring", "how many bytes?"),
+        ("allreduce --n 8 --vary bw=1GB/s..2GB/s", "no figure"),
+        ("allreduce --n 8 -b 1M", "both ends"),
+        ("allreduce --n 8 -b 1K -e 1M --vary inter.alpha=1us..2us", "one range at a time"),
+        ("allreduce --n 2,4 --size 1M --vary inter.alpha=1us..2us", "--n and --vary"),
+        ("allreduce --n 8 -b 1K -e 1M --sort busbw", "columns and order"),
+        ("allreduce --n 8 --size 1MB --set inter.bq=1GB/s", "did you mean `inter.bw`?"),
+        ("allreduce --n 1024..2 --size 1MB", "has no ranks"),
+        ("allreduce --n 8 --size 1MB --columns stepps", "did you mean `steps`?"),
+        ("allreduce --n 8 --size 1MB --ships rccl", "is no library"),
+        ("crossover allreduce ring bruck --n 8", "it is all-to-all"),
+        ("simulate allreduce", "how many bytes?"),
+        ("simulate allreduce rign 1M -n 8", "did you mean `ring`?"),
+        ("simulate allreduce ring 1M -n 8 --root 1", "has no root"),
+        ("simulate broadcast chain 1M -n 8 --root 8", "there is no rank 8"),
+        ("simulate allreduce ring 1M -n 8 --start 8=1us", "there is no rank 8"),
+        ("simulate allreduce ring 1M -n 8 --start 3", "says too little"),
+        ("simulate allreduce ring 1M -n 8 --start 3=5", "without unit"),
+        ("simulate allreduce ring 1M -n 8 --slow-rank x=2", "is no rank"),
+        ("simulate allreduce ring 1M -n 8 --slow-link 0-1=0", "no number above 0"),
+        ("simulate allreduce ring 1M -n 8 --mode fast", "is no mode"),
+        ("simulate allreduce ring 1M -n 8 --discipline rude", "no way to share a port"),
+        ("simulate allreduce ring 1M -n 8 --duplex-factor 2", "is no duplex factor"),
+        ("simulate broadcast chain 1G -n 64 --segments 100000000", "MiB, more than the"),
+        ("verify allreduce --algorithm rign", "did you mean `ring`?"),
+        ("verify --n 9..3", "has no ranks"),
+        ("verify --n 1..1000000", "more than 4096"),
+        ("allreduce --n 8 --simulate", "how many bytes?"),
+        ("allreduce --n 8 -b 1K -e 1M --simulate", "priced, not simulated"),
+        ("export mscl allreduce ring -n 4", "did you mean `msccl`?"),
+        ("export msccl barrier dissemination -n 4", "knows no barrier"),
+        (
+            "export msccl allreduce inc -n 4 --alpha 1us --bw 1GB/s --alpha-switch 1us",
+            "knows no switches",
+        ),
+        ("export goal allreduce ring 3 -n 4", "no whole byte"),
+        ("export goal allreduce ring -n 4 --output /nowhere/x", "cannot be written"),
+        ("simulate --schedule /nowhere/x", "cannot be read"),
+        ("verify --schedule Cargo.toml", "holds no schedule"),
+        ("torus --n 8", "unrecognized"),
+        ("trace alreduce", "did you mean `allreduce`?"),
+        ("trace allreduce rinq -n 4", "did you mean `ring`?"),
+        ("trace allreduce ring -n 4 --step 7", "steps are 0, the start, to 6"),
+        ("trace allreduce ring -n 4 --root 1", "has no root"),
+        ("trace broadcast chain -n 4 --root 4", "ranks are 0 to 3"),
+        ("trace allreduce ring -n 4 --mode slow", "sync, local or flow"),
+        ("trace allreduce ring -n 2 --data 1,2;3", "give every rank as many"),
+        ("trace allreduce ring -n 2 --data 1,x;3,4", "`x` is no number"),
+        ("trace allreduce ring -n 2 --data /nowhere", "cannot be read"),
+        ("trace barrier -n 2 --data 1;2", "carries no data"),
+        ("trace allreduce ring -n 3 42 --elements float", "no whole number of elements"),
+        ("trace allreduce ring -n 600", "--events"),
+        ("nccl choose alreduce --comm dgx_h100_8x400g.p8.n2", "did you mean `allreduce`?"),
+        ("nccl choose alltoall --comm dgx_h100_8x400g.p8.n2", "has no say in all-to-all"),
+        ("nccl choose allreduce", "which communicator?"),
+        ("nccl choose allreduce --comm dgx_h10_8x400g.p8.n2", "did you mean `dgx_h100_8x400g`?"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g", "write machine.pRANKS_A_NODE.nNODES"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p5.n2", "known are p1 on 2 nodes and more"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n999999999", "are too many ranks"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl 2.17.1", "2.18 or later"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl new", "is no NCCL version"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO", "is no assignment"),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALG=Ring",
+            "reads no `NCCL_ALG`",
+        ),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO=Rin",
+            "refuses the name",
+        ),
+        (
+            "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_NTHREADS=x",
+            "whole number",
+        ),
+        ("nccl choose allreduce 0 --comm dgx_h100_8x400g.p8.n2", "more than nothing"),
+        ("nccl choose allreduce -b 8M -e 1M --comm dgx_h100_8x400g.p8.n2", "--begin 8M --end 1M"),
+        ("nccl choose allreduce 16Mb --comm dgx_h100_8x400g.p8.n2", "16 megabits, not bytes"),
+        (
+            "nccl choose allreduce 1M --comm dgx_h100_8x400g.p8.n2 --op mean",
+            "is no operation of NCCL",
+        ),
+        (
+            "nccl table --comms tests/data/nccl_comms.csv --format log",
+            "the table of one communicator",
+        ),
+        ("nccl replay --comms tests/data/nccl_envs.csv", "has no column `id`"),
+        ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "of 16 ranks, not 8"),
+        ("select opnmpi allreduce 1M -n 8", "did you mean `openmpi`?"),
+        ("select openmpi@7 allreduce 1M -n 8", "known are openmpi@5.0"),
+        ("select nccl@2.17 allreduce 1M -n 8", "2.18 or later"),
+        ("select allreduce 1M -n 8 --policy nccl@2.17", "2.18 or later"),
+        ("select allreduce 1M -n 8", "by whose rules?"),
+        ("select openmpi allreduce 8M..1M -n 8", "write the smaller size first"),
+        ("select rules-file:/nowhere allreduce 1M -n 8", "name a text file"),
+        ("select rules-file:Cargo.toml allreduce 1M -n 8", "Cargo.toml:1"),
+        ("select nccl allreduce 1M -n 16 --on dgx-h100 --bw-inter 24GB/s", "are not known"),
+        ("export openmpi-rules -n 8 --for openmpi@6", "known are openmpi@4.1"),
+        ("export nccl-tuner-csv --comm dgx_h10_8x400g.p8.n2 --on dgx-h100", "did you mean"),
+        ("man nccl chose", "did you mean `choose`?"),
+    ];
+    for (line, part) in cases {
+        let answer = output(line);
+        let message = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{line}: {message}");
+        assert!(message.starts_with("error: ") && message.contains(part), "{line}: {message}");
+        assert!(answer.stdout.is_empty(), "{line}");
+        if !message.contains("unrecognized") {
+            assert_eq!(message.lines().count(), 3, "{line}: {message}");
+        }
+    }
+}
+
+/// Files of NCCL that are damaged, or contradict themselves: the line, and how to mend it.
+#[test]
+fn damaged_files_of_nccl_are_refused_at_their_line() {
+    let graphs = include_str!("../data/nccl_graphs_small.xml");
+    let log = include_str!("../data/nccl_logs/h100-2x8.log");
+    let first = |text: &str, lines: usize| -> String {
+        text.lines().take(lines).map(|line| format!("{line}\n")).collect()
+    };
+    let both = format!("{log}{}", include_str!("../data/nccl_logs/t4-4x1.log"));
+    let graph = "nccl choose allreduce --nodes 4 --gpu a100 --graph";
+    let cases = [
+        (graph, "cut.xml", first(graphs, 5), 5, "ends inside <graph>"),
+        (graph, "path.xml", graphs.replacen("NVL", "NVX", 1), 2, "is no path type of NCCL"),
+        (
+            graph,
+            "count.xml",
+            graphs.replacen("nchannels=\"1\"", "nchannels=\"2\"", 1),
+            2,
+            "1 channels",
+        ),
+        (
+            graph,
+            "pattern.xml",
+            graphs.replacen("pattern=\"4\"", "pattern=\"1\"", 1),
+            2,
+            "pattern 1",
+        ),
+        ("nccl log", "two.log", both, 53, "--table 1, --table 2"),
+        ("nccl log", "cut.log", first(log, 30), 30, "the table ends before"),
+        ("nccl log", "none.log", "hello\n".to_owned(), 0, "NCCL_DEBUG=INFO"),
+    ];
+    for (command, name, content, line, part) in cases {
+        let file = format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+        std::fs::write(&file, content).unwrap();
+        let answer = output(&format!("{command} {file}"));
+        let message = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{name}: {message}");
+        assert!(answer.stdout.is_empty() && message.contains(part), "{name}: {message}");
+        assert_eq!(message.lines().count(), 3, "{name}: {message}");
+        let place = if line == 0 { file } else { format!("{file}:{line}") };
+        assert!(message.lines().nth(1).unwrap().trim() == place, "{name}: {message}");
+    }
+}
+
+#[test]
+fn batch_answers_in_order_while_the_pipe_stays_open() {
+    let mut child = collcost("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut questions = child.stdin.take().unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    for id in 0..3 {
+        let line = format!(
+            r#"{{"id":{id},"kind":"busbw","primitive":"allreduce","n":4,"algbw_Bps":1e9}}"#
+        );
+        writeln!(questions, "{line}").unwrap();
+        questions.flush().unwrap();
+        let mut answer = String::new();
+        answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer, format!("{{\"id\":{id},\"busbw_Bps\":1500000000}}\n"));
+    }
+    writeln!(questions, "nonsense\n{{\"id\":\"x\",\"kind\":\"cots\"}}").unwrap();
+    drop(questions);
+    let mut rest = String::new();
+    answers.read_to_string(&mut rest).unwrap();
+    let lines: Vec<&str> = rest.lines().collect();
+    assert!(lines[0].starts_with("{\"id\":null,\"error\":"), "{rest}");
+    assert!(
+        lines[1].starts_with("{\"id\":\"x\",\"error\":") && lines[1].contains("`cost`"),
+        "{rest}"
+    );
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_batch_page_shows_what_batch_prints() {
+    let page = include_str!("../../docs/BATCH.md");
+    let block = |fence: &str| {
+        let (_, rest) = page.split_once(fence).expect("the page has such a block");
+        rest.split_once("```").expect("the block ends").0.trim().to_owned()
+    };
+    let question = block("```sh");
+    let question = question.lines().find(|l| l.starts_with('{')).expect("a question");
+    let mut child = collcost("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), "{question}").unwrap();
+    let answer = child.wait_with_output().unwrap();
+    assert_eq!(text(&answer.stdout).trim(), block("```json"));
+}
+
+#[test]
+fn the_nccl_page_shows_what_replay_prints() {
+    let page = include_str!("../../docs/NCCL.md");
+    let (_, shell) = page.split_once("collcost nccl replay ").expect("the page replays");
+    let (flags, rest) = shell.split_once(" <<'END'\n").expect("questions follow");
+    let (questions, rest) = rest.split_once("END\n").expect("they end");
+    let answers = rest.split_once("```csv\n").and_then(|(_, r)| r.split_once("```")).unwrap().0;
+    let mut command = collcost(&format!("nccl replay {flags}"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(questions.as_bytes()).unwrap();
+    assert_eq!(text(&child.wait_with_output().unwrap().stdout), answers);
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let mut child = collcost("allreduce --n 64 --size 16MiB --all --format json")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+/// What a refusal says: the place and the way out, before anything else is written.
+fn refusal(line: &str) -> String {
+    let answer = output(line);
+    assert_eq!(answer.status.code(), Some(2), "{line}");
+    assert!(answer.stdout.is_empty(), "{line}");
+    let said = text(&answer.stderr);
+    assert_eq!(said.lines().count(), 3, "{line}:\n{said}");
+    said
+}
+
+#[test]
+fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
+    let comm = "--comm dgx_h100_8x400g.p8.n2";
+    for (line, parts) in [
+        (
+            format!("nccl choose allreduce 0 {comm}"),
+            ["more than nothing", "nccl choose allreduce 0"],
+        ),
+        (format!("nccl choose allreduce -1 {comm}"), ["-1", "write"]),
+        (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
+        (
+            format!("nccl choose allreduce 1KiB {comm} --env NCCL_MAX_NCHANNELS=4"),
+            ["when a communicator starts", "NCCL_MAX_NCHANNELS=4"],
+        ),
+        (
+            "nccl choose allreduce 1KiB --comm dgx_h100_8x400g.p8 --nodes 4294967295".into(),
+            ["more than any machine has", "--nodes 4294967295"],
+        ),
+        ("select allreduce -1 -n 8 --policy mpich".into(), ["-1", "write"]),
+        (
+            "select allreduce --policy mpich --nodes 4294967295".into(),
+            ["more than any machine", "--nodes"],
+        ),
+        ("select allreduce -n 8 --policy rules-file:nosuch".into(), ["cannot be read", "nosuch"]),
+        (
+            "export mpich-json -n 4 --on netns-50m -o /nosuch/file".into(),
+            ["cannot be written", "--output /nosuch/file"],
+        ),
+    ] {
+        let said = refusal(&line);
+        assert!(parts.iter().all(|part| said.contains(part)), "{line}:\n{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_stays_what_it_is() {
+    let ask = "export openmpi-rules -n 4 --on netns-50m";
+    // Standard output is a pipe here, to which nothing can be renamed.
+    let through = output(&format!("{ask} -o /dev/stdout"));
+    assert!(through.status.success(), "{}", text(&through.stderr));
+    let plain = text(&output(ask).stdout).replace("THIS_FILE", "/dev/stdout");
+    assert_eq!(text(&through.stdout), plain);
+    let folder = std::env::temp_dir().join(format!("collcost-link-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, link) = (folder.join("rules.conf"), folder.join("link"));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    assert!(output(&format!("{ask} -o {}", link.display())).status.success());
+    let (is_link, new) = (link.is_symlink(), std::fs::read_to_string(&file).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(is_link && new.contains("written by collcost"), "{is_link} {new}");
+}

@@ -1,0 +1,13 @@
+//! The command, its screens, files and pictures.
+
+#![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
+
+mod command;
+mod examples;
+mod explain;
+mod explorer;
+mod pictures;
+mod profiles;
+mod schemas;
+mod trace;
+mod transcripts;

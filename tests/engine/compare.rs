@@ -1,0 +1,289 @@
+//! Verdicts: faults that were put into a machine are named first, healthy runs stay healthy.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+#[path = "../support/cores.rs"]
+mod cores;
+
+fn collcost(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn file(name: &str, content: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path: PathBuf = folder.join(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// One run of `program` on so many ranks of a machine.
+struct Run {
+    program: &'static str,
+    machine: &'static str,
+    ranks: &'static str,
+}
+
+impl Run {
+    fn mock(&self, fault: Option<&str>, noise: &str, seed: u32) -> String {
+        let seed = seed.to_string();
+        let mut words = vec!["mock", self.program, "-b", "8", "-e", "512M", "-f", "4"];
+        words.extend([
+            "--profile",
+            self.machine,
+            "-n",
+            self.ranks,
+            "--noise",
+            noise,
+            "--seed",
+            &seed,
+        ]);
+        words.extend(fault.iter().flat_map(|f| ["--fault", f]));
+        let output = collcost(&words);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn verdict(&self, log: &str, name: &str) -> (i32, Value) {
+        let log = file(name, log);
+        let words = ["compare", &log, "--profile", self.machine, "--format", "json"];
+        let output = collcost(&words);
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        (output.status.code().unwrap(), report["runs"][0].clone())
+    }
+}
+
+const H100_TWO_NODES: Run = Run { program: "all_reduce_perf", machine: "dgx-h100", ranks: "16" };
+const H100: Run = Run { program: "all_reduce_perf", machine: "dgx-h100", ranks: "8" };
+const A100: Run = Run { program: "all_reduce_perf", machine: "dgx-a100", ranks: "8" };
+const GATHER: Run = Run { program: "all_gather_perf", machine: "dgx-h100", ranks: "32" };
+const SCATTER: Run = Run { program: "reduce_scatter_perf", machine: "dgx-a100", ranks: "16" };
+const V100: Run = Run { program: "all_reduce_perf", machine: "abci-v100", ranks: "32" };
+
+/// The cases of docs/VERDICTS.md. A slow link and a slow rank look alike where a rank has one link.
+const CASES: &[(&Run, &str, &[&str])] = &[
+    (&H100_TWO_NODES, "missing-nic", &["missing-nic"]),
+    (&H100_TWO_NODES, "missing-nic=4", &["missing-nic"]),
+    (&H100_TWO_NODES, "slow-link=3:4", &["slow-link"]),
+    (&H100_TWO_NODES, "slow-rank=3:2", &["slow-rank", "slow-link"]),
+    (&H100_TWO_NODES, "straggler=50us", &["straggler"]),
+    (&H100_TWO_NODES, "nvls-off", &["nvls-missing"]),
+    (&H100_TWO_NODES, "wrong-tier", &["wrong-tier"]),
+    (&H100_TWO_NODES, "protocol-off=LL", &["protocol-off"]),
+    (&H100_TWO_NODES, "shared-gpu", &["shared-gpu"]),
+    (&H100, "nvls-off", &["nvls-missing"]),
+    (&H100, "wrong-tier=a100-pcie", &["wrong-tier"]),
+    (&H100, "straggler=20us", &["straggler"]),
+    (&A100, "slow-rank=2:1.5", &["slow-rank", "slow-link"]),
+    (&A100, "protocol-off=LL", &["protocol-off"]),
+    (&A100, "shared-gpu", &["shared-gpu"]),
+    (&GATHER, "missing-nic=2", &["missing-nic"]),
+    (&GATHER, "slow-link=1:2", &["slow-link"]),
+    (&SCATTER, "missing-nic=4", &["missing-nic"]),
+    (&SCATTER, "straggler=50us", &["straggler"]),
+    (&V100, "missing-nic", &["missing-nic"]),
+    (&V100, "wrong-tier", &["wrong-tier"]),
+    (&V100, "straggler=50us", &["straggler"]),
+];
+
+#[test]
+fn the_right_cause_comes_first() {
+    let cases: Vec<_> = CASES.iter().zip(7..).collect();
+    let missed = cores::spread(&cases, |&(&(run, fault, right), seed)| {
+        let log = run.mock(Some(fault), "2%", seed);
+        let (code, verdict) = run.verdict(&log, &format!("case-{seed}.log"));
+        let first = verdict["causes"][0]["id"].as_str().unwrap_or("none");
+        (code != 1 || !right.contains(&first))
+            .then(|| format!("{fault} on {}: {first}", run.machine))
+    });
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
+    assert!(10 * missed.len() <= CASES.len(), "{} missed: {missed:?}", missed.len());
+}
+
+#[test]
+fn noise_is_no_fault() {
+    let runs = [&H100_TWO_NODES, &H100, &A100, &V100];
+    let cases: Vec<_> = runs.into_iter().flat_map(|run| (0..5).map(move |i| (run, i))).collect();
+    let ill = cores::spread(&cases, |&(run, seed)| {
+        let log = run.mock(None, if seed % 2 == 0 { "2%" } else { "5%" }, seed);
+        let (code, verdict) =
+            run.verdict(&log, &format!("healthy-{}-{}-{seed}.log", run.machine, run.ranks));
+        (code != 0 || verdict["health"] != "healthy").then_some((run.machine, seed))
+    });
+    let ill: Vec<_> = ill.into_iter().flatten().collect();
+    assert!(ill.len() <= 1, "{ill:?}");
+}
+
+#[test]
+fn a_fault_says_side_break_and_evidence() {
+    let log = H100.mock(Some("nvls-off"), "1%", 3);
+    let (_, verdict) = H100.verdict(&log, "evidence.log");
+    assert_eq!(verdict["health"], "slow");
+    let cause = &verdict["causes"][0];
+    assert!(cause["evidence"].as_str().unwrap().contains("foretells"), "{cause}");
+    assert!(cause["next"].as_str().unwrap().contains("NCCL_NVLS_ENABLE"), "{cause}");
+
+    // From one size on everything takes five times as long.
+    let falls: String = A100
+        .mock(None, "0%", 1)
+        .lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let size = fields.first().and_then(|f| f.parse::<u64>().ok());
+            match size.filter(|&s| s >= 32 << 20) {
+                Some(_) => {
+                    let time: f64 = fields[5].parse().unwrap();
+                    let slow = format!("{:.1}", 5.0 * time);
+                    let algbw = format!("{:.2}", fields[0].parse::<f64>().unwrap() / (5e3 * time));
+                    let row =
+                        [fields[0], fields[1], fields[2], fields[3], fields[4], &slow, &algbw];
+                    format!("{} 0.00 0 {} {algbw} 0.00 0\n", row.join(" "), slow)
+                }
+                None => format!("{line}\n"),
+            }
+        })
+        .collect();
+    let (code, verdict) = A100.verdict(&falls, "falls.log");
+    assert_eq!((code, verdict["side"].as_str()), (1, Some("bandwidth")), "{verdict}");
+    assert_eq!(verdict["breaks"]["at_bytes"], 32 << 20);
+}
+
+#[test]
+fn one_number_is_judged_with_its_band() {
+    let ask = |number: &[&str]| {
+        let words =
+            [&["compare", "allreduce", "--n", "8", "--profile", "dgx-a100"], number].concat();
+        let output = collcost(&[&words[..], &["--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code().unwrap(), report["runs"][0].clone(), text(&output.stderr))
+    };
+    let (code, run, _) = ask(&["--size", "1GiB", "--busbw", "225GB/s"]);
+    assert_eq!((code, run["health"].as_str()), (0, Some("healthy")));
+    let (code, run, _) = ask(&["--size", "1GiB", "--busbw", "110GB/s"]);
+    assert_eq!((code, run["side"].as_str()), (1, Some("bandwidth")));
+    // algbw taken for busbw is 8/14 of it.
+    let (_, run, _) = ask(&["--size", "1GiB", "--busbw", "128GB/s"]);
+    let cause = &run["causes"][0];
+    assert_eq!(cause["what"], "the rate is algbw, not busbw", "{run}");
+    // Eight bytes are latency: no bandwidth is asked of them.
+    let (code, ..) = ask(&["--size", "8", "--time", "22us"]);
+    assert_eq!(code, 0);
+    let (_, run, _) = ask(&["--size", "1GiB", "--busbw", "2000GB/s"]);
+    assert_eq!(run["health"], "too-fast", "{run}");
+    let (code, _, said) = ask(&["--busbw", "200GB/s"]);
+    assert!(code == 2 && said.contains("an average over sizes"), "{said}");
+    let (code, _, said) = ask(&["--size", "1GiB", "--busbw", "200"]);
+    assert!(code == 2 && said.contains("--busbw 200"), "{said}");
+}
+
+#[test]
+fn busbw_above_the_link_is_explained() {
+    // NVLS: 460 of 450 GB/s.
+    let words = ["compare", "allreduce", "--n", "8", "--size", "8GiB", "--busbw", "475GB/s"];
+    let said = text(&collcost(&[&words[..], &["--profile", "dgx-h100"]].concat()).stdout);
+    assert!(said.contains("is above one link") && said.contains("a port moves M once"), "{said}");
+}
+
+#[test]
+fn two_logs_differ_where_noise_does_not_say_it() {
+    let before = file("before.log", &H100.mock(None, "2%", 1));
+    let again = file("again.log", &H100.mock(None, "2%", 2));
+    let after = file("after.log", &H100.mock(Some("nvls-off"), "2%", 3));
+    let same = collcost(&["compare", &before, &again, "--two"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    assert!(text(&same.stdout).contains("the same, as far as noise tells"));
+    let other = collcost(&["compare", &before, &after, "--two", "--format", "json"]);
+    assert_eq!(other.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&other.stdout).unwrap();
+    assert_eq!(report["differs"], true);
+    let one = collcost(&["compare", &before, "--two"]);
+    assert_eq!(one.status.code(), Some(2));
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let latency = file(
+        "latency.txt",
+        "# OSU MPI Latency Test v7.5\n# Size       Avg Latency(us)\n1 1.02\n1024 1.60\n",
+    );
+    for (words, what) in [
+        (vec!["compare", "/nowhere.log"], "cannot be read"),
+        (vec!["compare", "allreduce"], "`allreduce` is no log"),
+        (
+            vec!["compare", "allreduce", "allgather", "--time", "3us"],
+            "one number is of one collective",
+        ),
+        (vec!["compare", &latency], "holds no collective"),
+        (vec!["compare", "allreduce", "--n", "8", "--size", "1M", "--time", "0us"], "above 0"),
+    ] {
+        let output = collcost(&words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains(what), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn what_is_no_call_of_its_own_is_told_from_a_fast_one() {
+    let ask = |time: &str| {
+        let words = ["compare", "allreduce", "--n", "8", "--size", "8", "--time", time];
+        let output = collcost(&[&words[..], &["--on", "dgx-h100", "--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), report["runs"][0].clone())
+    };
+    let (code, run) = ask("0.5us");
+    assert_eq!((code, run["health"].as_str()), (1, Some("too-fast")), "{run}");
+    assert_eq!(run["causes"][0]["id"], "not-one-call", "{run}");
+    let (code, run) = ask("10us");
+    assert_eq!((code, run["health"].as_str()), (0, Some("healthy")), "{run}");
+    assert!(run["notes"][0].as_str().unwrap().contains("of bandwidth they say nothing"), "{run}");
+}
+
+#[test]
+fn wrong_results_are_no_healthy_run() {
+    let healthy = A100.mock(None, "0%", 1);
+    let wrong: String = healthy
+        .lines()
+        .map(|line| match line.trim_start().strip_prefix("2097152 ") {
+            // The first place's column of wrong elements is the ninth.
+            Some(_) => {
+                let mut fields: Vec<&str> = line.split_whitespace().collect();
+                fields[8] = "7";
+                fields.join(" ") + "\n"
+            }
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let (code, verdict) = A100.verdict(&wrong, "wrong.log");
+    assert_eq!((code, verdict["health"].as_str()), (1, Some("wrong-results")), "{verdict}");
+    assert_eq!(verdict["causes"][0]["id"], "wrong-results");
+    assert_eq!(verdict["side"], Value::Null);
+}
+
+#[test]
+fn a_number_is_asked_only_what_it_may_be() {
+    let ask = |number: &[&str]| {
+        let words = ["compare", "allgather", "--n", "8", "--size", "1GiB", "--on", "dgx-a100"];
+        let output = collcost(&[&words[..], number, &["--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["runs"][0]["causes"].as_array().cloned().unwrap_or_default()
+    };
+    // A time is no rate: nobody took bits for bytes. What has no figure to fit comes first.
+    let causes = ask(&["--time", "40ms"]);
+    assert!(causes.iter().all(|c| !c["what"].as_str().unwrap().contains("the rate")), "{causes:?}");
+    assert_eq!(causes[0]["id"], "wrong-tier", "{causes:?}");
+    // 213 GB/s as bits.
+    let causes = ask(&["--busbw", "26.7GB/s"]);
+    assert_eq!(causes[0]["id"], "wrong-convention", "{causes:?}");
+    // On one node no cable between nodes is at fault.
+    let causes = ask(&["--busbw", "150GB/s"]);
+    assert!(causes.iter().all(|c| !c["next"].as_str().unwrap().contains("ib_write")), "{causes:?}");
+}

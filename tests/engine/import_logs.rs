@@ -1,0 +1,576 @@
+//! Logs of benchmarks: one test a trap of their formats, named after it, and what is refused.
+
+use collcost::Collective::{AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::machine::sample::{DataType, Op};
+use collcost::measure::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
+
+const ALL_REDUCE: &str = include_str!("../data/logs/all_reduce.txt");
+const ALL_GATHER: &str = include_str!("../data/logs/all_gather.txt");
+const OLD: &str = include_str!("../data/logs/all_reduce_2.8.txt");
+const RCCL: &str = include_str!("../data/logs/rccl.txt");
+const JSON: &str = include_str!("../data/logs/reduce_scatter.json");
+const OSU: &str = include_str!("../data/logs/osu_allreduce.txt");
+const OSU_P2P: &str = include_str!("../data/logs/osu_p2p.txt");
+const IMB: &str = include_str!("../data/logs/imb.txt");
+const BANDWIDTH: &str = include_str!("../data/logs/ib_write_bw.txt");
+const LATENCY: &str = include_str!("../data/logs/ib_write_lat.txt");
+const NCCOM: &str = include_str!("../data/logs/nccom.txt");
+const MEASURED: &str = include_str!("../data/logs/measured.csv");
+
+fn look(text: &str) -> Imported {
+    asked(text, &Asked::default())
+}
+
+fn asked(text: &str, asked: &Asked) -> Imported {
+    logs::look(text.as_bytes(), "x.log", asked).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn only(text: &str) -> Table {
+    let Imported { mut tables, .. } = look(text);
+    assert_eq!(tables.len(), 1, "{text}");
+    tables.remove(0)
+}
+
+fn error(text: &str) -> String {
+    logs::read(text.as_bytes(), "x.log", &Asked::default()).unwrap_err().to_string()
+}
+
+fn time(row: &Row) -> f64 {
+    match row.measured {
+        Measured::Time(Seconds(time)) => (time * 1e9).round() / 1e3,
+        Measured::Rate(rate) => panic!("a rate: {rate}"),
+    }
+}
+
+fn out_of_place(table: &Table) -> Vec<&Row> {
+    table.rows.iter().filter(|r| !r.in_place).collect()
+}
+
+/// Lines of a log, changed one by one; none takes one away.
+fn lines(text: &str, change: impl Fn(usize, &str) -> Option<String>) -> String {
+    (1..).zip(text.lines()).filter_map(|(i, l)| change(i, l)).map(|l| l + "\n").collect()
+}
+
+fn without(text: &str, part: &str) -> String {
+    lines(text, |_, l| (!l.contains(part)).then(|| l.to_owned()))
+}
+
+fn is_row(line: &str) -> bool {
+    line.contains(" float ")
+}
+
+#[test]
+fn trap_01_columns_move_between_versions() {
+    let (new, old) = (only(ALL_REDUCE), only(OLD));
+    assert_eq!((new.rows.len(), old.rows.len()), (14, 10));
+    assert_eq!((time(&new.rows[0]), new.rows[0].wrong), (12.0, Some(0)));
+    // In the old layout the column is the size of an error, no number of wrong elements.
+    assert_eq!((time(&old.rows[0]), old.rows[0].wrong), (20.0, None));
+    // An old all-gather has neither `redop` nor `root`, and an old broadcast `root` alone.
+    let gather = OLD.replace("   redop ", " ").replace("     sum ", " ");
+    let gather = lines(&gather, |_, l| {
+        let elements = |l: &str| l.replacen("8388608   float", "1048576   float", 1);
+        let wide = is_row(l) && !l.contains("33554432");
+        (!wide).then(|| elements(l))
+    });
+    let gather = asked(&gather, &Asked { collective: Some(AllGather), ranks: None });
+    assert_eq!(gather.tables[0].tested, Tested::Collective(AllGather));
+    let broadcast = OLD.replace("redop", " root").replace("   sum", "     0");
+    let broadcast = lines(&broadcast, |_, l| {
+        // busbw is algbw there.
+        let fields: Vec<&str> = l.split_whitespace().collect();
+        if !is_row(l) {
+            return Some(l.to_owned());
+        }
+        let mut f: Vec<String> = fields.iter().map(|f| (*f).to_owned()).collect();
+        (f[6], f[10]) = (f[5].clone(), f[9].clone());
+        Some(f.join("  "))
+    });
+    let broadcast = only(&broadcast);
+    assert_eq!(broadcast.tested, Tested::Collective(Broadcast));
+    assert_eq!((broadcast.rows.len(), time(&broadcast.rows[0])), (10, 20.0));
+}
+
+#[test]
+fn trap_02_wrong_is_text_and_warns_where_it_is_not_zero() {
+    let unchecked = only(&lines(ALL_REDUCE, |_, l| {
+        Some(if is_row(l) { l.replace("       0", "     N/A") } else { l.to_owned() })
+    }));
+    assert_eq!((unchecked.rows.len(), unchecked.rows[0].wrong), (14, None));
+    assert!(unchecked.warnings.is_empty());
+    let wrong = only(&ALL_REDUCE.replacen("0.02       0", "0.02      17", 1));
+    assert_eq!(wrong.rows[2].wrong, Some(17));
+    assert!(wrong.warnings[0].contains("1 rows, the first in line 19"), "{:?}", wrong.warnings);
+    let failed = only(&ALL_REDUCE.replace(": 0 OK", ": 3 FAILED"));
+    assert!(failed.warnings[0].contains("3 results"), "{:?}", failed.warnings);
+    // A place that was not run.
+    let one = lines(ALL_REDUCE, |_, l| {
+        let fields: Vec<&str> = l.split_whitespace().collect();
+        Some(if is_row(l) {
+            format!("{} N/A N/A N/A N/A", fields[..9].join(" "))
+        } else {
+            l.into()
+        })
+    });
+    assert_eq!((only(&one).rows.len(), only(&one).left_out.len()), (7, 0));
+}
+
+#[test]
+fn trap_03_a_hash_tells_neither_rows_nor_headings() {
+    let hashed = lines(ALL_REDUCE, |_, l| Some(if is_row(l) { format!("#{l}") } else { l.into() }));
+    assert_eq!(only(&hashed).rows, only(ALL_REDUCE).rows);
+    let bare = ALL_REDUCE.replace('#', "").replace(" wrong", "#wrong");
+    let (bare, whole) = (only(&bare), only(ALL_REDUCE));
+    assert_eq!((bare.rows, bare.ranks, bare.tested), (whole.rows, whole.ranks, whole.tested));
+}
+
+#[test]
+fn trap_04_prefixes_and_lines_of_others_between_rows() {
+    let whole = only(ALL_REDUCE);
+    for prefix in ["[1,0]<stdout>:", "0: ", "> ", "    ", "2026-11-20T06:00:00.5Z "] {
+        let text = lines(ALL_REDUCE, |i, l| {
+            let noise = "\nnode1:4000:4007 [0] NCCL INFO comm 0x1 rank 0 nranks 8 - Init COMPLETE";
+            Some(format!("{prefix}{l}{}", if i % 3 == 0 { noise } else { "" }))
+        });
+        let table = only(&text);
+        assert_eq!(table.rows.len(), 14, "{prefix}");
+        assert_eq!((table.ranks, &table.tested), (Some(8), &whole.tested), "{prefix}");
+    }
+}
+
+#[test]
+fn trap_05_tables_stay_apart_and_processes_that_ran_alone_are_refused() {
+    let both = look(&format!("{ALL_REDUCE}\n{ALL_GATHER}\n{OSU_P2P}\n{IMB}"));
+    assert_eq!(both.tables.len(), 2 + 3 + 7);
+    assert_eq!(both.tables[1].tested, Tested::Collective(AllGather));
+    assert_eq!(both.tables[2].format, "osu");
+    let rank = |n: u32| {
+        format!("#  Rank  {n} Group  0 Pid   {} on node1 device  {n} [0000:10:00] X\n", 9 + n)
+    };
+    let devices = rank(0) + &rank(0).replace("Pid   9", "Pid   10");
+    let alone = lines(ALL_REDUCE, |_, l| match l {
+        l if l.contains("Rank  0") => Some(devices.trim_end().to_owned()),
+        l => (!l.contains("Rank ")).then(|| l.to_owned()),
+    });
+    // One rank's busbw is 0.
+    let alone = lines(&alone, |_, l| {
+        let mut fields: Vec<&str> = l.split_whitespace().collect();
+        if !is_row(l) {
+            return Some(l.to_owned());
+        }
+        (fields[7], fields[11]) = ("0.00", "0.00");
+        Some(fields.join("  "))
+    });
+    let error = error(&alone);
+    assert!(error.contains("of one rank") && error.contains("MPI=1"), "{error}");
+    // Nobody says which collective: columns do, or the user.
+    let unnamed = without(ALL_REDUCE, "Collective test");
+    assert_eq!(only(&unnamed).tested, Tested::Collective(AllReduce));
+    assert!(only(&unnamed).warnings[0].contains("inferred"));
+    let unnamed = without(ALL_GATHER, "Collective test");
+    assert!(only(&unnamed).refused.unwrap().mend.contains("--collective"));
+    let told = asked(&unnamed, &Asked { collective: Some(AllToAll), ranks: None });
+    assert_eq!(
+        (told.tables[0].rows.len(), &told.tables[0].tested),
+        (12, &Tested::Collective(AllToAll))
+    );
+}
+
+#[test]
+fn trap_06_ranks_of_a_broken_list_or_of_none() {
+    let last = lines(ALL_REDUCE, |_, l| {
+        (!l.contains("Rank ") || l.contains("Rank  7")).then(|| l.to_owned())
+    });
+    assert_eq!((only(&last).ranks, only(&last).ranks_by), (Some(8), Some("list of devices")));
+    let broken = ALL_REDUCE.replace(" Group  0 Pid   4003 on      node1", "");
+    assert_eq!(only(&broken).ranks, Some(8));
+    let none = without(ALL_REDUCE, "Rank ");
+    assert_eq!((only(&none).ranks, only(&none).ranks_by), (Some(8), Some("columns")));
+    // A list that was cut in its middle against the rates.
+    let cut = lines(ALL_REDUCE, |_, l| {
+        let late = ["4", "5", "6", "7"].iter().any(|r| l.contains(&format!("Rank  {r}")));
+        (!late).then(|| l.to_owned())
+    });
+    assert_eq!(only(&cut).ranks, Some(8));
+    assert!(only(&cut).warnings.iter().any(|w| w.contains("are those of 8")));
+    // Rates without digits tell nothing: somebody must.
+    let small = lines(&none, |_, l| {
+        let large = is_row(l) && !l.contains("     8     ") && !l.contains("   128   ");
+        (!large).then(|| l.to_owned())
+    });
+    let error = error(&small);
+    assert!(error.contains("how many ranks") && error.contains("--n N"), "{error}");
+    let told = asked(&small, &Asked { ranks: Some(8), collective: None });
+    assert_eq!(told.tables[0].ranks_by, Some("--n"));
+    // A split run: each half is a communicator.
+    let split = lines(ALL_REDUCE, |_, l| {
+        Some(if l.contains("node2") { l.replace("Group  0", "Group  1") } else { l.to_owned() })
+    });
+    assert!(only(&split).warnings.iter().any(|w| w.contains("2 groups")));
+}
+
+#[test]
+fn trap_07_rows_of_zero_bytes_and_odd_sizes() {
+    let table = only(ALL_GATHER);
+    assert_eq!((table.rows.len(), table.left_out.len()), (12, 1));
+    assert!(table.left_out[0].why.contains("0 bytes"));
+    assert_eq!(table.left_out[0].lines, [18]);
+    let doubled =
+        lines(ALL_REDUCE, |_, l| Some(if is_row(l) { format!("{l}\n{l}") } else { l.to_owned() }));
+    assert_eq!(only(&doubled).rows.len(), 28);
+}
+
+#[test]
+fn trap_08_sizes_are_of_all_ranks_and_counts_of_one() {
+    let table = only(ALL_GATHER);
+    assert_eq!(table.rows[0].size, Bytes(128));
+    // The count, 4 floats at 128 bytes, tells N where the list does not.
+    let none = without(ALL_GATHER, "Rank ");
+    assert_eq!((only(&none).ranks, only(&none).ranks_by), (Some(8), Some("columns")));
+    let table = only(JSON);
+    assert_eq!((table.ranks, table.rows[0].size), (Some(8), Bytes(128)));
+}
+
+#[test]
+fn trap_09_the_time_is_used_and_algbw_checks_it() {
+    let table = only(ALL_REDUCE);
+    let first = table.rows[0];
+    assert_eq!((first.size, time(&first)), (Bytes(8), 12.0));
+    assert!(ALL_REDUCE.contains("12.00    0.00    0.00"), "algbw has no digit there");
+    // Digits of a time change with its length: 12.00 and 1232.16.
+    assert_eq!(time(out_of_place(&table)[6]), 1232.16);
+    // A time of 10 s is wider than its column.
+    let slow = lines(ALL_REDUCE, |_, l| {
+        Some(if l.contains(" 134217728 ") {
+            l.replacen("1232.16  108.93  190.63", "1.2e+07    0.01    0.02", 1)
+        } else {
+            l.into()
+        })
+    });
+    assert_eq!(time(out_of_place(&only(&slow))[6]), 12e6);
+    // A figure that was lost moves all others.
+    let moved = only(&lines(ALL_REDUCE, |_, l| {
+        Some(if l.contains(" 8388608 ") { l.replacen("   88.26", "   8.826", 1) } else { l.into() })
+    }));
+    assert_eq!(moved.rows.len(), 12, "{moved:?}");
+    assert!(moved.left_out[0].why.contains("contradict"));
+}
+
+#[test]
+fn trap_10_an_average_over_sizes_is_no_measurement() {
+    let error = error("INFO - NCCL Test Succeeded: Avg bus bandwidth is 230.167\n");
+    assert!(error.contains("measures nothing") && error.contains("x.log:1"), "{error}");
+    let table = only(ALL_REDUCE);
+    assert!(out_of_place(&table).len() == 7, "the line of averages is no row");
+}
+
+#[test]
+fn trap_11_busbw_above_any_link_is_read() {
+    let fast = lines(ALL_REDUCE, |_, l| (!is_row(l)).then(|| l.to_owned()));
+    let row = "  1073741824     268435456     float     sum      -1   1073.7  1000.0  1750.0       0   \
+               1073.7  1000.0  1750.0       0\n";
+    let text = fast.replace("# Out of", &format!("{row}# Out of"));
+    assert_eq!(only(&text).rows.len(), 2);
+}
+
+#[test]
+fn trap_12_ranks_that_share_a_gpu_are_told() {
+    let shared = ALL_REDUCE.replace("device  1 [0000:20:00]", "device  0 [0000:10:00]");
+    assert!(
+        only(&shared).warnings[0].contains("ranks 0 and 1 share the GPU [0000:10:00] of node1")
+    );
+    // The short form of old versions is the same for neighbours.
+    assert!(only(OLD).warnings.iter().all(|w| !w.contains("share")), "{:?}", only(OLD).warnings);
+}
+
+#[test]
+fn trap_13_what_is_cut_off_is_left_out_with_its_line() {
+    let end = ALL_REDUCE.find("   134217728").unwrap();
+    for more in [13, 40, 60, 80, 100] {
+        let table = only(&ALL_REDUCE[..end + more]);
+        assert_eq!(table.rows.len(), 12, "{more}");
+        assert_eq!(table.left_out[0].lines, [24], "{more}");
+        assert!(table.left_out[0].why.contains("cut off"), "{:?}", table.left_out);
+        assert!(table.warnings.iter().any(|w| w.contains("no line of averages")));
+    }
+    let heading = ALL_REDUCE.find("           8  ").unwrap();
+    assert!(error(&ALL_REDUCE[..heading]).contains("before the table's first row"));
+    let devices = ALL_REDUCE.find("#  Rank  7").unwrap();
+    let error = error(&ALL_REDUCE[..devices]);
+    assert!(error.contains("ends before its table") && error.contains("x.log:3"), "{error}");
+}
+
+#[test]
+fn trap_14_rccl_tests() {
+    let log = look(RCCL);
+    assert_eq!(log.tables.len(), 2, "a cycle is a table");
+    assert!(log.tables.iter().all(|t| t.ranks == Some(8) && t.rows.len() == 14));
+    assert_eq!(log.tables[0].nodes, Some(2));
+    // One place alone, where the collective has only that.
+    let single = lines(ALL_REDUCE, |_, l| {
+        let fields: Vec<&str> = l.split_whitespace().collect();
+        Some(match l {
+            l if is_row(l) => fields[..9].join("  "),
+            l if l.contains("out-of-place") => "#              in-place".into(),
+            l if l.contains("size  ") => fields[..10].join("  "),
+            l => l.to_owned(),
+        })
+    });
+    let single = only(&single);
+    assert!(single.rows.len() == 7 && single.rows.iter().all(|r| r.in_place));
+}
+
+#[test]
+fn trap_15_prose_and_elisions_around_a_table() {
+    let prose = format!(
+        "## Result\n```\n{}```\nThe busbw of 190 GB/s at 134217728 is 1.7 times that of 8388608.\n\
+         8 ranks are enough; 2 nodes 4 GPUs.\n1. First 2. Second\n",
+        lines(ALL_REDUCE, |_, l| Some(if l.contains("  2048  ") {
+            "...".into()
+        } else {
+            l.into()
+        }))
+    );
+    let table = only(&prose);
+    assert_eq!((table.rows.len(), table.left_out.len()), (12, 0), "{:?}", table.left_out);
+}
+
+#[test]
+fn trap_16_osu_sizes_and_units() {
+    let table = &look(OSU).tables[0];
+    assert_eq!((table.rows[0].size, table.rows[0].dtype), (Bytes(4), Some(DataType::F32)));
+    let gather = OSU.replace("Allreduce", "Allgather").replace("MPI_FLOAT", "MPI_CHAR");
+    assert_eq!(only(&gather).rows[0].size, Bytes(4 * 32), "a rank's block");
+    let exchange = OSU.replace("Allreduce", "All-to-All Personalized Exchange");
+    assert_eq!(only(&exchange).rows[0].size, Bytes(4 * 32), "a block for a peer");
+    assert_eq!(only(&OSU.replace("Allreduce", "Reduce_scatter")).rows[0].size, Bytes(4));
+    let both = &look(OSU_P2P).tables[1];
+    assert_eq!(both.tested, Tested::Rate { both_ways: true });
+    let Measured::Rate(rate) = both.rows[6].measured else { panic!("a rate") };
+    assert_eq!((rate.0 / 1e6).round() / 1e3, 23.959, "MB are 10^6 bytes");
+    let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n   12.34\n";
+    let barrier = asked(barrier, &Asked { ranks: Some(4), collective: None });
+    assert_eq!(barrier.tables[0].tested, Tested::Collective(Barrier));
+    assert_eq!((barrier.tables[0].rows.len(), time(&barrier.tables[0].rows[0])), (1, 12.34));
+}
+
+#[test]
+fn trap_17_osu_says_nothing_of_ranks() {
+    assert_eq!((only(OSU).ranks, only(OSU).ranks_by), (Some(32), Some("command")));
+    let none = without(OSU, "srun");
+    assert!(error(&none).contains("--n N"));
+    let job = r#"{"resources": [{"type": "node", "count": 4, "with": [{"type": "slot", "count": 6}]}], "tasks": [{"count": {"per_slot": 1}}]}"#;
+    let table = only(&format!("{none}START OF JOBSPEC\n{job}\n{{\"timestamp\":1.5}}\n"));
+    assert_eq!(
+        (table.ranks, table.nodes, table.ranks_by),
+        (Some(24), Some(4), Some("job description"))
+    );
+    assert_eq!(table.rows.len(), 6);
+}
+
+#[test]
+fn trap_18_osu_suffixes_and_warnings_of_others() {
+    for suffix in ["", "-ROCM", "-ZE", "-OPENACC"] {
+        assert_eq!(only(&OSU.replace("-CUDA", suffix)).rows.len(), 6);
+    }
+    let noise = lines(OSU, |i, l| {
+        Some(format!("{l}\n[161.2{i}] [g1:14:0] ucp.c:14 UCX  WARN  UCP version\nreal 9.67"))
+    });
+    assert_eq!(only(&noise).rows, only(&noise).rows);
+    assert_eq!(only(&noise).rows.len(), 6);
+}
+
+#[test]
+fn trap_19_pairs_and_message_rates_are_no_times() {
+    let log = look(OSU_P2P);
+    assert_eq!(log.tables[2].tested, Tested::Rate { both_ways: false });
+    assert_eq!(log.tables[2].rows.len(), 7);
+    let several = OSU_P2P.replace("OSU MPI Latency", "OSU MPI Multi Latency");
+    assert!(look(&several).tables[0].refused.as_ref().unwrap().what.contains("how many ranks"));
+    let two = asked(&several, &Asked { ranks: Some(2), collective: None });
+    assert_eq!(two.tables[0].op(&two.tables[0].rows[0]), Some(Op::OneWay));
+    let samples = log.samples();
+    assert_eq!((samples.blocks.len(), samples.left_out.len()), (8, 2), "rates are left out");
+}
+
+#[test]
+fn trap_20_outliers_are_kept_for_the_fit_to_judge() {
+    let slow = OSU.replace("13.67", "9943.35");
+    assert_eq!(only(&slow).rows.len(), only(OSU).rows.len());
+}
+
+#[test]
+fn trap_21_imb_counts_those_who_take_part_and_lasts_until_the_last() {
+    let log = look(IMB);
+    assert_eq!(log.tables[0].tested, Tested::OneWay);
+    assert_eq!((log.tables[0].ranks, log.tables[0].rows[0].size), (Some(2), Bytes(0)));
+    let allreduce = &log.tables[1];
+    assert_eq!((allreduce.ranks, allreduce.rows.len()), (Some(4), 3), "4 of 8 processes");
+    assert_eq!(time(&allreduce.rows[0]), 2.2, "t_max");
+    assert!(allreduce.left_out[0].why.contains("0 bytes"));
+    assert_eq!(log.tables[5].tested, Tested::Collective(Barrier));
+    let why = |i: usize| log.tables[i].refused.as_ref().map_or("", |r| r.what.as_str());
+    assert!(why(4).contains("Alltoallv") && why(6).contains("t_ovrl"));
+    let groups = IMB.replace(
+        "# ( 4 additional processes waiting in MPI_Barrier)",
+        "# ( 2 groups of 4 processes each running simultaneous )",
+    );
+    assert!(look(&groups).tables[1].refused.is_some());
+}
+
+#[test]
+fn trap_22_imb_sizes() {
+    let log = look(IMB);
+    assert_eq!(log.tables[2].tested, Tested::Collective(ReduceScatter));
+    assert_eq!(log.tables[2].rows[0].size, Bytes(4), "the whole vector");
+    assert_eq!(log.tables[3].rows[0].size, Bytes(4), "four blocks of one byte");
+}
+
+#[test]
+fn trap_23_and_24_a_debug_log_goes_elsewhere() {
+    let error = error("node1:1:1 [0] NCCL INFO AllReduce | 8.5/ 0.0 |\n");
+    assert!(error.contains("debug log") && error.contains("collcost nccl log"), "{error}");
+}
+
+#[test]
+fn trap_25_perftest_counts_in_2_20_and_one_way() {
+    let table = only(BANDWIDTH);
+    assert_eq!((table.rows.len(), &table.tested), (5, &Tested::Rate { both_ways: false }));
+    let Measured::Rate(rate) = table.rows[4].measured else { panic!("a rate") };
+    assert_eq!((rate.0 / 1e7).round(), 1198.0, "12 GB/s but for the start");
+    // The message rate says which MB they are: 2^20 under either name.
+    assert_eq!(only(&BANDWIDTH.replace("MiB/sec", "MB/sec")).rows, table.rows);
+    let bits = only(&BANDWIDTH.replace("MiB/sec", "Gb/sec"));
+    assert!(bits.rows.is_empty() && bits.left_out[0].why.contains("message rate"));
+    let both = only(&BANDWIDTH.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW"));
+    assert_eq!(both.tested, Tested::Rate { both_ways: true });
+    let latency = only(LATENCY);
+    assert_eq!((time(&latency.rows[0]), &latency.tested), (1.2, &Tested::OneWay));
+}
+
+#[test]
+fn nccom_test_takes_ranks_and_collective_of_its_command() {
+    let table = only(NCCOM);
+    assert_eq!((table.ranks, &table.tested), (Some(4), &Tested::Collective(AllReduce)));
+    assert_eq!((time(&table.rows[0]), table.rows[0].dtype), (61.0, Some(DataType::F32)));
+    assert!(error(&without(NCCOM, "nccom-test -r")).contains("which collective"));
+}
+
+#[test]
+fn json_says_the_same_as_text() {
+    let table = only(JSON);
+    assert_eq!((table.ranks, table.nodes, table.iterations), (Some(8), Some(2), 20));
+    assert_eq!(table.tested, Tested::Collective(ReduceScatter));
+    assert_eq!((table.rows.len(), table.library.as_deref()), (12, Some("NCCL 2.29.7")));
+    // Rows of a document over several lines have lines of their own; documents stand in a row.
+    let wide = JSON.replace("{\"size\"", "\n{\"size\"");
+    let twice = look(&format!("{wide}{JSON}"));
+    assert_eq!((twice.tables[0].rows[0].line, twice.tables[0].rows[11].line), (3, 8));
+    assert_eq!((twice.tables.len(), twice.tables[1].line), (2, 9));
+    for (text, what) in [
+        (JSON[..900].to_owned(), "cut off"),
+        (JSON.replace("\"time\":12.0", "\"time\":-12.0"), "negative time"),
+        (JSON.replace("results", "rows"), "no document of nccl-tests"),
+    ] {
+        let error = error(&text);
+        assert!(error.contains(what) && error.contains("x.log:1"), "{error}");
+    }
+    let nan = only(&JSON.replacen("\"time\":12.001164", "\"time\":\"nan\"", 1));
+    assert_eq!(nan.rows.len(), 11);
+}
+
+#[test]
+fn measurements_are_read_as_they_are_written() {
+    let log = look(MEASURED);
+    assert_eq!(log.tables.len(), 2);
+    assert_eq!((log.tables[0].ranks, log.tables[0].rows[0].dtype), (Some(4), Some(DataType::F16)));
+    for text in [ALL_REDUCE, ALL_GATHER, JSON, OSU, OSU_P2P, LATENCY, BANDWIDTH] {
+        let log = look(text);
+        let mut csv = Vec::new();
+        let rows = || collcost::answer::import::measurements(&log);
+        collcost::view::import::csv(&mut csv, rows()).unwrap();
+        let again = look(std::str::from_utf8(&csv).unwrap());
+        let strip = |m: collcost::answer::import::Measurement| {
+            (m.measured, m.ranks, m.bytes, m.dtype, m.in_place, m.time_us, m.nodes)
+        };
+        let again = collcost::answer::import::measurements(&again).map(strip);
+        assert_eq!(rows().map(strip).collect::<Vec<_>>(), again.collect::<Vec<_>>());
+    }
+    for (text, what) in [
+        (MEASURED.replace("9.75", "fast"), "`fast` is no time"),
+        (MEASURED.replace("9.75", "-9.75"), "negative time"),
+        (MEASURED.replace("2048,half,9.75", "2048,half"), "8 fields, not 9"),
+        (MEASURED.replace("all_gather", "all_gathr"), "no collective"),
+        (
+            "Nodes,GPUs,size(MB),out algbw(GB/s)\n2,16,32,140.06\n".to_owned(),
+            "MB of an unknown kind",
+        ),
+    ] {
+        let error = error(&text);
+        assert!(error.contains(what) && error.contains("x.log:"), "{what}: {error}");
+    }
+}
+
+#[test]
+fn negative_times_and_foreign_units_stop_the_reading_at_their_line() {
+    for (text, what, line) in [
+        (ALL_REDUCE.replacen("   12.00    0.00", "  -12.00    0.00", 1), "negative time", 18),
+        (ALL_REDUCE.replace("(us)", "(ms)"), "unit (ms)", 17),
+        (
+            ALL_REDUCE.replace("           8             2 ", "          8K             2 "),
+            "`8K`",
+            18,
+        ),
+        (OSU.replace("64     ", "64K    "), "`64K` has a unit", 7),
+        (OSU.replace("Avg Latency(us)", "Avg Latency(ms)"), "unit `ms`", 5),
+        (OSU_P2P.replacen("1.60", "-1.60", 1), "negative", 4),
+        (OSU_P2P.replace("Latency (us)", "Latency (MB/s)"), "MB/s in a test of latency", 3),
+        (IMB.replace("t_max[usec]", "t_max[msec]"), "unit [msec]", 26),
+        (IMB.replacen("1.50         0.00", "-1.50        0.00", 1), "negative time", 14),
+        (BANDWIDTH.replace("[MiB/sec]", "[KB/sec]"), "unit [KB/sec]", 5),
+        (LATENCY.replacen("1.20 ", "-1.20 ", 1), "negative time", 6),
+        (NCCOM.replace("time:avg(us)", "time:avg(ms)"), "unit in `time:avg(ms)`", 2),
+    ] {
+        let error = error(&text);
+        assert!(error.contains(what), "{what}: {error}");
+        assert!(error.contains(&format!("x.log:{line}\n")), "{what}: {error}");
+        assert_eq!(error.lines().count(), 3, "what, where, how to mend: {error}");
+    }
+}
+
+#[test]
+fn samples_of_a_library_are_read_again_and_left_out_of_a_fit() {
+    use collcost::measure::fit::{Asked, fit};
+    use collcost::model::algorithm::Registry;
+    let samples = look(ALL_REDUCE).samples();
+    assert_eq!(samples.blocks.len(), 14);
+    let names: Vec<String> = samples.blocks[..2].iter().map(|b| b.op.to_string()).collect();
+    assert_eq!(names, ["library/allreduce/f32", "library/allreduce/f32/in-place"]);
+    let refused = fit(&Registry::builtin(), &samples, &Asked::default()).unwrap_err();
+    assert!(refused.to_string().contains("a library's collectives alone"), "{refused}");
+    let mixed = samples.join(look(&(OSU_P2P.to_owned() + LATENCY)).samples()).unwrap();
+    let fitted =
+        fit(&Registry::builtin(), &mixed, &Asked { draws: 10, ..Asked::default() }).unwrap();
+    assert!(fitted.points.iter().all(|p| p.op == Op::OneWay));
+    let report = collcost::answer::fit::fit(&fitted, &mixed, false, None);
+    assert!(report.left_out.iter().any(|l| l.op == "library/allreduce/f32" && l.blocks == 7));
+}
+
+#[test]
+fn any_cut_of_any_log_is_read_or_refused_in_words() {
+    for text in
+        [ALL_REDUCE, OLD, RCCL, JSON, OSU, OSU_P2P, IMB, BANDWIDTH, LATENCY, NCCOM, MEASURED]
+    {
+        for end in (0..text.len()).step_by(7).filter(|&e| text.is_char_boundary(e)) {
+            match logs::look(&text.as_bytes()[..end], "x.log", &Asked::default()) {
+                Ok(log) => {
+                    for table in &log.tables {
+                        assert!(table.rows.is_empty() == table.refused.is_some(), "{table:?}");
+                    }
+                }
+                Err(error) => assert!(error.to_string().contains("x.log"), "{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The engine held to truth: formulas, schedules, choices, fits, expectations.
+
+#![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
+
+mod accuracy;
+mod architecture;
+mod checklist;
+mod closed_forms;
+mod compare;
+mod convert;
+mod curve;
+mod determinism;
+mod expect;
+mod exports;
+mod fit;
+mod formulas;
+mod formulas_page;
+mod import_logs;
+mod mock;
+mod nccl;
+mod nccl_files;
+mod nccl_search;
+mod one_answer;
+mod pipelined;
+mod properties;
+mod reference;
+mod schedules;
+mod select;
+mod simulate;
+mod simulated;
+mod stated;
+mod truth;
+mod tuning_files;
+mod verify;

@@ -1,0 +1,364 @@
+//! NCCL's tuner against what NVIDIA's own code answered.
+//!
+//! The decisions and tables of `tests/data/nccl_*.csv.gz` come from NVIDIA/nccl 2.18.3, 2.21.5,
+//! 2.27.3 and 2.30.7, compiled without a GPU and asked. They are kept in short: algorithms and
+//! protocols as letters with the number of sizes that they hold for, everything else of the answers
+//! as a digest of the text that NCCL's numbers print as.
+
+#[path = "../support/plain_nccl.rs"]
+mod plain_nccl;
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use collcost::answer::batch::nccl::{Replay, write_tables};
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::comms::{self, Named};
+use collcost::library::nccl::{
+    self, Algo, Asked, Call, Chooser, Function, Place, Proto, Range, Reduction, Settings, Table,
+    Version, envs, ranges, why_not,
+};
+use flate2::read::GzDecoder;
+
+fn inflate(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
+    text
+}
+
+fn communicators() -> Vec<Named> {
+    let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));
+    comms::read(&text).expect("they are communicators")
+}
+
+fn environments() -> Vec<(String, Settings)> {
+    envs::read(include_str!("../data/nccl_environments.csv")).expect("they are environments")
+}
+
+/// 64-bit FNV-1a.
+fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// `Ring/LL` as `Rl`.
+fn letters(algo: &str, proto: &str) -> String {
+    let algo = match algo {
+        "CollNetDirect" => "D",
+        "CollNetChain" => "C",
+        "NVLSTree" => "V",
+        "NONE" => "-",
+        "TUNE_RC5" => "X",
+        other => &other[..1],
+    };
+    let proto = match proto {
+        "LL" => "l",
+        "LL128" => "m",
+        "Simple" => "s",
+        _ => "",
+    };
+    format!("{algo}{proto}")
+}
+
+#[test]
+fn every_decision_is_nvidias() {
+    let text = inflate(include_bytes!("../data/nccl_choices.csv.gz"));
+    let (sizes, groups): (Vec<_>, Vec<_>) = text.lines().skip(1).partition(|l| l.starts_with('#'));
+    let sizes: Vec<Vec<&str>> = sizes
+        .iter()
+        .map(|line| line.split(' ').skip(1).filter(|s| !s.is_empty()).collect())
+        .collect();
+    let mut questions = String::from("id,version,env,pipeops,collective,nbytes\n");
+    for group in &groups {
+        let (asked, rest) = split(group, 5);
+        let of = &sizes[rest.split(',').next().unwrap().parse::<usize>().unwrap()];
+        // A refused environment has one question without a size.
+        for size in if of.is_empty() { &[""][..] } else { of } {
+            questions += &format!("{asked},{size}\n");
+        }
+    }
+    let comms = communicators();
+    let envs: HashMap<_, _> = environments().into_iter().collect();
+    let mut answers = Vec::new();
+    Replay::new(&comms, &envs)
+        .answer(questions.as_bytes(), &mut answers)
+        .expect("all are questions");
+    let answers = String::from_utf8(answers).unwrap();
+    let mut answers = answers.lines().skip(1);
+    let mut decisions = 0;
+    let mut wrong = Vec::new();
+    for group in &groups {
+        let (asked, rest) = split(group, 5);
+        let rest: Vec<_> = rest.split(',').collect();
+        let count = sizes[rest[0].parse::<usize>().unwrap()].len().max(1);
+        let mut runs: Vec<(String, usize)> = Vec::new();
+        let mut all = String::new();
+        for line in answers.by_ref().take(count) {
+            let (_, answer) = split(line, 6);
+            let fields: Vec<_> = answer.split(',').collect();
+            let cell = letters(fields[0], fields[1]);
+            match runs.last_mut() {
+                Some(run) if run.0 == cell => run.1 += 1,
+                _ => runs.push((cell, 1)),
+            }
+            all += answer;
+            all.push('\n');
+            decisions += 1;
+        }
+        let runs: Vec<_> = runs.iter().map(|(cell, n)| format!("{cell}{n}")).collect();
+        if runs.join(" ") != rest[1] || digest(&all) != rest[2] {
+            wrong.push(format!("{asked}: {} where NCCL has {}\n{all}", runs.join(" "), rest[1]));
+        }
+    }
+    assert_eq!(decisions, 279_000 + 126_438);
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), groups.len(), wrong[0]);
+}
+
+/// A line's first fields, and the others.
+fn split(line: &str, fields: usize) -> (&str, &str) {
+    let at = line.match_indices(',').nth(fields - 1).expect("it has so many fields").0;
+    (&line[..at], &line[at + 1..])
+}
+
+#[test]
+fn every_table_is_nvidias() {
+    let comms = communicators();
+    let mut ours = Vec::new();
+    let mut envs = environments();
+    envs.insert(0, (String::new(), Settings::default()));
+    write_tables(&mut ours, &comms, &Version::ALL, &envs).expect("a vector takes everything");
+    let ours = String::from_utf8(ours).unwrap();
+    let mut tables: HashMap<&str, String> = HashMap::new();
+    for line in ours.lines().skip(1) {
+        let (of, cell) = split(line, 3);
+        let table = tables.entry(of).or_default();
+        *table += cell;
+        table.push('\n');
+    }
+    let truth = inflate(include_bytes!("../data/nccl_tables.csv.gz"));
+    for line in truth.lines().skip(1) {
+        let (of, expected) = split(line, 3);
+        assert_eq!(digest(&tables[of]), expected, "{of}\n{}", tables[of]);
+    }
+    assert_eq!(truth.lines().count() - 1, 3034);
+}
+
+#[test]
+fn a_plain_reading_of_the_rules_agrees() {
+    let mut state = 1_u64;
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    for Named { id, comm } in communicators().iter().filter(|n| n.comm.ranks > 1) {
+        for version in Version::ALL {
+            let table = Table::new(comm, version, &Settings::default()).unwrap();
+            let chooser = Chooser::new(comm, version, &table, Reduction::default());
+            for function in Function::ALL {
+                for _ in 0..40 {
+                    let bytes = (1 + random()) << (random() % 8) >> (random() % 32);
+                    let pipelined = 1 + u32::try_from(random() % 20).unwrap();
+                    let call = Call { function, size: Bytes(bytes), pipelined };
+                    let ours = chooser
+                        .decide(&call)
+                        .map(|d| (d.algo, d.proto, d.channels, d.threads, d.time.unwrap().0));
+                    let plain =
+                        plain_nccl::choose(comm, version, &table, function, bytes, pipelined);
+                    assert_eq!(ours, plain, "{id} {version} {function} {bytes} x {pipelined}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_known_machines_are_those_of_the_table() {
+    let mut known = 0;
+    for Named { id, comm } in communicators() {
+        if id.starts_with("fuzz") {
+            continue;
+        }
+        let place = Place::named(&id).unwrap_or_else(|e| panic!("{id}: {e}"));
+        assert_eq!(place.communicator().unwrap_or_else(|e| panic!("{id}: {e}")), comm, "{id}");
+        known += 1;
+    }
+    assert_eq!(known, 270);
+}
+
+#[test]
+fn a_cell_that_is_not_considered_has_a_reason() {
+    let mut settings = environments();
+    settings.push((String::new(), Settings::default()));
+    for Named { id, comm } in communicators().iter().step_by(7) {
+        for (version, (env, settings)) in
+            Version::ALL.iter().flat_map(|v| settings.iter().map(move |s| (*v, s)))
+        {
+            let Ok(table) = Table::new(comm, version, settings) else { continue };
+            let chooser = Chooser::new(comm, version, &table, Reduction::default());
+            for function in Function::ALL {
+                let call = Call { function, size: Bytes(1 << 20), pipelined: 1 };
+                let ranked = chooser.ranked(&call);
+                for (algo, proto) in Algo::ALL.iter().flat_map(|&a| Proto::ALL.map(|p| (a, p))) {
+                    let why = why_not(comm, version, settings, &chooser, (function, algo, proto));
+                    let runs = ranked.iter().any(|r| (r.0, r.1) == (algo, proto));
+                    assert_eq!(
+                        why.is_none(),
+                        runs,
+                        "{id} {version} {env} {function} {algo}/{proto}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges_are_the_choices_of_single_sizes() {
+    for Named { id, comm } in communicators().iter().step_by(11) {
+        for version in Version::ALL {
+            let table = Table::new(comm, version, &Settings::default()).unwrap();
+            let chooser = Chooser::new(comm, version, &table, Reduction::default());
+            for function in Function::ALL {
+                let found = ranges(&chooser, function, Bytes(8), Bytes(1 << 33));
+                assert!(found.windows(2).all(|w| w[0].to.0 + 1 == w[1].from.0), "{id}");
+                assert_eq!((found[0].from.0, found[found.len() - 1].to.0), (8, 1 << 33));
+                for octave in 3..33 {
+                    for sixteenth in 0..16 {
+                        let size = (16 + sixteenth) << octave >> 4;
+                        holds(&chooser, function, &found, size, id);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn holds(chooser: &Chooser, function: Function, found: &[Range], size: u64, id: &str) {
+    let call = Call { function, size: Bytes(size), pipelined: 1 };
+    let one = chooser.decide(&call).map(|d| (d.algo, d.proto));
+    let range =
+        found.iter().find(|r| r.from.0 <= size && size <= r.to.0).expect("sizes are covered");
+    assert_eq!(one, range.first.map(|d| (d.algo, d.proto)), "{id} {function} {size}");
+}
+
+#[test]
+fn floats_print_as_c_prints_them() {
+    let text = |number: f32| {
+        let mut text = String::new();
+        nccl::write_float(&mut text, number);
+        text
+    };
+    for (number, expected) in [
+        (0.0, "0"),
+        (24.0, "24"),
+        (0.1, "0.100000001"),
+        (9.301_333, "9.30133343"),
+        (3.6e9, "3.6e+09"),
+        (123_456_789.0, "123456792"),
+        (1e-5, "9.99999975e-06"),
+        (1e-4, "9.99999975e-05"),
+        (0.000_123, "0.000123000005"),
+        (1e20, "1.00000002e+20"),
+    ] {
+        assert_eq!(text(number), expected);
+        assert_eq!(text(number).parse::<f32>().unwrap().to_bits(), number.to_bits());
+    }
+}
+
+#[test]
+fn versions_between_are_answered_by_the_nearest() {
+    for (text, rules, note) in [
+        ("2.18.3", Version::V2_18, false),
+        ("2.18", Version::V2_18, false),
+        ("2.19.4", Version::V2_18, true),
+        ("2.20.5", Version::V2_21, true),
+        ("v2.27.3-1", Version::V2_27, false),
+        ("2.28.9", Version::V2_27, true),
+        ("2.29.7+cuda12.9", Version::V2_30, true),
+        ("2.31.1", Version::V2_30, true),
+    ] {
+        let asked: Asked = text.parse().unwrap();
+        assert_eq!((asked.rules, asked.note().is_some()), (rules, note), "{text}");
+    }
+    for text in ["", "2", "2.17.1", "3.1.0", "2.x", "2.18.3.1"] {
+        assert!(text.parse::<Asked>().is_err(), "{text}");
+    }
+}
+
+/// What is decided for an all-reduce of 1 MiB on two DGX H100 with that environment, or nothing
+/// where NCCL starts no communicator.
+fn under(version: Version, ranks: u32, settings: &str) -> Option<Option<Algo>> {
+    let mut comm = Place::named("dgx_h100_8x400g.p8.n2").unwrap().communicator().unwrap();
+    if ranks == 1 {
+        (comm.ranks, comm.nodes, comm.local_ranks) = (1, 1, 1);
+    }
+    let table = Table::new(&comm, version, &Settings::read(settings).unwrap()).ok()?;
+    let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+    let call = Call { function: Function::AllReduce, size: Bytes(1 << 20), pipelined: 1 };
+    Some(chooser.decide(&call).map(|decision| decision.algo))
+}
+
+// Read in src/graph/tuning.cc of 2.18.3 to 2.30.7: parseList and its place.
+
+#[test]
+fn an_empty_list_names_nothing_until_2_23_and_changes_nothing_since() {
+    let own = under(Version::V2_27, 16, "");
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO= NCCL_PROTO=''"), own);
+    // No protocol is left, and then no cell: 2.18.3 fails, 2.21.5 puts its rings back.
+    assert_eq!(under(Version::V2_18, 16, "NCCL_PROTO="), Some(None));
+    assert_eq!(under(Version::V2_21, 16, "NCCL_PROTO="), Some(Some(Algo::Ring)));
+    // A list of commas is not empty: it names nothing in any version.
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO=,"), Some(None));
+    // Only the first entry may stand without its function, and behind `;` it is not the first.
+    assert_eq!(under(Version::V2_27, 16, "NCCL_ALGO=;ring"), None);
+}
+
+#[test]
+fn a_rank_alone_does_not_read_its_environment() {
+    assert_eq!(under(Version::V2_30, 16, "NCCL_ALGO=bogus"), None);
+    assert_eq!(under(Version::V2_30, 1, "NCCL_ALGO=bogus"), Some(Some(Algo::Ring)));
+}
+
+#[test]
+fn rings_and_trees_have_as_many_channels_as_the_smaller_of_the_two() {
+    let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));
+    let mut lines = text.lines();
+    let (header, line) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = header.split(',').position(|name| name == "tree_nch").unwrap();
+    let mut fields: Vec<_> = line.split(',').collect();
+    fields[at] = "1000";
+    let more = comms::read(&format!("{header}\n{}\n", fields.join(","))).unwrap();
+    assert_eq!(more, comms::read(&format!("{header}\n{line}\n")).unwrap());
+}
+
+#[test]
+fn variables_of_nccl_that_are_not_the_tuners_are_told_apart() {
+    let mut settings = Settings::default();
+    settings.set("NCCL_DEBUG", "INFO").unwrap();
+    assert!(settings.is_empty());
+    let before = settings.set("NCCL_MAX_NCHANNELS", "4").unwrap_err().to_string();
+    assert!(before.contains("when a communicator starts"), "{before}");
+    let slip = settings.set("NCCL_ALG", "Ring").unwrap_err().to_string();
+    assert!(slip.contains("did you mean `NCCL_ALGO`?"), "{slip}");
+}
+
+#[test]
+fn tables_without_what_they_are_for_are_refused_with_their_line() {
+    let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));
+    let mut lines = text.lines();
+    let (header, line) = (lines.next().unwrap(), lines.next().unwrap());
+    for empty in ["", header] {
+        let said = comms::read(empty).unwrap_err().to_string();
+        assert!(said.contains("no communicator"), "{said}");
+    }
+    let at = header.split(',').position(|name| name == "nchannels").unwrap();
+    let mut fields: Vec<_> = line.split(',').collect();
+    fields[at] = "0";
+    let said = comms::read(&format!("{header}\n{}\n", fields.join(","))).unwrap_err().to_string();
+    assert!(said.contains("0 channels") && said.contains("line 2"), "{said}");
+    let said = envs::read("env,settings\nA,NCCL_ALGO=Ring\nB,NCCL_FOO=1\n").unwrap_err();
+    assert!(said.to_string().contains("line 3, NCCL_FOO=1"), "{said}");
+}

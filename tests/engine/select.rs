@@ -1,0 +1,649 @@
+//! Policies choose what the libraries choose: against copies of their tables, examples worked by
+//! hand from their sources, and every size looked at by itself.
+
+use collcost::Collective as C;
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::library::tuning_file::read_rules;
+use collcost::library::{
+    Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
+    policy, priced,
+};
+use collcost::machine::fabric::Fabric;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::Shape;
+use proptest::prelude::*;
+
+fn site() -> Site {
+    let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e10));
+    Site {
+        machine: "dgx-h100".into(),
+        nccl_graphs: Some("dgx_h100_8x400g".into()),
+        ranks: 16,
+        nodes: 2,
+        fabric: Some(fabric),
+        ..Site::default()
+    }
+}
+
+fn named(name: &str) -> Box<dyn Policy> {
+    policy(name, &site()).unwrap()
+}
+
+fn choose(name: &str, call: &Call) -> Choice {
+    named(name).choose(call).unwrap()
+}
+
+fn chars(collective: C, ranks: u32, size: u64) -> Call {
+    Call { element: Bytes(1), ..Call::new(collective, ranks, Bytes(size)) }
+}
+
+// Open MPI: every row of the table, at every boundary.
+
+const TABLE: &str = include_str!("../data/openmpi_tuned_4_1.tsv");
+
+struct Row<'a> {
+    operation: &'a str,
+    kind: &'a str,
+    ranks_below: Option<u64>,
+    pairs: Vec<(Option<u64>, u32)>,
+}
+
+fn limit(text: &str) -> Option<u64> {
+    (text != "-").then(|| text.parse().unwrap())
+}
+
+fn lines() -> impl Iterator<Item = Vec<&'static str>> {
+    TABLE.lines().filter(|l| !l.starts_with('#')).map(|l| l.split('\t').collect())
+}
+
+fn rows() -> Vec<Row<'static>> {
+    let pair = |p: &str| {
+        let (below, id) = p.split_once(':').unwrap();
+        (limit(below), id.parse().unwrap())
+    };
+    lines()
+        .filter(|cells| cells[1] != "names")
+        .map(|cells| Row {
+            operation: cells[0],
+            kind: cells[1],
+            ranks_below: limit(cells[2]),
+            pairs: cells[3].split(' ').map(pair).collect(),
+        })
+        .collect()
+}
+
+fn name_of(operation: &str, id: u32) -> &'static str {
+    let names = lines().find(|c| c[0] == operation && c[1] == "names").unwrap()[3];
+    let id = format!("{id}:");
+    names.split(' ').find_map(|n| n.strip_prefix(&*id)).unwrap()
+}
+
+/// What the rules named, whatever ran instead.
+fn decided(choice: &Choice) -> String {
+    choice.fell_back.first().map_or(choice.name.to_string(), |f| f.from.to_string())
+}
+
+/// M for the bytes that the library's rules count.
+fn size_of(operation: Operation, bytes: u64, ranks: u64) -> u64 {
+    match (operation.collective, operation.flavour) {
+        (C::AllReduce | C::Broadcast | C::Reduce | C::Barrier, _) => bytes,
+        (C::ReduceScatter, Flavour::Plain) => bytes,
+        _ => bytes * ranks,
+    }
+}
+
+#[test]
+fn open_mpi_decides_as_its_table_says_at_every_boundary() {
+    let rows = rows();
+    let mut checked = 0;
+    for version in ["openmpi@4.1", "openmpi@5.0"] {
+        let policy = named(version);
+        for (i, row) in rows.iter().enumerate() {
+            let before = i.checked_sub(1).map(|i| &rows[i]);
+            let same = before.filter(|b| (b.operation, b.kind) == (row.operation, row.kind));
+            let first = same.and_then(|b| b.ranks_below).unwrap_or(2).max(2);
+            let last = row.ranks_below.map_or(1 << 20, |below| below - 1);
+            let operation: Operation = row.operation.parse().unwrap();
+            let sides: &[bool] = match row.kind {
+                "any" => &[true, false],
+                "commutative" => &[true],
+                _ => &[false],
+            };
+            for ranks in [first, first + (last - first) / 2, last] {
+                let mut sizes = vec![0, 1 << 33];
+                let edges = row.pairs.iter().filter_map(|(below, _)| *below);
+                sizes.extend(edges.flat_map(|edge| [edge - 1, edge, edge + 1]));
+                for (bytes, &commutative) in
+                    sizes.iter().flat_map(|b| sides.iter().map(move |s| (*b, s)))
+                {
+                    let holds = |(below, _): &&(Option<u64>, u32)| below.is_none_or(|b| bytes < b);
+                    let expected = name_of(row.operation, row.pairs.iter().find(holds).unwrap().1);
+                    let size = size_of(operation, bytes, ranks);
+                    let call = Call {
+                        flavour: operation.flavour,
+                        commutative,
+                        ..chars(operation.collective, ranks as u32, size)
+                    };
+                    let choice = policy.choose(&call).unwrap();
+                    assert_eq!(decided(&choice), expected, "{call:?}");
+                    checked += 1;
+                }
+            }
+        }
+    }
+    assert!(checked > 5000, "{checked}");
+}
+
+// Fall-backs: ompi/mca/coll/base/coll_base_*.c of v4.1.6.
+
+#[test]
+fn open_mpi_turns_away_from_rabenseifner_with_few_elements() {
+    // open-mpi/ompi issue 12550: 65536 ranks, 32 KiB of MPI_CHAR.
+    let choice = choose("openmpi@4.1", &chars(C::AllReduce, 65_536, 32_768));
+    assert_eq!((&*choice.name, choice.id), ("basic_linear", Some(1)));
+    assert_eq!(choice.fell_back[0].from, "rabenseifner");
+    assert_eq!(choice.runs, Runs::whole(C::AllReduce, 65_536, "naive"));
+    let enough = choose("openmpi@4.1", &chars(C::AllReduce, 65_536, 65_536));
+    assert_eq!((&*enough.name, enough.fell_back.len()), ("rabenseifner", 0));
+}
+
+#[test]
+fn open_mpi_turns_twice_where_a_ring_has_fewer_elements_than_ranks() {
+    // 20 ranks, 16 bytes: segmented ring, ring, recursive doubling.
+    let choice = choose("openmpi@4.1", &chars(C::AllReduce, 20, 16));
+    assert_eq!(choice.name, "recursive_doubling");
+    let from: Vec<_> = choice.fell_back.iter().map(|f| &*f.from).collect();
+    assert_eq!(from, ["segmented_ring", "ring"]);
+    // Without segments the segmented ring is always the ring.
+    let choice = choose("openmpi@4.1", &chars(C::AllReduce, 20, 40));
+    assert_eq!(choice.name, "ring");
+    assert_eq!(choice.fell_back.len(), 1);
+}
+
+#[test]
+fn open_mpi_turns_away_where_ranks_do_not_fit() {
+    let gather =
+        |n: u32, block: u64| choose("openmpi@4.1", &chars(C::AllGather, n, block * u64::from(n)));
+    assert_eq!(gather(6, 100).name, "bruck");
+    assert_eq!(gather(8, 100).name, "recursive_doubling");
+    assert_eq!(gather(33, 2000).name, "ring");
+    assert_eq!(gather(34, 2000).name, "neighbor");
+    // Scatter and all-gather of fewer elements than ranks: the basic linear broadcast.
+    let call = Call { element: Bytes(1 << 20), ..chars(C::Broadcast, 20, 8 << 20) };
+    assert_eq!(choose("openmpi@4.1", &call).name, "basic_linear");
+}
+
+#[test]
+fn open_mpi_decides_the_halves_of_a_nonoverlapping_all_reduce_by_themselves() {
+    let choice = choose("openmpi@4.1", &chars(C::AllReduce, 200, 65_536));
+    assert_eq!(choice.name, "nonoverlapping");
+    let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
+    let ids: Vec<_> = parts.iter().map(|p| (p.collective, p.algorithm)).collect();
+    assert_eq!(ids, [(C::Reduce, "binomial"), (C::Broadcast, "knomial")]);
+}
+
+#[test]
+fn open_mpi_5_says_that_han_stands_before_it() {
+    let call = Call { nodes: 8, ..chars(C::AllReduce, 64, 1024) };
+    let notes = |name| choose(name, &call).notes.concat();
+    assert!(notes("openmpi@5.0").contains("coll/han"));
+    assert!(!notes("openmpi@4.1").contains("coll/han"));
+}
+
+#[test]
+fn what_forces_an_algorithm_is_said_only_where_it_would_run() {
+    let few = chars(C::AllReduce, 65_536, 32_768);
+    let policy = named("openmpi@4.1");
+    let line = policy.force(&few, "recursive-doubling").unwrap();
+    assert!(line.ends_with("--mca coll_tuned_allreduce_algorithm 3"), "{line}");
+    assert!(policy.force(&few, "rabenseifner").is_err());
+}
+
+/// v4.0.7 `coll_tuned_decision_fixed.c`: (collective, ranks, M, name, bytes of a segment).
+#[test]
+fn open_mpi_4_0_decides_by_formulas() {
+    let kib = 1024;
+    for (collective, ranks, size, name, segment) in [
+        (C::AllReduce, 64, 9_999, "recursive_doubling", 0),
+        (C::AllReduce, 64, 10_000, "ring", 0),
+        (C::AllReduce, 64, 64 << 20, "ring", 0),
+        (C::AllReduce, 64, (64 << 20) + 1, "segmented_ring", 1 << 20),
+        (C::Broadcast, 64, 2047, "binomial", 0),
+        (C::Broadcast, 64, 2048, "split_binary_tree", kib),
+        (C::Broadcast, 10, 1 << 20, "split_binary_tree", 8 * kib),
+        // 1.6134e-6 · 8 MiB + 2.1102 = 15.6
+        (C::Broadcast, 15, 8 << 20, "pipeline", 128 * kib),
+        (C::Broadcast, 16, 8 << 20, "pipeline", 64 * kib),
+        (C::Reduce, 4, 511, "linear", 0),
+        (C::Reduce, 4, 512, "binomial", 0),
+        // 0.6016 · 2 + 1.3496 = 2.55; 64 is above
+        (C::Reduce, 64, 2048, "binomial", kib),
+        (C::Reduce, 4, 16 << 20, "pipeline", 64 * kib),
+        (C::ReduceScatter, 64, 12 * kib, "recursive_halving", 0),
+        (C::ReduceScatter, 7, 12 * kib + 1, "ring", 0),
+        (C::AllGather, 7, 49_999, "bruck", 0),
+        (C::AllGather, 8, 50_000, "neighbor", 0),
+        (C::AllToAll, 13, 13 * 199, "modified_bruck", 0),
+        (C::AllToAll, 12, 12 * 199, "linear", 0),
+        (C::AllToAll, 12, 12 * 3000, "pairwise", 0),
+        (C::Gather, 8, 8 * 6001, "linear_sync", kib),
+        (C::Scatter, 11, 11 * 299, "binomial", 0),
+    ] {
+        let choice = choose("openmpi@4.0", &chars(collective, ranks, size));
+        assert_eq!(decided(&choice), name, "{collective} {ranks} {size}");
+        if let (Runs::Parts(parts), 1..) = (&choice.runs, segment) {
+            assert_eq!(parts[0].segment, Some(Bytes(segment)), "{collective} {ranks} {size}");
+        }
+    }
+}
+
+// MPICH: maint/tuning/coll/{mpir,ch4}/generic.json of v4.2.3.
+
+#[test]
+fn mpich_on_single_ranks_a_node_is_the_mpir_layer() {
+    for (collective, ranks, size, name) in [
+        (C::AllReduce, 8, 8, "recursive_doubling"),
+        (C::AllReduce, 8, 9, "reduce_scatter_allgather"),
+        // 32 elements of a byte are fewer than 64 ranks.
+        (C::AllReduce, 64, 32, "recursive_doubling"),
+        (C::Broadcast, 7, 1 << 20, "binomial"),
+        (C::Broadcast, 8, 12_288, "binomial"),
+        (C::Broadcast, 8, 524_288, "scatter_recursive_doubling_allgather"),
+        (C::Broadcast, 8, 524_289, "scatter_ring_allgather"),
+        (C::Broadcast, 12, 12_289, "scatter_ring_allgather"),
+        (C::Reduce, 8, 2048, "binomial"),
+        (C::Reduce, 8, 2049, "reduce_scatter_gather"),
+        (C::AllGather, 8, 524_287, "recursive_doubling"),
+        (C::AllGather, 8, 524_288, "ring"),
+        (C::AllGather, 6, 81_919, "brucks"),
+        (C::AllGather, 6, 81_920, "ring"),
+        (C::ReduceScatter, 8, 524_287, "recursive_halving"),
+        (C::ReduceScatter, 8, 524_288, "pairwise"),
+        // `comm_size<8` behind a test of the call is taken for `<=8`: csel.c of 4.0.2 to 5.0.1.
+        (C::AllToAll, 8, 8, "scattered"),
+        (C::AllToAll, 8, 8 * 256, "scattered"),
+        (C::AllToAll, 9, 9 * 256, "brucks"),
+        (C::AllToAll, 9, 9 * 257, "scattered"),
+        (C::AllToAll, 7, 7, "scattered"),
+        (C::AllToAll, 8, 8 * 32_769, "pairwise"),
+    ] {
+        let call = Call { nodes: ranks, ..chars(collective, ranks, size) };
+        assert_eq!(choose("mpich@4", &call).name, name, "{collective} {ranks} {size}");
+    }
+}
+
+/// What runs, as algorithm, ranks that take part and those out of which they are.
+fn parts_of(choice: &Choice) -> Vec<(&'static str, u32, Option<u32>)> {
+    let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
+    parts.iter().map(|p| (p.algorithm, p.ranks, p.of)).collect()
+}
+
+#[test]
+fn mpich_folds_whole_vectors_where_ranks_are_no_power_of_two() {
+    // reduce_intra_reduce_scatter_gather.c: the vector to the left neighbour, then a power of two.
+    let call = Call { nodes: 6, ..chars(C::Reduce, 6, 1 << 20) };
+    let fold = ("binomial", 2, Some(6));
+    let choice = choose("mpich@4", &call);
+    assert_eq!(parts_of(&choice), [fold, ("reduce-scatter-gather", 4, Some(6))]);
+    // One message and M of bytes and additions more than the power of two takes: 2f + 1 messages,
+    // 1 + 2(p − 1)/p vectors.
+    let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e9));
+    let shape = Shape::new(C::Reduce, 6);
+    let time = priced(&Registry::builtin(), &choice, &shape, &fabric, Bytes(1 << 20)).unwrap();
+    let expected = 5e-6 + 2.5 * f64::from(1 << 20) / 1e9;
+    assert!((time.time().unwrap().0 - expected).abs() < 1e-12, "{time:?}");
+    // Between leaders too, of which one stands in each node.
+    let call = Call { nodes: 6, ..chars(C::Reduce, 24, 1 << 20) };
+    let between = [("binomial", 2, Some(6)), ("reduce-scatter-gather", 4, Some(6))];
+    assert_eq!(parts_of(&choose("mpich@4", &call))[1..], between);
+    // The reduce-scatter goes on with uneven blocks, which nothing prices.
+    let call = Call { nodes: 6, ..chars(C::ReduceScatter, 6, 6 << 10) };
+    let Runs::Unpriced(why) = choose("mpich@4", &call).runs else { panic!() };
+    assert!(why.contains("halves unevenly"), "{why}");
+}
+
+#[test]
+fn open_mpi_folds_halves_where_ranks_are_no_power_of_two() {
+    // coll_base_reduce.c of v4.1.6: halves exchanged and added, one handed over.
+    let force = |collective| {
+        policy("openmpi@4.1", &Site::default()).unwrap().force(
+            &Call { nodes: 6, ..chars(collective, 6, 1 << 20) },
+            if collective == C::Reduce {
+                "reduce-scatter-gather"
+            } else {
+                "rabenseifner-half-fold"
+            },
+        )
+    };
+    assert!(force(C::Reduce).unwrap().ends_with("coll_tuned_reduce_algorithm 7"));
+    assert!(force(C::AllReduce).unwrap().ends_with("coll_tuned_allreduce_algorithm 6"));
+}
+
+#[test]
+fn mpich_decides_the_part_between_nodes_with_the_ranks_of_leaders() {
+    // 16 elements over 8 nodes of 16: too few to halve among 128, enough among 8 leaders.
+    let call = Call { nodes: 8, ..chars(C::AllReduce, 128, 16) };
+    let choice = choose("mpich@4", &call);
+    assert_eq!(choice.name, "alpha: release_gather, reduce_scatter_allgather, release_gather");
+    let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
+    let ranks: Vec<_> = parts.iter().map(|p| p.ranks).collect();
+    assert_eq!(ranks, [16, 8, 16]);
+    assert!(choice.force.contains(&"MPIR_CVAR_ALLREDUCE_COMPOSITION=1".to_owned()));
+    let in_order = Call { commutative: false, builtin_op: false, ..call };
+    assert_eq!(choose("mpich@4", &in_order).name, "recursive_doubling");
+}
+
+#[test]
+fn mpich_composes_broadcasts_by_size() {
+    let name = |size| {
+        let call = Call { nodes: 8, ..chars(C::Broadcast, 64, size) };
+        choose("mpich@4", &call).name.into_owned()
+    };
+    assert_eq!(name(12_287), "alpha: binomial, release_gather");
+    assert_eq!(name(12_288), "beta: binomial, release_gather");
+    assert_eq!(name(524_287), "beta: scatter_recursive_doubling_allgather, release_gather");
+    assert_eq!(name(524_288), "scatter_recursive_doubling_allgather");
+    assert_eq!(name(524_289), "scatter_ring_allgather");
+}
+
+// Gloo at cc44198, gloo/allreduce.cc: segments of at most 1 MiB, at least two a rank.
+
+#[test]
+fn gloo_does_not_look_at_the_size() {
+    for size in [1, 1 << 20, 1 << 30] {
+        assert_eq!(choose("gloo", &chars(C::AllReduce, 16, size)).name, "ring");
+        assert_eq!(choose("gloo", &chars(C::Broadcast, 16, size)).name, "binomial tree");
+    }
+    let notes = choose("gloo", &chars(C::AllReduce, 16, 100 << 20)).notes.concat();
+    assert!(notes.contains("112 segments"), "{notes}");
+}
+
+// PyTorch: torch/_inductor/comm_analysis.py at b5ee4d7a.
+
+#[test]
+fn inductor_estimates_what_its_formula_gives_to_every_printed_digit() {
+    let text = include_str!("../data/pytorch_inductor_2025.csv");
+    let mut rows = 0;
+    for line in text.lines().filter(|l| !l.starts_with('#')).skip(1) {
+        let [gpu, ranks, collective, bytes, us] = line.split(',').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let collective: C = collective.parse().unwrap();
+        let (ranks, bytes): (u32, u64) = (ranks.parse().unwrap(), bytes.parse().unwrap());
+        // It counts inputs: of an all-gather one shard.
+        let parts = if collective == C::AllGather { u64::from(ranks) } else { 1 };
+        let site = Site { machine: gpu.to_owned(), ..Site::default() };
+        let policy = policy("pytorch-inductor@2025", &site).unwrap();
+        let call = Call { nodes: ranks.div_ceil(8), ..chars(collective, ranks, bytes * parts) };
+        let estimate = policy.choose(&call).unwrap().estimate.unwrap();
+        let digits = us.split_once('.').map_or(0, |(_, d)| d.len());
+        let shown = format!("{:.digits$}", estimate.0 * 1e6);
+        assert_eq!(shown, us, "{line}");
+        rows += 1;
+    }
+    assert_eq!(rows, 96);
+}
+
+// XLA: xla/service/gpu/model/sol_gpu_cost_model.cc at 3e1a45f9, with k = 0.45.
+
+#[test]
+fn xla_prices_a_ring_over_hosts() {
+    // Two hosts of eight H100, 16 MiB: m = 1 MiB, 2 · 15/8 messages of
+    // 1 MiB / 25.002 GB/s · 1.025 + 6.003 µs + 31.0005 µs, and 45 µs of launch.
+    let call = Call { nodes: 2, ..chars(C::AllReduce, 16, 16 << 20) };
+    let message = 1_048_576.0 / 25.002e9 * 1.025 + 37.0035e-6;
+    let expected = 45e-6 + 2.0 * 15.0 / 8.0 * message;
+    let estimate = choose("xla-sol", &call).estimate.unwrap().0;
+    assert!((estimate / expected - 1.0).abs() < 1e-12, "{estimate} {expected}");
+    // All-to-all: eight messages of S/15 to the other host.
+    let call = Call { collective: C::AllToAll, ..call };
+    let message = f64::from(16 << 20) / 15.0 / 25.002e9 * 1.025 + 37.0035e-6;
+    let estimate = choose("xla-sol", &call).estimate.unwrap().0;
+    assert!((estimate / (45e-6 + 8.0 * message) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn xla_has_kernels_of_its_own_on_one_host() {
+    let name = |size| choose("xla-sol", &chars(C::AllReduce, 8, size)).name.into_owned();
+    assert_eq!([name(262_144), name(262_145), name(4 << 20)], ["one-shot", "two-shot", "two-shot"]);
+    assert_eq!(name((4 << 20) + 1), "NCCL, by a table");
+}
+
+// Texts.
+
+#[test]
+fn the_thresholds_of_the_ring_and_tree_chapter() {
+    let name = |size| choose("textbook@thresholds", &chars(C::AllReduce, 8, size)).name;
+    assert_eq!([name(255_999), name(256_000), name(4_000_000)], ["tree", "hybrid", "hybrid"]);
+    assert_eq!(name(4_000_001), "ring");
+}
+
+#[test]
+fn the_introduction_chooses_by_regime_and_capability() {
+    // 01 §5.3: 72 ranks, 0.5 µs, 900 GB/s, c_real 2: the ring from about 2 GB on.
+    let fabric = Fabric::flat(Seconds(0.5e-6), Bandwidth(9e11));
+    let site = Site { fabric: Some(fabric), ..Site::default() };
+    let policy = policy("textbook", &site).unwrap();
+    let call = chars(C::AllReduce, 72, 1);
+    let found = intervals(&*policy, &call, Bytes(1), Bytes(1 << 40)).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!((&*found[0].choice.name, &*found[1].choice.name), ("double binary tree", "ring"));
+    assert!((found[1].from.0 as f64 / 2.0736e9 - 1.0).abs() < 1e-6, "{:?}", found[1].from);
+    let pat = Call { nodes: 72, ..chars(C::AllGather, 72, 1) };
+    assert_eq!(policy.choose(&pat).unwrap().name, "PAT");
+    assert_eq!(policy.choose(&chars(C::AllGather, 72, 1)).unwrap().name, "ring");
+    assert_eq!(policy.choose(&chars(C::Reduce, 72, 1 << 40)).unwrap().name, "binomial tree");
+}
+
+// Tuning files.
+
+const DYNAMIC: &str = "1  # one collective: all-reduce, with a guard for small communicators
+2 2
+2 1
+0 0 0 0
+4 3
+0 3 0 0
+4096 6 0 0
+262144 5 0 16384
+";
+
+const TREE: &str = r#"{"collective=allreduce": {"comm_type=intra": {
+  "comm_size<=4": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+  "comm_size=any": {
+    "avg_msg_size<=131072": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}},
+    "avg_msg_size=any": {
+      "is_op_built_in=yes": {"algorithm=MPIR_Allreduce_intra_reduce_scatter_allgather": {}},
+      "is_op_built_in=no": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}}}},
+  "comm_type=inter": {"algorithm=MPIR_Allreduce_inter_reduce_exchange_bcast": {}}}}
+"#;
+
+const CSV: &str = "allreduce,0,32768,tree,ll,-1,1,8
+allreduce,32769,4194304,ring,ll128,4,1,8
+";
+
+fn file(text: &str) -> Box<dyn Policy> {
+    of_file(read_rules(text, "rules").unwrap(), "rules", &site()).unwrap()
+}
+
+#[test]
+fn dynamic_rules_stand_before_the_fixed_decisions() {
+    let policy = file(DYNAMIC);
+    let at = |ranks, size| policy.choose(&Call::new(C::AllReduce, ranks, Bytes(size))).unwrap();
+    assert_eq!(at(8, 4095).name, "recursive_doubling");
+    let choice = at(8, 4096);
+    assert_eq!(choice.name, "rabenseifner");
+    assert!(choice.rule.starts_with("rules:7: from 4096 bytes on"), "{}", choice.rule);
+    // 64 Ki elements fill eight segments of 4 Ki, and not 64.
+    let Runs::Parts(parts) = at(8, 262_144).runs else { panic!() };
+    assert_eq!(parts[0].segment, Some(Bytes(16_384)));
+    assert_eq!(at(8, 262_144).name, "segmented_ring");
+    assert_eq!(at(64, 262_144).name, "ring");
+    // The guard, and collectives that the file does not name.
+    let own = choose("openmpi@4.1", &Call::new(C::AllReduce, 2, Bytes(100)));
+    assert_eq!(at(2, 100).name, own.name);
+    assert!(at(2, 100).rule.starts_with("rules:4 leaves it to the library"));
+    let bcast = policy.choose(&chars(C::Broadcast, 64, 100)).unwrap();
+    assert!(bcast.rule.starts_with("rules says nothing of bcast"), "{}", bcast.rule);
+}
+
+#[test]
+fn a_selection_tree_decides_below_the_compositions() {
+    let policy = file(TREE);
+    let name = |nodes, ranks, size| {
+        let call = Call { nodes, ..chars(C::AllReduce, ranks, size) };
+        policy.choose(&call).unwrap().name.into_owned()
+    };
+    assert_eq!(name(8, 8, 131_072), "recursive_doubling");
+    assert_eq!(name(8, 8, 131_073), "reduce_scatter_allgather");
+    let missing = policy.choose(&Call { nodes: 2, ..chars(C::Broadcast, 16, 1) });
+    assert!(missing.err().unwrap().to_string().contains("bcast"));
+}
+
+#[test]
+fn the_first_line_of_the_plugins_table_decides() {
+    let policy = file(CSV);
+    let at = |size| policy.choose(&chars(C::AllReduce, 8, size)).unwrap();
+    assert_eq!(at(32_768).name, "tree / ll, 1 channel");
+    assert_eq!(at(32_769).name, "ring / ll128, 4 channels");
+    assert_eq!(at(4_194_305).name, "NCCL's own choice");
+    assert!(policy.choose(&chars(C::AllToAll, 8, 1)).is_err());
+}
+
+#[test]
+fn a_number_that_the_library_does_not_have_is_named_with_its_line() {
+    let policy = read_rules("1\n2 1\n2 1\n0 7 0 0\n", "rules")
+        .and_then(|rules| of_file(rules, "rules", &site()));
+    let text = policy
+        .and_then(|p| p.choose(&chars(C::AllReduce, 8, 1)))
+        .err()
+        .map_or(String::new(), |e| e.to_string());
+    assert!(text.contains("rules:4"), "{text}");
+}
+
+// Every policy.
+
+/// The policies that answer any call. NCCL's tuner answers for one communicator: `tests/engine/nccl.rs`.
+fn listed() -> impl Iterator<Item = &'static Entry> {
+    POLICIES.iter().filter(|entry| !entry.id.starts_with("nccl@"))
+}
+
+/// The policies of the list, and those of the files.
+fn any_policy(which: usize) -> Box<dyn Policy> {
+    match which.checked_sub(listed().count()) {
+        Some(i) => file([DYNAMIC, TREE, CSV][i]),
+        None => (listed().nth(which).unwrap().make)(&site()).unwrap(),
+    }
+}
+
+fn operations() -> impl Strategy<Value = Operation> {
+    let plain = proptest::sample::select(C::ALL).prop_map(Operation::from);
+    const VARIANTS: &[&str] = &["alltoallv", "allgatherv", "reduce_scatter_block"];
+    let variant = proptest::sample::select(VARIANTS).prop_map(|t| t.parse().unwrap());
+    prop_oneof![4 => plain, 1 => variant]
+}
+
+fn calls() -> impl Strategy<Value = Call> {
+    let ranks = prop_oneof![1_u32..40, 40_u32..3000, Just(4096), Just(65_536)];
+    let element = proptest::sample::select(vec![1_u64, 2, 4, 8, 12, 16]);
+    (operations(), ranks, 0_u32..5, element, any::<[bool; 3]>()).prop_map(
+        |(operation, ranks, halvings, element, [commutative, builtin, in_place])| {
+            let nodes = 1 << halvings;
+            let nodes = if ranks % nodes == 0 { nodes } else { 1 };
+            Call {
+                flavour: operation.flavour,
+                nodes,
+                element: Bytes(element),
+                commutative,
+                builtin_op: builtin && commutative,
+                in_place,
+                ..Call::new(operation.collective, ranks, Bytes(0))
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// No size inside an interval is chosen for in another way than its first one.
+    #[test]
+    fn intervals_are_what_every_size_by_itself_says(
+        call in calls(),
+        which in 0..listed().count() + 3,
+        sizes in proptest::collection::vec(0_u64..1 << 34, 60),
+    ) {
+        let policy = any_policy(which);
+        // A file may say nothing of a collective, which shows at the call.
+        let (Ok(edges), Ok(_)) = (policy.edges(&call), policy.choose(&call)) else {
+            prop_assert!(intervals(&*policy, &call, Bytes(0), Bytes(1)).is_err());
+            return Ok(());
+        };
+        let found = intervals(&*policy, &call, Bytes(0), Bytes(1 << 34)).unwrap();
+        let near = edges.iter().flat_map(|e| e.0.saturating_sub(2)..e.0.saturating_add(3));
+        let powers = (0..34).map(|k| 1_u64 << k);
+        let dense = 0..600;
+        let ranks = u64::from(call.ranks);
+        let blocks = (0..24).flat_map(|k| [(1 << k) * ranks, ((1 << k) * ranks).saturating_sub(1)]);
+        for size in dense.chain(near).chain(powers).chain(blocks).chain(sizes) {
+            if size > 1 << 34 {
+                continue;
+            }
+            let choice = policy.choose(&call.with_size(Bytes(size))).unwrap();
+            let inside = found.iter().find(|i| i.from.0 <= size && size <= i.to.0).unwrap();
+            prop_assert!(
+                inside.choice.is_alike(&choice),
+                "{} {size}: {:?} is not {:?}", policy.meta().id, choice, inside.choice,
+            );
+        }
+    }
+
+    /// Intervals join without gaps and tell neighbours apart.
+    #[test]
+    fn intervals_cover_the_range_once(call in calls(), which in 0..listed().count() + 3) {
+        let policy = any_policy(which);
+        let Ok(found) = intervals(&*policy, &call, Bytes(3), Bytes(1 << 30)) else { return Ok(()) };
+        prop_assert_eq!(found[0].from, Bytes(3));
+        prop_assert_eq!(found[found.len() - 1].to, Bytes(1 << 30));
+        for pair in found.windows(2) {
+            prop_assert_eq!(pair[0].to.0 + 1, pair[1].from.0);
+            prop_assert!(!pair[0].choice.is_alike(&pair[1].choice));
+        }
+    }
+
+    /// What runs is in the registry, and is priced or says why not.
+    #[test]
+    fn what_runs_is_known_and_priced(
+        call in calls(),
+        size in 0_u64..1 << 30,
+        which in 0..listed().count() + 3,
+    ) {
+        let policy = any_policy(which);
+        let call = Call { nodes: 1, ..call.with_size(Bytes(size)) };
+        let Ok(choice) = policy.choose(&call) else { return Ok(()) };
+        let registry = Registry::builtin();
+        if let Runs::Parts(parts) = &choice.runs {
+            prop_assert!(!parts.is_empty());
+            for part in parts {
+                prop_assert!(registry.find(part.collective, part.algorithm).is_ok(), "{:?}", part);
+            }
+        }
+        if call.ranks > 1 {
+            let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e10));
+            let shape = Shape::new(call.collective, call.ranks);
+            let priced = priced(&registry, &choice, &shape, &fabric, call.size);
+            prop_assert!(priced.is_ok(), "{:?} {:?}", call, priced);
+        }
+        prop_assert!(!choice.rule.is_empty() && !choice.name.is_empty());
+    }
+}
+
+#[test]
+fn bad_questions_are_refused() {
+    assert!(policy("openmpy", &site()).err().unwrap().to_string().contains("`openmpi`"));
+    let none = policy("textbook", &Site::default()).err().unwrap();
+    assert!(none.is_unknown());
+    let call = chars(C::Scatter, 8, 1);
+    assert!(named("gloo").choose(&call).err().unwrap().is_unsupported());
+    let empty = intervals(&*named("gloo"), &chars(C::AllReduce, 8, 1), Bytes(2), Bytes(1));
+    assert!(empty.err().unwrap().is_input());
+}

@@ -1,0 +1,186 @@
+//! Acceptance of measuring and fitting: links whose rate is known, in network namespaces that the
+//! test makes itself, and the counter of the wire's own queue as the truth.
+//!
+//! ```sh
+//! cargo test --test netns                                  # the short form, where it may run
+//! cargo test --test netns -- --ignored --nocapture         # all rows, with their table
+//! COLLCOST_NETNS=required cargo test --test netns          # not being able to is a failure
+//! COLLCOST_NETNS_KEEP=. cargo test --test netns -- --ignored     # samples stay in this folder
+//! ```
+//!
+//! Each row has a limit that fails the test, an aim that is reported, and what was seen;
+//! docs/CALIBRATION-ACCEPTANCE.md has the last table.
+#![cfg(target_os = "linux")]
+
+mod bulk;
+mod hosts;
+mod joint;
+mod latency;
+mod measure;
+#[path = "../support/netns.rs"]
+mod network;
+mod quiet;
+mod table;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{panic, process};
+
+use network::{Cap, Network, is_possible};
+use table::Table;
+
+/// One test at a time has the processors; none where namespaces are not possible.
+fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed leaves nothing behind that another could see.
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    is_possible().then_some(turn)
+}
+
+#[test]
+fn networks_are_gone_afterwards() {
+    let Some(_turn) = turn() else { return };
+    let own = || network::names().into_iter().filter(|name| network::is_of(name, process::id()));
+    let failed = panic::catch_unwind(|| {
+        let _network = Network::new(2, Cap::Mbit(200)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(own().count(), 3);
+        panic::resume_unwind(Box::new(()));
+    });
+    assert!(failed.is_err());
+    assert_eq!(own().collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn short_form() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    bulk::rows(&mut table, &[Cap::Mbit(200)], 8);
+    joint::short(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes a minute, and a quiet machine"]
+fn bulk_blocks() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    bulk::rows(&mut table, &[100, 200, 500].map(Cap::Mbit), 20);
+    bulk::drained(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes minutes, and a quiet machine"]
+fn injected_latencies() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    latency::injected(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes minutes, and a quiet machine"]
+fn latencies() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    latency::launches(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_100_mbit() {
+    rates(Cap::Mbit(100));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_200_mbit() {
+    rates(Cap::Mbit(200));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_at_500_mbit() {
+    rates(Cap::Mbit(500));
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_under_launchers() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+        match is_installed(mpirun) {
+            true => joint::launched(&mut table, mpirun, "50s"),
+            false => eprintln!("not tested: there is no {mpirun}"),
+        }
+    }
+    table.end();
+}
+
+#[test]
+fn ranks_of_launchers_calibrate() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+        match is_installed(mpirun) {
+            true => joint::launched_shortly(&mut table, mpirun),
+            false => eprintln!("not tested: there is no {mpirun}"),
+        }
+    }
+    table.end();
+}
+
+#[test]
+fn a_link_that_goes_down_is_named() {
+    let Some(_turn) = turn() else { return };
+    hosts::link_down();
+}
+
+fn is_installed(program: &str) -> bool {
+    let found = process::Command::new(program).arg("--version").output();
+    found.is_ok_and(|output| output.status.success())
+}
+
+fn rates(cap: Cap) {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::links(&mut table, cap);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn rates_that_the_processors_limit() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::limits(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn rates_beside_busy_processes() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::loaded(&mut table, 16);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes two minutes, and a quiet machine"]
+fn runs_without_flags() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::defaults(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes three minutes, and a quiet machine"]
+fn intervals() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    joint::intervals(&mut table, 10, "10s");
+    table.end();
+}

@@ -1,0 +1,559 @@
+//! GPUs and NCCL, by stand-ins that the tests build themselves: what is measured is fitted to the
+//! figures behind them, and whatever goes wrong ends with one clear line and the named exit code.
+#![cfg(all(feature = "cuda", target_os = "linux"))]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use collcost::base::error::Result;
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::Function;
+use collcost::machine::sample::{self, Record};
+use collcost::run::gpu::{self, Desk, Plan, Set, Setup};
+use serde_json::Value;
+
+#[path = "../support/process.rs"]
+mod process;
+use process::{Running, children, signal, soon};
+
+/// A folder with both libraries, the older ones in folders of their own.
+fn stand_ins() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpu-stand-ins");
+        for (place, driver, library) in [
+            ("new", "-DNEW_DRIVER", "-DNEW_NCCL"),
+            ("old-nccl", "-DNEW_DRIVER", "-DOLD_NCCL"),
+            ("old-driver", "-DOLD_DRIVER", "-DNEW_NCCL"),
+        ] {
+            let place = folder.join(place);
+            fs::create_dir_all(&place).expect("a folder");
+            let cc = |source: &str, out: &str, more: &[&str]| {
+                let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gpu").join(source);
+                // Whole or not at all: several test programs may build it at once.
+                let part = place.join(format!("{out}.{}", std::process::id()));
+                let done = Command::new("cc")
+                    .args(["-O2", "-shared", "-fPIC", "-o"])
+                    .arg(&part)
+                    .arg(source)
+                    .args(more)
+                    .current_dir(&place)
+                    .status()
+                    .expect("a C compiler, which also links Rust");
+                assert!(done.success());
+                fs::rename(part, place.join(out)).expect("the library");
+            };
+            cc("libcuda.c", "libcuda.so.1", &["-Wl,-soname,libcuda.so.1", driver]);
+            if place.ends_with("new") {
+                cc("libnvidia-ml.c", "libnvidia-ml.so.1", &["-Wl,-soname,libnvidia-ml.so.1"]);
+            }
+            cc("libnccl.c", "libnccl.so.2", &["-L.", "-l:libcuda.so.1", library]);
+        }
+        fs::create_dir_all(folder.join("none")).expect("a folder");
+        folder
+    })
+}
+
+/// A folder of its own, gone when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("collcost-gpus-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The command with the stand-ins of `place`, and what they are told.
+fn collcost(place: &str, line: &str, told: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    command.env("LD_LIBRARY_PATH", stand_ins().join(place));
+    command.env_remove("COLLCOST_NCCL").envs(told.iter().copied());
+    command.output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const SIZES: &str = "--sizes 8,512,4K,16K,64K,256K,1M";
+
+/// A calibration with NCCL: its report, and how it ended.
+fn nccl(name: &str, more: &str, told: &[(&str, &str)]) -> (Output, Value, Folder) {
+    let folder = Folder::new(name);
+    let out = folder.file("node.toml");
+    let line = format!("calibrate --transport nccl --launches 1 {SIZES} --out {out} {more}");
+    let output = collcost("new", &format!("{line} --format json"), told);
+    let report = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output, report, folder)
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let all = value.as_array().into_iter().flatten();
+    all.map(|text| text.as_str().map_or(text.to_string(), str::to_owned)).collect()
+}
+
+fn near(found: &Value, wanted: f64, part: f64) -> bool {
+    found.as_f64().is_some_and(|found| (found / wanted - 1.0).abs() <= part)
+}
+
+/// o, α and BW of the stand-in's protocols.
+const KNOWN: [(&str, f64, f64, f64); 3] =
+    [("LL", 5e-6, 1e-6, 20e9), ("LL128", 9e-6, 1.6e-6, 60e9), ("Simple", 15e-6, 2e-6, 100e9)];
+
+fn are_found(protocols: &[Value]) {
+    for (name, launch, alpha, bandwidth) in KNOWN {
+        let found = protocols.iter().find(|p| p["protocol"] == name).expect(name);
+        assert!(near(&found["launch_s"], launch, 0.02), "{found}");
+        assert!(near(&found["alpha_s"], alpha, 0.02), "{found}");
+        assert!(near(&found["bandwidth_Bps"], bandwidth, 0.02), "{found}");
+        assert_eq!(texts(&found["algorithms"]), ["Tree", "Ring"]);
+    }
+}
+
+#[test]
+fn the_figures_behind_nccl_are_found_again() {
+    let (output, report, folder) = nccl("figures", "", &[("STANDIN_NVLS", "1")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let ran = "the GPUs' multiprocessors ran at 1980 MHz".to_owned();
+    assert!(texts(&report["notes"]).contains(&ran), "{report}");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    are_found(protocols);
+    let nvls = protocols.iter().find(|p| p["algorithms"][0] == "NVLS").expect("NVLS");
+    assert!(near(&nvls["launch_s"], 12e-6, 0.02) && nvls["alpha_s"].is_null(), "{nvls}");
+    // Every algorithm that is held out is foretold within the error that the fit states.
+    let stated = report["stated_error"]["p90"].as_f64().expect("an error");
+    assert!(stated < 0.02, "{stated}");
+    let held = report["held_out_algorithms"].as_array().expect("held out");
+    assert!(held.iter().any(|h| h["chosen"] == "tree/ll128"));
+    for h in held {
+        assert!(h["error"]["median"].as_f64().is_some_and(|e| e <= stated.max(1e-3)), "{h}");
+    }
+    // Where the stand-in itself changes: LL is cheapest first, Simple last.
+    let of = |collective: &str| -> Vec<String> {
+        let all = report["switches"].as_array().into_iter().flatten();
+        let own = all.filter(|s| s["collective"] == collective);
+        own.map(|s| s["chosen"].as_str().unwrap_or("").to_owned()).collect()
+    };
+    assert_eq!(of("allreduce"), ["ring/ll", "ring/ll128", "ring/simple"]);
+    assert!(report["envelope_error"]["median"].as_f64().is_some_and(|e| e < 0.02));
+    // The profile is one: it prices, and keeps protocols and switches.
+    let profile = folder.file("node.toml");
+    let text = fs::read_to_string(&profile).expect("the profile");
+    assert!(text.contains("[[nccl.protocol]]") && text.contains("[[nccl.switch]]"), "{text}");
+    let asked = collcost("none", &format!("allreduce 1M -n 4 --on {profile}"), &[]);
+    assert!(asked.status.success(), "{}", said(&asked));
+    // The same fit again on a computer without GPUs.
+    let samples = folder.file("node.samples.jsonl");
+    let again = collcost("none", &format!("fit {samples} --format json"), &[]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    assert_eq!(again["protocols"], report["protocols"]);
+}
+
+#[test]
+fn ways_that_fail_are_notes_and_ways_that_are_passed_over_are_left_out() {
+    let told = [
+        ("STANDIN_FALLBACK", "Ring/LL128"),
+        ("STANDIN_ABORT", "Tree/LL"),
+        ("STANDIN_REFUSE", "Tree/Simple"),
+        ("STANDIN_VERSION", "22302"),
+    ];
+    let (output, report, _folder) = nccl("ways", "--ops allreduce,allgather", &told);
+    assert!(output.status.success(), "{}", said(&output));
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("tree/ll: it was killed by signal 6: stand-in: no such way"), "{notes}");
+    assert!(notes.contains("tree/simple: NCCL says: invalid usage"), "{notes}");
+    assert!(notes.contains("ring/ll128: NCCL's log does not confirm 14 of 14 points"), "{notes}");
+    let left_out = report["left_out"].to_string();
+    assert!(left_out.contains("nccl/allgather/f32/ring/ll128"), "{left_out}");
+    // The figures of what is left are as true as before.
+    let protocols = report["protocols"].as_array().expect("protocols");
+    let simple = protocols.iter().find(|p| p["protocol"] == "Simple").expect("Simple");
+    assert!(near(&simple["bandwidth_Bps"], 100e9, 0.02), "{simple}");
+    assert_eq!(texts(&simple["algorithms"]), ["Ring"]);
+}
+
+#[test]
+fn a_log_that_says_nothing_confirms_nothing() {
+    let (output, _, folder) = nccl("silent", "--ops allreduce", &[("STANDIN_VERSION", "21803")]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    assert!(said(&output).contains("no run is known to have been done as it was told"));
+    assert!(!Path::new(&folder.file("node.toml")).exists());
+    assert!(Path::new(&folder.file("node.samples.jsonl")).exists());
+}
+
+#[test]
+fn settings_of_the_user_do_not_reach_nccl_but_those_of_the_site_do() {
+    let told = [("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL"), ("NCCL_SOCKET_IFNAME", "eth7")];
+    let (output, report, folder) = nccl("settings", "--ops allreduce", &told);
+    assert!(output.status.success(), "{}", said(&output));
+    let switches = report["switches"].to_string();
+    assert!(switches.contains("ring/simple") && !switches.contains("tree"), "{switches}");
+    let text = fs::read_to_string(folder.file("node.samples.jsonl")).expect("samples");
+    let (header, _) = sample::read(&text, "node").expect("samples");
+    assert_eq!(header.options, ["NCCL_SOCKET_IFNAME=eth7"]);
+    assert_eq!(header.library.as_deref(), Some("nccl 2.27.3"));
+    // What is measured already is not measured again.
+    let out = folder.file("node.toml");
+    let line = format!(
+        "calibrate --transport nccl --launches 1 {SIZES} --ops allreduce --out {out} --resume"
+    );
+    let again = collcost("new", &line, &told);
+    assert!(again.status.success(), "{}", said(&again));
+    let after = fs::read_to_string(folder.file("node.samples.jsonl")).expect("samples");
+    let (_, samples) = sample::read(&after, "node").expect("samples");
+    let (_, before) = sample::read(&text, "node").expect("samples");
+    assert_eq!(samples.blocks.len(), before.blocks.len());
+}
+
+#[test]
+fn a_wrong_result_ends_it() {
+    let (output, _, _folder) = nccl("wrong", "--ops allreduce", &[("STANDIN_WRONG", "1")]);
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("library/allreduce/f32 of 8 B has a wrong result"));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let cases = [
+        ("none", "calibrate --transport cuda", "there is no driver of NVIDIA's GPUs"),
+        ("none", "calibrate --transport nccl", "there is no driver of NVIDIA's GPUs"),
+        ("old-driver", "calibrate --transport cuda", "the driver has no cuGraphLaunch"),
+        ("new", "calibrate --transport nccl --nccl-lib /nowhere/x.so", "NCCL cannot be loaded"),
+        ("new", "calibrate --transport nccl --nccl-lib libcuda.so.1", "has no ncclGetVersion"),
+        ("new", "run allreduce ring 1K -n 2 --transport cuda", "not by GPUs"),
+    ];
+    for (place, line, what) in cases {
+        let output = collcost(place, line, &[]);
+        assert_eq!(output.status.code(), Some(3), "{line}: {}", said(&output));
+        assert!(said(&output).contains(what), "{line}: {}", said(&output));
+        assert!(output.stdout.is_empty());
+    }
+    let none = collcost("new", "calibrate --transport cuda", &[("STANDIN_GPUS", "0")]);
+    assert_eq!(none.status.code(), Some(3));
+    assert!(said(&none).contains("the driver finds no GPU"), "{}", said(&none));
+    // A collective that an old library does not have is left out by name.
+    let folder = Folder::new("old");
+    let line = format!(
+        "calibrate --transport nccl --launches 1 {SIZES} --out {} --format json",
+        folder.file("old.toml")
+    );
+    let old = collcost("old-nccl", &line, &[]);
+    assert!(old.status.success(), "{}", said(&old));
+    let report: Value = serde_json::from_slice(&old.stdout).expect("JSON");
+    let notes = texts(&report["notes"]);
+    assert!(notes.contains(&"this NCCL has no ncclReduceScatter".to_owned()), "{notes:?}");
+    assert!(notes.iter().any(|note| note.ends_with("blocks: no NVML")), "{notes:?}");
+}
+
+#[test]
+fn one_gpu_says_what_it_can_and_no_more() {
+    let one = [("STANDIN_GPUS", "1")];
+    let alone = collcost("new", "calibrate --transport nccl", &one);
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(said(&alone).contains("one rank has nobody to send to"), "{}", said(&alone));
+    let shared = collcost("new", "calibrate --transport nccl -n 2", &one);
+    assert_eq!(shared.status.code(), Some(3));
+    assert!(said(&shared).contains("NCCL 2.27.3 refuses two ranks on one GPU"));
+    let told = [("STANDIN_GPUS", "1"), ("STANDIN_VERSION", "23007")];
+    let (output, report, folder) = nccl("loopback", "-n 2 --ops allreduce", &told);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(texts(&report["notes"])[0].starts_with("single-gpu-loopback"), "{report}");
+    let profile = fs::read_to_string(folder.file("node.toml")).expect("the profile");
+    assert!(profile.contains("single-gpu-loopback"));
+}
+
+#[test]
+fn what_gpus_do_by_themselves_is_found_again() {
+    let folder = Folder::new("survey");
+    let line = format!(
+        "calibrate --transport cuda --launches 1 --sizes 64,4K,64K,256K,1M --out {} --format json",
+        folder.file("gpus.toml")
+    );
+    let output = collcost("new", &line, &[("STANDIN_GPUS", "2"), ("STANDIN_HELD", "0x24")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let figures = report["figures"].as_array().expect("figures");
+    let find = |op: &str| figures.iter().find(|f| f["operation"] == op).expect(op);
+    // The stand-in waits for real, on a machine that does other things too.
+    for (op, rate) in [
+        ("device/copy/0/1", 1e9),
+        ("device/copy/1/0", 1e9),
+        ("device/exchange/0/1", 1e9),
+        ("device/upload/pinned", 0.5e9),
+        ("device/download/pageable", 0.5e9),
+    ] {
+        assert!(near(&find(op)["bandwidth_Bps"], rate, 0.25), "{}", find(op));
+    }
+    assert!(find("device/copy/0/1")["start_s"].as_f64().is_some_and(|s| s > 15e-6));
+    for op in ["copy", "local-reduce", "device/kernel", "device/graph"] {
+        find(op);
+    }
+    let text = fs::read_to_string(folder.file("gpus.toml")).expect("the profile");
+    assert!(text.contains("operation = \"copy/0/1\""), "{text}");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("ran at 1755 MHz") && text.contains("ran at 1755 MHz"), "{notes}");
+    assert!(notes.contains("by heat (") && notes.contains("its power limit ("), "{notes}");
+    let asked =
+        collcost("none", &format!("allreduce 1M -n 2 --on {}", folder.file("gpus.toml")), &[]);
+    assert!(asked.status.success(), "{}", said(&asked));
+    // What the GPUs are is said without measuring.
+    let look = collcost("new", "calibrate --transport cuda --check --format json", &[]);
+    let look: Value = serde_json::from_slice(&look.stdout).expect("JSON");
+    assert_eq!(look["reach"][0], serde_json::json!([true, true, true, false]));
+    assert_eq!(texts(&look["gpus"]).len(), 4);
+}
+
+#[test]
+fn one_gpu_by_itself_is_marked() {
+    let folder = Folder::new("single");
+    let line = format!(
+        "calibrate --transport cuda --launches 1 --sizes 64,4K,64K,256K --out {}",
+        folder.file("gpu.toml")
+    );
+    let output = collcost("new", &line, &[("STANDIN_GPUS", "1")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = fs::read_to_string(folder.file("gpu.toml")).expect("the profile");
+    assert!(
+        text.contains("single-gpu: there was one GPU") && !text.contains("tier.alpha"),
+        "{text}"
+    );
+}
+
+/// Ranks of a launcher with GPUs, which meet on this host.
+struct Ranks {
+    folder: Folder,
+    at: SocketAddr,
+    count: usize,
+}
+
+impl Ranks {
+    fn new(name: &str, count: usize) -> Self {
+        let folder = Folder::new(name);
+        let at = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+        fs::write(folder.file("token"), [7; 32]).expect("a token");
+        fs::set_permissions(folder.file("token"), fs::Permissions::from_mode(0o600)).expect("mode");
+        Self { folder, at, count }
+    }
+
+    /// Starts one, as Open MPI would, with what the stand-ins are told.
+    fn start(&self, rank: usize, line: &str, told: &[(&str, &str)]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        command.args(["calibrate", "--rendezvous", &self.at.to_string(), "--progress", "none"]);
+        command.args(["--token-file", &self.folder.file("token")]).args(line.split_whitespace());
+        command.args(["--out", &self.folder.file("fleet.toml"), "--format", "json"]);
+        command.env("OMPI_COMM_WORLD_RANK", rank.to_string());
+        command.env("OMPI_COMM_WORLD_SIZE", self.count.to_string());
+        command.env("LD_LIBRARY_PATH", stand_ins().join("new")).env_remove("COLLCOST_NCCL");
+        command.env("TMPDIR", &self.folder.0).envs(told.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(command.spawn().expect("it starts"))
+    }
+
+    /// Runs all; `told` may differ at the last of them.
+    fn all(&self, line: &str, told: &[(&str, &str)], last: &[(&str, &str)]) -> Vec<Output> {
+        let told = |rank| if rank + 1 == self.count { last } else { told };
+        let line = format!("--transport nccl --launches 1 {line}");
+        let all = (0..self.count).map(|rank| self.start(rank, &line, told(rank)));
+        all.collect::<Vec<_>>().into_iter().map(Running::output).collect()
+    }
+}
+
+#[test]
+fn ranks_under_a_launcher_are_ranks_of_nccl_together() {
+    let ranks = Ranks::new("together", 2);
+    let told = [("STANDIN_NVLS", "1")];
+    let all = ranks.all(SIZES, &told, &told);
+    assert!(all[0].status.success(), "{}", said(&all[0]));
+    assert!(said(&all[0]).contains("rank 0 of 2 by openmpi: waiting for 1 more"));
+    assert!(all[1].status.success() && all[1].stdout.is_empty(), "{}", said(&all[1]));
+    assert_eq!(said(&all[1]), "");
+    // Four GPUs, shared out; the figures are those of one process with all of them.
+    let report: Value = serde_json::from_slice(&all[0].stdout).expect("JSON");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    are_found(protocols);
+    assert!(protocols.iter().any(|p| p["algorithms"][0] == "NVLS"), "{report}");
+    let text = fs::read_to_string(ranks.folder.file("fleet.samples.jsonl")).expect("samples");
+    let (header, samples) = sample::read(&text, "fleet").expect("samples");
+    assert_eq!(header.ranks, 4);
+    assert!(header.machine.contains("2 ranks on ") && header.machine.contains("4 x Stand-in GPU"));
+    assert!(samples.blocks.iter().all(|block| block.ranks == 4 && block.nodes == Some(1)));
+    // What is left of its work: the token, the profile, the samples.
+    assert_eq!(fs::read_dir(&ranks.folder.0).expect("the folder").count(), 3);
+}
+
+#[test]
+fn a_way_that_fails_at_one_rank_is_a_note_that_names_it() {
+    let ranks = Ranks::new("one-fails", 2);
+    let last = [("STANDIN_ABORT", "Tree/LL"), ("STANDIN_REFUSE", "Tree/Simple")];
+    let all = ranks.all(&format!("{SIZES} --ops allreduce"), &[], &last);
+    assert!(all[0].status.success(), "{}", said(&all[0]));
+    let report: Value = serde_json::from_slice(&all[0].stdout).expect("JSON");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("tree/ll: rank 1 ("), "{notes}");
+    assert!(notes.contains("it was killed by signal 6: stand-in: no such way"), "{notes}");
+    assert!(notes.contains("tree/simple: rank 1 ("), "{notes}");
+    assert!(notes.contains("NCCL says: invalid usage"), "{notes}");
+    let protocols = report["protocols"].as_array().expect("protocols");
+    let simple = protocols.iter().find(|p| p["protocol"] == "Simple").expect("Simple");
+    assert!(near(&simple["bandwidth_Bps"], 100e9, 0.02), "{simple}");
+}
+
+#[test]
+fn ranks_that_do_not_fit_together_are_refused() {
+    let one = [("STANDIN_GPUS", "1")];
+    type Told<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, Told<'_>, Told<'_>, i32, &str); 4] = [
+        ("more", &one, &one, 3, "2 ranks of a host see one GPU"),
+        ("some", &one, &[], 3, "ranks 0 and 1 of a host see some of the same GPUs"),
+        (
+            "old",
+            &[],
+            &[("STANDIN_VERSION", "22105")],
+            3,
+            "rank 0 has NCCL 2.27.3, rank 1 has NCCL 2.21.5",
+        ),
+        ("none", &[], &[("STANDIN_GPUS", "0")], 3, "): the driver finds no GPU"),
+    ];
+    for (name, told, last, code, what) in cases {
+        let all = Ranks::new(name, 2).all(SIZES, told, last);
+        assert_eq!(all[0].status.code(), Some(code), "{name}: {}", said(&all[0]));
+        assert!(said(&all[0]).contains(what), "{name}: {}", said(&all[0]));
+        assert_eq!(said(&all[0]).matches("error:").count(), 1);
+    }
+    // Each sees its own: nothing is to be shared out.
+    let ranks = Ranks::new("mixed", 2);
+    let first = ranks.start(0, "--transport nccl --check", &[]);
+    let other = ranks.start(1, "--transport tcp", &[]).output();
+    assert_eq!(other.status.code(), Some(3), "{}", said(&other));
+    let what = "rank 1 was started with --transport tcp, rank 0 with --transport nccl";
+    assert!(said(&other).contains(what), "{}", said(&other));
+    // Who was turned away may come again, as it should.
+    let again = ranks.start(1, "--transport nccl", &[]).output();
+    assert!(again.status.success(), "{}", said(&again));
+    let first = first.output();
+    assert!(first.status.success(), "{}", said(&first));
+    let report: Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    assert_eq!(texts(&report["gpus"]).len(), 4);
+    let alone = ranks.start(0, "--transport cuda", &[]).output();
+    assert_eq!(alone.status.code(), Some(3));
+    assert!(said(&alone).contains("is measured by one process"), "{}", said(&alone));
+}
+
+#[test]
+fn a_rank_with_gpus_that_is_lost_ends_all_soon() {
+    for (name, stop) in [("killed", "KILL"), ("stopped", "STOP")] {
+        let ranks = Ranks::new(name, 3);
+        let line = "--transport nccl --ops allreduce --sizes 8,4K,256K,1M --launches 100";
+        let mut all: Vec<Running> = (0..3).map(|rank| ranks.start(rank, line, &[])).collect();
+        let samples = ranks.folder.file("fleet.samples.jsonl");
+        soon("a block", || {
+            let text = fs::read_to_string(&samples).unwrap_or_default();
+            text.contains(r#""t":"blk""#).then_some(())
+        });
+        signal(stop, all[2].id());
+        let (lost, began) = (all.remove(2), Instant::now());
+        let others: Vec<Output> = all.into_iter().map(Running::output).collect();
+        assert!(began.elapsed() < Duration::from_secs(5), "{name}: {:?}", began.elapsed());
+        for output in &others {
+            assert_eq!(output.status.code(), Some(5), "{name}: {}", said(output));
+            assert!(said(output).contains("rank 2 ("), "{name}: {}", said(output));
+        }
+        assert!(said(&others[0]).contains("--resume goes on"), "{}", said(&others[0]));
+        let text = fs::read_to_string(&samples).expect("samples");
+        assert!(!sample::read(&text, "fleet").expect("they are whole").1.blocks.is_empty());
+        let left = children(lost.id());
+        drop(lost);
+        let is_there =
+            |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|text| !text.is_empty());
+        soon("the end of its process", || (!left.iter().any(is_there)).then_some(()));
+    }
+}
+
+/// Keeps nothing.
+#[derive(Default)]
+struct Counter {
+    blocks: usize,
+}
+
+impl Desk for Counter {
+    fn keep(&mut self, record: &Record) -> Result<()> {
+        self.blocks += usize::from(matches!(record, Record::Block(_)));
+        Ok(())
+    }
+
+    fn show(&mut self, _: usize, _: usize, _: &str) {}
+
+    fn time(&self) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn a_way_that_hangs_is_killed_and_the_others_go_on() {
+    let folder = Folder::new("hang");
+    let library = stand_ins().join("new");
+    let setup = Setup {
+        program: (PathBuf::from(env!("CARGO_BIN_EXE_collcost")), vec!["run-gpu".to_owned()]),
+        library: vec![library.join("libnccl.so.2")],
+        environment: vec![
+            ("LD_LIBRARY_PATH".to_owned(), library.to_string_lossy().into_owned()),
+            ("STANDIN_HANG".to_owned(), "Ring/LL".to_owned()),
+        ],
+        scratch: folder.0.clone(),
+        patience: Duration::from_secs(5),
+        interrupt: None,
+    };
+    let sets = Set::ALL[..3].to_vec();
+    let plan = Plan {
+        gpus: vec![vec![0, 1]],
+        nodes: 1,
+        sets,
+        functions: vec![Function::AllReduce],
+        sizes: vec![Bytes(8), Bytes(4096)],
+        launches: 1,
+        seed: 1,
+        budget: Duration::from_secs(120),
+    };
+    let (mut desk, began) = (Counter::default(), Instant::now());
+    let ran =
+        gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
+    assert_eq!(ran.notes[0], "ring/ll: no answer for 5.0 s: killed");
+    // NCCL's own choice and Ring/LL128, two sizes, two clocks each.
+    assert_eq!(desk.blocks, 8);
+    assert!(began.elapsed() >= Duration::from_secs(5));
+    let hanging = gpu::survey_ops(2, 1);
+    let setup = Setup {
+        environment: vec![
+            ("LD_LIBRARY_PATH".to_owned(), library.to_string_lossy().into_owned()),
+            ("STANDIN_GPUS".to_owned(), "2".to_owned()),
+            ("STANDIN_HANG".to_owned(), "copy".to_owned()),
+        ],
+        ..setup
+    };
+    let how = (1, 1, Duration::from_secs(60));
+    let sizes = [Bytes(64)];
+    let lost = gpu::survey(&setup, (&hanging, &sizes), how, &BTreeSet::new(), &mut desk);
+    let lost = lost.expect_err("a copy hangs");
+    assert!(lost.is_lost() && lost.to_string().contains("no answer for 5.0 s"), "{lost}");
+}

@@ -1,0 +1,11 @@
+//! Ranks that run: processes, hosts, real libraries, GPUs.
+
+#![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
+
+mod calibrate;
+mod closed_loop;
+mod execute;
+mod gpu;
+mod hosts;
+mod listeners;
+mod real_mpi;
