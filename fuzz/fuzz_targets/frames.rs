@@ -2,8 +2,8 @@
 //! what stands in them is read too.
 #![no_main]
 
-use collcost::run::rendezvous::{Frames, FromWorker, ToWorker};
 use collcost::base::secret::Key;
+use collcost::run::rendezvous::{Frames, FromWorker, ToWorker};
 use libfuzzer_sys::fuzz_target;
 
 const HEAD: usize = 12;

@@ -1,8 +1,8 @@
 //! A log of NCCL's is read or refused with its line; what was read is held against the tuner.
 #![no_main]
 
-use collcost::library::nccl::log::Log;
 use collcost::answer::nccl_log::{Asked, nccl_log};
+use collcost::library::nccl::log::Log;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,9 +2,9 @@
 //! communicator is one.
 #![no_main]
 
-use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::search::{Job, picture, search};
 use collcost::library::nccl::topology::Knobs;
+use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::{Settings, Table, Version};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,8 +2,8 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::plan::config::Layer;
 use collcost::machine::profile::{Asked, Profile, Severity, check};
+use collcost::plan::config::Layer;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -4,10 +4,10 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::model::algorithm::Registry;
-use collcost::machine::fabric::Order;
-use collcost::model::formula::{Dims, Ports, Protocol};
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, dtype_bytes};
+use collcost::machine::fabric::Order;
+use collcost::model::algorithm::Registry;
+use collcost::model::formula::{Dims, Ports, Protocol};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,14 +1,14 @@
 //! A tuning file is read or refused; what was read says what runs, without a crash.
 #![no_main]
 
-use collcost::exchange::import;
 use collcost::base::quantity::Bytes;
-use collcost::library::tuning_file::TuningFile;
 use collcost::library::openmpi::rules as openmpi;
+use collcost::library::tuning_file;
+use collcost::library::tuning_file::TuningFile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    match import::read_rules(text, "file") {
+    match tuning_file::read_rules(text, "file") {
         Ok(TuningFile::OpenMpi(rules)) => {
             for coll in openmpi::Coll::all() {
                 for edge in rules.edges(coll, 5) {
@@ -26,7 +26,7 @@ fuzz_target!(|text: &str| {
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     // Each reader by itself, whatever the text looks like.
-    let _ = import::read_openmpi_rules(text, "file");
-    let _ = import::read_mpich_json(text, "file");
-    let _ = import::read_nccl_tuner_csv(text, "file");
+    let _ = tuning_file::read_openmpi_rules(text, "file");
+    let _ = tuning_file::read_mpich_json(text, "file");
+    let _ = tuning_file::read_nccl_tuner_csv(text, "file");
 });

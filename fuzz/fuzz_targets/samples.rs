@@ -2,10 +2,10 @@
 //! read is fitted or refused, without a crash.
 #![no_main]
 
-use collcost::model::algorithm::Registry;
+use collcost::machine::sample;
 use collcost::measure::fit::{Asked, fit};
 use collcost::measure::samples_csv;
-use collcost::machine::sample;
+use collcost::model::algorithm::Registry;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

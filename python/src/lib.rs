@@ -2,13 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use collcost_core::algorithm::Registry;
-use collcost_core::check::{Disk, Files, Options};
-use collcost_core::error::Error as Fault;
-use collcost_core::formula::Params;
-use collcost_core::quantity::Bytes;
-use collcost_core::query::{Given, Layout, Machine, Query};
-use collcost_core::{Collective, report};
+use collcost_core::base::error::Error as Fault;
+use collcost_core::base::quantity::Bytes;
+use collcost_core::machine::query::{Given, Layout, Machine, Query};
+use collcost_core::model::algorithm::Registry;
+use collcost_core::model::formula::Params;
+use collcost_core::plan::check::{Disk, Files, Options};
+use collcost_core::{Collective, answer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyModule;
@@ -70,7 +70,7 @@ fn price(
 #[pyfunction]
 #[pyo3(signature = (file="collcost.toml"))]
 fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
-    let checked = collcost_core::check::check(&Disk, file, &Options::default());
+    let checked = collcost_core::plan::check::check(&Disk, file, &Options::default());
     let report = answer::check::check(file, &checked, false);
     plain(py, &serde_json::to_string(&report).unwrap_or_default())
 }
