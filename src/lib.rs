@@ -1,36 +1,29 @@
 //! What a collective operation costs, which algorithm to use, and why.
 //!
 //! ```
-//! use collcost::model::algorithm::Registry;
-//! use collcost::machine::fabric::Fabric;
-//! use collcost::model::formula::{At, Notation, Shape};
-//! use collcost::cost::price::Prepared;
-//! use collcost::base::quantity::{Bandwidth, Seconds, Volume};
-//! use collcost::cost::rank::{candidates, rank};
-//! use collcost::Collective;
+//! use collcost::{Bytes, Collective, Question};
 //!
-//! // A machine of two figures, and a question.
-//! let fabric = Fabric::flat(Seconds(5e-6), Bandwidth(1e11));
-//! let shape = Shape::new(Collective::AllReduce, 64);
-//! let registry = Registry::builtin();
+//! let question = Question::new(Collective::AllReduce, Bytes(16 << 20)).on("dgx-h100")?.ranks(64);
 //!
-//! // One algorithm, with everything but the size put in.
-//! let ring = registry.find(Collective::AllReduce, "ring")?.algorithm;
-//! let prepared = Prepared::new(ring, &shape, &fabric)?;
-//! assert_eq!(prepared.time(Volume(1e9)), Seconds(20.3175e-3));
+//! // What the call will take, in which band, what NCCL runs, and what that is known from.
+//! let expect = collcost::expect(&question)?;
+//! assert_eq!(expect.runs.name(), "NVLSTree/Simple");
+//! assert!(expect.low_s < expect.time_s && expect.time_s < expect.high_s);
 //!
-//! // Its formula.
-//! let formula = ring.print(&At::symbols(shape)).formula(false);
-//! assert_eq!(formula.write(Notation::Text), "2·(N − 1)·α + 2·(N − 1)/N·M/BW");
-//!
-//! // All of them, the fastest first.
-//! let (ready, _) = candidates(&registry, &shape, &fabric)?;
-//! assert_eq!(rank(&ready, Volume(1e3))[0].algorithm.meta().id, "recursive-doubling");
+//! // Beside it what every algorithm costs ideally, in the α-β model, with its formula.
+//! for row in collcost::ideal(&question)? {
+//!     assert!(row.time_s > Some(0.0) && row.formula.is_some());
+//! }
 //! # Ok::<(), collcost::Error>(())
 //! ```
 //!
-//! The engine takes values and returns values: it does not print, read files or look at the
-//! environment. `docs/DESIGN.md` in the repository says why it is built as it is.
+//! A [`Question`] and ten functions are what is promised: [`machine()`], [`expect`], [`ideal`],
+//! [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`bucket`], [`simulate`]. The
+//! rooms behind them are open to programs that bring their own algorithm or profile (`examples`),
+//! and move between releases.
+//!
+//! The engine takes values and returns values: it does not print or look at the environment.
+//! `docs/DESIGN.md` in the repository says why it is built as it is.
 
 #![deny(missing_docs)]
 // Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,
@@ -51,8 +44,23 @@ pub mod run;
 #[cfg(feature = "cli")]
 pub mod view;
 
+mod facade;
+
+pub use answer::bucket::Buckets;
+pub use answer::explain::Explanation;
+pub use answer::plan::Plan;
+pub use answer::{Intervals, Row};
 pub use base::collective::Collective;
 pub use base::error::{Error, Result};
+pub use base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+pub use cost::simulate::Outcome;
+pub use facade::{
+    Question, bucket, choose, compare, crossover, expect, explain, ideal, machine, plan, simulate,
+};
+pub use library::Choice;
+pub use machine::profile::Profile;
+pub use measure::expect::{Basis, Expect, Rules, Runs};
+pub use measure::verdict::Verdict;
 
 /// The README's examples are tests too.
 #[cfg(doctest)]

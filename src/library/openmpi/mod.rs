@@ -1,7 +1,7 @@
 //! Open MPI's `coll/tuned`: its fixed decisions, and what its algorithms turn into at run time.
 //!
 //! The decision sees ranks, bytes and whether the operation commutes; neither nodes nor rates. Then
-//! the algorithm itself may turn away from what was decided ([`fall_backs`]): Rabenseifner with
+//! the algorithm itself may turn away from what was decided (`fall_backs`): Rabenseifner with
 //! fewer elements than ranks runs the basic linear algorithm (open-mpi/ompi issue 12550). What
 //! calls other collectives (`nonoverlapping`) is decided again for each of them.
 //!

@@ -94,7 +94,7 @@ impl Frame {
     /// ([`Layout::Owned`]) lie one after the other.
     ///
     /// ```
-    /// # use collcost::{Collective, schedule::Frame};
+    /// # use collcost::{Collective, model::schedule::Frame};
     /// let frame = Frame::new(Collective::AllReduce, 4, 4, 6);
     /// let ranges: Vec<_> = (0..4).map(|chunk| frame.range(chunk, 10)).collect();
     /// assert_eq!(ranges, [0..3, 3..6, 6..8, 8..10]);

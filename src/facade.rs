@@ -1,0 +1,299 @@
+//! What programs ask: a [`Question`] and ten functions.
+//!
+//! Everything they return is plain data; what is named `expect…` is a time that will be seen, what is
+//! named ideal is the price of a schedule in the α-β model.
+
+use std::num::NonZeroU32;
+
+use crate::answer::explain::Explanation;
+use crate::answer::plan::Plan;
+use crate::answer::{Intervals, Row};
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::cost::simulate::{Outcome, Setup};
+use crate::library::{Call, Choice, policy};
+use crate::machine::profile::Profile;
+use crate::machine::query::{Given, Layout, Machine, Query};
+use crate::measure::expect::{Expect, Expecting, site};
+use crate::measure::spell_out::spell_out;
+use crate::measure::verdict::{Facts, Verdict, judge};
+use crate::model::algorithm::Registry;
+use crate::model::formula::Params;
+use crate::plan::bucket::{Gradients, Rule, Tensor};
+use crate::plan::entry::{Disk, Files, Machines};
+use crate::{answer, plan as steps};
+
+/// A collective of a size, on a machine, over ranks.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(16 << 20)).on("dgx-h100")?.ranks(64);
+/// assert_eq!(collcost::expect(&question)?.runs.name(), "NVLSTree/Simple");
+/// # Ok::<(), collcost::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Question {
+    collective: Collective,
+    size: Bytes,
+    machine: Option<Profile>,
+    given: Given,
+    layout: Layout,
+    seen: Vec<(Bytes, Seconds)>,
+}
+
+impl Question {
+    /// On one node of the default machine; `size` counts as nccl-tests counts it.
+    #[must_use]
+    pub fn new(collective: Collective, size: Bytes) -> Self {
+        Self {
+            collective,
+            size,
+            machine: None,
+            given: Given::default(),
+            layout: Layout::default(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// On a built-in machine, or on that of a profile's file.
+    ///
+    /// # Errors
+    /// As [`machine`].
+    pub fn on(self, name: &str) -> Result<Self> {
+        Ok(Self { machine: Some(machine(name)?), ..self })
+    }
+
+    /// Over links of one α and one rate, without a machine.
+    #[must_use]
+    pub fn links(self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        let given = Given { alpha: Some(alpha), bandwidth: Some(bandwidth), ..self.given };
+        Self { given, ..self }
+    }
+
+    /// Over so many ranks.
+    #[must_use]
+    pub fn ranks(mut self, ranks: u32) -> Self {
+        self.layout.ranks = NonZeroU32::new(ranks);
+        self
+    }
+
+    /// With so many ranks on each node.
+    #[must_use]
+    pub fn per_node(mut self, ranks: u32) -> Self {
+        self.layout.per_node = NonZeroU32::new(ranks);
+        self
+    }
+
+    /// Where the same call took `time` at `size`: expectations move with it.
+    #[must_use]
+    pub fn seen(mut self, size: Bytes, time: Seconds) -> Self {
+        self.seen.push((size, time));
+        self
+    }
+
+    /// The question as the rooms behind this page take it.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins; ranks that do not lie on whole nodes.
+    pub fn query(&self) -> Result<Query> {
+        let named = self.machine.clone().map(|profile| (profile, "on"));
+        let machine = Machine::new(named, &self.given, self.collective)?;
+        let params = Params::default();
+        let query = Query::new(machine, self.collective, self.size, self.layout, params)?;
+        Ok(Query { seen: self.seen.clone(), ..query })
+    }
+}
+
+/// A built-in machine by name, or the profile in a file.
+///
+/// ```
+/// assert_eq!(collcost::machine("h100")?.name, "dgx-h100");
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// There is none of the name, with the nearest; a file that cannot be read or is no profile.
+pub fn machine(name: &str) -> Result<Profile> {
+    Disk.profile(name)
+}
+
+/// What a call will take: time, band, what runs, and what that is known from.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(1 << 20)).on("dgx-h100")?.ranks(8);
+/// let expect = collcost::expect(&question)?;
+/// assert!(expect.low_s < expect.time_s && expect.time_s < expect.high_s);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Question::query`]; a parameter of the machine that is unknown where nothing else speaks.
+pub fn expect(question: &Question) -> Result<Expect> {
+    let query = question.query()?;
+    Ok(Expect::new(&Expecting::new(&Registry::builtin(), &query)?, query.size))
+}
+
+/// Every algorithm that applies with its ideal price, the cheapest first.
+///
+/// ```
+/// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(1_000_000_000))
+///     .links(Seconds(5e-6), Bandwidth(1e11))
+///     .ranks(64);
+/// let ring = collcost::ideal(&question)?.into_iter().find(|row| row.id == "ring").unwrap();
+/// assert_eq!(ring.time_s, Some(20.3175e-3));
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Question::query`]; a parameter that prices need is unknown.
+pub fn ideal(question: &Question) -> Result<Vec<Row>> {
+    let cost = answer::cost(&Registry::builtin(), &question.query()?, None, true)?;
+    Ok(cost.algorithms.into_iter().filter(|row| row.applies).collect())
+}
+
+/// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(64 << 20)).on("dgx-h100")?.ranks(8);
+/// assert_eq!(collcost::choose(&question, "nccl")?.name, "NVLS/Simple");
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// An unknown library; a call for which it has no rule.
+pub fn choose(question: &Question, library: &str) -> Result<Choice> {
+    let query = question.query()?;
+    let nodes = query.placement.nodes();
+    let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, query.size) };
+    policy(library, &site(&query))?.choose(&call)
+}
+
+/// The formula of an algorithm, with the question's numbers, step by step.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(1 << 20)).on("dgx-h100")?.ranks(8);
+/// let ring = serde_json::to_value(collcost::explain(&question, "ring")?).unwrap();
+/// assert_eq!(ring["schema"], "collcost/explain/1");
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// An algorithm that is unknown or does not apply.
+pub fn explain(question: &Question, algorithm: &str) -> Result<Explanation> {
+    answer::explain::algorithm(&Registry::builtin(), &question.query()?, algorithm)
+}
+
+/// Whether measured times of the call are healthy, and if not, why.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question, Seconds};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(0)).on("dgx-h100")?.ranks(8);
+/// let verdict = collcost::compare(&question, &[(Bytes(1 << 30), Seconds(50e-3))])?;
+/// assert_eq!(verdict.points.len(), 1);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`expect`].
+pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdict> {
+    let facts = Facts::default();
+    judge(&Registry::builtin(), &question.query()?, None, false, times, &facts)
+}
+
+/// Where the answer flips as the size grows: what the library runs, and the least ideal price.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(0)).on("dgx-h100")?.ranks(64);
+/// assert!(collcost::crossover(&question)?.runs.len() > 1);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`ideal`].
+pub fn crossover(question: &Question) -> Result<Intervals> {
+    answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
+}
+
+/// The collectives of the steps in a file such as `docs/PLANS.md` describes.
+///
+/// ```no_run
+/// for step in collcost::plan("plan.toml")?.steps {
+///     println!("{}: {} s", step.name, step.step_s);
+/// }
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// The first fault of the file, with its place.
+pub fn plan(file: &str) -> Result<Plan> {
+    let machines = Machines::new(&Disk);
+    let asked = steps::Asked::File { name: file, step: None };
+    let loaded = steps::load(&machines, &asked, &[]);
+    let loaded = loaded.map_err(|faults| match faults.first() {
+        Some(fault) => fault.error(),
+        None => crate::Error::input("no step is in it").at(file.to_owned()),
+    })?;
+    answer::plan::plan(&Registry::builtin(), &loaded, &steps::Tweak::default(), false)
+}
+
+/// Gradients of 32 bits, in the order of registration, fused by a rule (`ddp`, `megatron`,
+/// `deepspeed`, `xla`, …) and priced as all-reduces of `question`.
+///
+/// ```
+/// use collcost::{Bytes, Collective, Question};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(0)).on("dgx-h100")?.ranks(64);
+/// let buckets = collcost::bucket(&question, &[Bytes(4 << 20); 20], "ddp")?;
+/// assert!(buckets.buckets.len() > 1);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// An unknown rule; as [`expect`].
+pub fn bucket(
+    question: &Question,
+    gradients: &[Bytes],
+    rule: &str,
+) -> Result<answer::bucket::Buckets> {
+    let registry = Registry::builtin();
+    let query = question.query()?;
+    let expecting = Expecting::new(&registry, &query)?;
+    let tensor = |(i, &bytes)| Tensor::new(&format!("tensor {i}"), bytes);
+    let gradients = Gradients::Tensors(gradients.iter().enumerate().map(tensor).collect());
+    answer::bucket::bucket(&gradients, &Rule::named(rule)?, Some((&query, &expecting)), None)
+}
+
+/// Plays the schedule of an algorithm, or of what the library runs, message by message.
+///
+/// ```
+/// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(1_000_000))
+///     .links(Seconds(1e-6), Bandwidth(1e9))
+///     .ranks(4);
+/// let played = collcost::simulate(&question, Some("ring"))?;
+/// assert!((played.makespan.0 - 1506e-6).abs() < 1e-12);
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// An algorithm that has no schedule for these ranks; a schedule too large to be played.
+pub fn simulate(question: &Question, algorithm: Option<&str>) -> Result<Outcome> {
+    let query = question.query()?;
+    let spelled = spell_out(&Registry::builtin(), &query, algorithm, None)?;
+    let setup = Setup::new(Volume::from(query.size));
+    crate::cost::simulate::simulate(&*spelled.schedule, &query.machine.fabric, &setup)
+}
