@@ -60,7 +60,7 @@ fn price(
         let layout =
             Layout { ranks: count(Some(n)), nodes: count(nodes), per_node: count(gpus_per_node) };
         let query = Query::new(machine, collective, size, layout, Params::default())?;
-        let cost = answer::cost(&Registry::builtin(), &query, algorithm, false)?;
+        let cost = answer::cost(&Registry::builtin(), &query, algorithm, true)?;
         Ok(serde_json::to_string(&cost).unwrap_or_default())
     };
     plain(py, &asked().map_err(|e| refused(&e))?)

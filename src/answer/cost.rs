@@ -40,7 +40,8 @@ pub struct Cost {
     pub fastest_shipped: Option<&'static str>,
     /// The one of the least ideal price of all.
     pub fastest: Option<&'static str>,
-    /// The least ideal price of all as the size grows: each from its size up to the next one's.
+    /// The least ideal price of all as the size grows: each from its size up to the next one's; where
+    /// details are asked for.
     pub flips: Vec<Flip>,
     /// What the library runs as the size grows, by its rules; none where they are not known.
     pub switch_points: Vec<SwitchPoint>,
@@ -337,7 +338,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         runs,
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
-        flips: flips(&ready),
+        flips: if detail { flips(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
         trust: query

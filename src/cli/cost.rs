@@ -166,7 +166,10 @@ impl Args {
             }
             return Ok(());
         }
-        let detail = self.format()? == Format::Json || self.output.columns.is_some();
+        let detail = self.format()? == Format::Json
+            || self.output.columns.is_some()
+            || self.output.sort.is_some()
+            || self.output.all;
         let mut report = answer::cost(&registry, &first, only, detail).map_err(place)?;
         if self.ships.is_some() {
             report.keep_shipped();

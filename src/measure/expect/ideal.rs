@@ -1,6 +1,8 @@
 //! What a library runs by its rules, else the fastest that it ships, over the links of the machine:
 //! as they were measured, and beside that the ideal price.
 
+use std::sync::OnceLock;
+
 use super::runs::{Ruler, Runs};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -40,10 +42,11 @@ const NO_PRICE: Price = Price {
 /// One question over the machine's links, whatever the size.
 pub struct Ideal<'r> {
     registry: &'r Registry,
+    library: Option<Library>,
     shape: Shape,
     fabric: Fabric,
-    /// What may be taken where no rules speak; of several the fastest.
-    ready: Vec<Contender>,
+    /// What may be taken where no rules speak; of several the fastest. Made when it is first asked.
+    ready: OnceLock<Vec<Contender>>,
     ruler: Option<Ruler>,
 }
 
@@ -58,43 +61,37 @@ impl<'r> Ideal<'r> {
         fabric: &Fabric,
         only: Option<&str>,
     ) -> Result<Self> {
-        // Ports, rails and domains are those of these links.
-        let Params { rails, c_real, .. } = query.given;
-        let params = Params { rails, c_real, ..query.shape.params };
-        let ports = fabric.ports(query.shape.ranks)?;
-        let shape = fabric.fill(&Shape { group: None, ports, params, ..query.shape });
+        let shape = placed(query, fabric)?;
         let library = query.machine.library.as_deref().and_then(Library::named);
         let ready = match only {
-            Some(name) => vec![Candidate::named(registry, name, &shape, fabric)?],
-            None => {
-                let (mut ready, _) = candidates(registry, &shape, fabric)?;
-                let shipped = |c: &Candidate| c.algorithm.is_shipped(library, &shape);
-                // Where nobody ships anything, what could be shipped stands for it.
-                if ready.iter().any(shipped) {
-                    ready.retain(shipped);
-                }
-                ready
+            Some(name) => {
+                let one = Candidate::named(registry, name, &shape, fabric)?;
+                contenders(&[one], &shape, fabric)?
             }
+            None => taken(registry, library, &shape, fabric)?,
         };
-        if ready.is_empty() && shape.ranks > 1 {
-            let name = shape.collective.name();
-            return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
-                .mend("ask for other ranks or another machine"));
-        }
-        let ready = contenders(&ready, &shape, fabric)?;
         let ruler = if only.is_none() { Ruler::new(query) } else { None };
-        Ok(Self { registry, shape, fabric: fabric.clone(), ready, ruler })
+        Ok(Self { registry, library, shape, fabric: fabric.clone(), ready: ready.into(), ruler })
     }
 
-    /// Where nothing has a price, since figures are unknown.
-    pub(super) fn none(registry: &'r Registry, query: &Query) -> Self {
+    /// The same where measurements answer and prices may never be asked for; those that need an
+    /// unknown figure are none.
+    pub(super) fn beside(registry: &'r Registry, query: &Query) -> Self {
+        let fabric = query.machine.fabric.clone();
         Self {
             registry,
-            shape: query.shape,
-            fabric: query.machine.fabric.clone(),
-            ready: Vec::new(),
+            library: query.machine.library.as_deref().and_then(Library::named),
+            shape: placed(query, &fabric).unwrap_or(query.shape),
+            fabric,
+            ready: OnceLock::new(),
             ruler: Ruler::new(query),
         }
+    }
+
+    fn ready(&self) -> &[Contender] {
+        let Self { registry, library, shape, fabric, .. } = self;
+        let taken = || taken(registry, *library, shape, fabric).unwrap_or_default();
+        self.ready.get_or_init(taken)
     }
 
     /// What runs, and how that is known.
@@ -148,7 +145,7 @@ impl<'r> Ideal<'r> {
         let by_time = |a: &&Contender, b: &&Contender| time(a).total_cmp(&time(b));
         let least = match self.shape.ranks {
             0 | 1 => None,
-            _ => self.ready.iter().min_by(by_time),
+            _ => self.ready().iter().min_by(by_time),
         };
         match least {
             Some(found) => {
@@ -159,4 +156,32 @@ impl<'r> Ideal<'r> {
             None => Priced { id: NOTHING, title: NOTHING, price: NO_PRICE, time: Seconds(0.0) },
         }
     }
+}
+
+/// The shape of `query` over the links of `fabric`: ports, rails and domains are those of these.
+fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
+    let Params { rails, c_real, .. } = query.given;
+    let params = Params { rails, c_real, ..query.shape.params };
+    let ports = fabric.ports(query.shape.ranks)?;
+    Ok(fabric.fill(&Shape { group: None, ports, params, ..query.shape }))
+}
+
+/// What `library` ships; where nobody ships anything, what could be shipped stands for it.
+fn taken(
+    registry: &Registry,
+    library: Option<Library>,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<Vec<Contender>> {
+    let (mut ready, _) = candidates(registry, shape, fabric)?;
+    let shipped = |c: &Candidate| c.algorithm.is_shipped(library, shape);
+    if ready.iter().any(shipped) {
+        ready.retain(shipped);
+    }
+    if ready.is_empty() && shape.ranks > 1 {
+        let name = shape.collective.name();
+        return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
+            .mend("ask for other ranks or another machine"));
+    }
+    contenders(&ready, shape, fabric)
 }

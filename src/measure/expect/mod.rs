@@ -167,10 +167,9 @@ impl<'r> Expecting<'r> {
         let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
         let transfer = transfer(query, Learned::built_in());
         let known = curve.is_some() || transfer.is_some();
-        let ideal = match Ideal::new(registry, query, &machine.fabric, None) {
-            Ok(ideal) => ideal,
-            Err(_) if known => Ideal::none(registry, query),
-            Err(unknown) => return Err(unknown),
+        let ideal = match known {
+            true => Ideal::beside(registry, query),
+            false => Ideal::new(registry, query, &machine.fabric, None)?,
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let stock = match changed {
