@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::price::uses;
 use crate::machine::fabric::{Fabric, Switch, Tier};
@@ -95,11 +95,11 @@ impl FromStr for Kind {
         let plain = text.to_ascii_lowercase().replace('_', "-");
         let found = KINDS.iter().find(|(names, _)| names.contains(&plain.as_str()));
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            let near = nearest(&plain, KINDS.iter().flat_map(|(names, _)| names.iter().copied()));
-            Error::input(format!("`{text}` is nothing that can be converted")).mend(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
-            })
+            Error::input(format!("`{text}` is nothing that can be converted")).mend(did_you_mean(
+                &plain,
+                KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
+                || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
+            ))
         })
     }
 }

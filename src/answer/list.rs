@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::answer::batch::KINDS;
 use crate::answer::notes::{CONTRADICTIONS, TOPICS};
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::library::POLICIES;
 use crate::model::algorithm::{Library, Registry};
 
@@ -78,11 +78,9 @@ pub const PARTS: &[&str] =
 /// An unknown part, with the nearest known one.
 pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     if let Some(part) = only.filter(|p| !PARTS.contains(p)) {
-        let near = nearest(part, PARTS.iter().copied());
-        return Err(Error::input(format!("`{part}` is nothing that is listed")).mend(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("write {}", PARTS.join(", ")),
-        }));
+        return Err(Error::input(format!("`{part}` is nothing that is listed")).mend(
+            did_you_mean(part, PARTS.iter().copied(), || format!("write {}", PARTS.join(", "))),
+        ));
     }
     let wanted = |part: &str| only.is_none_or(|o| o == part);
     let when = |part: &str, entries: Vec<Named>| if wanted(part) { entries } else { Vec::new() };

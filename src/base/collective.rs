@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Ratio;
 
 /// A collective operation over N ranks.
@@ -159,14 +159,14 @@ impl FromStr for Collective {
         let plain = plain.strip_suffix("perf").unwrap_or(plain);
         let found = Self::ALL.iter().find(|c| c.id() == plain || c.aliases().contains(&plain));
         found.copied().ok_or_else(|| {
-            let near = nearest(plain, Self::ALL.iter().map(|c| c.id()));
-            Error::input(format!("`{text}` is no collective")).mend(match near {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => {
+            Error::input(format!("`{text}` is no collective")).mend(did_you_mean(
+                plain,
+                Self::ALL.iter().map(|c| c.id()),
+                || {
                     let ids: Vec<_> = Self::ALL.iter().map(|c| c.id()).collect();
                     format!("known are {}", ids.join(", "))
-                }
-            })
+                },
+            ))
         })
     }
 }

@@ -176,32 +176,26 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The name among `known` that is nearest to `typed`, if any is near enough to be a slip.
+/// The name among `known` that is nearest to `typed`, if any is near enough to be a slip: a third of
+/// its letters may differ, and two that changed places count as one.
 #[must_use]
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let budget = 1 + typed.chars().count() / 3;
+    let slips = ((1 + typed.chars().count()) / 3).max(1);
     known
         .into_iter()
-        .map(|name| (distance(typed, name), name))
-        .filter(|&(d, _)| d <= budget)
-        .min_by_key(|&(d, _)| d)
+        .map(|name| (strsim::osa_distance(typed, name), name))
+        .filter(|&(slipped, _)| slipped <= slips)
+        .min_by_key(|&(slipped, _)| slipped)
         .map(|(_, name)| name)
 }
 
-/// Levenshtein distance: the least number of letters to insert, delete or change.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+/// The help of an error about an unknown name: the nearest known one, or what `otherwise` says.
+pub fn did_you_mean<'a>(
+    typed: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    nearest(typed, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
 }
 
 #[cfg(test)]

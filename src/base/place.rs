@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::base::error::{Error, nearest};
+use crate::base::error::{Error, did_you_mean};
 
 /// A place in a text, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,10 +89,7 @@ fn said(message: &str) -> (String, Option<String>) {
 
 /// The nearest of the known names, or all of them.
 pub(crate) fn advice(typed: &str, known: &[&str]) -> String {
-    match nearest(typed, known.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    }
+    did_you_mean(typed, known.iter().copied(), || format!("known are {}", known.join(", ")))
 }
 
 /// A TOML text whose keys and values say where they stand.

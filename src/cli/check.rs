@@ -9,7 +9,7 @@ use super::export::write_whole;
 use super::files::Here;
 use super::terminal::look;
 use collcost::answer;
-use collcost::base::error::{Error, Result, nearest};
+use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::quantity::Ratio;
 use collcost::plan::check::{At, Checked, Gate, Options, check, thresholds, update};
 use collcost::view;
@@ -167,10 +167,9 @@ fn known(id: &str, flag: &str) -> Result<&'static Format> {
     Format::named(id).ok_or_else(|| {
         let known = || FORMATS.iter().map(|format| format.id);
         Error::input(format!("`{id}` is no format of results")).at(format!("{flag} {id}")).mend(
-            match nearest(id, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-            },
+            did_you_mean(id, known(), || {
+                format!("known are {}", known().collect::<Vec<_>>().join(", "))
+            }),
         )
     })
 }

@@ -7,7 +7,7 @@ use super::config::{Format, format};
 use super::files::Here;
 use super::terminal::look;
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
-use collcost::base::error::{Error, Result, nearest};
+use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::model::algorithm::Registry;
 use collcost::plan::entry::Machines;
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
@@ -150,10 +150,9 @@ const MOST: usize = 1000;
 
 fn unknown(name: &str) -> Error {
     let error = Error::input(format!("`{name}` is no preset")).at(format!("--preset {name}"));
-    error.mend(match nearest(name, preset_names()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", preset_names().collect::<Vec<_>>().join(", ")),
-    })
+    error.mend(did_you_mean(name, preset_names(), || {
+        format!("known are {}", preset_names().collect::<Vec<_>>().join(", "))
+    }))
 }
 
 type Pairs = Vec<(String, String)>;

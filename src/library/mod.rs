@@ -33,7 +33,7 @@ pub(crate) use priced::priced_by;
 pub use priced::{Priced, priced, priced_on_links};
 pub use xla::options::xla_sol_options;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::model::algorithm::{Library, Reason};
 
@@ -221,13 +221,10 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
-    Err(Error::input(format!("`{name}` is no policy")).mend(match nearest(&typed, names) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => {
-            let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).collect();
-            format!("known are {}, and rules-file:PATH", ids.join(", "))
-        }
-    }))
+    Err(Error::input(format!("`{name}` is no policy")).mend(did_you_mean(&typed, names, || {
+        let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).collect();
+        format!("known are {}, and rules-file:PATH", ids.join(", "))
+    })))
 }
 
 /// Short names of libraries.

@@ -8,7 +8,7 @@
 //! assert_eq!((hop.low.0, hop.high.0), (100e-9, 200e-9));
 //! ```
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::model::formula::Ports;
 
@@ -177,11 +177,11 @@ pub fn contention(name: &str) -> Result<&'static Contention> {
 }
 
 fn unknown(name: &str, known: &[&'static str]) -> Error {
-    let near = nearest(name, known.iter().copied());
-    Error::input(format!("`{name}` is no preset")).mend(match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", known.join(", ")),
-    })
+    Error::input(format!("`{name}` is no preset")).mend(did_you_mean(
+        name,
+        known.iter().copied(),
+        || format!("known are {}", known.join(", ")),
+    ))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use crate::machine::fabric::{Fabric, Tier};
 
@@ -51,11 +51,11 @@ impl Figure {
         let found = all.iter().find(|f| f.names(fabric).contains(&lower));
         found.copied().ok_or_else(|| {
             let names: Vec<String> = all.iter().flat_map(|f| f.names(fabric)).collect();
-            let near = nearest(&lower, names.iter().map(String::as_str));
-            Error::input(format!("`{name}` is no figure of this machine")).mend(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", names.join(", ")),
-            })
+            Error::input(format!("`{name}` is no figure of this machine")).mend(did_you_mean(
+                &lower,
+                names.iter().map(String::as_str),
+                || format!("known are {}", names.join(", ")),
+            ))
         })
     }
 

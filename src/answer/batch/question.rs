@@ -7,7 +7,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
 use crate::model::formula::{Params, Ports, Relay, Shape, Tie, Trees};
 
@@ -199,11 +199,11 @@ pub(super) fn parse(line: &str) -> Result<Question<'_>> {
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    let near = nearest(kind, KINDS.iter().copied());
-    Error::input(format!("`{kind}` is no kind of question")).mend(match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known are {}", KINDS.join(", ")),
-    })
+    Error::input(format!("`{kind}` is no kind of question")).mend(did_you_mean(
+        kind,
+        KINDS.iter().copied(),
+        || format!("known are {}", KINDS.join(", ")),
+    ))
 }
 
 /// The text of a field that the question cannot do without.

@@ -11,7 +11,7 @@ pub use heard::heard;
 pub use topics::{Figures, Piece, TOPICS, Topic};
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 
 /// The contradictions that concern `algorithm` of `collective`.
 pub fn about_algorithm(
@@ -45,12 +45,11 @@ pub fn topic(name: &str) -> Result<&'static Topic> {
         let topics =
             TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
         let collectives = Collective::ALL.iter().map(|c| c.id());
-        Error::input(format!("`{name}` is no collective and no topic")).mend(
-            match nearest(&plain, collectives.chain(topics)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "collcost list topics names them all".to_owned(),
-            },
-        )
+        Error::input(format!("`{name}` is no collective and no topic")).mend(did_you_mean(
+            &plain,
+            collectives.chain(topics),
+            || "collcost list topics names them all".to_owned(),
+        ))
     })
 }
 

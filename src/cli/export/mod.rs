@@ -11,7 +11,7 @@ use std::path::Path;
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
 use collcost::Collective;
-use collcost::base::error::{Error, Result, nearest};
+use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::quantity::Bytes;
 use collcost::exchange::export::FORMATS;
 use collcost::library::xla_sol_options;
@@ -112,10 +112,9 @@ impl Args {
         let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA]);
         Error::input(format!("`{}` is no format", self.format))
             .at(format!("export {}", self.format))
-            .mend(match nearest(&self.format, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-            })
+            .mend(did_you_mean(&self.format, known(), || {
+                format!("known are {}", known().collect::<Vec<_>>().join(", "))
+            }))
     }
 }
 

@@ -6,7 +6,7 @@
 mod goal;
 mod msccl;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, SecondsPerByte};
 use crate::model::schedule::{Schedule, sends_more_than};
 
@@ -54,11 +54,11 @@ impl Format {
     pub fn named(name: &str) -> Result<&'static Self> {
         FORMATS.iter().find(|format| format.id == name).ok_or_else(|| {
             let known: Vec<_> = FORMATS.iter().map(|format| format.id).collect();
-            let near = nearest(name, known.iter().copied());
-            Error::input(format!("`{name}` is no format")).mend(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known.join(", ")),
-            })
+            Error::input(format!("`{name}` is no format")).mend(did_you_mean(
+                name,
+                known.iter().copied(),
+                || format!("known are {}", known.join(", ")),
+            ))
         })
     }
 

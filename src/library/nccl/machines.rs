@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::comms::{Columns, communicator, plain};
 use super::{Communicator, Version};
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 
 const TABLE: &str = include_str!("machines.csv");
 
@@ -113,12 +113,10 @@ impl<'a> Place<'a> {
     fn unknown(&self, known: &[String]) -> Error {
         let names = names();
         if !names.contains(&self.machine) {
-            let near = nearest(self.machine, names.iter().copied());
             return Error::input(format!("`{}` is no machine with known graphs", self.machine))
-                .mend(match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", names.join(", ")),
-                });
+                .mend(did_you_mean(self.machine, names.iter().copied(), || {
+                    format!("known are {}", names.join(", "))
+                }));
         }
         Error::unsupported(format!(
             "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",

@@ -1,7 +1,7 @@
 //! The environment variables that reach the tuner.
 
 use super::{Algo, Function, Proto, Version};
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 
 /// What a job's environment says to the tuner. The default is an empty environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -111,12 +111,10 @@ impl Settings {
             }
             _ => {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    let near = nearest(name, Self::KNOWN);
                     Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).mend(
-                        match near {
-                            Some(near) => format!("did you mean `{near}`?"),
-                            None => format!("it reads {}", Self::KNOWN.join(", ")),
-                        },
+                        did_you_mean(name, Self::KNOWN, || {
+                            format!("it reads {}", Self::KNOWN.join(", "))
+                        }),
                     )
                 })?;
                 self.numbers[index] = if value.is_empty() { None } else { Some(number()?) };

@@ -17,7 +17,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::random::Random;
 use crate::cost::simulate::Trouble;
@@ -103,15 +103,11 @@ impl FromStr for Fault {
             None => (text.trim(), None),
         };
         let Some(&(_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
-            let near = nearest(name, FORMS.iter().map(|(known, _)| *known));
             return Err(Error::input(format!("`{name}` is no fault that is known")).mend(
-                match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
-                        format!("known are {}", names.join(", "))
-                    }
-                },
+                did_you_mean(name, FORMS.iter().map(|(known, _)| *known), || {
+                    let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
+                    format!("known are {}", names.join(", "))
+                }),
             ));
         };
         let fault = Self::of(name, value);

@@ -3,7 +3,7 @@
 //! Source: NVIDIA/nccl-tests 2.19.6 `src/*.cu`, the functions `…GetCollByteCount` and `…RunTest`.
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
@@ -57,15 +57,11 @@ impl Program {
         let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
         let found = PROGRAMS.iter().find(|p| p.name == plain);
         found.copied().ok_or_else(|| {
-            let near = nearest(plain, PROGRAMS.iter().map(|p| p.name));
             Error::input(format!("`{name}` is no program of nccl-tests that is known")).mend(
-                match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
-                        format!("known are {}", names.join(", "))
-                    }
-                },
+                did_you_mean(plain, PROGRAMS.iter().map(|p| p.name), || {
+                    let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
+                    format!("known are {}", names.join(", "))
+                }),
             )
         })
     }

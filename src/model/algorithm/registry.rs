@@ -2,7 +2,7 @@
 
 use super::{Algorithm, FAMILIES};
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::model::formula::{Form, Shape};
 
 /// A set of algorithms: the built-in ones, and what a program adds.
@@ -111,12 +111,11 @@ impl Registry {
         let names = self
             .of(collective)
             .flat_map(|a| std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied()));
-        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(match nearest(
-            &lower, names,
-        ) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => self.known(collective),
-        })
+        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(did_you_mean(
+            &lower,
+            names,
+            || self.known(collective),
+        ))
     }
 
     /// The first of the collective's names; the main command lists them all.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
@@ -146,12 +146,11 @@ impl Rule {
     pub fn named(name: &str) -> Result<Self> {
         let known = || RULES.iter().map(|rule| rule.id);
         RULES.iter().find(|rule| rule.id == name).cloned().ok_or_else(|| {
-            Error::input(format!("`{name}` is no rule of buckets")).mend(
-                match nearest(name, known()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-                },
-            )
+            Error::input(format!("`{name}` is no rule of buckets")).mend(did_you_mean(
+                name,
+                known(),
+                || format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+            ))
         })
     }
 

@@ -1,7 +1,7 @@
 //! The number that another gate wants, derived for each budget's size instead of one for all.
 
 use super::{Budget, Limit, Subject};
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Volume};
 use crate::measure::expect::Expecting;
 use crate::model::algorithm::Registry;
@@ -83,10 +83,9 @@ impl Gate {
     pub fn named(name: &str) -> Result<&'static Self> {
         let known = || GATES.iter().map(|gate| gate.id);
         GATES.iter().find(|gate| gate.id == name).ok_or_else(|| {
-            Error::input(format!("`{name}` is no gate")).mend(match nearest(name, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known().collect::<Vec<_>>().join(", ")),
-            })
+            Error::input(format!("`{name}` is no gate")).mend(did_you_mean(name, known(), || {
+                format!("known are {}", known().collect::<Vec<_>>().join(", "))
+            }))
         })
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 
 /// Where ranks of one host meet unless somebody says otherwise.
 const PORT: u16 = 29_533;
@@ -81,12 +81,11 @@ impl FromStr for Launcher {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|launcher| launcher.id() == text).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|launcher| launcher.id()).collect();
-            Error::input(format!("`{text}` is no launcher")).mend(
-                match nearest(text, names.iter().copied()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("write {}", names.join(", ")),
-                },
-            )
+            Error::input(format!("`{text}` is no launcher")).mend(did_you_mean(
+                text,
+                names.iter().copied(),
+                || format!("write {}", names.join(", ")),
+            ))
         })
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::error::{Error, nearest};
+use crate::base::error::{Error, did_you_mean};
 pub use crate::machine::sample::Wait;
 pub use delay::Delay;
 pub(crate) use delay::{Delayed, Spent};
@@ -176,12 +176,11 @@ impl std::str::FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.iter().copied().find(|kind| kind.id() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no transport")).mend(
-                match nearest(text, Self::ALL.iter().map(|kind| kind.id())) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "write shm or tcp".to_owned(),
-                },
-            )
+            Error::input(format!("`{text}` is no transport")).mend(did_you_mean(
+                text,
+                Self::ALL.iter().map(|kind| kind.id()),
+                || "write shm or tcp".to_owned(),
+            ))
         })
     }
 }

@@ -3,7 +3,7 @@
 //! MPICH stops with an assertion, or a crash, at most of what is refused here; numbers of more than
 //! 32 bits it cuts off without a word.
 
-use crate::base::error::nearest;
+use crate::base::error::did_you_mean;
 use crate::base::refused::Refused;
 use crate::library::mpich::rules::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
 use crate::library::tuning_file::Line;
@@ -24,12 +24,10 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
                 .mend("write tests inside of each `collective=…`"));
         };
         if !COLLECTIVES.contains(&name) {
-            let near = nearest(name, COLLECTIVES.iter().copied());
             return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).mend(
-                match near {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", COLLECTIVES.join(", ")),
-                },
+                did_you_mean(name, COLLECTIVES.iter().copied(), || {
+                    format!("known are {}", COLLECTIVES.join(", "))
+                }),
             ));
         }
         let node = node(name, entry.inside, entry.line)?;
