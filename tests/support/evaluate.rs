@@ -131,6 +131,7 @@ fn latex_tokens(formula: &str) -> Result<Vec<Token>, String> {
                     "lfloor" => Token::Sign('⌊'),
                     "rfloor" => Token::Sign('⌋'),
                     "lg" => Token::Lg,
+                    "max" => Token::Name("max".to_owned()),
                     "frac" => Token::Fraction,
                     "left" | "right" => continue,
                     _ => return Err(format!("`\\{command}` in `{formula}`")),
@@ -147,6 +148,17 @@ fn latex_tokens(formula: &str) -> Result<Vec<Token>, String> {
                     Some('\\') if take(&mut letters, char::is_alphabetic) == "mathrm" => {
                         name.push('_');
                         name.push_str(&braced(&mut letters)?);
+                    }
+                    // `_{\\mathrm{sw},2}`, of links between domains.
+                    Some('{') if letters.next() == Some('\\') => {
+                        take(&mut letters, char::is_alphabetic);
+                        name.push('_');
+                        name.push_str(&braced(&mut letters)?);
+                        name.push('₂');
+                        let rest: String = letters.by_ref().take(3).collect();
+                        if rest != ",2}" {
+                            return Err(format!("the index behind `{name}` in `{formula}`"));
+                        }
                     }
                     other => return Err(format!("the index {other:?} in `{formula}`")),
                 }
@@ -240,6 +252,7 @@ impl Reader<'_> {
         self.next += 1;
         match token {
             Token::Number(value) => Ok(value),
+            Token::Name(name) if name == "max" => self.largest(),
             Token::Name(name) if self.meaning.functions.contains_key(name.as_str()) => {
                 self.call(&name)
             }
@@ -263,6 +276,16 @@ impl Reader<'_> {
         let value = self.sum()?;
         self.expect(close)?;
         Ok(value)
+    }
+
+    fn largest(&mut self) -> Result<f64, String> {
+        self.expect('(')?;
+        let mut largest = self.sum()?;
+        while self.found(',') {
+            largest = largest.max(self.sum()?);
+        }
+        self.expect(')')?;
+        Ok(largest)
     }
 
     fn call(&mut self, name: &str) -> Result<f64, String> {
