@@ -8,7 +8,7 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
 use crate::library::nccl::{
-    self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Reduction,
+    self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Range, Reduction,
     Settings, Table, Version, ranges,
 };
 use crate::library::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
@@ -159,6 +159,10 @@ impl Nccl {
     }
 }
 
+/// Around a change times that round to the same float32 flicker from size to size: an edge is the
+/// first of so many at which what is found behind it is chosen.
+const FLICKER: u64 = 256;
+
 /// Bytes in whose multiples the tuner sees sizes.
 fn grain(call: &Call, function: Function) -> u64 {
     let blocks = if function.gathers() { u64::from(call.ranks.max(1)) } else { 1 };
@@ -224,7 +228,15 @@ impl Policy for Nccl {
         let function = function(call)?;
         let grain = grain(call, function);
         let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
-        Ok(found.iter().map(|r| Bytes(r.from.0.next_multiple_of(grain))).collect())
+        let edge = |range: &Range| {
+            let own = range.first.map(|d| (d.algo, d.proto));
+            let at = |size| self.chooser.decide(&nccl::Call { function, size, pipelined: 1 });
+            let first = range.from.0.next_multiple_of(grain);
+            let mut sizes = (0..FLICKER).map(|k| Bytes(first + k * grain));
+            let settled = sizes.find(|&size| at(size).map(|d| (d.algo, d.proto)) == own);
+            settled.unwrap_or(Bytes(first))
+        };
+        Ok(found.iter().map(edge).collect())
     }
 }
 
@@ -232,7 +244,7 @@ impl Policy for Nccl {
 mod tests {
     use super::*;
     use crate::base::quantity::Bandwidth;
-    use crate::library::{Priced, priced};
+    use crate::library::{Priced, intervals, priced};
     use crate::machine::fabric::{Fabric, Switch, Tier};
     use crate::model::algorithm::Registry;
     use crate::model::formula::Shape;
@@ -295,6 +307,40 @@ mod tests {
         for name in ["Ring/LL", "Tree/LL128", "NVLS/Simple", "NVLSTree/Simple", "PAT/Simple"] {
             assert!(seen.iter().any(|n| n == name), "{name} is never chosen");
         }
+    }
+
+    /// Around a change float32 times flicker from byte to byte: what is found there must still be what
+    /// is chosen at the first size that is asked.
+    #[test]
+    fn no_range_is_lost_where_times_flicker() {
+        let mut asked = 0;
+        for machine in nccl::machines() {
+            for (per_node, nodes) in [(8, 1), (4, 2), (8, 2), (8, 4), (8, 8), (8, 16)] {
+                for version in Version::ALL {
+                    let site = site(machine, per_node, nodes);
+                    let Ok(policy) = Nccl::new(&site, version.into()) else { continue };
+                    for function in Function::ALL {
+                        let collective = function.collective();
+                        let call = Call { nodes, ..Call::new(collective, site.ranks, Bytes(1)) };
+                        let found = ranges(&policy.chooser, function, Bytes(1), LARGEST);
+                        // Where NCCL returns an error there is nothing to lose.
+                        let Ok(told) = intervals(&policy, &call, Bytes(1), LARGEST) else {
+                            continue;
+                        };
+                        for range in found.iter().filter(|r| r.to.0 - r.from.0 > 1 << 16) {
+                            let own = range.first.unwrap();
+                            let own = format!("{}/{}", own.algo, own.proto);
+                            let middle = Bytes(range.from.0 / 2 + range.to.0 / 2);
+                            let there = told.iter().rfind(|i| i.from <= middle).unwrap();
+                            let place = format!("{machine} {nodes} x {per_node} {version}");
+                            assert_eq!(there.choice.name, own, "{place} {collective} {middle}");
+                        }
+                        asked += 1;
+                    }
+                }
+            }
+        }
+        assert!(asked > 500, "{asked}");
     }
 
     /// CollNet needs a plugin, which no known communicator has: what it would run is priced too,
