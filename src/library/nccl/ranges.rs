@@ -54,10 +54,10 @@ fn divide(low: End, high: End, at: &impl Fn(u64) -> Option<Decision>, ranges: &m
         return add(high, high, ranges);
     }
     let middle = low.0 + (high.0 - low.0) / 2;
+    // Both halves hold it, and what is added twice is one range.
     let half = (middle, at(middle));
-    let next = (middle + 1, at(middle + 1));
     divide(low, half, at, ranges);
-    divide(next, high, at, ranges);
+    divide(half, high, at, ranges);
 }
 
 fn add((from, first): End, (to, last): End, ranges: &mut Vec<Range>) {
