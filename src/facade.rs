@@ -171,9 +171,7 @@ pub fn ideal(question: &Question) -> Result<Vec<Row>> {
 /// An unknown library; a call for which it has no rule.
 pub fn choose(question: &Question, library: &str) -> Result<Choice> {
     let query = question.query()?;
-    let nodes = query.placement.nodes();
-    let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, query.size) };
-    policy(library, &site(&query))?.choose(&call)
+    policy(library, &site(&query))?.choose(&Call::of(&query))
 }
 
 /// The formula of an algorithm, with the question's numbers, step by step.

@@ -535,9 +535,4 @@ impl Query {
     fn shape_of(&self, segments: u32) -> Shape {
         self.shape.with_segments(segments)
     }
-
-    /// The library that people run on the machine, where one is known.
-    pub(super) fn library(&self) -> Option<Library> {
-        self.machine.library.as_deref().and_then(Library::named)
-    }
 }

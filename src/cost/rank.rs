@@ -4,7 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
 use crate::machine::fabric::Fabric;
-use crate::model::algorithm::{Algorithm, Named, Reason, Registry};
+use crate::model::algorithm::{Algorithm, Library, Named, Reason, Registry};
 use crate::model::formula::{Form, Shape};
 
 /// An algorithm with everything but M put in.
@@ -76,6 +76,15 @@ impl Candidate {
         let Named { algorithm, form } = registry.find_for(&fabric.fill(shape), name)?;
         let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
         Ok(Self { algorithm, form, prepared })
+    }
+}
+
+/// Leaves what `library` ships, or any library where none is named; where nobody ships any of them,
+/// all stand for it.
+pub(crate) fn keep_shipped(ready: &mut Vec<Candidate>, library: Option<Library>, shape: &Shape) {
+    let shipped = |c: &Candidate| c.algorithm.is_shipped(library, shape);
+    if ready.iter().any(shipped) {
+        ready.retain(shipped);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::topology::Description;
 use crate::machine::fabric::Fabric;
+use crate::machine::query::Query;
 
 /// MPI's variants of a collective; libraries have rules of their own for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -88,6 +89,14 @@ impl Call {
             builtin_op: true,
             in_place: false,
         }
+    }
+
+    /// The question's call: its collective, ranks, nodes, size and element.
+    #[must_use]
+    pub fn of(query: &Query) -> Self {
+        let Query { shape, placement, size, .. } = query;
+        let call = Self::new(shape.collective, shape.ranks, *size);
+        Self { nodes: placement.nodes(), element: query.element.unwrap_or(call.element), ..call }
     }
 
     /// The same with another M.

@@ -14,6 +14,7 @@ use crate::machine::placement::Placement;
 use crate::machine::profile::{Calibration, Hardware, How, Measured, Profile};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
+use crate::model::algorithm::Library;
 use crate::model::formula::{Params, Ports, Protocol, Shape};
 
 /// Figures that a person gives; they win over a profile's.
@@ -328,6 +329,12 @@ impl Machine {
 }
 
 impl Query {
+    /// The library that people run on the machine, where one is known.
+    #[must_use]
+    pub fn library(&self) -> Option<Library> {
+        self.machine.library.as_deref().and_then(Library::named)
+    }
+
     /// Places the ranks on the machine.
     ///
     /// # Errors

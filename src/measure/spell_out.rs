@@ -6,7 +6,7 @@ use crate::cost::price::Price;
 use crate::cost::rank::{Candidate, candidates, rank};
 use crate::machine::query::Query;
 use crate::measure::expect::Expecting;
-use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
 use crate::model::schedule::combine::Relabel;
 use crate::model::schedule::{Layout, Schedule};
@@ -65,7 +65,7 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
 fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
     let mut ranked = rank(&ready, Volume::from(query.size));
-    let library = query.machine.library.as_deref().and_then(Library::named);
+    let library = query.library();
     let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
     // Within each of these the least ideal price stays first.
     ranked.sort_by_key(|one| match one.algorithm {

@@ -9,7 +9,7 @@ use super::{
     Axis, Compute, Hides, Mode, Model, OwnCall, OwnGroup, Parallel, Routing, Shard, Step, Sync,
 };
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, Ratio, Seconds, dtype_bytes};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
@@ -446,9 +446,8 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         Some("forward") => Hides::Forward,
         Some("backward") => Hides::Backward,
         Some(other) => {
-            let near = nearest(other, ["nothing", "forward", "backward"]);
-            let mend = near
-                .map_or("write forward or backward".to_owned(), |n| format!("did you mean `{n}`?"));
+            let known = ["nothing", "forward", "backward"];
+            let mend = did_you_mean(other, known, || "write forward or backward".to_owned());
             fields.fault("hides", format!("`{other}` hides no call"), mend);
             return None;
         }

@@ -2,7 +2,7 @@
 
 use super::sheet::{Cell, Column, Raw, Sheet};
 use crate::answer::{Cost, Row};
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, did_you_mean};
 
 /// A column: how it is asked for, how it is headed, what stands in it.
 struct Kind {
@@ -153,9 +153,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn parse(asked: &str) -> Result<Vec<&'static str>> {
     let one = |name: &str| {
         names().find(|n| *n == name).ok_or_else(|| {
-            let near = nearest(name, names()).map(|n| format!("did you mean `{n}`?"));
             let known = || format!("known are {}", names().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{name}` is no column")).mend(near.unwrap_or_else(known))
+            Error::input(format!("`{name}` is no column")).mend(did_you_mean(name, names(), known))
         })
     };
     asked.split(',').map(|name| one(name.trim())).collect()

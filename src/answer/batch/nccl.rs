@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 
 use csv::StringRecord;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
 use crate::library::nccl::{
@@ -83,11 +83,12 @@ impl<'a> Replay<'a> {
         }
         let [id, version, env] = key;
         let comm = self.comms.get(id.as_str()).ok_or_else(|| {
-            let near = crate::base::error::nearest(id, self.comms.keys().copied());
-            Error::input(format!("`{id}` is no communicator of the table")).mend(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "name one of its ids".to_owned(),
-            })
+            let ids = self.comms.keys().copied();
+            Error::input(format!("`{id}` is no communicator of the table")).mend(did_you_mean(
+                id,
+                ids,
+                || "name one of its ids".to_owned(),
+            ))
         })?;
         let version = version.parse::<Asked>()?.rules;
         let none = Settings::default();

@@ -162,8 +162,7 @@ fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
     if query.library() != Some(Library::Nccl) {
         return None;
     }
-    let nodes = query.placement.nodes();
-    let call = Call { nodes, ..Call::new(query.shape.collective, query.shape.ranks, Bytes(4)) };
+    let call = Call::of(query).with_size(Bytes(4));
     let policy = policy("nccl", &site(query)).ok()?;
     let found = intervals(&*policy, &call, Bytes(4), Bytes(1 << 40)).ok()?;
     let mut choices: Vec<(u64, String)> = Vec::new();

@@ -5,6 +5,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
 use crate::library::nccl::{
@@ -229,11 +230,10 @@ impl Policy for Nccl {
         let grain = grain(call, function);
         let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
         let edge = |range: &Range| {
-            let own = range.first.map(|d| (d.algo, d.proto));
             let at = |size| self.chooser.decide(&nccl::Call { function, size, pipelined: 1 });
             let first = range.from.0.next_multiple_of(grain);
             let mut sizes = (0..FLICKER).map(|k| Bytes(first + k * grain));
-            let settled = sizes.find(|&size| at(size).map(|d| (d.algo, d.proto)) == own);
+            let settled = sizes.find(|&size| cell(at(size)) == cell(range.first));
             settled.unwrap_or(Bytes(first))
         };
         Ok(found.iter().map(edge).collect())

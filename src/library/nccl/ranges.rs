@@ -70,6 +70,6 @@ fn add((from, first): End, (to, last): End, ranges: &mut Vec<Range>) {
     }
 }
 
-fn cell(decision: Option<Decision>) -> Option<(Algo, Proto)> {
+pub(super) fn cell(decision: Option<Decision>) -> Option<(Algo, Proto)> {
     decision.map(|d| (d.algo, d.proto))
 }

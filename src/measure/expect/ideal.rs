@@ -7,7 +7,7 @@ use super::runs::{Ruler, Runs};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::Price;
-use crate::cost::rank::{Candidate, Contender, candidates, contenders};
+use crate::cost::rank::{Candidate, Contender, candidates, contenders, keep_shipped};
 use crate::library::{self, Choice};
 use crate::machine::fabric::Fabric;
 use crate::machine::query::Query;
@@ -62,7 +62,7 @@ impl<'r> Ideal<'r> {
         only: Option<&str>,
     ) -> Result<Self> {
         let shape = placed(query, fabric)?;
-        let library = query.machine.library.as_deref().and_then(Library::named);
+        let library = query.library();
         let ready = match only {
             Some(name) => {
                 let one = Candidate::named(registry, name, &shape, fabric)?;
@@ -80,7 +80,7 @@ impl<'r> Ideal<'r> {
         let fabric = query.machine.fabric.clone();
         Self {
             registry,
-            library: query.machine.library.as_deref().and_then(Library::named),
+            library: query.library(),
             shape: placed(query, &fabric).unwrap_or(query.shape),
             fabric,
             ready: OnceLock::new(),
@@ -174,10 +174,7 @@ fn taken(
     fabric: &Fabric,
 ) -> Result<Vec<Contender>> {
     let (mut ready, _) = candidates(registry, shape, fabric)?;
-    let shipped = |c: &Candidate| c.algorithm.is_shipped(library, shape);
-    if ready.iter().any(shipped) {
-        ready.retain(shipped);
-    }
+    keep_shipped(&mut ready, library, shape);
     if ready.is_empty() && shape.ranks > 1 {
         let name = shape.collective.name();
         return Err(Error::unsupported(format!("no algorithm of {name} applies here"))

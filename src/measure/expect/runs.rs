@@ -3,7 +3,7 @@
 use super::ideal::Priced;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::Version;
-use crate::library::{Call, Choice, Flavour, Nccl, Policy, Site, intervals, policy};
+use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
 
@@ -84,14 +84,8 @@ enum Which {
 impl Ruler {
     /// None where the library's rules are not known, or say nothing of the collective.
     pub(super) fn new(query: &Query) -> Option<Self> {
-        let library = query.machine.library.as_deref().and_then(Library::named)?;
-        let nodes = query.placement.nodes();
-        let call = Call {
-            flavour: Flavour::Plain,
-            nodes,
-            element: query.element.unwrap_or(Bytes(4)),
-            ..Call::new(query.shape.collective, query.shape.ranks, query.size)
-        };
+        let library = query.library()?;
+        let call = Call::of(query);
         let site = site(query);
         let policy = match library {
             Library::Nccl => Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST.into()).ok()?)),

@@ -15,11 +15,11 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::base::random::Random;
 use crate::cost::price::{Prepared, Price};
-use crate::cost::rank::{Candidate, candidates};
+use crate::cost::rank::{Candidate, candidates, keep_shipped};
 use crate::cost::simulate::{Setup, Simulator, Trouble};
 use crate::machine::fabric::{Discipline, Fabric, Tier};
 use crate::machine::query::Query;
-use crate::model::algorithm::{Algorithm, Library, Registry};
+use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Ports;
 use crate::model::schedule::chain::Chain;
 use crate::model::schedule::combine::Relabel;
@@ -50,11 +50,8 @@ impl Bench {
     pub(super) fn new(registry: &Registry, query: &Query, root: u32) -> Result<Self> {
         let shape = &query.shape;
         let (mut ready, _) = candidates(registry, shape, &query.machine.fabric)?;
-        let library = query.machine.library.as_deref().and_then(Library::named);
         // Where the library ships none that is priced, as for send/recv, all of them stand.
-        if ready.iter().any(|one| one.algorithm.is_shipped(library, shape)) {
-            ready.retain(|one| one.algorithm.is_shipped(library, shape));
-        }
+        keep_shipped(&mut ready, query.library(), shape);
         if ready.is_empty() {
             let what = format!("no {} is priced for these ranks", shape.collective);
             return Err(Error::unsupported(what));

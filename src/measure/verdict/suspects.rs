@@ -389,8 +389,7 @@ impl Lab<'_> {
     /// Another algorithm than the one that is best.
     fn algorithms(&self) -> Vec<Suspect> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        let library =
-            self.query.machine.library.as_deref().and_then(crate::model::algorithm::Library::named);
+        let library = self.query.library();
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
         let shipped: Vec<_> =
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();
