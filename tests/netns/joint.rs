@@ -12,7 +12,7 @@ use collcost::model::algorithm::Registry;
 
 use crate::bulk::bulk;
 use crate::network::{Cap, Network};
-use crate::quiet::measured;
+use crate::quiet::{Measured, measured};
 use crate::table::{Table, percent};
 
 /// Two launches of ten algorithms whose messages, bytes and additions stand in different
@@ -270,8 +270,9 @@ fn shortly(table: &mut Table, run: impl Fn() -> Run) {
     let holds = |(run, fitted): &(Run, Fitted)| {
         errors(fitted, run.truth.expect("a cap")).0.abs() <= limits.0
     };
-    let (run, fitted) = measured(fitted, holds);
+    let Measured { seen: (run, fitted), disturbed } = measured(fitted, holds);
     rate(table, &run, &fitted, limits);
+    table.excuse(disturbed);
 }
 
 /// The same beside many processes that only count.

@@ -7,20 +7,32 @@ use std::time::{Duration, Instant};
 const TRIES: u32 = 4;
 /// From which part of the processors' time on others had too much of it.
 const MUCH: f64 = 0.003;
+/// From which part on they had so much that what was measured says nothing.
+const MOST: f64 = 0.02;
+
+/// What was measured last, and the part of the processors' time that others had, if it is so large
+/// that nothing follows from a limit that does not hold.
+pub struct Measured<T> {
+    /// What was seen.
+    pub seen: T,
+    /// What others had.
+    pub disturbed: Option<f64>,
+}
 
 /// Measures; what does not hold while others had the processors is measured again, and the last is
 /// what counts. On a quiet machine the first is.
-pub fn measured<T>(mut measure: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -> T {
-    for _ in 1..TRIES {
+pub fn measured<T>(mut measure: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -> Measured<T> {
+    let mut tries = 1;
+    loop {
         let watch = Watch::start();
         let seen = measure();
         let others = watch.others();
-        if holds(&seen) || others < MUCH {
-            return seen;
+        if holds(&seen) || others < MUCH || tries == TRIES {
+            return Measured { seen, disturbed: (others > MOST).then_some(others) };
         }
+        tries += 1;
         eprintln!("measured again: others had {:.1} % of the processors' time", 100.0 * others);
     }
-    measure()
 }
 
 /// Since when, and what others had had until then.

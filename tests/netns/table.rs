@@ -20,6 +20,8 @@ enum Verdict {
     Reached,
     Held,
     Failed,
+    /// The limit did not hold, on a machine that was so busy that nothing follows.
+    Disturbed,
 }
 
 impl fmt::Display for Verdict {
@@ -28,6 +30,7 @@ impl fmt::Display for Verdict {
             Self::Reached => "aim reached",
             Self::Held => "holds",
             Self::Failed => "DOES NOT HOLD",
+            Self::Disturbed => "not judged: others had the processors",
         })
     }
 }
@@ -48,6 +51,16 @@ impl Table {
         };
         let limit = |x: f64| format!("±{} %", 100.0 * x);
         self.add(quantity, limit(hard), limit(aim), seen, verdict);
+    }
+
+    /// Takes the last row's failure back: while it was measured, others had this part of the
+    /// processors' time.
+    pub fn excuse(&mut self, others: Option<f64>) {
+        let Some((row, others)) = self.0.last_mut().zip(others) else { return };
+        if row.verdict == Verdict::Failed {
+            row.verdict = Verdict::Disturbed;
+            eprintln!("{}: not judged, others had {:.1} %", row.quantity, 100.0 * others);
+        }
     }
 
     /// A number that must not be larger, in parts of one.
