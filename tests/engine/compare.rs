@@ -1,5 +1,6 @@
 //! Verdicts: faults that were put into a machine are named first, healthy runs stay healthy.
 
+use crate::full::one_in;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -96,7 +97,7 @@ const CASES: &[(&Run, &str, &[&str])] = &[
 
 #[test]
 fn the_right_cause_comes_first() {
-    let cases: Vec<_> = CASES.iter().zip(7..).collect();
+    let cases: Vec<_> = CASES.iter().zip(7..).step_by(one_in(3)).collect();
     let missed = cores::spread(&cases, |&(&(run, fault, right), seed)| {
         let log = run.mock(Some(fault), "2%", seed);
         let (code, verdict) = run.verdict(&log, &format!("case-{seed}.log"));
@@ -105,13 +106,14 @@ fn the_right_cause_comes_first() {
             .then(|| format!("{fault} on {}: {first}", run.machine))
     });
     let missed: Vec<String> = missed.into_iter().flatten().collect();
-    assert!(10 * missed.len() <= CASES.len(), "{} missed: {missed:?}", missed.len());
+    assert!(10 * missed.len() <= cases.len(), "{} missed: {missed:?}", missed.len());
 }
 
 #[test]
 fn noise_is_no_fault() {
     let runs = [&H100_TWO_NODES, &H100, &A100, &V100];
-    let cases: Vec<_> = runs.into_iter().flat_map(|run| (0..5).map(move |i| (run, i))).collect();
+    let cases = runs.into_iter().flat_map(|run| (0..5).map(move |i| (run, i)));
+    let cases: Vec<_> = cases.step_by(one_in(3)).collect();
     let ill = cores::spread(&cases, |&(run, seed)| {
         let log = run.mock(None, if seed % 2 == 0 { "2%" } else { "5%" }, seed);
         let (code, verdict) =

@@ -15,6 +15,8 @@ mod exports;
 mod fit;
 mod formulas;
 mod formulas_page;
+#[path = "../support/full.rs"]
+mod full;
 mod import_logs;
 mod mock;
 mod nccl;
