@@ -106,7 +106,8 @@ fn the_right_cause_comes_first() {
             .then(|| format!("{fault} on {}: {first}", run.machine))
     });
     let missed: Vec<String> = missed.into_iter().flatten().collect();
-    assert!(10 * missed.len() <= cases.len(), "{} missed: {missed:?}", missed.len());
+    let most = (cases.len() / 10).max(1);
+    assert!(missed.len() <= most, "{} missed: {missed:?}", missed.len());
 }
 
 #[test]
