@@ -13,13 +13,13 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::{Outcome, Setup};
 use crate::library::{Call, Choice, policy};
+use crate::machine::parameters::{Parameter, Parameters};
 use crate::machine::profile::Profile;
-use crate::machine::query::{Given, Layout, Machine, Query};
+use crate::machine::query::Query;
 use crate::measure::expect::{Expect, Expecting, site};
 use crate::measure::spell_out::spell_out;
 use crate::measure::verdict::{Facts, Verdict, judge};
 use crate::model::algorithm::Registry;
-use crate::model::formula::Params;
 use crate::plan::bucket::{Gradients, Rule, Tensor};
 use crate::plan::entry::{Disk, Files, Machines};
 use crate::{answer, plan as steps};
@@ -38,8 +38,7 @@ pub struct Question {
     collective: Collective,
     size: Bytes,
     machine: Option<Profile>,
-    given: Given,
-    layout: Layout,
+    said: Parameters,
     seen: Vec<(Bytes, Seconds)>,
 }
 
@@ -47,14 +46,7 @@ impl Question {
     /// On one node of the default machine; `size` counts as nccl-tests counts it.
     #[must_use]
     pub fn new(collective: Collective, size: Bytes) -> Self {
-        Self {
-            collective,
-            size,
-            machine: None,
-            given: Given::default(),
-            layout: Layout::default(),
-            seen: Vec::new(),
-        }
+        Self { collective, size, machine: None, said: Parameters::default(), seen: Vec::new() }
     }
 
     /// On a built-in machine, or on that of a profile's file.
@@ -67,23 +59,36 @@ impl Question {
 
     /// Over links of one α and one rate, without a machine.
     #[must_use]
-    pub fn links(self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
-        let given = Given { alpha: Some(alpha), bandwidth: Some(bandwidth), ..self.given };
-        Self { given, ..self }
+    pub fn links(mut self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
+        (self.said.given.alpha, self.said.given.bandwidth) = (Some(alpha), Some(bandwidth));
+        self
     }
 
     /// Over so many ranks.
     #[must_use]
     pub fn ranks(mut self, ranks: u32) -> Self {
-        self.layout.ranks = NonZeroU32::new(ranks);
+        self.said.layout.ranks = NonZeroU32::new(ranks);
         self
     }
 
     /// With so many ranks on each node.
     #[must_use]
     pub fn per_node(mut self, ranks: u32) -> Self {
-        self.layout.per_node = NonZeroU32::new(ranks);
+        self.said.layout.per_node = NonZeroU32::new(ranks);
         self
+    }
+
+    /// With any parameter, by its key in `collcost.toml`: `with("alpha_inter", "2.4us")`.
+    ///
+    /// # Errors
+    /// An unknown key; a value that cannot be read, or that contradicts another.
+    pub fn with(mut self, key: &str, value: &str) -> Result<Self> {
+        let parameter = Parameter::named(key)?;
+        self.said.put(parameter, value)?;
+        match self.said.profile.take() {
+            Some(name) => self.on(&name),
+            None => Ok(self),
+        }
     }
 
     /// Where the same call took `time` at `size`: expectations move with it.
@@ -99,9 +104,7 @@ impl Question {
     /// More ranks than the machine joins; ranks that do not lie on whole nodes.
     pub fn query(&self) -> Result<Query> {
         let named = self.machine.clone().map(|profile| (profile, "on"));
-        let machine = Machine::new(named, &self.given, self.collective)?;
-        let params = Params::default();
-        let query = Query::new(machine, self.collective, self.size, self.layout, params)?;
+        let query = self.said.query(named, self.collective, self.size)?;
         Ok(Query { seen: self.seen.clone(), ..query })
     }
 }

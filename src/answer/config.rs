@@ -73,7 +73,10 @@ pub fn config(settings: &Settings, files: Vec<(String, bool)>) -> Config {
     Config {
         schema: "collcost/config/1",
         left_out: left_out.collect(),
-        unset: Settings::keys().filter(|key| !held.iter().any(|s| s.key == *key)).collect(),
+        unset: Settings::keys()
+            .map(|(_, key)| key)
+            .filter(|key| !held.iter().any(|s| s.key == *key))
+            .collect(),
         files: files.into_iter().map(|(path, found)| FileView { path, found }).collect(),
         settings: held,
     }

@@ -7,7 +7,9 @@ use crate::answer::notes::{CONTRADICTIONS, TOPICS};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::library::POLICIES;
+use crate::machine::parameters::Parameter;
 use crate::model::algorithm::{Library, Registry};
+use crate::plan::config::Settings;
 
 /// Everything that has a name.
 #[derive(Debug, Serialize)]
@@ -33,9 +35,30 @@ pub struct List {
     /// Where texts and schedules differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contradictions: Vec<Named>,
+    /// The parameters of a question.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<ParameterEntry>,
     /// The kinds of `batch` questions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub batch: Vec<&'static str>,
+}
+
+/// A parameter of a question.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ParameterEntry {
+    /// Its key in `collcost.toml`, budgets, plans and `batch`.
+    pub key: &'static str,
+    /// The section of `collcost.toml` in which it stands.
+    pub section: &'static str,
+    /// Its flag.
+    pub flag: String,
+    /// Other names of the flag.
+    pub aliases: Vec<String>,
+    /// What it means.
+    pub help: &'static str,
+    /// A value that it takes.
+    pub example: &'static str,
 }
 
 /// A name, its other spellings, what it is.
@@ -69,8 +92,16 @@ pub struct AlgorithmEntry {
 }
 
 /// The parts that can be asked for.
-pub const PARTS: &[&str] =
-    &["collectives", "algorithms", "libraries", "policies", "topics", "contradictions", "batch"];
+pub const PARTS: &[&str] = &[
+    "collectives",
+    "algorithms",
+    "libraries",
+    "policies",
+    "topics",
+    "contradictions",
+    "parameters",
+    "batch",
+];
 
 /// Lists everything, or the part called `only`.
 ///
@@ -120,8 +151,26 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
         policies: when("policies", policies.collect()),
         topics: when("topics", topics.collect()),
         contradictions: when("contradictions", contradictions.collect()),
+        parameters: if wanted("parameters") { parameters() } else { Vec::new() },
         batch: if wanted("batch") { KINDS.to_vec() } else { Vec::new() },
     })
+}
+
+fn parameters() -> Vec<ParameterEntry> {
+    let entry = |(section, key)| {
+        let p = Parameter::named(key).ok()?;
+        let letter = p.letter.map(|letter| format!("-{letter}"));
+        let aliases = p.aliases.iter().map(|alias| format!("--{alias}"));
+        Some(ParameterEntry {
+            key,
+            section,
+            flag: format!("--{}", p.flag),
+            aliases: letter.into_iter().chain(aliases).collect(),
+            help: p.help,
+            example: p.example,
+        })
+    };
+    Settings::keys().filter_map(entry).collect()
 }
 
 fn algorithms(registry: &Registry) -> Vec<AlgorithmEntry> {

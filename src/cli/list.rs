@@ -9,7 +9,8 @@ use collcost::view::{self, explain::Notation};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// collectives, algorithms, libraries, policies, topics, contradictions or batch; all without it
+    /// collectives, algorithms, libraries, policies, topics, contradictions, parameters or
+    /// batch; all without it
     what: Option<String>,
     /// text, markdown or json
     #[arg(

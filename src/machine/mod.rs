@@ -5,6 +5,7 @@ pub mod fabric;
 pub mod host;
 pub mod link;
 pub mod nccl;
+pub mod parameters;
 pub mod peers;
 pub mod placement;
 pub mod presets;

@@ -15,65 +15,39 @@
 //! one further out names; under a nearer file's machine they are left out.
 
 use std::fmt;
-use std::num::NonZeroU32;
 use std::path::Path;
-use std::str::FromStr;
 
 use toml::de::DeValue;
 
 use crate::base::error::{Error, Result, nearest};
 use crate::base::place::{Document, Place, advice};
-use crate::base::quantity::{Bandwidth, Seconds, SecondsPerByte};
-use crate::machine::fabric::Order;
-use crate::model::formula::Ports;
-
-/// A key of a configuration file, with what its value must be.
-struct Key {
-    section: &'static str,
-    name: &'static str,
-    check: fn(&str) -> Result<()>,
-}
+use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
 /// What a project's file holds beside settings: other verbs read it.
 const ENTRIES: &[&str] = &["include", "budget", "step"];
 
 const DEFAULTS: &str = "defaults";
 const MACHINE: &str = "machine";
+const FORMAT: &str = "format";
 
-const fn key(section: &'static str, name: &'static str, check: fn(&str) -> Result<()>) -> Key {
-    Key { section, name, check }
+/// Every key that there is, with its section: those of a question, and how its answer is written.
+fn keys() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
+    // How many ranks a node has is asked for with the ranks, though it is of a machine.
+    let section = |p: &Parameter| if p.of_machine && p.key != NODE { MACHINE } else { DEFAULTS };
+    PARAMETERS.iter().map(move |p| (section(p), p.key)).chain([(DEFAULTS, FORMAT)])
 }
 
-/// Every key that there is.
-const KEYS: &[Key] = &[
-    key(DEFAULTS, "profile", |_| Ok(())),
-    key(DEFAULTS, "n", count),
-    key(DEFAULTS, "nodes", count),
-    key(DEFAULTS, "gpus_per_node", count),
-    key(DEFAULTS, "ports", parses::<Ports>),
-    key(DEFAULTS, "placement", parses::<Order>),
-    key(DEFAULTS, "format", format),
-    key(MACHINE, "alpha", parses::<Seconds>),
-    key(MACHINE, "bw", parses::<Bandwidth>),
-    key(MACHINE, "alpha_inter", parses::<Seconds>),
-    key(MACHINE, "bw_inter", parses::<Bandwidth>),
-    key(MACHINE, "nics", count),
-    key(MACHINE, "gamma", parses::<SecondsPerByte>),
-    key(MACHINE, "launch", parses::<Seconds>),
-];
+const NODE: &str = "gpus_per_node";
 
 /// The ways in which answers are written.
 pub const FORMATS: &[&str] = &["table", "markdown", "csv", "json", "nccl-tests"];
 
-fn parses<T: FromStr<Err = Error>>(text: &str) -> Result<()> {
-    text.parse::<T>().map(drop)
-}
-
-fn count(text: &str) -> Result<()> {
-    text.parse::<NonZeroU32>().map(drop).map_err(|_| {
-        Error::input(format!("`{text}` is no count"))
-            .mend(format!("write a whole number from 1 to {}", u32::MAX))
-    })
+/// Whether a key takes a value.
+fn check(key: &str, text: &str) -> Result<()> {
+    match key {
+        FORMAT => format(text),
+        _ => Parameters::default().put(Parameter::named(key)?, text),
+    }
 }
 
 fn format(text: &str) -> Result<()> {
@@ -168,9 +142,9 @@ impl Layer {
             };
             for (key, value) in table {
                 let (typed, place) = (key.get_ref().as_ref(), document.place(&key.span()));
-                let known = KEYS.iter().filter(|k| k.section == name);
-                let Some(key) = known.clone().find(|k| k.name == typed) else {
-                    let known: Vec<&str> = known.map(|k| k.name).collect();
+                let known = keys().filter(|(section, _)| *section == name).map(|(_, key)| key);
+                let Some(key) = known.clone().find(|key| *key == typed) else {
+                    let known: Vec<&str> = known.collect();
                     let what = format!("unknown key `{typed}` in [{name}]");
                     return refuse(what, &place, elsewhere(name, typed, &known));
                 };
@@ -178,15 +152,20 @@ impl Layer {
                 let value = match value.get_ref() {
                     DeValue::String(text) => text.to_string(),
                     DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+                    DeValue::Boolean(yes) => yes.to_string(),
                     other => {
                         let what = format!("`{typed}` is no {}", other.type_str());
                         return refuse(what, &place, "write it in quotes".to_owned());
                     }
                 };
-                (key.check)(&value).map_err(|e| e.at(format!("{file}:{place}")))?;
-                let value = if key.name == "profile" { beside(file, value) } else { value };
+                check(key, &value).map_err(|e| e.at(format!("{file}:{place}")))?;
+                if let Some(other) = settings.iter().find(|s: &&Setting| are_one(s.key, key)) {
+                    let what = format!("`{}` and `{key}` say the same", other.key);
+                    return refuse(what, &place, "leave one of them out".to_owned());
+                }
+                let value = if key == "profile" { beside(file, value) } else { value };
                 let from = From::File { file: file.to_owned(), line: place.line };
-                settings.push(Setting { key: key.name, value, from });
+                settings.push(Setting { key, value, from });
             }
         }
         Ok(Self { settings })
@@ -199,13 +178,19 @@ impl Layer {
 
 /// The section in which the key would be known, or the nearest key of this one.
 fn elsewhere(section: &str, typed: &str, known: &[&str]) -> String {
-    let others = KEYS.iter().filter(|k| k.section != section);
-    let near = nearest(typed, others.clone().map(|k| k.name));
-    let key = near.and_then(|near| others.clone().find(|k| k.name == near));
+    let others = || keys().filter(|(other, _)| *other != section);
+    let near = nearest(typed, others().map(|(_, key)| key));
+    let key = others().find(|(_, key)| near == Some(*key));
     match key.filter(|_| nearest(typed, known.iter().copied()).is_none()) {
-        Some(key) => format!("`{}` belongs to [{}]", key.name, key.section),
+        Some((section, key)) => format!("`{key}` belongs to [{section}]"),
         None => advice(typed, known),
     }
+}
+
+/// Whether two keys say the same.
+fn are_one(a: &str, b: &str) -> bool {
+    let (a, b) = (Parameter::named(a), Parameter::named(b));
+    a.is_ok_and(|a| b.is_ok_and(|b| a.is_instead_of(b)))
 }
 
 /// A profile's file is named from where the configuration lies.
@@ -244,20 +229,22 @@ impl Settings {
     /// How many layers may speak about a key.
     fn reach(&self, key: &str) -> usize {
         let first = |keys: &[&str]| {
-            let says = |layer: &Layer| keys.iter().any(|key| layer.get(key).is_some());
+            let says = |layer: &Layer| {
+                layer.settings.iter().any(|s| keys.contains(&s.key) || are_one(s.key, key))
+            };
             self.layers.iter().position(says).map_or(self.layers.len(), |i| i + 1)
         };
         match key {
             // N and the nodes are two answers to one question.
             "n" | "nodes" => first(&["n", "nodes"]),
-            key if is_of_machine(key) => first(&["profile"]),
-            _ => self.layers.len(),
+            key if is_of_machine(key) => first(&["profile"]).min(first(&[key])),
+            key => first(&[key]),
         }
     }
 
     /// Every key that is set, with what holds, in the order of the documentation.
     pub fn held(&self) -> impl Iterator<Item = &Setting> {
-        KEYS.iter().filter_map(|key| self.get(key.name))
+        keys().filter_map(|(_, key)| self.get(key))
     }
 
     /// What is said somewhere and does not hold, with what holds instead.
@@ -269,15 +256,15 @@ impl Settings {
         })
     }
 
-    /// The keys that may be set.
-    pub fn keys() -> impl Iterator<Item = &'static str> {
-        KEYS.iter().map(|key| key.name)
+    /// The keys that may be set, each with its section before it.
+    pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
+        keys()
     }
 }
 
 /// Whether a key describes the machine, so that it says nothing about another one.
 fn is_of_machine(key: &str) -> bool {
-    key == "gpus_per_node" || KEYS.iter().any(|k| k.name == key && k.section == MACHINE)
+    Parameter::named(key).is_ok_and(|p| p.of_machine)
 }
 
 #[cfg(test)]
@@ -341,17 +328,9 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        for key in KEYS {
-            let good = match key.name {
-                "profile" => "dgx-a100",
-                "placement" => "cyclic",
-                "format" => "json",
-                "bw" | "bw_inter" => "50GB/s",
-                "gamma" => "20ps/B",
-                "n" | "nodes" | "gpus_per_node" | "nics" | "ports" => "2",
-                _ => "5us",
-            };
-            let text = format!("[{}]\n{} = \"{good}\"\n", key.section, key.name);
+        for (section, key) in keys() {
+            let good = Parameter::named(key).map_or("json", |p| p.example);
+            let text = format!("[{section}]\n{key} = \"{good}\"\n");
             let layer = Layer::parse(&text, "c.toml").unwrap();
             assert_eq!(layer.settings[0].value, good);
         }

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, Ratio, Seconds, dtype_bytes};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
-use crate::plan::entry::{Faults, Fields, Layer, MACHINE_KEYS, Machines};
+use crate::plan::entry::{Faults, Fields, Layer, Machines, parameters};
 
 /// The keys of a step, beside those of a machine.
 pub const KEYS: &[&str] = &[
@@ -37,7 +37,6 @@ pub const KEYS: &[&str] = &[
     "pp",
     "ep",
     "order",
-    "gpus_per_node",
     "shard",
     "shard_size",
     "reshard",
@@ -188,7 +187,7 @@ pub fn read<'a>(
 ) -> Option<Step> {
     let before = faults.borrow().len();
     let fields = Fields::new(layers, "a step", faults).over(settings);
-    let known: Vec<&str> = KEYS.iter().chain(MACHINE_KEYS).copied().collect();
+    let known: Vec<&str> = KEYS.iter().copied().chain(parameters(false).map(|p| p.key)).collect();
     fields.only(&known);
     let step = fill(name, &fields, machines, faults);
     step.filter(|_| faults.borrow().len() == before)
@@ -233,7 +232,7 @@ fn fill<'a>(
         moe_layers: count("moe_layers", count("layers", 1)),
         routing: routing(fields, weights),
     };
-    let parallel = parallel(fields);
+    let parallel = parallel(fields, machine.as_ref().and_then(|m| m.said.layout.per_node));
     let sync = Sync {
         shard: fields.read::<Shard>("shard").unwrap_or_default(),
         shard_size: count("shard_size", parallel.dp.saturating_mul(parallel.cp)),
@@ -282,7 +281,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
     })
 }
 
-fn parallel(fields: &Fields<'_>) -> Parallel {
+fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
     let read = |key: &str| fields.read::<crate::plan::entry::Count>(key).map(|c| c.0.get());
     let order = fields.text("order").map_or(Axis::ORDER.to_vec(), |text| {
         let axes: Result<Vec<Axis>> = text.split(',').map(|a| a.trim().parse()).collect();
@@ -310,7 +309,7 @@ fn parallel(fields: &Fields<'_>) -> Parallel {
         pp: read("pp").unwrap_or(1),
         ep: read("ep").unwrap_or(1),
         order,
-        per_node: read("gpus_per_node"),
+        per_node: per_node.map(NonZeroU32::get),
         microbatches: read("microbatches").unwrap_or(1),
     }
 }

@@ -23,6 +23,7 @@ pub fn list(out: &mut impl Write, report: &List, notation: Notation) -> io::Resu
     part("Policies of select", named(&report.policies));
     part("Topics of explain", named(&report.topics));
     part("Contradictions between texts and schedules", named(&report.contradictions));
+    part("Parameters of a question", parameters(report));
     let kinds = (!report.batch.is_empty()).then(|| Block::Text(report.batch.join(", ")));
     part("Kinds of batch questions", kinds);
     write(out, &blocks, notation)
@@ -39,6 +40,16 @@ fn named(entries: &[Named]) -> Option<Block> {
     };
     let header: &[&str] = if aliases { &["name", "what", "also"] } else { &["name", "what"] };
     (!entries.is_empty()).then(|| Block::table(header, entries.iter().map(row)))
+}
+
+fn parameters(report: &List) -> Option<Block> {
+    let rows = report.parameters.iter().map(|p| {
+        let flag = [std::slice::from_ref(&p.flag), &p.aliases].concat().join(", ");
+        let key = format!("[{}] {} = \"{}\"", p.section, p.key, p.example);
+        vec![key, flag, p.help.to_owned()]
+    });
+    let header = &["in collcost.toml, budgets, plans and batch", "flag", "what"];
+    (!report.parameters.is_empty()).then(|| Block::table(header, rows))
 }
 
 fn algorithms(report: &List) -> Option<Block> {

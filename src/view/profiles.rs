@@ -210,6 +210,7 @@ pub fn config(out: &mut impl Write, report: &Config, look: Look) -> io::Result<(
         let found = if file.found { "read" } else { "not there" };
         look.line(out, "file      ", &format!("{}: {found}", file.path))?;
     }
-    look.line(out, "not set   ", &report.unset.join(", "))?;
+    let unset = format!("{} parameters: collcost list parameters", report.unset.len());
+    look.line(out, "not set   ", &unset)?;
     look.line(out, "order     ", "flags, COLLCOST_PROFILE, collcost.toml, config.toml, built in")
 }

@@ -1,46 +1,54 @@
 //! Kind `expect`: what a call will take on a named machine, as every other verb says it.
 
-use std::num::NonZeroU32;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::str::FromStr;
+
+use serde_json::value::RawValue;
 
 use super::Batch;
-use super::question::{Question, Value, missing};
+use super::question::{missing, refuse_unknown};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte};
-use crate::machine::fabric::Order;
+use crate::base::quantity::{Bytes, Seconds};
+use crate::machine::parameters::{PARAMETERS, Parameters};
 use crate::machine::profile::{DEFAULT, Profile};
-use crate::machine::query::{Given, Layout, Machine, Query};
+use crate::machine::query::{Machine, Query};
 use crate::measure::expect::{Expect, Expecting};
-use crate::model::formula::{Params, Protocol};
+
+/// What is asked beside the parameters of a question.
+const OWN: [&str; 7] = ["id", "kind", "collective", "primitive", "size_bytes", "algorithm", "seen"];
 
 impl Batch {
     /// Kind `expect`.
-    pub(super) fn expect(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let collective = q.collective()?.ok_or_else(|| missing("collective"))?;
-        let name = q.profile.as_deref().unwrap_or(DEFAULT);
-        let profile = self.profile(name)?;
-        let machine = Machine::on(&profile, "profile", &given(q)?, collective)?;
-        let count = |value: &Option<Value<'_>>, name: &str| {
-            value
-                .as_ref()
-                .map(|v| v.whole(name, 1))
-                .transpose()
-                .map(|n| n.and_then(NonZeroU32::new))
-        };
-        let layout = Layout {
-            ranks: count(&q.n, "n")?,
-            nodes: count(&q.nodes, "nodes")?,
-            per_node: count(&q.gpus_per_node, "gpus_per_node")?,
-        };
+    pub(super) fn expect(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line)?;
+        let mut said = Parameters::default();
+        for parameter in PARAMETERS {
+            if let Some(text) = fields.text(parameter.key)? {
+                said.put(parameter, &text).map_err(|e| fields.at(e, parameter.key))?;
+            }
+        }
+        let collective = fields.text("collective")?.or(fields.text("primitive")?);
+        let collective: Collective = collective.ok_or_else(|| missing("collective"))?.parse()?;
         let size = match collective {
             Collective::Barrier => Bytes(0),
-            _ => Bytes(q.size()?.0.round() as u64),
+            _ => fields.size()?,
         };
-        let mut query = Query::new(machine, collective, size, layout, Params::default())?;
-        query.seen = seen(q.seen.as_deref())?;
-        let expecting = Expecting::of(&self.registry, &query, q.algorithm.as_deref())?;
+        let given = &said.given;
+        let own = given.alpha.is_some() && given.bandwidth.is_some();
+        let machine = match said.profile.as_deref() {
+            // Two figures make a machine of their own, as everywhere.
+            None if own => Machine::new(None, given, collective)?,
+            name => {
+                let profile = self.profile(name.unwrap_or(DEFAULT))?;
+                Machine::on(&profile, "profile", given, collective)?
+            }
+        };
+        let mut query = Query::new(machine, collective, size, said.layout, said.params)?;
+        query.seen = fields.seen()?;
+        let expecting =
+            Expecting::of(&self.registry, &query, fields.text("algorithm")?.as_deref())?;
         let expect = Expect::new(&expecting, size);
         out.extend_from_slice(b",\"expect\":");
         serde_json::to_writer(out, &expect)
@@ -58,40 +66,55 @@ impl Batch {
     }
 }
 
-/// `1MiB=88us`.
-fn seen(text: Option<&str>) -> Result<Vec<(Bytes, Seconds)>> {
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let place = |e: Error| e.at(format!("\"seen\": \"{text}\""));
-    let (size, time) = text
-        .split_once('=')
-        .ok_or_else(|| place(Error::input("no size with its time").mend("write 1MiB=88us")))?;
-    Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
-}
+/// The fields of a line, as they are written.
+struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
-/// What the flags of a machine know, under the names of a project's file.
-fn given(q: &Question<'_>) -> Result<Given> {
-    let nics = q.nics.as_ref().map(|v| v.whole("nics", 1)).transpose()?;
-    Ok(Given {
-        alpha: read::<Seconds>(&q.alpha, "alpha")?,
-        bandwidth: read::<Bandwidth>(&q.bw, "bw")?,
-        alpha_inter: read::<Seconds>(&q.alpha_inter, "alpha_inter")?,
-        bandwidth_inter: read::<Bandwidth>(&q.bw_inter_text, "bw_inter")?,
-        gamma: read::<SecondsPerByte>(&q.gamma, "gamma")?,
-        alpha_switch: read::<Seconds>(&q.alpha_switch, "alpha_switch")?,
-        launch: read::<Seconds>(&q.launch, "launch")?,
-        nics: nics.and_then(NonZeroU32::new),
-        order: read::<Order>(&q.placement, "placement")?.unwrap_or_default(),
-        protocol: read::<Protocol>(&q.protocol, "protocol")?.unwrap_or_default(),
-        ports: if q.ports.is_some() { Some(q.ports()?) } else { None },
-        ..Given::default()
-    })
-}
+impl<'a> Fields<'a> {
+    fn read(line: &'a str) -> Result<Self> {
+        let known = || OWN.into_iter().chain(PARAMETERS.iter().map(|p| p.key));
+        let fields: BTreeMap<Cow<'a, str>, &RawValue> = serde_json::from_str(line)
+            .map_err(|e| Error::input(format!("the line is no question: {e}")))?;
+        refuse_unknown(fields.keys().map(AsRef::as_ref), known)?;
+        Ok(Self(fields))
+    }
 
-/// A quantity with its unit, as in `"5us"`.
-fn read<T: FromStr<Err = Error>>(
-    field: &Option<std::borrow::Cow<'_, str>>,
-    name: &str,
-) -> Result<Option<T>> {
-    let one = |text: &str| text.parse::<T>().map_err(|e| e.at(format!("\"{name}\": \"{text}\"")));
-    field.as_deref().map(one).transpose()
+    /// A text, or a number or a truth value as it was written; none where it is null.
+    fn text(&self, key: &str) -> Result<Option<Cow<'a, str>>> {
+        let Some(raw) = self.0.get(key).map(|raw| raw.get()) else { return Ok(None) };
+        match raw.as_bytes().first() {
+            Some(b'"') => serde_json::from_str(raw)
+                .map(Some)
+                .map_err(|e| self.at(Error::input(format!("`{key}` is no text: {e}")), key)),
+            Some(b'{' | b'[') => {
+                Err(self.at(Error::input(format!("`{key}` is a number or a text")), key))
+            }
+            _ => Ok(Some(raw).filter(|raw| *raw != "null").map(Cow::Borrowed)),
+        }
+    }
+
+    /// Bytes as every kind counts them: a number, which may be a fraction.
+    fn size(&self) -> Result<Bytes> {
+        let key = "size_bytes";
+        let text = self.text(key)?.ok_or_else(|| missing(key))?;
+        match text.trim().parse::<f64>() {
+            Ok(size) if size.is_finite() && size >= 0.0 => Ok(Bytes(size.round() as u64)),
+            _ => Err(self.at(Error::input(format!("`{key}` must be a number from 0")), key)),
+        }
+    }
+
+    /// `1MiB=88us`.
+    fn seen(&self) -> Result<Vec<(Bytes, Seconds)>> {
+        let place = |e: Error| self.at(e, "seen");
+        let Some(text) = self.text("seen")? else { return Ok(Vec::new()) };
+        let (size, time) = text
+            .split_once('=')
+            .ok_or_else(|| place(Error::input("no size with its time").mend("write 1MiB=88us")))?;
+        Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
+    }
+
+    /// The error with the field that led to it.
+    fn at(&self, error: Error, key: &str) -> Error {
+        let raw = self.0.get(key).map_or("null", |raw| raw.get());
+        error.at(format!("\"{key}\": {raw}"))
+    }
 }

@@ -65,7 +65,7 @@ impl Batch {
         let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
-        let answered = parsed.and_then(|q| self.dispatch(q, out));
+        let answered = parsed.and_then(|q| self.dispatch(q, line, out));
         if let Err(error) = answered {
             // Half an answer may stand there: the error replaces it.
             let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
@@ -77,8 +77,13 @@ impl Batch {
         out.extend_from_slice(b"}\n");
     }
 
-    fn dispatch(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
-        match q.kind()? {
+    fn dispatch(&mut self, q: Question<'_>, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let kind = q.kind()?;
+        if kind == "expect" {
+            return self.expect(line, out);
+        }
+        question::refuse_unknown_fields(line)?;
+        match kind {
             "cost" => self.cost(&q, None, out),
             "paper" => self.cost(&q, Some(crate::model::formula::Form::Paper), out),
             "pipeline" => answer::pipeline(&q, out),
@@ -96,7 +101,6 @@ impl Batch {
             "calibrate" => self.calibrate(&q, out),
             "buckets" => self.buckets(&q, out),
             "step" => self.step(&q, out),
-            "expect" => self.expect(&q, out),
             other => Err(question::unknown_kind(other)),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::OnceLock;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::base::collective::Collective;
@@ -40,7 +41,7 @@ pub(super) enum Value<'a> {
     Text(Cow<'a, str>),
 }
 
-/// One line. Fields of other kinds are ignored, so that a table of cases can be piped in.
+/// One line of any kind but `expect`, whose fields are the parameters of a question.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Question<'a> {
     #[serde(borrow)]
@@ -81,30 +82,6 @@ pub(super) struct Question<'a> {
     pub mode: Option<Cow<'a, str>>,
     #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub profile: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub alpha: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub bw: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub alpha_inter: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub gamma: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub alpha_switch: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub launch: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub placement: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub protocol: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "bw_inter")]
-    pub bw_inter_text: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub nics: Option<Value<'a>>,
-    #[serde(borrow)]
-    pub seen: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub n: Option<Value<'a>>,
     #[serde(borrow)]
@@ -196,6 +173,98 @@ pub(super) fn parse(line: &str) -> Result<Question<'_>> {
         Error::input(format!("the line is no question: {e}"))
             .mend("write one JSON object a line, such as {\"id\":1,\"kind\":\"cost\", …}")
     })
+}
+
+/// What a table of cases holds beside its questions, and `expect_…`: what should be answered.
+const OF_CASES: &[&str] = &[
+    "row",
+    "note",
+    "what",
+    "makespan_s",
+    "max_sent_bytes",
+    "max_recv_bytes",
+    "total_bytes",
+    "messages",
+    "max_messages_per_rank",
+    "rounds",
+    "closed_form_s",
+    "match",
+    "policy",
+];
+
+/// Refuses the first field that no kind has.
+pub(super) fn refuse_unknown_fields(line: &str) -> Result<()> {
+    static KNOWN: OnceLock<&[&str]> = OnceLock::new();
+    let known = *KNOWN.get_or_init(fields);
+    let mut keys = Vec::new();
+    // The line has been read as a question before.
+    let _ = serde_json::Deserializer::from_str(line).deserialize_map(Keys(&mut keys));
+    refuse_unknown(keys.iter().map(AsRef::as_ref), || known.iter().copied())
+}
+
+/// The names of a question's fields, with their aliases.
+fn fields() -> &'static [&'static str] {
+    let mut names: &[&str] = &[];
+    // It reads nothing, but learns what it would have to read.
+    let _ = Question::deserialize(Names(&mut names));
+    names
+}
+
+/// Takes the names of the fields of the struct that it is asked for.
+struct Names<'n>(&'n mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for Names<'_> {
+    type Error = de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> std::result::Result<V::Value, Self::Error> {
+        Err(de::Error::custom("only the names are asked for"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> std::result::Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// Keeps the keys of an object.
+struct Keys<'k, 'a>(&'k mut Vec<Cow<'a, str>>);
+
+impl<'a> Visitor<'a> for Keys<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        while let Some(key) = map.next_key()? {
+            self.0.push(key);
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses the first key that is none of `known`, nor of a table of cases.
+pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
+    mut keys: impl Iterator<Item = &'a str>,
+    known: impl Fn() -> K,
+) -> Result<()> {
+    let beside = |key: &str| OF_CASES.contains(&key) || key.starts_with("expect_");
+    let unknown = keys.find(|key| !beside(key) && !known().any(|known| known == *key));
+    let Some(key) = unknown else { return Ok(()) };
+    let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
+    Err(Error::input(format!("unknown key `{key}`")).mend(did_you_mean(key, known(), all)))
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {

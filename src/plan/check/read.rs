@@ -11,17 +11,13 @@ use crate::base::error::{Error, Result};
 use crate::base::place::advice;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
-use crate::machine::query::Layout;
-use crate::plan::entry::{Count, Fault, Faults, Fields, Layer, MACHINE_KEYS, Machines, joined};
+use crate::plan::entry::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
 /// The keys of a budget, beside those of a machine.
 pub const KEYS: &[&str] = &[
     "name",
     "collective",
-    "n",
-    "nodes",
-    "gpus_per_node",
     "size",
     "size_is",
     "algorithm",
@@ -130,7 +126,7 @@ fn sections(file: &Layer<'_>, faults: &Faults) {
 fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
     let before = from.faults.borrow().len();
     let fields = Fields::new(vec![own], "[[budget]]", from.faults);
-    let known: Vec<&str> = KEYS.iter().chain(MACHINE_KEYS).copied().collect();
+    let known: Vec<&str> = KEYS.iter().copied().chain(parameters(true).map(|p| p.key)).collect();
     fields.only(&known);
     let name = fields.text("name").unwrap_or_default();
     if name.is_empty() {
@@ -202,8 +198,8 @@ fn of_step<'a>(
     limit: Option<&Limit>,
     from: &From<'a, '_>,
 ) -> Option<Subject> {
-    let others = ["collective", "n", "nodes", "gpus_per_node", "size", "size_is", "algorithm"];
-    for key in others.iter().chain(MACHINE_KEYS) {
+    let others = ["collective", "size", "size_is", "algorithm"];
+    for key in others.into_iter().chain(parameters(true).map(|p| p.key)) {
         if fields.has(key) {
             let what = format!("`{key}` is of a collective, and the budget is of a step");
             fields.fault(key, what, "write it in the step");
@@ -228,7 +224,6 @@ fn of_step<'a>(
 }
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {
-    let count = |key: &str| fields.read::<Count>(key).map(|c| c.0);
     let log = matches!(limit, Some(Limit::Measured(_)));
     if !fields.has("collective") {
         fields.fault(
@@ -242,8 +237,6 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     if !fields.has("size") && !log && !barrier && collective.is_some() {
         fields.fault("size", "the budget has no `size`", "write size = \"1GiB\"");
     }
-    let layout =
-        Layout { ranks: count("n"), nodes: count("nodes"), per_node: count("gpus_per_node") };
     if !fields.has("n") && !fields.has("nodes") && !log {
         fields.fault("n", "the budget has no `n`", "write n = 64");
     }
@@ -251,6 +244,7 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
     let machine = from.machines.entry(&fields);
     let (collective, machine) = (collective?, machine?);
+    let layout = machine.said.layout;
     // What ranks follow from nodes is known once the machine is.
     let query = (layout.ranks.is_some() || layout.nodes.is_some())
         .then(|| machine.query(collective, size.unwrap_or_default(), layout));

@@ -11,35 +11,22 @@ use super::{Fields, Files};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
+use crate::machine::parameters::{self, PARAMETERS, Parameter, Parameters};
 use crate::machine::profile::Profile;
-use crate::machine::query::{Given, Layout, Machine, Query};
-use crate::model::formula::Params;
+use crate::machine::query::{Layout, Machine, Query};
 use crate::plan::config::is_file;
 
-/// The keys that say what a machine is.
-pub const MACHINE_KEYS: &[&str] = &[
-    "profile",
-    "alpha",
-    "bw",
-    "alpha_inter",
-    "bw_inter",
-    "gamma",
-    "alpha_switch",
-    "launch",
-    "ports",
-    "nics",
-    "placement",
-    "protocol",
-];
+/// The parameters that an entry may hold: a step's own sizes say how many ranks there are.
+pub fn parameters(counts_ranks: bool) -> impl Iterator<Item = &'static Parameter> {
+    PARAMETERS.iter().filter(move |p| counts_ranks || !matches!(p.key, "n" | "nodes"))
+}
 
-/// The machine that an entry asks for.
+/// The machine that an entry asks for, and what else it says of a question.
 #[derive(Clone)]
 pub struct MachineEntry {
-    /// The profile's name; absent: the default machine, or one of the figures alone.
-    pub profile: Option<String>,
     read: Option<Rc<Profile>>,
-    /// The figures.
-    pub given: Given,
+    /// The profile's name as seen from here, figures, ranks, parameters.
+    pub said: Parameters,
 }
 
 /// Profiles that were read: many entries share one.
@@ -57,10 +44,7 @@ impl FromStr for Count {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        text.trim().replace('_', "").parse().map(Self).map_err(|_| {
-            Error::input(format!("`{text}` is no count"))
-                .mend(format!("write a whole number from 1 to {}", u32::MAX))
-        })
+        parameters::count("is no count", text).map(Self)
     }
 }
 
@@ -84,26 +68,17 @@ impl<'f> Machines<'f> {
         found
     }
 
-    /// Reads the keys of a machine; faults are kept.
+    /// Reads the parameters of a question; faults are kept.
     pub(crate) fn entry(&self, fields: &Fields<'_>) -> Option<MachineEntry> {
-        let count = |key: &str| fields.read::<Count>(key).map(|c| c.0);
-        let given = Given {
-            alpha: fields.read("alpha"),
-            bandwidth: fields.read("bw"),
-            alpha_inter: fields.read("alpha_inter"),
-            bandwidth_inter: fields.read("bw_inter"),
-            gamma: fields.read("gamma"),
-            alpha_switch: fields.read("alpha_switch"),
-            launch: fields.read("launch"),
-            ports: fields.read("ports"),
-            nics: count("nics"),
-            order: fields.read("placement").unwrap_or_default(),
-            protocol: fields.read("protocol").unwrap_or_default(),
-            ..Given::default()
-        };
-        let typed = fields.text("profile");
-        let named = typed.map(|name| beside(fields, name));
-        let read = match &named {
+        let mut said = Parameters::default();
+        for parameter in PARAMETERS {
+            let Some(text) = fields.text(parameter.key) else { continue };
+            if let Err(error) = said.put(parameter, &text) {
+                fields.error(parameter.key, &error);
+            }
+        }
+        said.profile = said.profile.map(|name| beside(fields, name));
+        let read = match &said.profile {
             None => None,
             Some(name) => match self.profile(name) {
                 Ok(profile) => Some(profile),
@@ -113,7 +88,7 @@ impl<'f> Machines<'f> {
                 }
             },
         };
-        Some(MachineEntry { profile: named, read, given })
+        Some(MachineEntry { read, said })
     }
 }
 
@@ -138,8 +113,8 @@ impl MachineEntry {
     /// Figures that the machine has no links for.
     pub fn machine(&self, collective: Collective) -> Result<Machine> {
         match &self.read {
-            Some(profile) => Machine::on(profile, "profile", &self.given, collective),
-            None => Machine::new(None, &self.given, collective),
+            Some(profile) => Machine::on(profile, "profile", &self.said.given, collective),
+            None => Machine::new(None, &self.said.given, collective),
         }
     }
 
@@ -148,6 +123,6 @@ impl MachineEntry {
     /// # Errors
     /// As [`Query::new`].
     pub fn query(&self, collective: Collective, size: Bytes, layout: Layout) -> Result<Query> {
-        Query::new(self.machine(collective)?, collective, size, layout, Params::default())
+        Query::new(self.machine(collective)?, collective, size, layout, self.said.params)
     }
 }

@@ -20,7 +20,7 @@ use crate::base::place::{Document, Place, Refused, advice};
 
 pub use files::{BuiltIn, Disk, Files};
 pub(crate) use machine::{Count, joined};
-pub use machine::{MACHINE_KEYS, MachineEntry, Machines};
+pub use machine::{MachineEntry, Machines, parameters};
 pub use project::{Text, documents, layer, settings, texts};
 
 /// What is wrong at one place of a file.

@@ -1,0 +1,573 @@
+//! The parameters of a question: one table, which the flags, `collcost.toml`, budgets, plans and
+//! `batch` read.
+//!
+//! A parameter is added here, with a line of [`PARAMETERS`], and known everywhere.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::machine::presets;
+use crate::machine::profile::Profile;
+use crate::machine::query::{Given, Layout, Machine, Query};
+use crate::model::formula::{Params, Relay, Tie};
+
+/// What somebody says of a question.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters {
+    /// The machine's name or file.
+    pub profile: Option<String>,
+    /// Figures that win over the machine's.
+    pub given: Given,
+    /// N, nodes, ranks on each.
+    pub layout: Layout,
+    /// Parameters of single algorithms.
+    pub params: Params,
+    /// The keys that were put in.
+    said: Vec<&'static str>,
+}
+
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its key in files and in `batch`.
+    pub key: &'static str,
+    /// Its flag, without dashes.
+    pub flag: &'static str,
+    /// The flag's letter.
+    pub letter: Option<char>,
+    /// Other names of the flag.
+    pub aliases: &'static [&'static str],
+    /// Under which heading it stands.
+    pub group: Group,
+    /// Whether it says nothing about another machine than the one that it was written for.
+    pub of_machine: bool,
+    /// What its value is.
+    pub takes: Takes,
+    /// What it means, in one line.
+    pub help: &'static str,
+    /// A value that it takes.
+    pub example: &'static str,
+    /// Keys that say the same: only one of them is put in.
+    pub excludes: &'static [&'static str],
+    put: fn(&mut Parameters, &str) -> Result<()>,
+}
+
+/// A heading of `--help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// How many ranks, and where they lie.
+    Ranks,
+    /// Which machine, and its figures.
+    Machine,
+    /// What single algorithms know.
+    Algorithms,
+}
+
+impl Group {
+    /// In words.
+    #[must_use]
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Ranks => "Ranks",
+            Self::Machine => "Machine",
+            Self::Algorithms => "Parameters of single algorithms",
+        }
+    }
+}
+
+/// What a parameter's value is, with its name in `--help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// A number or a quantity.
+    Quantity(&'static str),
+    /// A word.
+    Word(&'static str),
+    /// Nothing on the command line; true or false elsewhere.
+    Nothing,
+}
+
+use Group::{Algorithms, Ranks};
+use Takes::{Nothing, Quantity, Word};
+
+const BASE: Parameter = Parameter {
+    key: "",
+    flag: "",
+    letter: None,
+    aliases: &[],
+    group: Group::Machine,
+    of_machine: true,
+    takes: Nothing,
+    help: "",
+    example: "",
+    excludes: &[],
+    put: |_, _| Ok(()),
+};
+
+/// Every parameter, in the order of the documentation.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        key: "profile",
+        flag: "profile",
+        aliases: &["on"],
+        of_machine: false,
+        takes: Word("NAME|FILE"),
+        help: "A built-in machine, or a profile's file",
+        example: "dgx-a100",
+        put: |p, text| set(&mut p.profile, Ok(text.to_owned())),
+        ..BASE
+    },
+    Parameter {
+        key: "n",
+        flag: "n",
+        letter: Some('n'),
+        aliases: &["np", "ranks"],
+        group: Ranks,
+        of_machine: false,
+        takes: Quantity("N"),
+        help: "Ranks in all; a sweep as 2..1024 (doubling) or 2,4,8",
+        example: "64",
+        put: |p, text| set(&mut p.layout.ranks, count("ranks", text)),
+        ..BASE
+    },
+    Parameter {
+        key: "nodes",
+        flag: "nodes",
+        letter: Some('N'),
+        group: Ranks,
+        of_machine: false,
+        takes: Quantity("N"),
+        help: "Nodes",
+        example: "8",
+        put: |p, text| set(&mut p.layout.nodes, count("nodes", text)),
+        ..BASE
+    },
+    Parameter {
+        key: "gpus_per_node",
+        flag: "gpus-per-node",
+        letter: Some('g'),
+        aliases: &["ppn"],
+        group: Ranks,
+        takes: Quantity("G"),
+        help: "Ranks on each node",
+        example: "4",
+        put: |p, text| set(&mut p.layout.per_node, count("ranks a node", text)),
+        ..BASE
+    },
+    Parameter {
+        key: "nics",
+        flag: "nics-per-node",
+        group: Ranks,
+        takes: Quantity("K"),
+        help: "NICs that the ranks of a node share",
+        example: "4",
+        put: |p, text| set(&mut p.given.nics, count("NICs", text)),
+        ..BASE
+    },
+    Parameter {
+        key: "placement",
+        flag: "placement",
+        group: Ranks,
+        of_machine: false,
+        takes: Word("HOW"),
+        help: "How ranks are laid over nodes: block or cyclic",
+        example: "cyclic",
+        put: |p, text| plain(&mut p.given.order, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "alpha",
+        flag: "alpha",
+        takes: Quantity("TIME"),
+        help: "Time of an empty message, such as 5us; inside a node where there are two tiers",
+        example: "5us",
+        put: |p, text| set(&mut p.given.alpha, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "bw",
+        flag: "bw",
+        aliases: &["bandwidth"],
+        takes: Quantity("RATE"),
+        help: "Rate of one port one way, such as 50GB/s or 400Gb/s",
+        example: "50GB/s",
+        put: |p, text| set(&mut p.given.bandwidth, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "beta",
+        flag: "beta",
+        takes: Quantity("TIME/B"),
+        help: "Time a byte, such as 10ps/B, instead of --bw",
+        example: "10ps/B",
+        excludes: &["bw"],
+        put: |p, text| set(&mut p.given.bandwidth, inverse(text)),
+        ..BASE
+    },
+    Parameter {
+        key: "alpha_inter",
+        flag: "alpha-inter",
+        takes: Quantity("TIME"),
+        help: "The same between nodes",
+        example: "5us",
+        put: |p, text| set(&mut p.given.alpha_inter, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "bw_inter",
+        flag: "bw-inter",
+        takes: Quantity("RATE"),
+        help: "The same of one NIC",
+        example: "50GB/s",
+        put: |p, text| set(&mut p.given.bandwidth_inter, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "gamma",
+        flag: "gamma",
+        takes: Quantity("TIME"),
+        help: "Time to add one byte, such as 20ps/B, or the rate, 50GB/s",
+        example: "20ps/B",
+        put: |p, text| set(&mut p.given.gamma, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "alpha_switch",
+        flag: "alpha-switch",
+        takes: Quantity("TIME"),
+        help: "Time through a switch that adds and multicasts; or nvswitch, tomahawk-ultra. The \
+               network's: sharp, or inter=TIME",
+        example: "300ns",
+        put: switch,
+        ..BASE
+    },
+    Parameter {
+        key: "launch",
+        flag: "launch",
+        takes: Quantity("TIME"),
+        help: "What a call costs before its first message",
+        example: "5us",
+        put: |p, text| set(&mut p.given.launch, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "ports",
+        flag: "ports",
+        of_machine: false,
+        takes: Quantity("K"),
+        help: "Messages a rank sends and receives at once: 1, 2 …, 1hd (half duplex) or unbounded",
+        example: "2",
+        put: |p, text| set(&mut p.given.ports, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "eta_alpha",
+        flag: "eta-alpha",
+        takes: Quantity("X"),
+        help: "Contention: every α takes this much longer",
+        example: "1.5",
+        put: |p, text| set(&mut p.given.eta_alpha, ratio(text)),
+        ..BASE
+    },
+    Parameter {
+        key: "eta_beta",
+        flag: "eta-beta",
+        takes: Quantity("X"),
+        help: "Contention: the part of every rate that is left",
+        example: "0.8",
+        put: |p, text| set(&mut p.given.eta_beta, ratio(text)),
+        ..BASE
+    },
+    Parameter {
+        key: "contention",
+        flag: "contention",
+        takes: Word("NAME"),
+        help: "Both at once by fabric: crossbar, nvls, torus",
+        example: "torus",
+        excludes: &["eta_alpha", "eta_beta"],
+        put: |p, text| {
+            let found = presets::contention(text)?;
+            (p.given.eta_alpha, p.given.eta_beta) = (Some(found.alpha), Some(found.beta));
+            Ok(())
+        },
+        ..BASE
+    },
+    Parameter {
+        key: "protocol",
+        flag: "protocol",
+        of_machine: false,
+        takes: Word("NAME"),
+        help: "NCCL's wire protocol: Simple, LL or LL128",
+        example: "LL128",
+        put: |p, text| plain(&mut p.given.protocol, text.parse()),
+        ..BASE
+    },
+    Parameter {
+        key: "segments",
+        flag: "segments",
+        takes: Quantity("P"),
+        help: "Segments of a pipeline; without it the best number",
+        example: "8",
+        put: |p, text| set(&mut p.params.segments, count("segments", text)),
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "radix",
+        flag: "radix",
+        takes: Quantity("K"),
+        help: "Radix of k-nomial trees, recursive multiplying and bcube",
+        example: "8",
+        put: |p, text| match count("is no radix", text)?.get() {
+            1 => Err(Error::input("a radix is at least 2")),
+            radix => set(&mut p.params.radix, Ok(radix)),
+        },
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "pat_agg",
+        flag: "pat-agg",
+        takes: Quantity("A"),
+        help: "PAT: the most chunks in one message",
+        example: "2",
+        put: |p, text| set(&mut p.params.aggregation, count("chunks", text)),
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "c_real",
+        flag: "c-real",
+        takes: Quantity("C"),
+        help: "Double binary tree: n_β of the asymptotic form",
+        example: "1.5",
+        put: |p, text| set(&mut p.params.c_real, ratio(text)),
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "inc_hops",
+        flag: "inc-hops",
+        takes: Quantity("H"),
+        help: "In-network: hops through switches, 2 for one level of them",
+        example: "4",
+        put: |p, text| set(&mut p.params.switch_hops, count("hops", text).map(NonZeroU32::get)),
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "relay_chunks",
+        flag: "relay-chunks",
+        help: "Ring relay: one chunk a message",
+        example: "true",
+        put: |p, text| {
+            let relay = |chunk| if chunk { Relay::Chunk } else { Relay::Aggregated };
+            plain(&mut p.params.relay, yes(text).map(relay))
+        },
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "split_ties",
+        flag: "split-ties",
+        help: "Ring relay: split what has both ways equally far",
+        example: "true",
+        put: |p, text| {
+            let tie = |split| if split { Tie::Split } else { Tie::Right };
+            plain(&mut p.params.tie, yes(text).map(tie))
+        },
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "dims",
+        flag: "dims",
+        takes: Word("AxB…"),
+        help: "Sides of a torus or mesh, such as 8x8x8",
+        example: "8x8",
+        put: |p, text| set(&mut p.params.dims, text.parse()),
+        ..ALGORITHM
+    },
+    Parameter {
+        key: "root_speedup",
+        flag: "root-speedup",
+        takes: Quantity("X"),
+        help: "Naive and flat: the root's port is this much faster",
+        example: "2",
+        put: |p, text| set(&mut p.params.root_speedup, ratio(text)),
+        ..ALGORITHM
+    },
+];
+
+const ALGORITHM: Parameter = Parameter { group: Algorithms, of_machine: false, ..BASE };
+
+impl Parameter {
+    /// The parameter of this key.
+    ///
+    /// # Errors
+    /// There is none, with the nearest.
+    pub fn named(key: &str) -> Result<&'static Self> {
+        PARAMETERS.iter().find(|p| p.key == key).ok_or_else(|| {
+            let known = || PARAMETERS.iter().map(|p| p.key);
+            let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
+            Error::input(format!("`{key}` is no parameter")).mend(did_you_mean(key, known(), all))
+        })
+    }
+}
+
+impl Parameter {
+    /// Whether it says the same as another.
+    #[must_use]
+    pub fn is_instead_of(&self, other: &Self) -> bool {
+        self.excludes.contains(&other.key) || other.excludes.contains(&self.key)
+    }
+}
+
+impl Parameters {
+    /// Puts in what `text` says of a parameter.
+    ///
+    /// # Errors
+    /// A value that cannot be read; one beside another that says the same.
+    pub fn put(&mut self, parameter: &Parameter, text: &str) -> Result<()> {
+        let mut said = self.said.iter().filter_map(|key| Parameter::named(key).ok());
+        let other = said.find(|other| parameter.is_instead_of(other)).map(|other| other.key);
+        if let Some(other) = other {
+            let key = parameter.key;
+            return Err(Error::input(format!("`{other}` and `{key}` say the same"))
+                .mend("leave one of them out"));
+        }
+        (parameter.put)(self, text)?;
+        self.said.push(parameter.key);
+        Ok(())
+    }
+
+    /// Whether a parameter was put in.
+    #[must_use]
+    pub fn says(&self, key: &str) -> bool {
+        self.said.contains(&key)
+    }
+
+    /// The question, on a machine that was found and by whom it was named, else on one of the
+    /// figures, else on the default machine.
+    ///
+    /// # Errors
+    /// As [`Machine::new`] and [`Query::new`].
+    pub fn query(
+        &self,
+        machine: Option<(Profile, &'static str)>,
+        collective: Collective,
+        size: Bytes,
+    ) -> Result<Query> {
+        let machine = Machine::new(machine, &self.given, collective)?;
+        Query::new(machine, collective, size, self.layout, self.params)
+    }
+}
+
+fn plain<T>(slot: &mut T, read: Result<T>) -> Result<()> {
+    *slot = read?;
+    Ok(())
+}
+
+fn set<T>(slot: &mut Option<T>, read: Result<T>) -> Result<()> {
+    plain(slot, read.map(Some))
+}
+
+/// The most ranks or nodes; pricing asks each rank once, and must not seem to hang.
+const MOST: u32 = 1 << 24;
+
+/// A whole number above 0 of `what`.
+///
+/// # Errors
+/// Another text, with the numbers that would do.
+pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
+    let most = if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX };
+    let refuse = |why: &str| {
+        Err(Error::input(format!("`{text}` {what}: {why}"))
+            .mend(format!("write a whole number from 1 to {most}")))
+    };
+    match text.trim().replace('_', "").parse::<i128>() {
+        Ok(0) => refuse("there must be at least one"),
+        Ok(n) if n < 0 => refuse("there cannot be fewer than none"),
+        Ok(n) => match u32::try_from(n).ok().filter(|&n| n <= most).and_then(NonZeroU32::new) {
+            Some(n) => Ok(n),
+            None => refuse("that is more than any machine has"),
+        },
+        Err(_) => refuse("that is no whole number"),
+    }
+}
+
+/// A finite number above 0.
+///
+/// # Errors
+/// Another text.
+pub fn ratio(text: &str) -> Result<Ratio> {
+    match text.trim().parse::<f64>() {
+        Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
+        _ => Err(Error::input(format!("`{text}` is no number above 0"))
+            .mend("write a plain number, such as 1.5")),
+    }
+}
+
+fn yes(text: &str) -> Result<bool> {
+    bool::from_str(text)
+        .map_err(|_| Error::input(format!("`{text}` is neither true nor false")).mend("write true"))
+}
+
+/// The rate of which a time a byte is the inverse.
+fn inverse(text: &str) -> Result<Bandwidth> {
+    let beta: SecondsPerByte = text.parse()?;
+    if beta.0 > 0.0 {
+        return Ok(Bandwidth(1.0 / beta.0));
+    }
+    Err(Error::input("no time a byte is an endless rate")
+        .mend("write a time above 0, such as 10ps/B"))
+}
+
+/// A time through the switch of a node, or through those of the network: SHARP's is the network's,
+/// and so is what is given as `inter=300ns`.
+fn switch(p: &mut Parameters, text: &str) -> Result<()> {
+    match text.strip_prefix("inter=") {
+        Some(inter) => set(&mut p.given.alpha_switch_inter, switch_hop(inter)),
+        None if text == "sharp" => set(&mut p.given.alpha_switch_inter, switch_hop(text)),
+        None => set(&mut p.given.alpha_switch, switch_hop(text)),
+    }
+}
+
+/// A time, or the middle of what texts give for a switch of that name.
+fn switch_hop(text: &str) -> Result<Seconds> {
+    if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let hop = presets::find(presets::SWITCH_HOPS, text)?;
+        return Ok(Seconds((hop.low.0 + hop.high.0) / 2.0));
+    }
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_takes_its_example() {
+        for parameter in PARAMETERS {
+            let mut said = Parameters::default();
+            said.put(parameter, parameter.example).unwrap();
+            assert!(said.says(parameter.key));
+            assert!(!parameter.help.is_empty() && !parameter.flag.is_empty());
+            for wrong in ["", "-1", "no such thing"] {
+                let mut said = Parameters::default();
+                let refused = said.put(parameter, wrong).is_err();
+                assert!(refused || parameter.key == "profile", "{} {wrong:?}", parameter.key);
+            }
+        }
+    }
+
+    #[test]
+    fn what_says_the_same_is_said_once() {
+        for parameter in PARAMETERS {
+            for other in parameter.excludes {
+                let other = Parameter::named(other).unwrap();
+                for (a, b) in [(parameter, other), (other, parameter)] {
+                    let mut said = Parameters::default();
+                    said.put(a, a.example).unwrap();
+                    let error = said.put(b, b.example).unwrap_err().to_string();
+                    assert!(error.contains("say the same"), "{error}");
+                }
+            }
+        }
+    }
+}

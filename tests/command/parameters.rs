@@ -1,0 +1,196 @@
+//! Every parameter of a question is one thing, whether it is a flag, or a key of `collcost.toml`, of
+//! a budget, or of a question of `batch`.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use collcost::machine::parameters::{Group, PARAMETERS, Parameter, Takes};
+use collcost::plan::config::Settings;
+
+/// A call that a parameter changes.
+struct Call {
+    collective: &'static str,
+    algorithm: Option<&'static str>,
+    /// Keys with their values, beside the parameter.
+    given: Vec<(&'static str, &'static str)>,
+}
+
+fn call(parameter: &Parameter) -> Call {
+    let (collective, algorithm) = match parameter.key {
+        "segments" => ("broadcast", Some("chain")),
+        "radix" => ("broadcast", Some("knomial")),
+        "pat_agg" => ("allgather", Some("pat")),
+        "relay_chunks" | "split_ties" => ("alltoall", Some("ring-relay")),
+        "dims" => ("allreduce", Some("torus")),
+        "root_speedup" => ("allreduce", Some("naive")),
+        "c_real" => ("allreduce", Some("dbt(asymptotic)")),
+        "inc_hops" | "alpha_switch" => ("allreduce", Some("inc")),
+        "alpha" | "gamma" | "ports" => ("allreduce", Some("recursive-doubling")),
+        "placement" => ("allreduce", Some("rabenseifner")),
+        _ => ("allreduce", None),
+    };
+    let one_node = matches!(parameter.group, Group::Algorithms) || parameter.key == "alpha_switch";
+    let ranks = match parameter.key {
+        "dims" => ("n", "64"),
+        _ if one_node => ("n", "8"),
+        _ => ("n", "16"),
+    };
+    let figures = matches!(parameter.key, "dims" | "segments" | "relay_chunks" | "split_ties");
+    let mut given = match figures {
+        true => vec![("alpha", "3us"), ("bw", "10GB/s")],
+        false => vec![("profile", "dgx-h100")],
+    };
+    given.push(ranks);
+    given.retain(|(key, _)| *key != parameter.key);
+    if parameter.key == "beta" {
+        given.push(("alpha", "2us"));
+    }
+    Call { collective, algorithm, given }
+}
+
+/// A folder of a test's own, gone with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("collcost-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("home")).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, words: &[String], input: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        command.args(words).current_dir(&self.0).env("HOME", self.0.join("home"));
+        command.env_remove("XDG_CONFIG_HOME").env_remove("COLLCOST_PROFILE");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn json(&self, words: &[String], input: &str) -> serde_json::Value {
+        let output = self.run(words, input);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{words:?}: {e}: {said}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// The question by flags: the time and the fastest ideal price.
+fn by_flags(folder: &Folder, call: &Call, given: &[(&str, &str)]) -> f64 {
+    let mut line = words(&format!("{} 1MiB --format json", call.collective));
+    line.extend(
+        call.algorithm.into_iter().flat_map(|name| ["--algorithm".to_owned(), name.into()]),
+    );
+    for (key, value) in given {
+        let p = Parameter::named(key).unwrap();
+        line.push(format!("--{}", p.flag));
+        line.extend((p.takes != Takes::Nothing).then(|| (*value).to_owned()));
+    }
+    folder.json(&line, "")["expect"]["time_s"].as_f64().unwrap()
+}
+
+fn by_settings(folder: &Folder, call: &Call, given: &[(&str, &str)]) -> f64 {
+    let mut text = String::new();
+    for section in ["defaults", "machine"] {
+        text += &format!("[{section}]\n");
+        for (_, key) in Settings::keys().filter(|(of, _)| *of == section) {
+            let value = given.iter().find(|(given, _)| *given == key);
+            text += &value.map_or(String::new(), |(key, value)| format!("{key} = \"{value}\"\n"));
+        }
+    }
+    let file = folder.0.join("collcost.toml");
+    fs::write(&file, text).unwrap();
+    let time = by_flags(folder, call, &[]);
+    fs::remove_file(file).unwrap();
+    time
+}
+
+fn by_budget(folder: &Folder, call: &Call, given: &[(&str, &str)], time: f64) -> f64 {
+    let mut text = format!(
+        "[[budget]]\nname = \"b\"\ncollective = \"{}\"\nsize = \"1MiB\"\nmax_time = \"{:e}s\"\n",
+        call.collective,
+        2.0 * time
+    );
+    text += &call.algorithm.map_or(String::new(), |name| format!("algorithm = \"{name}\"\n"));
+    for (key, value) in given {
+        text += &format!("{key} = \"{value}\"\n");
+    }
+    fs::write(folder.0.join("budgets.toml"), &text).unwrap();
+    let report = folder.json(&words("check budgets.toml --format json"), "");
+    report["budgets"][0]["time_s"].as_f64().unwrap_or_else(|| panic!("{text}{report}"))
+}
+
+fn by_batch(folder: &Folder, call: &Call, given: &[(&str, &str)]) -> f64 {
+    let mut question = serde_json::json!({
+        "id": 1, "kind": "expect", "collective": call.collective, "size_bytes": 1 << 20
+    });
+    for (key, value) in call.algorithm.map(|name| ("algorithm", name)).iter().chain(given) {
+        question[*key] = (*value).into();
+    }
+    let answer = folder.json(&words("batch"), &question.to_string());
+    answer["expect"]["time_s"].as_f64().unwrap_or_else(|| panic!("{question} {answer}"))
+}
+
+#[test]
+fn every_parameter_works_in_all_four() {
+    let folder = Folder::new("parameters");
+    let mut idle = Vec::new();
+    for parameter in PARAMETERS {
+        let call = call(parameter);
+        // A torus has no price without its sides.
+        let other = (parameter.key == "dims").then_some(("dims", "4x16"));
+        let before = call.given.iter().copied().chain(other).collect::<Vec<_>>();
+        let before = by_flags(&folder, &call, &before);
+        let given = [&call.given[..], &[(parameter.key, parameter.example)]].concat();
+        let time = by_flags(&folder, &call, &given);
+        if time == before {
+            idle.push(parameter.key);
+        }
+        let same = |way: &str, other: f64| {
+            // The last bit is the reader's of JSON.
+            assert!((other / time - 1.0).abs() < 1e-15, "{} {way}: {other} {time}", parameter.key);
+        };
+        same("settings", by_settings(&folder, &call, &given));
+        same("budget", by_budget(&folder, &call, &given, time));
+        same("batch", by_batch(&folder, &call, &given));
+    }
+    assert_eq!(idle, [""; 0], "these change nothing");
+}
+
+#[test]
+fn unknown_keys_are_refused_in_all_four() {
+    let folder = Folder::new("unknown");
+    let refused = |words: &[String], input: &str| {
+        let output = folder.run(words, input);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("alpha_inter") || said.contains("alpha-inter"), "{words:?}: {said}");
+        output.status.code()
+    };
+    let ask = words("allreduce 1MiB -n 16");
+    assert_eq!(refused(&[&ask[..], &words("--alpha-intr 2us")].concat(), ""), Some(2));
+    let budget = "[[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nn = 16\nsize = \"1MiB\"\n\
+                  max_time = \"1ms\"\nalpha_intr = \"2us\"\n";
+    fs::write(folder.0.join("b.toml"), budget).unwrap();
+    assert_eq!(refused(&words("check b.toml"), ""), Some(2));
+    // One line of many: it says so and goes on.
+    let question = r#"{"id":1,"kind":"expect","collective":"allreduce","n":16,"size_bytes":1,"alpha_intr":"2us"}"#;
+    refused(&words("batch"), question);
+    let question =
+        r#"{"id":1,"kind":"hierarchical","gpus_per_node":8,"alpha_inter":"2us","nodes":2}"#;
+    refused(&words("batch"), question);
+    fs::write(folder.0.join("collcost.toml"), "[machine]\nalpha_intr = \"2us\"\n").unwrap();
+    assert_eq!(refused(&ask, ""), Some(2));
+}
