@@ -13,8 +13,7 @@ use collcost::model::formula::{At, Cost, Dims, Form, Params, Ports, Rational, Re
 use collcost::model::schedule::combine::Segment;
 use collcost::model::schedule::{Schedule, count};
 
-#[path = "../support/cores.rs"]
-mod cores;
+use crate::cores;
 #[path = "../support/shapes.rs"]
 mod shapes;
 

@@ -6,8 +6,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-#[path = "../support/cores.rs"]
-mod cores;
+use crate::cores;
 
 fn collcost(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")

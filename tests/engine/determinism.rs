@@ -1,8 +1,7 @@
 //! The same question gets the same bytes: every command of the documents and transcripts, twice,
 //! and in every format.
 
-#[path = "../support/cores.rs"]
-mod cores;
+use crate::cores;
 #[path = "../support/shown.rs"]
 mod shown;
 

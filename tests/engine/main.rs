@@ -8,6 +8,8 @@ mod checklist;
 mod closed_forms;
 mod compare;
 mod convert;
+#[path = "../support/cores.rs"]
+mod cores;
 mod curve;
 mod determinism;
 mod expect;
@@ -23,6 +25,7 @@ mod nccl;
 mod nccl_files;
 mod nccl_search;
 mod one_answer;
+mod one_choice;
 mod pipelined;
 mod properties;
 mod reference;

@@ -36,8 +36,7 @@ const RATES: [Rates; 12] = [
 
 const SEGMENTS: [u32; 5] = [1, 2, 3, 7, 24];
 
-#[path = "../support/cores.rs"]
-mod cores;
+use crate::cores;
 
 fn fabric((inside, between): Rates, group: u32, nics: Option<u32>) -> Fabric {
     // Data that take no time would need an endless rate.
