@@ -22,6 +22,7 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use crate::base::error::{Error, Result, nearest};
+use crate::base::format::Format;
 use crate::base::place::{Document, Place, advice};
 use crate::base::quantity::{Bandwidth, Seconds, SecondsPerByte};
 use crate::machine::fabric::Order;
@@ -52,7 +53,7 @@ const KEYS: &[Key] = &[
     key(DEFAULTS, "gpus_per_node", count),
     key(DEFAULTS, "ports", parses::<Ports>),
     key(DEFAULTS, "placement", parses::<Order>),
-    key(DEFAULTS, "format", format),
+    key(DEFAULTS, "format", parses::<Format>),
     key(MACHINE, "alpha", parses::<Seconds>),
     key(MACHINE, "bw", parses::<Bandwidth>),
     key(MACHINE, "alpha_inter", parses::<Seconds>),
@@ -61,9 +62,6 @@ const KEYS: &[Key] = &[
     key(MACHINE, "gamma", parses::<SecondsPerByte>),
     key(MACHINE, "launch", parses::<Seconds>),
 ];
-
-/// The ways in which answers are written.
-pub const FORMATS: &[&str] = &["table", "markdown", "csv", "json", "nccl-tests"];
 
 fn parses<T: FromStr<Err = Error>>(text: &str) -> Result<()> {
     text.parse::<T>().map(drop)
@@ -74,13 +72,6 @@ fn count(text: &str) -> Result<()> {
         Error::input(format!("`{text}` is no count"))
             .mend(format!("write a whole number from 1 to {}", u32::MAX))
     })
-}
-
-fn format(text: &str) -> Result<()> {
-    if FORMATS.contains(&text) {
-        return Ok(());
-    }
-    Err(Error::input(format!("`{text}` is no format")).mend(advice(text, FORMATS)))
 }
 
 /// Who said something.
