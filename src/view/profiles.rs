@@ -56,7 +56,7 @@ pub fn show(report: &ProfileView, look: Look) -> Page {
     page.entry("", format!("{}{library}{also}", entry.origin));
     if let Some(picture) = &report.picture {
         page.gap();
-        page.line(picture.trim_matches('\n'));
+        page.drawn(picture.trim_matches('\n'));
     }
     for links in &report.links {
         page.gap();

@@ -34,11 +34,21 @@ fn table(block: &Block) -> Option<Sheet> {
     match block {
         Block::Table { sheet, beside: false } => Some(sheet.clone()),
         Block::Prose(Prose::Table { header, rows }) => Some(Sheet {
-            columns: header.iter().map(|name| Column::words(name, name)).collect(),
+            columns: header.iter().enumerate().map(column).collect(),
             rows: rows.iter().map(|row| row.iter().map(Cell::same).collect()).collect(),
         }),
         _ => None,
     }
+}
+
+/// A table without headings says what is what.
+fn column((i, name): (usize, &String)) -> Column {
+    let name = match (name.as_str(), i) {
+        ("", 0) => "what",
+        ("", _) => "text",
+        (name, _) => name,
+    };
+    Column::words(name, name)
 }
 
 fn entries(blocks: &[Block]) -> Sheet {
