@@ -26,6 +26,7 @@ mod map;
 pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
+pub mod nccl_tables;
 pub mod notes;
 pub mod plan;
 mod priced_curves;

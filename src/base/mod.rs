@@ -2,6 +2,7 @@
 
 pub mod collective;
 pub mod error;
+pub mod format;
 pub mod place;
 pub mod quantity;
 pub(crate) mod random;

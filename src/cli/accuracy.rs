@@ -7,8 +7,8 @@ use std::{fs, io};
 
 use super::Stop;
 use super::fit::short;
+use super::format::{FormatFlag, Report};
 use super::import::log;
-use super::terminal::look;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::measure::accuracy;
@@ -40,23 +40,8 @@ pub(super) struct Args {
     /// CSV of file,profile: holds the default answer to these tables
     #[arg(long, value_name = "FILE")]
     map: Option<String>,
-    /// table, markdown, csv or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: Format,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Format {
-    Table,
-    Markdown,
-    Csv,
-    Json,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 /// What all files hold.
@@ -97,14 +82,7 @@ impl Args {
         }
         let left_out = data.left_out();
         let report = answer::accuracy::accuracy(&scored, data.files, left_out);
-        match self.format {
-            Format::Table => view::accuracy::accuracy(out, &report, look())?,
-            Format::Markdown => view::accuracy::sheet(&report).markdown(out)?,
-            Format::Csv => view::accuracy::sheet(&report).csv(out)?,
-            Format::Json => view::json(out, &report)?,
-        }
-        out.flush()?;
-        Ok(())
+        self.format.write(out, &report, |_| view::accuracy::accuracy(&report))
     }
 
     /// The table of the default answer.
@@ -147,18 +125,7 @@ impl Args {
                 .into());
         }
         let report = answer::accuracy_answer::answers(&all, data.files, left_out);
-        match self.format {
-            Format::Table => view::accuracy_answer::answers(out, &report, look())?,
-            Format::Markdown => {
-                view::accuracy_answer::beside(&report).markdown(out)?;
-                writeln!(out)?;
-                view::accuracy_answer::sheet(&report).markdown(out)?;
-            }
-            Format::Csv => view::accuracy_answer::sheet(&report).csv(out)?,
-            Format::Json => view::json(out, &report)?,
-        }
-        out.flush()?;
-        Ok(())
+        self.format.write(out, &report, |_| view::accuracy_answer::answers(&report))
     }
 }
 

@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::{Format, format};
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
-use super::terminal::look;
+use super::format::{FormatFlag, Report};
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
@@ -56,9 +55,8 @@ pub(super) struct Args {
     /// Every bucket with its tensors
     #[arg(long)]
     explain: bool,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
@@ -98,11 +96,8 @@ impl Args {
         let rule = self.rule(ranks)?;
         let priced = asked.as_ref().map(|(query, take)| (query, take));
         let report = answer::bucket::bucket(&gradients, &rule, priced, backward)?;
-        match format(self.format, Format::Table)? {
-            Format::Table => view::bucket::bucket(out, &report, self.explain, look())?,
-            Format::Json => view::json(out, &report)?,
-        }
-        Ok(())
+        self.format
+            .write(out, &report, |look| view::bucket::bucket(&report, self.explain || look.whole))
     }
 
     fn rule(&self, ranks: u32) -> Result<Rule> {

@@ -7,14 +7,15 @@ use std::path::Path;
 use super::Stop;
 use super::export::write_whole;
 use super::files::Here;
+use super::format::{FormatFlag, Formats, OfBudgets, write};
 use super::terminal::look;
 use collcost::answer;
 use collcost::base::error::{Error, Result, did_you_mean};
+use collcost::base::format::Format;
 use collcost::base::quantity::Ratio;
 use collcost::plan::check::{At, Checked, Gate, Options, check, thresholds, update};
-use collcost::view;
 use collcost::view::Look;
-use collcost::view::check::{self as results, FORMATS, Format};
+use collcost::view::check as results;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -44,9 +45,8 @@ pub(super) struct Args {
     /// The file of budgets; without it collcost.toml
     #[arg(value_name = "FILE", default_value = "collcost.toml", hide_default_value = true)]
     file: String,
-    /// table, json, junit, github, summary, gitlab or prometheus
-    #[arg(long, value_name = "FORMAT", default_value = "table", hide_default_value = true)]
-    format: String,
+    #[command(flatten)]
+    format: FormatFlag<OfBudgets>,
     /// Judge at one point of the band, low, mid or high, instead of by all of it
     #[arg(long, value_name = "POINT")]
     at: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let format = known(&self.format, "--format")?;
+        let format = self.format.get()?;
         let writes = self.writes()?;
         let at =
             self.at.as_ref().map(|at| at.parse::<At>().map_err(|e| e.at(format!("--at {at}"))));
@@ -90,11 +90,13 @@ impl Args {
                 _ => eprintln!("note: {changed} limits were written"),
             }
         }
-        format.write(out, &report, look())?;
+        let look = |format| if format == Format::Text { look() } else { Look::document() };
+        results::write(out, format, &report, look(format))?;
         for (format, file) in writes {
             let mut text = Vec::new();
-            format.write(&mut text, &report, Look::default())?;
-            write(format, file, &text)?;
+            let look = Look { whole: format != Format::Text, ..Look::default() };
+            results::write(&mut text, format, &report, look)?;
+            keep(format, file, &text)?;
         }
         out.flush()?;
         match (report.faults.is_empty(), report.any_fails()) {
@@ -104,7 +106,7 @@ impl Args {
         }
     }
 
-    fn writes(&self) -> Result<Vec<(&'static Format, &str)>> {
+    fn writes(&self) -> Result<Vec<(Format, &str)>> {
         let mut all = Vec::new();
         for text in &self.write {
             let (id, file) = text.split_once('=').ok_or_else(|| {
@@ -117,7 +119,7 @@ impl Args {
                     .at(format!("--write {text}"))
                     .mend("is a variable unset?"));
             }
-            all.push((known(id, "--write")?, file));
+            all.push((known(id)?, file));
         }
         Ok(all)
     }
@@ -149,24 +151,15 @@ impl Args {
         let gate = Gate::named(gate).map_err(|e| e.at(format!("--threshold-for {gate}")))?;
         let found = thresholds(gate, &checked.budgets)?;
         let report = answer::check::thresholds(gate, &found);
-        match self.format.as_str() {
-            "json" => view::json(out, &report)?,
-            "table" => results::thresholds(out, &report, look())?,
-            other => {
-                return Err(Error::input("thresholds are a table or JSON")
-                    .at(format!("--format {other}"))
-                    .mend("write --format json, or leave it out")
-                    .into());
-            }
-        }
-        Ok(())
+        write(self.format.get()?, out, &report, |_| results::thresholds(&report))
     }
 }
 
-fn known(id: &str, flag: &str) -> Result<&'static Format> {
-    Format::named(id).ok_or_else(|| {
-        let known = || FORMATS.iter().map(|format| format.id);
-        Error::input(format!("`{id}` is no format of results")).at(format!("{flag} {id}")).mend(
+fn known(id: &str) -> Result<Format> {
+    let found = Format::named(id).filter(|format| OfBudgets::ALL.contains(format));
+    found.ok_or_else(|| {
+        let known = || OfBudgets::ALL.iter().map(|format| format.id());
+        Error::input(format!("`{id}` is no format of results")).at(format!("--write {id}")).mend(
             did_you_mean(id, known(), || {
                 format!("known are {}", known().collect::<Vec<_>>().join(", "))
             }),
@@ -188,14 +181,14 @@ fn margin(text: &str) -> Result<Ratio> {
 }
 
 /// A summary belongs to a whole job, whose other steps write to the same file.
-fn write(format: &Format, file: &str, text: &[u8]) -> Result<()> {
-    if !format.appends {
+fn keep(format: Format, file: &str, text: &[u8]) -> Result<()> {
+    if format != Format::Summary {
         return write_whole("--output", Path::new(file), &String::from_utf8_lossy(text));
     }
     let opened = OpenOptions::new().create(true).append(true).open(file);
     opened.and_then(|mut opened| opened.write_all(text)).map_err(|e| {
         Error::input(format!("the file cannot be written: {e}"))
-            .at(format!("--write {}={file}", format.id))
+            .at(format!("--write {}={file}", format.id()))
             .mend("name a file in a folder that is there and can be written to")
     })
 }

@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::Format;
 use super::fit::short;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::format::{FormatFlag, Report};
 use super::import::log;
 use super::picture::PictureFlags;
-use super::terminal::look;
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
@@ -63,15 +62,8 @@ pub(super) struct Args {
     ranks: RankFlags,
     #[command(flatten)]
     machine: MachineFlags,
-    /// table or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
@@ -108,12 +100,9 @@ impl Args {
         let report = answer::compare::compare(machine, shown, left_out);
         let drawn =
             self.picture.asked() && self.picture.draw(out, &view::plot::measured(&report))?;
-        match self.format {
-            _ if drawn => {}
-            Format::Table => view::compare::compare(out, &report, look())?,
-            Format::Json => view::json(out, &report)?,
+        if !drawn {
+            self.format.write(out, &report, |_| view::compare::compare(&report))?;
         }
-        out.flush()?;
         if report.healthy { Ok(()) } else { Err(Stop::Failed) }
     }
 
@@ -222,11 +211,7 @@ impl Args {
                 .mend("give logs of the same collective, ranks, type and sizes")
         })?;
         let report = answer::compare::two(&found, first.clone(), second.clone());
-        match self.format {
-            Format::Table => view::compare::two(out, &report, look())?,
-            Format::Json => view::json(out, &report)?,
-        }
-        out.flush()?;
+        self.format.write(out, &report, |_| view::compare::two(&report))?;
         if report.differs { Err(Stop::Failed) } else { Ok(()) }
     }
 }

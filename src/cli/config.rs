@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::Stop;
-use super::terminal::look;
+use super::format::{FormatFlag, Report};
 use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::plan::config::{Layer, Settings};
@@ -17,27 +17,15 @@ use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
-}
-
-/// How a report is written that is no sheet.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    Table,
-    Json,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let found = find()?;
         let report = answer::config(&found.settings, found.files);
-        match self.format.unwrap_or(Format::Table) {
-            Format::Table => view::profiles::config(out, &report, look())?,
-            Format::Json => view::json(out, &report)?,
-        }
-        Ok(())
+        self.format.write(out, &report, |_| view::profiles::config(&report))
     }
 }
 
@@ -64,15 +52,6 @@ pub(super) fn settings() -> Result<&'static Settings> {
     static SETTINGS: OnceLock<Result<Settings>> = OnceLock::new();
     let found = SETTINGS.get_or_init(|| find().map(|found| found.settings));
     found.as_ref().map_err(Clone::clone)
-}
-
-/// The way to write an answer: what was typed, else what is settled and this verb has, else `usual`.
-pub(super) fn format<F: clap::ValueEnum>(typed: Option<F>, usual: F) -> Result<F> {
-    if let Some(typed) = typed {
-        return Ok(typed);
-    }
-    let settled = settings()?.get("format").and_then(|s| F::from_str(&s.value, false).ok());
-    Ok(settled.unwrap_or(usual))
 }
 
 fn find() -> Result<Found> {

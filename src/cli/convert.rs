@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::Stop;
-use super::explain::Format;
 use super::flags::{count, value};
+use super::format::{FormatFlag, Report};
 use collcost::answer::convert::{Amount, Conversion, Kind, convert};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -42,15 +42,8 @@ pub(super) struct Args {
     /// The rate of a port, to compare busbw with
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     peak: Option<String>,
-    /// text, markdown, latex or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
@@ -60,10 +53,7 @@ impl Args {
             .conversion()
             .and_then(|asked| convert(&Registry::builtin(), &asked))
             .map_err(|e| e.at(place))?;
-        let Some(notation) = self.format.notation() else {
-            return Ok(view::json(out, &report)?);
-        };
-        Ok(view::convert::converted(out, &report, notation)?)
+        self.format.write(out, &report, |_| view::convert::converted(&report))
     }
 
     fn conversion(&self) -> Result<Conversion> {

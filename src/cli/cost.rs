@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::format::{FormatFlag, OfSweep};
 use super::picture::PictureFlags;
-use super::terminal::look;
 use collcost::answer::{self, Map, Sweep};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
 use collcost::machine::query::Query;
 use collcost::machine::what_if::{Figure, Value};
@@ -91,27 +91,11 @@ struct OutputFlags {
     /// Sort by this column instead of by time
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
-    /// table, markdown, csv, json or nccl-tests
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
-}
-
-/// How an answer is written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    Table,
-    Markdown,
-    Csv,
-    Json,
-    NcclTests,
+    #[command(flatten)]
+    format: FormatFlag<OfSweep>,
 }
 
 impl Args {
-    /// What was typed or settled, else a table.
-    fn format(&self) -> Result<Format> {
-        format(self.output.format, Format::Table)
-    }
-
     pub(super) fn run(
         self,
         collective: Collective,
@@ -159,14 +143,11 @@ impl Args {
                 }
             }
             let bands = answer::bands(&registry, &first)?;
-            match self.format()? {
-                Format::Json => view::json(out, &bands)?,
-                Format::Table => view::sweep::bands(out, &bands, look())?,
-                _ => return Err(self.cannot("the winners over all sizes").into()),
-            }
-            return Ok(());
+            self.no_sweep("the winners over all sizes are")?;
+            let page = |look| view::sweep::bands(&bands, look);
+            return self.output.format.write(out, &bands, page);
         }
-        let detail = self.format()? == Format::Json
+        let detail = self.output.format.get()? == Format::Json
             || self.output.columns.is_some()
             || self.output.sort.is_some()
             || self.output.all;
@@ -255,10 +236,14 @@ impl Args {
             .mend("give --size, such as 16MiB"))
     }
 
-    fn cannot(&self, what: &str) -> Error {
-        Error::input(format!("{what} cannot be written like this"))
-            .at("--format")
-            .mend("write table or json")
+    /// Refuses the layout of nccl-tests for what is no sweep over sizes.
+    fn no_sweep(&self, what: &str) -> Result<()> {
+        if self.output.format.get()? != Format::NcclTests {
+            return Ok(());
+        }
+        Err(Error::input(format!("{what} no sweep over sizes, which nccl-tests has"))
+            .at("--format nccl-tests")
+            .mend("-b and -e make one; or write --format csv"))
     }
 
     fn map(&self, out: &mut impl Write, map: &Map) -> std::result::Result<(), Stop> {
@@ -268,33 +253,19 @@ impl Args {
                 return Ok(());
             }
         }
-        match self.format()? {
-            Format::Table => view::map::map(out, map, look())?,
-            Format::Markdown => view::map::sheet(map).markdown(out)?,
-            Format::Csv => view::map::sheet(map).csv(out)?,
-            Format::Json => view::json(out, map)?,
-            Format::NcclTests => {
-                return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
-            }
-        }
-        Ok(())
+        self.no_sweep("sizes and ranks at once are")?;
+        self.output.format.write(out, map, |look| view::map::map(map, look))
     }
 
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
         if self.picture.asked() && self.picture.draw(out, &plot::sweep(sweep))? {
             return Ok(());
         }
-        match self.format()? {
-            Format::Table => view::sweep::sweep(out, sweep, look())?,
-            Format::Markdown => view::sweep::sheet(sweep).markdown(out)?,
-            Format::Csv => view::sweep::sheet(sweep).csv(out)?,
-            Format::Json => view::json(out, sweep)?,
-            Format::NcclTests if sweep.over == "size" => view::sweep::nccl_tests(out, sweep)?,
-            Format::NcclTests => {
-                return Err(self.cannot("only a sweep over sizes is nccl-tests'; this").into());
-            }
+        if sweep.over == "size" && self.output.format.get()? == Format::NcclTests {
+            return Ok(view::sweep::nccl_tests(out, sweep)?);
         }
-        Ok(())
+        self.no_sweep("ranks, or a figure's values, are")?;
+        self.output.format.write(out, sweep, |look| view::sweep::sweep(sweep, look))
     }
 
     fn one(&self, out: &mut impl Write, report: &answer::Cost) -> std::result::Result<(), Stop> {
@@ -306,22 +277,11 @@ impl Args {
         if let Some(by) = &self.output.sort {
             columns::parse(by).map_err(|e| e.at(format!("--sort {by}")))?;
         }
-        let view = View {
-            all: self.output.all,
-            columns: asked.as_deref(),
-            sort: self.output.sort.as_deref(),
-            look: look(),
-        };
-        match self.format()? {
-            Format::Table => view::table::cost(out, report, &view)?,
-            Format::Markdown => view::table::cost_sheet(report, &view).markdown(out)?,
-            Format::Csv => view::table::cost_sheet(report, &view).csv(out)?,
-            Format::Json => view::json(out, report)?,
-            Format::NcclTests => {
-                return Err(self.cannot("one size is no sweep: -b and -e make one; this").into());
-            }
-        }
-        Ok(())
+        self.no_sweep("one size is")?;
+        self.output.format.write(out, report, |look| {
+            let (all, sort) = (self.output.all, self.output.sort.as_deref());
+            view::table::cost(report, &View { all, columns: asked.as_deref(), sort, look })
+        })
     }
 }
 

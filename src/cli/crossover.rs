@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::format as settled;
-use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
+use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer;
 use collcost::base::collective::Collective;
@@ -25,9 +24,8 @@ pub(super) struct Args {
     /// The size, where ranks vary: --n 2..1024
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
-    /// table, markdown, csv or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
@@ -80,23 +78,13 @@ impl Args {
         }
         if let [a, b] = names[..] {
             let report = answer::crossover(&registry, &query, a, b).map_err(place)?;
-            match settled(self.format, Format::Table)? {
-                Format::Json => view::json(out, &report)?,
-                _ => view::crossover::pair(out, &report)?,
-            }
-            return Ok(());
+            return self.format.write(out, &report, |_| view::crossover::pair(&report));
         }
         let report = answer::over_sizes(&registry, &query, &names).map_err(place)?;
         self.intervals(out, &report)
     }
 
     fn intervals(&self, out: &mut impl Write, report: &answer::Intervals) -> Result<(), Stop> {
-        match settled(self.format, Format::Table)? {
-            Format::Json => view::json(out, report)?,
-            Format::Markdown => view::crossover::sheet(report).markdown(out)?,
-            Format::Csv => view::crossover::sheet(report).csv(out)?,
-            Format::Table | Format::NcclTests => view::crossover::intervals(out, report)?,
-        }
-        Ok(())
+        self.format.write(out, report, |look| view::crossover::intervals(report, look))
     }
 }

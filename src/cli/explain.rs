@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words};
+use super::format::{FormatFlag, Report, write};
 use collcost::answer::explain::{self, Explanation};
 use collcost::answer::notes;
 use collcost::base::collective::Collective;
@@ -11,7 +12,7 @@ use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
-use collcost::view::{self, explain::Notation};
+use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -29,43 +30,14 @@ pub(super) struct Args {
     /// What the size counts: total, per-rank or per-peer
     #[arg(long, value_name = "WHAT")]
     size_is: Option<String>,
-    /// text, markdown, latex or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     ranks: RankFlags,
     #[command(flatten)]
     machine: MachineFlags,
     #[command(flatten)]
     params: ParamFlags,
-}
-
-/// How an explanation or a conversion is written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    #[value(alias = "table")]
-    Text,
-    Markdown,
-    Latex,
-    Json,
-}
-
-impl Format {
-    /// How its formulas are written; none in JSON.
-    pub(super) fn notation(self) -> Option<Notation> {
-        match self {
-            Self::Text => Some(Notation::Text),
-            Self::Markdown => Some(Notation::Markdown),
-            Self::Latex => Some(Notation::Latex),
-            Self::Json => None,
-        }
-    }
 }
 
 /// The size where none is given.
@@ -76,12 +48,9 @@ const NODES: u32 = 8;
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let format = self.format;
+        let format = self.format.get()?;
         let report = self.explanation()?;
-        let Some(notation) = format.notation() else {
-            return Ok(view::json(out, &report)?);
-        };
-        Ok(view::explain::explanation(out, &report, notation)?)
+        write(format, out, &report, |_| view::explain::explanation(&report))
     }
 
     fn explanation(mut self) -> Result<Explanation> {

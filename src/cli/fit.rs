@@ -5,15 +5,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use super::Stop;
-use super::config::Format;
 use super::flags::{count, value};
+use super::format::{self, FormatFlag, Report};
 use super::import::log;
 use super::picture::PictureFlags;
 use super::profiles::{find, today};
-use super::terminal::look;
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::machine::profile::Profile;
 use collcost::machine::sample::{self, Block, Op, Samples};
 use collcost::measure::fit::{
@@ -78,15 +78,8 @@ pub(super) struct Args {
     seed: Option<String>,
     #[command(flatten)]
     picture: PictureFlags,
-    /// table or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -157,12 +150,9 @@ impl Args {
             let all = answer::fit::fit(&fitted, &samples, true, None);
             self.picture.draw(out, &view::plot::residuals(&all))?
         };
-        match self.format {
-            _ if drawn => {}
-            Format::Table => view::fit::fit(out, &shown, look())?,
-            Format::Json => view::json(out, &shown)?,
+        if !drawn {
+            self.format.write(out, &shown, |_| view::fit::fit(&shown))?;
         }
-        out.flush()?;
         refusal.map_or(Ok(()), Err)
     }
 
@@ -177,7 +167,7 @@ impl Args {
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             force: self.force,
             picture: self.picture.clone(),
-            format: self.format,
+            format: self.format.get()?,
         })
     }
 
@@ -291,12 +281,9 @@ pub(super) fn measured_library(
     }
     let drawn =
         asked.picture.asked() && asked.picture.draw(out, &view::plot::measured_curves(&shown))?;
-    match asked.format {
-        _ if drawn => {}
-        Format::Table => view::curves::curves(out, &shown, look())?,
-        Format::Json => view::json(out, &shown)?,
+    if !drawn {
+        format::write(asked.format, out, &shown, |_| view::curves::curves(&shown))?;
     }
-    out.flush()?;
     refusal.map_or(Ok(()), |error| Err(Stop::FitRefused(error)))
 }
 
@@ -315,12 +302,7 @@ pub(super) fn measured_devices(
     if let Some(file) = &asked.out {
         write(file, &profile.to_toml())?;
     }
-    match asked.format {
-        Format::Table => view::devices::devices(out, &shown, look())?,
-        Format::Json => view::json(out, &shown)?,
-    }
-    out.flush()?;
-    Ok(())
+    format::write(asked.format, out, &shown, |_| view::devices::devices(&shown))
 }
 
 /// Why a gate refuses the fit of `files`, if one does.

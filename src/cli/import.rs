@@ -6,11 +6,12 @@ use std::io::{self, BufRead, BufReader, Write};
 use super::Stop;
 use super::fit::TOOL;
 use super::flags::{count, value};
+use super::format::{FormatFlag, OfLogs};
 use super::profiles::today;
-use super::terminal::look;
 use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
 use collcost::measure::logs::{self, Asked, Imported};
 use collcost::view;
@@ -36,24 +37,8 @@ pub(super) struct Args {
     /// The collective, where a log does not say it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
-    /// table (what was read), csv (rows), jsonl (samples for fit) or json
-    #[arg(
-        long,
-        visible_alias = "format",
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    to: To,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum To {
-    Table,
-    Csv,
-    Jsonl,
-    Json,
+    #[command(flatten)]
+    format: FormatFlag<OfLogs>,
 }
 
 impl Args {
@@ -64,14 +49,17 @@ impl Args {
         };
         let read: Vec<(String, Result<Imported>)> =
             self.files.iter().map(|file| (file.clone(), log(file, &asked))).collect();
-        match self.to {
-            To::Table => view::import::import(out, &report::import(&read), look())?,
-            To::Json => view::json(out, &report::import(&read))?,
-            To::Csv => {
+        match self.format.get()? {
+            // Rows are written one by one: a log may have millions.
+            Format::Csv => {
                 let logs = read.iter().filter_map(|(_, log)| log.as_ref().ok());
                 view::import::csv(out, logs.flat_map(report::measurements))?;
             }
-            To::Jsonl => samples(out, &read)?,
+            Format::Jsonl => samples(out, &read)?,
+            _ => {
+                let report = report::import(&read);
+                self.format.write(out, &report, |_| view::import::import(&report))?;
+            }
         }
         out.flush()?;
         refused(read).map_or(Ok(()), |error| Err(Stop::Refused(error)))

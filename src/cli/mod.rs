@@ -18,6 +18,7 @@ mod export;
 mod files;
 mod fit;
 mod flags;
+mod format;
 mod help;
 mod import;
 mod list;

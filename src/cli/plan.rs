@@ -3,9 +3,8 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::{Format, format};
 use super::files::Here;
-use super::terminal::look;
+use super::format::{FormatFlag, Report};
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::model::algorithm::Registry;
@@ -48,9 +47,8 @@ pub(super) struct Args {
     /// What changed since this file
     #[arg(long, value_name = "OLD")]
     diff: Option<String>,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
@@ -59,7 +57,6 @@ impl Args {
             return Ok(preset_names().try_for_each(|name| writeln!(out, "{name}"))?);
         }
         let registry = Registry::builtin();
-        let json = format(self.format, Format::Table)? == Format::Json;
         if let Some((key, values)) = self.varied()? {
             let mut found = Vec::new();
             for value in values {
@@ -77,27 +74,15 @@ impl Args {
                 }
             }
             let report = plan_vary(key, found);
-            match json {
-                true => view::json(out, &report)?,
-                false => view::plan::vary(out, &report, look())?,
-            }
-            return Ok(());
+            return self.format.write(out, &report, |_| view::plan::vary(&report));
         }
         let report = self.plan(&registry, self.file.as_deref(), &self.set)?;
         if let Some(old) = &self.diff {
             let old = self.plan(&registry, Some(old), &self.set)?;
             let report = plan_diff(&old, &report);
-            match json {
-                true => view::json(out, &report)?,
-                false => view::plan::diff(out, &report, look())?,
-            }
-            return Ok(());
+            return self.format.write(out, &report, |look| view::plan::diff(&report, look));
         }
-        match json {
-            true => view::json(out, &report)?,
-            false => view::plan::plan(out, &report, look())?,
-        }
-        Ok(())
+        self.format.write(out, &report, |look| view::plan::plan(&report, look))
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Stop;
-use super::config::{Format, folder};
-use super::terminal::look;
+use super::config::folder;
+use super::format::{FormatFlag, OfProfile, Report};
 use collcost::answer::{self, Entry};
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::library::nccl::topology_file;
 use collcost::machine::profile::check;
 use collcost::machine::profile::{self, Asked, Date, Need, Profile, same};
@@ -22,15 +23,8 @@ use collcost::view;
 pub(super) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// table, markdown, csv or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: ListFormat,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 #[derive(clap::Subcommand)]
@@ -51,15 +45,8 @@ struct Diff {
     /// The machine now
     #[arg(value_name = "NEW")]
     new: String,
-    /// table or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 #[derive(clap::Args)]
@@ -67,15 +54,8 @@ struct Show {
     /// A machine, or a profile's file
     #[arg(value_name = "NAME|FILE")]
     name: String,
-    /// table, json, or toml: a file that stands alone
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: ShowFormat,
+    #[command(flatten)]
+    format: FormatFlag<OfProfile>,
 }
 
 #[derive(clap::Args)]
@@ -89,30 +69,8 @@ struct Check {
     /// Figures that must be there: alpha, efficiency, launch, gamma
     #[arg(long, value_name = "FIGURES", value_delimiter = ',')]
     need: Vec<String>,
-    /// table or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "table",
-        hide_default_value = true,
-        hide_possible_values = true
-    )]
-    format: Format,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum ShowFormat {
-    Table,
-    Json,
-    Toml,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum ListFormat {
-    Table,
-    Markdown,
-    Csv,
-    Json,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
@@ -126,7 +84,7 @@ impl Args {
     }
 }
 
-fn list(format: ListFormat, out: &mut impl Write) -> std::result::Result<(), Stop> {
+fn list(format: FormatFlag<Report>, out: &mut impl Write) -> std::result::Result<(), Stop> {
     let mut entries = Vec::new();
     for name in Profile::names() {
         entries.push(Entry::new(&Profile::builtin(name)?, BUILT_IN));
@@ -146,13 +104,7 @@ fn list(format: ListFormat, out: &mut impl Write) -> std::result::Result<(), Sto
         }
     }
     let report = answer::profiles(entries);
-    match format {
-        ListFormat::Table => view::profiles::list(&report, look().width).text(out)?,
-        ListFormat::Markdown => view::profiles::list(&report, None).markdown(out)?,
-        ListFormat::Csv => view::profiles::list(&report, None).csv(out)?,
-        ListFormat::Json => view::json(out, &report)?,
-    }
-    Ok(())
+    format.write(out, &report, |look| view::profiles::list(&report, look.width).into())
 }
 
 impl Show {
@@ -160,13 +112,11 @@ impl Show {
         let place = || format!("profiles show {}", self.name);
         let source = Source::of(&self.name).map_err(|e| e.at(place()))?;
         let profile = source.profile()?;
-        let report = || answer::profile(&profile, &shown(source.origin()));
-        match self.format {
-            ShowFormat::Table => view::profiles::show(out, &report(), look())?,
-            ShowFormat::Json => view::json(out, &report())?,
-            ShowFormat::Toml => out.write_all(profile.to_toml().as_bytes())?,
+        if self.format.get()? == Format::Toml {
+            return Ok(out.write_all(profile.to_toml().as_bytes())?);
         }
-        Ok(())
+        let report = answer::profile(&profile, &shown(source.origin()));
+        self.format.write(out, &report, |look| view::profiles::show(&report, look))
     }
 }
 
@@ -184,11 +134,7 @@ impl Check {
             files.push((source.origin().to_owned(), figures, check(&source.text()?, &asked)));
         }
         let report = answer::profiles_check(files);
-        match self.format {
-            Format::Table => view::profiles::check(out, &report, look())?,
-            Format::Json => view::json(out, &report)?,
-        }
-        out.flush()?;
+        self.format.write(out, &report, |look| view::profiles::check(&report, look))?;
         if report.errors > 0 { Err(Stop::Failed) } else { Ok(()) }
     }
 }
@@ -198,11 +144,7 @@ impl Diff {
         let place = || format!("profiles diff {} {}", self.old, self.new);
         let one = |name: &str| find(name).map_err(|e| e.at(place()));
         let report = answer::profiles_diff(&one(&self.old)?, &one(&self.new)?);
-        match self.format {
-            Format::Table => view::profiles::diff(out, &report, look())?,
-            Format::Json => view::json(out, &report)?,
-        }
-        out.flush()?;
+        self.format.write(out, &report, |_| view::profiles::diff(&report))?;
         if report.significant > 0 { Err(Stop::Failed) } else { Ok(()) }
     }
 }

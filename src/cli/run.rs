@@ -5,12 +5,11 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use super::Stop;
-use super::config::{Format, format};
 use super::flags::{
     MachineFlags, ParamFlags, RankFlags, count, counted, query, sort_words, value, whole,
 };
+use super::format::{FormatFlag, Report, write};
 use super::processes::ProcessFlags;
-use super::terminal::look;
 use collcost::answer::run::{Run, run};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -44,9 +43,8 @@ pub(super) struct Args {
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
     root: Option<String>,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     how: HowFlags,
     #[command(flatten)]
@@ -94,13 +92,9 @@ pub(super) fn rank() -> ExitCode {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let output = self.format;
+        let format = self.format.get()?;
         let report = self.report()?;
-        match format(output, Format::Table)? {
-            Format::Json => view::json(out, &report)?,
-            Format::Table => view::run::run(out, &report, look())?,
-        }
-        Ok(())
+        write(format, out, &report, |_| view::run::run(&report))
     }
 
     fn report(mut self) -> Result<Run> {

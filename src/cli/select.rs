@@ -3,11 +3,9 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::format as settled;
-use super::cost::Format;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
-use super::terminal;
 use collcost::answer::select::{Select, select, select_map};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -54,9 +52,8 @@ pub(super) struct Args {
     /// What the size counts: total, per-rank or per-peer
     #[arg(long, value_name = "WHAT")]
     size_is: Option<String>,
-    /// table, markdown, csv or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
@@ -91,22 +88,12 @@ impl Args {
             }
             reports = map.by_ranks;
         }
-        let several = reports.len() > 1;
-        match settled(self.format, Format::Table)? {
-            Format::Json if several => view::json(out, &select_map(reports))?,
-            Format::Json => reports.iter().try_for_each(|r| view::json(out, r))?,
-            Format::Markdown => view::select::sheets(&reports).markdown(out)?,
-            Format::Csv => view::select::sheets(&reports).csv(out)?,
-            Format::Table | Format::NcclTests => {
-                for (i, report) in reports.iter().enumerate() {
-                    if i > 0 {
-                        writeln!(out)?;
-                    }
-                    view::select::select(out, report, terminal::look(), self.explain)?;
-                }
-            }
+        let page = |all: &[Select], look| view::select::select(all, self.explain, look);
+        if let [only] = &reports[..] {
+            return self.format.write(out, only, |look| page(&reports, look));
         }
-        Ok(())
+        let map = select_map(reports);
+        self.format.write(out, &map, |look| page(&map.by_ranks, look))
     }
 
     /// The choices for one number of ranks.

@@ -3,13 +3,12 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::{Format, format};
 use super::flags::{
     MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
 };
+use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use super::schedule::read;
-use super::terminal::look;
 use collcost::answer::simulate::{Ask, Plan, simulate};
 use collcost::answer::timeline::timeline;
 use collcost::base::collective::Collective;
@@ -48,9 +47,8 @@ pub(super) struct Args {
     schedule: Option<String>,
     #[command(flatten)]
     timing: TimingFlags,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
@@ -108,11 +106,7 @@ impl Args {
             let n = query.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
-        match format(self.format, Format::Table)? {
-            Format::Json => view::json(out, &report)?,
-            Format::Table => view::simulate::simulation(out, &report, look())?,
-        }
-        Ok(())
+        self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
     }
 
     /// The collective and what the words say of it.

@@ -15,7 +15,7 @@ pub(super) fn look() -> Look {
     let own = || terminal.then(terminal_size::terminal_size).flatten();
     let width = columns.or_else(|| own().map(|(width, _)| usize::from(width.0)));
     let color = !set("NO_COLOR") && (terminal || set("CLICOLOR_FORCE"));
-    Look { width, color }
+    Look { width, color, whole: false }
 }
 
 /// Whether the locale says that only ASCII can be shown; one that says nothing can show all.

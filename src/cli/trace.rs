@@ -3,19 +3,19 @@
 use std::io::{self, Read, Write};
 
 use super::Stop;
-use super::config::format as settled;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
+use super::format::{FormatFlag, OfTrace};
 use super::picture::PictureFlags;
-use super::terminal::look;
 use collcost::answer::trace::Run;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::base::quantity::{Bytes, dtype_bytes};
 use collcost::cost::simulate::Mode;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
 use collcost::view::plot::space_time;
-use collcost::view::{self, trace as write};
+use collcost::view::trace as write;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -48,9 +48,8 @@ pub(super) struct Args {
     /// Numbers to follow, a row a rank: 1,2;3,4, a file of CSV rows, or - for standard input
     #[arg(long, value_name = "ROWS|FILE", allow_hyphen_values = true, conflicts_with = "events")]
     data: Option<String>,
-    /// table, json, mermaid, dot, or chrome for a timeline that Perfetto opens
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<OfTrace>,
     /// Every message as a line of JSON, after a line with all there is to check it against
     #[arg(long, conflicts_with_all = ["format", "plot", "svg"])]
     events: bool,
@@ -62,18 +61,6 @@ pub(super) struct Args {
     machine: MachineFlags,
     #[command(flatten)]
     params: ParamFlags,
-}
-
-/// How a trace is written.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    #[value(alias = "text")]
-    Table,
-    Json,
-    Mermaid,
-    Dot,
-    #[value(alias = "perfetto")]
-    Chrome,
 }
 
 /// The size where none is given.
@@ -114,12 +101,11 @@ impl Args {
         if self.picture.asked() && self.picture.draw(out, &space_time(&trace).map_err(place)?)? {
             return Ok(());
         }
-        match settled(self.format, Format::Table)? {
-            Format::Table => write::text(out, &trace, look())?,
-            Format::Json => view::json(out, &trace)?,
+        match self.format.get()? {
             Format::Mermaid => write::mermaid(out, &trace)?,
             Format::Dot => write::dot(out, &trace)?,
             Format::Chrome => write::chrome(out, &trace)?,
+            _ => return self.format.write(out, &trace, |look| write::page(&trace, look)),
         }
         Ok(())
     }

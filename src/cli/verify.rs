@@ -3,10 +3,9 @@
 use std::io::Write;
 
 use super::Stop;
-use super::config::{Format, format};
 use super::flags::count;
+use super::format::{FormatFlag, Report};
 use super::schedule::read;
-use super::terminal::look;
 use collcost::answer::verify::{Verification, verify, verify_file};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -32,21 +31,15 @@ pub(super) struct Args {
     /// A schedule from a file instead: MSCCL's XML, GOAL, or lines of trace --events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all"])]
     schedule: Option<String>,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let report = self.report()?;
-        match format(self.format, Format::Table)? {
-            Format::Json => view::json(out, &report)?,
-            Format::Table => {
-                let all = self.all || self.collective.is_some() || self.schedule.is_some();
-                view::verify::verification(out, &report, all, look())?;
-            }
-        }
+        let all = self.all || self.collective.is_some() || self.schedule.is_some();
+        self.format.write(out, &report, |_| view::verify::verification(&report, all))?;
         if report.failed > 0 { Err(Stop::Failed) } else { Ok(()) }
     }
 

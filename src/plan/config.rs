@@ -20,6 +20,7 @@ use std::path::Path;
 use toml::de::DeValue;
 
 use crate::base::error::{Error, Result, nearest};
+use crate::base::format::Format;
 use crate::base::place::{Document, Place, advice};
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
@@ -39,22 +40,12 @@ fn keys() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
 
 const NODE: &str = "gpus_per_node";
 
-/// The ways in which answers are written.
-pub const FORMATS: &[&str] = &["table", "markdown", "csv", "json", "nccl-tests"];
-
 /// Whether a key takes a value.
 fn check(key: &str, text: &str) -> Result<()> {
     match key {
-        FORMAT => format(text),
+        FORMAT => text.parse::<Format>().map(drop),
         _ => Parameters::default().put(Parameter::named(key)?, text),
     }
-}
-
-fn format(text: &str) -> Result<()> {
-    if FORMATS.contains(&text) {
-        return Ok(());
-    }
-    Err(Error::input(format!("`{text}` is no format")).mend(advice(text, FORMATS)))
 }
 
 /// Who said something.

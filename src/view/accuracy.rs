@@ -6,9 +6,7 @@
 //! sizes   nvlink       45    1.9/9.3       81        11/28          31/61
 //! ```
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::accuracy::{Accuracy, ScoreView};
 use crate::measure::accuracy::Model;
@@ -64,28 +62,17 @@ pub(super) fn percent(part: f64) -> String {
 }
 
 /// Writes the table with what it means.
-///
-/// # Errors
-/// The writer's.
-pub fn accuracy(out: &mut impl Write, report: &Accuracy, look: Look) -> io::Result<()> {
-    sheet(report).text(out)?;
-    below(out, &report.left_out, &NOTES, look)
+pub fn accuracy(report: &Accuracy) -> Page {
+    let mut page = Page::default();
+    page.table(sheet(report));
+    below(&mut page, &report.left_out, &NOTES);
+    page
 }
 
 /// What was left out, and what the figures are.
-pub(super) fn below(
-    out: &mut impl Write,
-    left_out: &[String],
-    notes: &[&str],
-    look: Look,
-) -> io::Result<()> {
-    for left in left_out {
-        look.line(out, "left out ", left)?;
-    }
-    for note in notes {
-        look.line(out, "note     ", note)?;
-    }
-    Ok(())
+pub(super) fn below(page: &mut Page, left_out: &[String], notes: &[&str]) {
+    page.entries("left out ", left_out);
+    page.entries("note     ", notes.iter().copied());
 }
 
 /// What the figures are.

@@ -1,9 +1,7 @@
 //! How far off the default answer is: beside other answers, by cell and by sort of machine.
 
-use std::io::{self, Write};
-
-use super::Look;
 use super::accuracy::{below, percent};
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::accuracy_answer::{AnswerAccuracy, FiguresView};
 
@@ -84,14 +82,13 @@ fn both(of: &FiguresView) -> String {
 }
 
 /// Writes both tables with what they mean.
-///
-/// # Errors
-/// The writer's.
-pub fn answers(out: &mut impl Write, report: &AnswerAccuracy, look: Look) -> io::Result<()> {
-    beside(report).text(out)?;
-    writeln!(out)?;
-    sheet(report).text(out)?;
-    below(out, &report.left_out, &NOTES, look)
+pub fn answers(report: &AnswerAccuracy) -> Page {
+    let mut page = Page::default();
+    page.table(beside(report));
+    page.gap();
+    page.table(sheet(report));
+    below(&mut page, &report.left_out, &NOTES);
+    page
 }
 
 /// What the figures are.

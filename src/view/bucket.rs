@@ -6,9 +6,7 @@
 //! exposed  180 µs of 1.2 ms of calls behind a backward pass of 80 ms
 //! ```
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::bucket::{BucketView, Buckets, Search};
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -17,39 +15,36 @@ use crate::base::quantity::{Bytes, Seconds, Volume};
 const SHOWN: usize = 8;
 
 /// Writes the buckets; in `detail` all of them, with their tensors.
-///
-/// # Errors
-/// The writer's.
-pub fn bucket(out: &mut impl Write, report: &Buckets, detail: bool, look: Look) -> io::Result<()> {
+pub fn bucket(report: &Buckets, detail: bool) -> Page {
+    let mut page = Page::default();
     let count = report.buckets.len();
     let first = report.first_bytes.map_or(String::new(), |b| format!("{} first, then ", Bytes(b)));
     let tensors = report.tensors.map_or(String::new(), |t| format!(" in {t} tensors"));
     let buckets = if count == 1 { "bucket" } else { "buckets" };
-    writeln!(
-        out,
+    page.line(format!(
         "{count} {buckets} of {}{tensors}, by the rule of {}",
         Bytes(report.gradients_bytes),
         report.rule_title
-    )?;
-    writeln!(out, "limit {first}{}\n", Bytes(report.cap_bytes))?;
+    ));
+    page.line(format!("limit {first}{}", Bytes(report.cap_bytes)));
+    page.gap();
     let shown = if detail || count <= SHOWN + 1 { count } else { SHOWN };
-    sheet(report, shown).text(out)?;
+    page.table(sheet(report, shown));
     if shown < count {
-        writeln!(out, "  … {} more with --explain", count - shown)?;
+        page.line(format!("  … {} more with --explain", count - shown));
     }
     if detail {
         for (i, bucket) in report.buckets.iter().enumerate() {
             if !bucket.tensors.is_empty() {
-                look.line(out, &format!("{:>3}  ", i + 1), &bucket.tensors.join(" "))?;
+                page.entry(format!("{:>3}  ", i + 1), bucket.tensors.join(" "));
             }
         }
     }
-    writeln!(out)?;
-    verdict(out, report, look)?;
-    for note in &report.notes {
-        look.line(out, "note     ", note)?;
-    }
-    look.line(out, "source   ", &report.rule_source)
+    page.gap();
+    verdict(&mut page, report);
+    page.entries("note     ", &report.notes);
+    page.entry("source   ", &report.rule_source);
+    page
 }
 
 fn sheet(report: &Buckets, shown: usize) -> Sheet {
@@ -72,23 +67,22 @@ fn sheet(report: &Buckets, shown: usize) -> Sheet {
     if timed {
         columns.push(Column::words("algorithm", "algorithm"));
     }
-    let time = |s: Option<f64>| Cell::number(s, |s| Seconds(s).to_string());
     let row = |(i, b): (usize, &BucketView)| {
         let mut cells = vec![
             Cell::same((i + 1).to_string()),
             Cell::same(b.bytes.to_string()),
-            Cell::same(Volume(b.bytes as f64).to_string()),
-            Cell::same(b.limit_bytes.map_or("the end".to_owned(), |l| Bytes(l).to_string())),
+            Cell::volume(b.bytes as f64),
+            b.limit_bytes.map_or(Cell::named("the end", ""), Cell::bytes),
             Cell::same(match report.tensors {
                 Some(_) => b.tensors.len().to_string(),
                 None => "–".to_owned(),
             }),
         ];
         if timed {
-            cells.push(time(b.time_s));
+            cells.push(Cell::seconds(b.time_s));
         }
         if played {
-            cells.extend([b.ready_s, b.start_s, b.end_s].map(time));
+            cells.extend([b.ready_s, b.start_s, b.end_s].map(Cell::seconds));
         }
         if timed {
             cells.push(Cell::same(b.algorithm.clone().unwrap_or_default()));
@@ -99,8 +93,8 @@ fn sheet(report: &Buckets, shown: usize) -> Sheet {
     Sheet { columns, rows }
 }
 
-fn verdict(out: &mut impl Write, report: &Buckets, look: Look) -> io::Result<()> {
-    let Some(cost) = &report.cost else { return Ok(()) };
+fn verdict(page: &mut Page, report: &Buckets) {
+    let Some(cost) = &report.cost else { return };
     let s = Seconds;
     let nodes = if cost.nodes > 1 { format!(" on {} nodes", cost.nodes) } else { String::new() };
     let text = format!(
@@ -111,16 +105,16 @@ fn verdict(out: &mut impl Write, report: &Buckets, look: Look) -> io::Result<()>
         cost.machine,
         100.0 * cost.latency_s / cost.calls_s.max(f64::MIN_POSITIVE)
     );
-    look.line(out, "calls    ", &text)?;
+    page.entry("calls    ", text);
     let mut others = format!("one bucket {}", s(cost.single_s));
     if let Some(unfused) = cost.unfused_s {
         let times = unfused / cost.calls_s.max(f64::MIN_POSITIVE);
         others += &format!(", a call for each tensor {} ({times:.3} times as long)", s(unfused));
     }
-    look.line(out, "instead  ", &others)?;
+    page.entry("instead  ", others);
     if let Some(even) = cost.even_bytes {
         let text = format!("below {} a call is mostly latency, above it mostly data", Volume(even));
-        look.line(out, "even     ", &text)?;
+        page.entry("even     ", text);
     }
     if let (Some(backward), Some(exposed)) = (cost.backward_s, cost.exposed_s) {
         let text = format!(
@@ -129,19 +123,17 @@ fn verdict(out: &mut impl Write, report: &Buckets, look: Look) -> io::Result<()>
             s(backward),
             100.0 * (1.0 - exposed / cost.calls_s.max(f64::MIN_POSITIVE))
         );
-        look.line(out, "exposed  ", &text)?;
+        page.entry("exposed  ", text);
     }
     match &cost.search {
-        Some(found) => best(out, found, look),
-        None => look.line(
-            out,
-            "next     ",
-            "--backward 180ms says what the pass hides, and the best cap",
-        ),
+        Some(found) => best(page, found),
+        None => {
+            page.entry("next     ", "--backward 180ms says what the pass hides, and the best cap")
+        }
     }
 }
 
-fn best(out: &mut impl Write, found: &Search, look: Look) -> io::Result<()> {
+fn best(page: &mut Page, found: &Search) {
     let buckets = if found.best_buckets == 1 { "bucket" } else { "buckets" };
     let text = format!(
         "a cap of {}: {} {buckets}, {} exposed; from {} to {} the step ends at most 1 % later",
@@ -153,11 +145,11 @@ fn best(out: &mut impl Write, found: &Search, look: Look) -> io::Result<()> {
     );
     let sure =
         if found.certain { "" } else { "; nothing certain: within what the bands leave open" };
-    look.line(out, "best     ", &format!("{text}{sure}"))?;
-    look.line(out, "paste    ", &found.setting)?;
-    writeln!(out)?;
-    caps(found).text(out)?;
-    writeln!(out)
+    page.entry("best     ", format!("{text}{sure}"));
+    page.entry("paste    ", &found.setting);
+    page.gap();
+    page.beside(caps(found));
+    page.gap();
 }
 
 /// The caps at powers of two round the best one, and the rule's own.
@@ -180,10 +172,10 @@ fn caps(found: &Search) -> Sheet {
             _ => "",
         };
         vec![
-            Cell::same(Bytes(c.cap_bytes).to_string()),
+            Cell::bytes(c.cap_bytes),
             Cell::same(c.buckets.to_string()),
-            Cell::number(Some(c.calls_s), |t| Seconds(t).to_string()),
-            Cell::number(Some(c.exposed_s), |t| Seconds(t).to_string()),
+            Cell::seconds(c.calls_s),
+            Cell::seconds(c.exposed_s),
             Cell::same(mark),
         ]
     });

@@ -1,21 +1,18 @@
 //! A calibration for people.
 
-use std::io::{self, Write};
-
-use super::{Look, fit};
+use super::fit;
+use super::page::Page;
 use crate::answer::calibrate::{Calibration, MachineView, PlanView};
 use crate::base::quantity::{Bytes, Seconds};
 use crate::measure::fit::Verdict;
 
 /// The machine, the plan, and the fit, as far as there are any.
-///
-/// # Errors
-/// The writer's.
-pub fn calibration(out: &mut impl Write, report: &Calibration, look: Look) -> io::Result<()> {
+pub fn calibration(report: &Calibration) -> Page {
+    let mut page = Page::default();
     let whole = report.measured.is_none();
-    machine(out, &report.machine, whole, look)?;
+    machine(&mut page, &report.machine, whole);
     if let Some(hosts) = &report.hosts {
-        look.line(out, "ranks      ", hosts)?;
+        page.entry("ranks      ", hosts);
     }
     for gate in report.gates.iter().filter(|gate| whole || gate.verdict != Verdict::Good) {
         let word = match gate.verdict {
@@ -23,30 +20,31 @@ pub fn calibration(out: &mut impl Write, report: &Calibration, look: Look) -> io
             Verdict::Marked => "marked",
             Verdict::Refused => "refused",
         };
-        look.line(out, &format!("{word:11}"), &format!("{}: {}", gate.name, gate.said))?;
+        page.entry(format!("{word:11}"), format!("{}: {}", gate.name, gate.said));
         if let Some(mend) = gate.mend {
-            look.line(out, "           ", mend)?;
+            page.entry("           ", mend);
         }
     }
     if let Some(report) = &report.plan {
-        plan(out, report, whole, look)?;
+        plan(&mut page, report, whole);
     }
     if let Some(measured) = &report.measured {
         let time = Seconds(measured.time_s);
         let text = format!("{} runs in {} blocks, {time}", measured.runs, measured.blocks);
-        look.line(out, "measured   ", &text)?;
-        look.line(out, "samples    ", &measured.samples)?;
+        page.entry("measured   ", text);
+        page.entry("samples    ", &measured.samples);
     }
     match &report.fit {
-        Some(report) => fit::fit(out, report, look),
-        None => Ok(()),
+        Some(report) => fit::below(&mut page, report),
+        None => page.record(report, "gates", &["name", "verdict", "said", "mend"]),
     }
+    page
 }
 
-fn machine(out: &mut impl Write, m: &MachineView, whole: bool, look: Look) -> io::Result<()> {
-    look.line(out, "machine    ", &m.description)?;
+fn machine(page: &mut Page, m: &MachineView, whole: bool) {
+    page.entry("machine    ", &m.description);
     if !whole {
-        return Ok(());
+        return;
     }
     let cpus: Vec<String> = m.cpus.iter().map(ToString::to_string).collect();
     let text = format!(
@@ -57,43 +55,42 @@ fn machine(out: &mut impl Write, m: &MachineView, whole: bool, look: Look) -> io
         m.numa_nodes,
         if m.numa_nodes == 1 { "" } else { "s" }
     );
-    look.line(out, "CPUs       ", &text)?;
+    page.entry("CPUs       ", text);
     let pages = m.huge_pages.as_deref().unwrap_or("unknown");
-    look.line(out, "memory     ", &format!("{}; huge pages: {pages}", Bytes(m.memory_bytes)))?;
+    page.entry("memory     ", format!("{}; huge pages: {pages}", Bytes(m.memory_bytes)));
     let source = m.clock_source.as_deref().unwrap_or("unknown");
-    look.line(out, "clock      ", &format!("{source}, steps of {}", Seconds(m.clock_step_s)))?;
+    page.entry("clock      ", format!("{source}, steps of {}", Seconds(m.clock_step_s)));
     if let Some(governor) = &m.governor {
-        look.line(out, "governor   ", governor)?;
+        page.entry("governor   ", governor);
     }
     if let Some(congestion) = &m.congestion {
         let slow = match m.slow_start_after_idle {
             Some(true) => "; starts slowly after a pause",
             _ => "",
         };
-        look.line(out, "TCP        ", &format!("{congestion}{slow}"))?;
+        page.entry("TCP        ", format!("{congestion}{slow}"));
     }
-    Ok(())
 }
 
-fn plan(out: &mut impl Write, plan: &PlanView, whole: bool, look: Look) -> io::Result<()> {
+fn plan(page: &mut Page, plan: &PlanView, whole: bool) {
     let wait = plan.wait.map_or(String::new(), |wait| format!(", {wait} waiting"));
     let text = format!("{} over {} ranks{wait}", plan.transport, plan.ranks);
-    look.line(out, "plan       ", &text)?;
+    page.entry("plan       ", text);
     if !whole {
-        return Ok(());
+        return;
     }
-    look.line(out, "operations ", &plan.operations.join(" "))?;
+    page.entry("operations ", plan.operations.join(" "));
     let sizes: Vec<String> = plan.sizes_bytes.iter().map(|&b| Bytes(b).to_string()).collect();
-    look.line(out, "sizes      ", &sizes.join(", "))?;
+    page.entry("sizes      ", sizes.join(", "));
     let text = format!(
         "{} points in {} launches, order by seed {}; a probe leaves out what would take too long",
         plan.points, plan.launches, plan.seed
     );
-    look.line(out, "blocks     ", &text)?;
+    page.entry("blocks     ", text);
     let text = format!(
         "until each median is known to {:.1} %, {} at most",
         100.0 * plan.precision,
         Seconds(plan.budget_s)
     );
-    look.line(out, "time       ", &text)
+    page.entry("time       ", text)
 }

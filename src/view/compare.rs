@@ -7,43 +7,58 @@
 //! cause 1  one NIC of 8 is missing: …
 //! ```
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::compare::{Compare, PointView, RunView, TwoView};
-use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes};
 use crate::measure::verdict::{Health, Side};
 
-/// Writes the verdict of every run.
-///
-/// # Errors
-/// The writer's.
-pub fn compare(out: &mut impl Write, report: &Compare, look: Look) -> io::Result<()> {
+/// What programs read of a size.
+const POINT: &[&str] = &[
+    "machine",
+    "file",
+    "collective",
+    "ranks",
+    "nodes",
+    "dtype",
+    "health",
+    "size_bytes",
+    "measured_s",
+    "expected_s",
+    "low_s",
+    "high_s",
+    "ratio",
+    "busbw_Bps",
+    "expected_busbw_Bps",
+    "basis",
+];
+
+/// The verdict of every run.
+pub fn compare(report: &Compare) -> Page {
+    let mut page = Page::default();
     for (i, run) in report.runs.iter().enumerate() {
         if i > 0 {
-            writeln!(out)?;
+            page.gap();
         }
-        one(out, run, &report.machine, look)?;
+        one(&mut page, run, &report.machine);
     }
-    for left in &report.left_out {
-        look.line(out, "left out ", left)?;
-    }
-    Ok(())
+    page.entries("left out ", &report.left_out);
+    page.record(report, "runs.points", POINT);
+    page
 }
 
-fn one(out: &mut impl Write, run: &RunView, machine: &str, look: Look) -> io::Result<()> {
+fn one(page: &mut Page, run: &RunView, machine: &str) {
     let nodes = if run.nodes > 1 { format!(" on {} nodes", run.nodes) } else { String::new() };
     let dtype = run.dtype.map_or(String::new(), |d| format!(" of {d}"));
     let file = run.file.as_ref().map_or(String::new(), |f| format!(" ({f})"));
-    writeln!(
-        out,
-        "{}{dtype}, {} ranks{nodes}, beside {machine}{file}\n",
+    page.line(format!(
+        "{}{dtype}, {} ranks{nodes}, beside {machine}{file}",
         run.collective, run.ranks
-    )?;
-    sheet(run).text(out)?;
-    writeln!(out)?;
-    look.line(out, "verdict  ", &verdict(run))?;
+    ));
+    page.gap();
+    page.table(sheet(run));
+    page.gap();
+    page.entry("verdict  ", verdict(run));
     if let Some(b) = &run.breaks {
         let text = format!(
             "from {} to {}: busbw {} falls to {}",
@@ -52,20 +67,17 @@ fn one(out: &mut impl Write, run: &RunView, machine: &str, look: Look) -> io::Re
             Bandwidth(b.from),
             Bandwidth(b.to)
         );
-        look.line(out, "break    ", &text)?;
+        page.entry("break    ", text);
     }
     for (i, cause) in run.causes.iter().enumerate() {
         let label = format!("cause {}  ", i + 1);
-        look.line(out, &label, &format!("{}: {}", cause.what, cause.evidence))?;
-        look.line(out, "  next   ", &cause.next)?;
+        page.entry(label, format!("{}: {}", cause.what, cause.evidence));
+        page.entry("  next   ", &cause.next);
     }
     if run.health != Health::Healthy && run.causes.is_empty() {
-        look.line(out, "cause    ", "none that is known here has this shape")?;
+        page.entry("cause    ", "none that is known here has this shape");
     }
-    for note in &run.notes {
-        look.line(out, "note     ", note)?;
-    }
-    Ok(())
+    page.entries("note     ", &run.notes);
 }
 
 /// `slow, at large sizes; 4 of 12 sizes inside p10 to p90; expectation measured`.
@@ -104,7 +116,6 @@ fn sheet(run: &RunView) -> Sheet {
         Column::numbers("expected", "GB/s", "expected_busbw_Bps"),
         Column::words("", "inside"),
     ];
-    let time = |s: f64| Cell::same(Seconds(s).to_string());
     let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
     let rows = run.points.iter().map(|p| {
         let mark = match () {
@@ -113,11 +124,11 @@ fn sheet(run: &RunView) -> Sheet {
             () => "",
         };
         vec![
-            Cell::same(Bytes(p.size_bytes).to_string()),
-            time(p.measured_s),
-            time(p.expected_s),
-            time(p.low_s),
-            time(p.high_s),
+            Cell::bytes(p.size_bytes),
+            Cell::seconds(p.measured_s),
+            Cell::seconds(p.expected_s),
+            Cell::seconds(p.low_s),
+            Cell::seconds(p.high_s),
             Cell::number(Some(p.ratio), |r| format!("{r:.2}")),
             rate(p.busbw),
             rate(p.expected_busbw),
@@ -128,10 +139,8 @@ fn sheet(run: &RunView) -> Sheet {
 }
 
 /// Writes how two runs differ.
-///
-/// # Errors
-/// The writer's.
-pub fn two(out: &mut impl Write, report: &TwoView, look: Look) -> io::Result<()> {
+pub fn two(report: &TwoView) -> Page {
+    let mut page = Page::default();
     let columns = vec![
         Column::words("measured", "what"),
         Column::words("sizes", "sizes"),
@@ -155,7 +164,10 @@ pub fn two(out: &mut impl Write, report: &TwoView, look: Look) -> io::Result<()>
             Cell::same(word),
         ]
     });
-    Sheet { columns, rows: rows.collect() }.text(out)?;
+    page.table(Sheet { columns, rows: rows.collect() });
     let noise = format!("{:.1} % a size, from neighbouring sizes", 100.0 * report.noise);
-    look.line(out, "noise    ", &noise)
+    page.entry("noise    ", noise);
+    let keys = ["what", "from_bytes", "to_bytes", "pairs", "ratio", "low", "high", "differs"];
+    page.record(report, "regions", &keys);
+    page
 }

@@ -1,18 +1,27 @@
 //! Conversions as pages.
 
-use std::io::{self, Write};
-
-use super::explain::{Notation, write};
+use super::page::Page;
 use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 
+/// What programs read.
+const MEASURED: &[&str] = &[
+    "collective",
+    "ranks",
+    "size_bytes",
+    "time_s",
+    "algbw_Bps",
+    "busbw_Bps",
+    "busbw_factor",
+    "peak_Bps",
+    "efficiency",
+];
+
 /// A conversion.
-///
-/// # Errors
-/// The writer's.
-pub fn converted(out: &mut impl Write, report: &Converted, notation: Notation) -> io::Result<()> {
+#[must_use]
+pub fn converted(report: &Converted) -> Page {
     let name = report.collective.parse().map_or(report.collective, Collective::name);
     let mut blocks = vec![Block::Text(format!("{name} over {} ranks", report.ranks))];
     if let Some(answer) = &report.answer {
@@ -41,7 +50,9 @@ pub fn converted(out: &mut impl Write, report: &Converted, notation: Notation) -
     for note in &report.notes {
         blocks.push(Block::Text(format!("Note: {note}.")));
     }
-    write(out, &blocks, notation)
+    let mut page = Page::from(blocks);
+    page.record(report, "", MEASURED);
+    page
 }
 
 fn giga(rate: f64) -> String {

@@ -1,7 +1,7 @@
 //! Crossovers of a pair, and what runs and wins over a range.
 
-use std::io::{self, Write};
-
+use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::library;
 use crate::answer::{Crossover, Intervals};
@@ -9,39 +9,38 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 
 /// One crossover.
-///
-/// # Errors
-/// The writer's.
-pub fn pair(out: &mut impl Write, report: &Crossover) -> io::Result<()> {
+pub fn pair(report: &Crossover) -> Page {
+    let mut page = Page::default();
     let Crossover { below, above, ranks, machine, .. } = report;
     match (report.size_bytes, report.time_s) {
         (Some(size), Some(time)) => {
             let (size, time) = (Volume(size), Seconds(time));
             let exact = size.0;
-            writeln!(
-                out,
-                "{below} wins below {size} ({exact:.1} bytes), {above} above; the ideal price of both \
-                 is {time} there"
-            )?;
+            page.line(format!("{below} wins below {size} ({exact:.1} bytes), {above} above; the ideal price of both \
+                 is {time} there"));
         }
-        _ => writeln!(out, "none: {} is never slower", report.always.unwrap_or(below))?,
+        _ => page.line(format!("none: {} is never slower", report.always.unwrap_or(below))),
     }
     if let (Some(bytes), Some(error)) = (report.shortcut_bytes, report.shortcut_error) {
-        writeln!(
-            out,
+        page.line(format!(
             "the shortcut α·BW·N/(⌈lg N⌉ − 1) gives {}, {:+.2} %",
             Volume(bytes),
             error * 100.0
-        )?;
+        ));
     }
-    writeln!(out, "{ranks} ranks, machine {machine}")
+    page.line(format!("{ranks} ranks, machine {machine}"));
+    let keys =
+        ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
+    page.record(report, "", &keys);
+    page
 }
 
 /// What runs over a range, and the least ideal prices, for people.
-///
-/// # Errors
-/// The writer's.
-pub fn intervals(out: &mut impl Write, report: &Intervals) -> io::Result<()> {
+pub fn intervals(report: &Intervals, look: Look) -> Page {
+    if look.whole {
+        return sheet(report).into();
+    }
+    let mut page = Page::default();
     let at = match (report.ranks, report.size_bytes) {
         (Some(n), _) => format!("{n} ranks"),
         (_, Some(size)) => Bytes(size).to_string(),
@@ -49,24 +48,27 @@ pub fn intervals(out: &mut impl Write, report: &Intervals) -> io::Result<()> {
     };
     let collective: Option<Collective> = report.collective.parse().ok();
     let name = collective.map_or(report.collective, Collective::name);
-    writeln!(out, "{name} over {}, {at}, machine {}\n", report.over, report.machine)?;
+    page.line(format!("{name} over {}, {at}, machine {}", report.over, report.machine));
+    page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());
-        writeln!(out, "what {library} runs, by its own rules")?;
-        running(report).text(out)?;
-        writeln!(out)?;
+        page.line(format!("what {library} runs, by its own rules"));
+        page.table(running(report));
+        page.gap();
     }
     if report.intervals.is_empty() {
-        return writeln!(out, "no ideal price: nothing applies");
+        page.line("no ideal price: nothing applies");
+        return page;
     }
-    writeln!(out, "least ideal price")?;
-    cheapest(report).text(out)
+    page.line("least ideal price");
+    page.table(cheapest(report));
+    page
 }
 
 fn running(report: &Intervals) -> Sheet {
     let rows = report.runs.iter().map(|r| {
         let text = Cell::same(r.runs.clone());
-        vec![text, end(report, Some(r.from)), end(report, r.to), scaled(r.expected_s)]
+        vec![text, end(report, Some(r.from)), end(report, r.to), Cell::seconds(r.expected_s)]
     });
     table(report, ("runs", "runs"), ("expected there", "expected_s"), rows.collect())
 }
@@ -74,7 +76,7 @@ fn running(report: &Intervals) -> Sheet {
 fn cheapest(report: &Intervals) -> Sheet {
     let rows = report.intervals.iter().map(|i| {
         let name = Cell::named(i.title, i.id);
-        vec![name, end(report, Some(i.from)), end(report, i.to), scaled(i.time_s)]
+        vec![name, end(report, Some(i.from)), end(report, i.to), Cell::seconds(i.time_s)]
     });
     table(report, ("algorithm", "algorithm"), ("ideal there", "time_s"), rows.collect())
 }
@@ -100,16 +102,11 @@ fn table(
 
 fn end(report: &Intervals, at: Option<f64>) -> Cell {
     let sizes = report.over == "size";
-    Cell::number(at, |v| if sizes { Volume(v).to_string() } else { format!("{v:.0}") })
-}
-
-fn scaled(time: f64) -> Cell {
-    Cell::number(Some(time), |t| Seconds(t).to_string())
+    if sizes { Cell::volume(at) } else { Cell::number(at, |v| format!("{v:.0}")) }
 }
 
 /// Both as one table: what is expected of what runs, then what is ideal.
-#[must_use]
-pub fn sheet(report: &Intervals) -> Sheet {
+fn sheet(report: &Intervals) -> Sheet {
     let parts = [("expected", running(report)), ("ideal", cheapest(report))];
     let rows = parts.into_iter().flat_map(|(kind, part)| {
         part.rows.into_iter().map(move |mut row| {

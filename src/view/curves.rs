@@ -5,45 +5,42 @@
 //! allreduce   f16   2, 4, 8         63  512 B to 512 MiB  0.38  0.21  …
 //! ```
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::curves::{ComponentView, CurveView, ErrorView, Fitted, ProtocolView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::curve::Placed;
 
 /// Writes the report.
-///
-/// # Errors
-/// The writer's.
-pub fn curves(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()> {
-    sheet(report).text(out)?;
+pub fn curves(report: &Fitted) -> Page {
+    let mut page = Page::default();
+    page.table(sheet(report));
+    let keys =
+        ["collective", "dtype", "rows", "from_bytes", "to_bytes", "delta", "shape", "source"];
+    page.record(report, "curves", &keys);
     for curve in &report.curves {
         let name = curve
             .dtype
             .map_or(curve.collective.to_owned(), |d| format!("{} {d}", curve.collective));
         let parts: Vec<String> = curve.components.iter().map(part).collect();
-        look.line(out, "part     ", &format!("{name}: {}", parts.join("; ")))?;
+        page.entry("part     ", format!("{name}: {}", parts.join("; ")));
     }
-    protocols(out, report, look)?;
+    protocols(&mut page, report);
     for left in &report.left_out {
-        look.line(out, "left out ", &format!("{}: {}", left.what, left.why))?;
+        page.entry("left out ", format!("{}: {}", left.what, left.why));
     }
-    for note in &report.notes {
-        look.line(out, "note     ", note)?;
-    }
-    look.line(out, "note     ", BAND)?;
+    page.entries("note     ", &report.notes);
+    page.entry("note     ", BAND);
     if let Some(file) = &report.written {
-        look.line(out, "written  ", file)?;
+        page.entry("written  ", file);
     }
-    Ok(())
+    page
 }
 
 /// What NCCL's protocols cost, what was held out of their fit, and where NCCL changes.
-fn protocols(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()> {
+fn protocols(page: &mut Page, report: &Fitted) {
     if report.protocols.is_empty() {
-        return Ok(());
+        return;
     }
     let columns = vec![
         Column::words("protocol", "protocol"),
@@ -59,38 +56,37 @@ fn protocols(out: &mut impl Write, report: &Fitted, look: Look) -> io::Result<()
         vec![
             Cell::same(p.protocol),
             Cell::same(p.algorithms.join(", ")),
-            Cell::same(Seconds(p.launch_s).to_string()),
-            Cell::same(p.alpha_s.map_or("–".to_owned(), |a| Seconds(a).to_string())),
-            Cell::same(Bandwidth(p.bandwidth).to_string()),
+            Cell::seconds(p.launch_s),
+            Cell::seconds(p.alpha_s),
+            Cell::rate(p.bandwidth),
             Cell::same(format!("{} to {}", Bytes(p.from_bytes), Bytes(p.to_bytes))),
             Cell::same(p.points.to_string()),
             Cell::same(format!("{:.1}", 100.0 * p.error.median)),
         ]
     };
-    writeln!(out)?;
-    Sheet { columns, rows: report.protocols.iter().map(row).collect() }.text(out)?;
+    page.gap();
+    page.table(Sheet { columns, rows: report.protocols.iter().map(row).collect() });
     let percent = |e: &ErrorView| {
         format!("{:.1} % in the median, {:.1} % in nine of ten", 100.0 * e.median, 100.0 * e.p90)
     };
     for held in &report.held_out_algorithms {
         let name = format!("{} {}", held.collective, held.chosen);
-        look.line(out, "held out ", &format!("{name}: {}", percent(&held.error)))?;
+        page.entry("held out ", format!("{name}: {}", percent(&held.error)));
     }
     if let Some(error) = &report.stated_error {
         let said = format!("algorithms that the fit did not see: {}", percent(error));
-        look.line(out, "stated   ", &said)?;
+        page.entry("stated   ", said);
     }
     if let Some(error) = &report.envelope_error {
         let said = format!("the cheapest protocol beside NCCL's own choice: {}", percent(error));
-        look.line(out, "envelope ", &said)?;
+        page.entry("envelope ", said);
     }
     for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {
         let steps: Vec<String> =
             of.iter().map(|s| format!("{} from {}", s.chosen, Bytes(s.from_bytes))).collect();
         let said = format!("{} over {}: {}", of[0].collective, of[0].ranks, steps.join(", "));
-        look.line(out, "switches ", &said)?;
+        page.entry("switches ", said);
     }
-    Ok(())
 }
 
 const BAND: &str = "last three columns: p10 and p90 of measured over expected at a size, a number of \

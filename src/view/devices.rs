@@ -5,20 +5,28 @@
 //! device/copy/0/1         9.1  8.9…9.4     391  388…394     19
 //! ```
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::devices::{Devices, FigureView};
 use crate::base::quantity::{Bandwidth, Seconds};
 
+/// What programs read of an operation.
+const FIGURE: &[&str] = &[
+    "operation",
+    "start_s",
+    "start_low_s",
+    "start_high_s",
+    "bandwidth_Bps",
+    "bandwidth_low_Bps",
+    "bandwidth_high_Bps",
+    "sizes",
+];
+
 /// Writes the report.
-///
-/// # Errors
-/// The writer's.
-pub fn devices(out: &mut impl Write, report: &Devices, look: Look) -> io::Result<()> {
+pub fn devices(report: &Devices) -> Page {
+    let mut page = Page::default();
     if let Some(machine) = &report.machine {
-        look.line(out, "machine  ", machine)?;
+        page.entry("machine  ", machine);
     }
     for (i, gpu) in report.gpus.iter().enumerate() {
         let reached: Vec<String> = report.reach.get(i).map_or(Vec::new(), |row| {
@@ -31,23 +39,22 @@ pub fn devices(out: &mut impl Write, report: &Devices, look: Look) -> io::Result
             (_, true) => ", reaches no other by itself".to_owned(),
             _ => format!(", reaches {}", reached.join(", ")),
         };
-        look.line(out, "gpu      ", &format!("{i}: {gpu}{reaches}"))?;
+        page.entry("gpu      ", format!("{i}: {gpu}{reaches}"));
     }
     for (name, text) in [("driver   ", &report.driver), ("library  ", &report.library)] {
         if let Some(text) = text {
-            look.line(out, name, text)?;
+            page.entry(name, text);
         }
     }
     if !report.figures.is_empty() {
-        sheet(report).text(out)?;
+        page.table(sheet(report));
     }
-    for note in &report.notes {
-        look.line(out, "note     ", note)?;
-    }
+    page.record(report, "figures", FIGURE);
+    page.entries("note     ", &report.notes);
     if let Some(file) = &report.written {
-        look.line(out, "written  ", file)?;
+        page.entry("written  ", file);
     }
-    Ok(())
+    page
 }
 
 fn sheet(report: &Devices) -> Sheet {

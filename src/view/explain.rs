@@ -1,8 +1,6 @@
 //! Explanations as pages.
 
-use std::io::{self, Write};
-
-use super::document;
+use super::page::Page;
 use crate::answer::explain::{
     AlgorithmRow, AlgorithmView, Block, CollectiveView, Explanation, NoteView, Pipeline, StepView,
     Subject, TopicView,
@@ -11,44 +9,15 @@ use crate::answer::{MachineView, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 
-/// How a page is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notation {
-    /// For a terminal.
-    Text,
-    /// Markdown.
-    Markdown,
-    /// A part of a LaTeX document.
-    Latex,
-}
-
 /// An explanation.
-///
-/// # Errors
-/// The writer's.
-pub fn explanation(
-    out: &mut impl Write,
-    report: &Explanation,
-    notation: Notation,
-) -> io::Result<()> {
+#[must_use]
+pub fn explanation(report: &Explanation) -> Page {
     let blocks = match &report.subject {
         Subject::Algorithm(view) => algorithm(view),
         Subject::Collective(view) => collective(view),
         Subject::Topic(view) => topic(view),
     };
-    write(out, &blocks, notation)
-}
-
-/// A page in one of the notations.
-///
-/// # Errors
-/// The writer's.
-pub fn write(out: &mut impl Write, blocks: &[Block], notation: Notation) -> io::Result<()> {
-    match notation {
-        Notation::Text => document::text(out, blocks),
-        Notation::Markdown => document::markdown(out, blocks),
-        Notation::Latex => document::latex(out, blocks),
-    }
+    blocks.into()
 }
 
 fn heading(text: &str) -> Block {

@@ -1,8 +1,6 @@
 //! A fit for people.
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::fit::{ErrorView, Fit, Interval, RegimesView, Residual, SlopeView};
 use crate::base::quantity::{Bytes, Seconds, SecondsPerByte};
@@ -32,10 +30,51 @@ fn signed(x: f64) -> String {
 }
 
 /// Writes the report.
-///
-/// # Errors
-/// The writer's.
-pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
+pub fn fit(report: &Fit) -> Page {
+    let mut page = Page::default();
+    below(&mut page, report);
+    page
+}
+
+/// What programs read of a fit.
+const FIGURES: &[&str] = &[
+    "transport",
+    "wait",
+    "statistic",
+    "runs",
+    "points",
+    "fitted_points",
+    "alpha_s.value",
+    "alpha_s.low",
+    "alpha_s.high",
+    "bandwidth_Bps.value",
+    "bandwidth_Bps.low",
+    "bandwidth_Bps.high",
+    "gamma_s_per_B.value",
+    "gamma_s_per_B.low",
+    "gamma_s_per_B.high",
+    "quality",
+];
+
+/// What programs read of a point.
+const POINT: &[&str] = &[
+    "op",
+    "ranks",
+    "size_bytes",
+    "runs",
+    "time_s",
+    "predicted_s",
+    "error",
+    "held_out_algorithm_error",
+    "held_out_size_error",
+];
+
+/// The same below a calibration; programs read the points where they are asked.
+pub(super) fn below(page: &mut Page, report: &Fit) {
+    match report.residuals.is_empty() {
+        true => page.record(report, "", FIGURES),
+        false => page.record(report, "residuals", POINT),
+    }
     let way = report.transport.as_deref().unwrap_or("samples");
     let wait = report.wait.map_or(String::new(), |w| format!(", {} waiting", w.id()));
     let head = format!(
@@ -45,77 +84,76 @@ pub fn fit(out: &mut impl Write, report: &Fit, look: Look) -> io::Result<()> {
         report.fitted_points,
         report.statistic.name()
     );
-    look.line(out, "fitted     ", &head)?;
-    look.line(out, "alpha      ", &interval(report.alpha_s, |s| Seconds(s).to_string()))?;
-    look.line(out, "bandwidth  ", &interval(report.bandwidth, rate))?;
+    page.entry("fitted     ", head);
+    page.entry("alpha      ", interval(report.alpha_s, |s| Seconds(s).to_string()));
+    page.entry("bandwidth  ", interval(report.bandwidth, rate));
     if report.slopes.len() > 1 {
-        slopes(out, &report.slopes, look)?;
+        slopes(page, &report.slopes);
     }
     if let Some(gamma) = report.gamma {
         let text = interval(gamma, |g| SecondsPerByte(g).to_string());
-        look.line(out, "gamma      ", &text)?;
+        page.entry("gamma      ", text);
     }
     for (label, ladder) in [("copy       ", &report.copy), ("reduce     ", &report.reduce)] {
         if let Some(ladder) = ladder {
             let start = interval(ladder.start_s, |s| Seconds(s).to_string());
-            look.line(out, label, &format!("{start} to start, then"))?;
-            slopes(out, &ladder.slopes, look)?;
+            page.entry(label, format!("{start} to start, then"));
+            slopes(page, &ladder.slopes);
         }
     }
     let parts = [("c_real     ", report.c_real), ("duplex     ", report.duplex_factor)];
     for (label, part) in parts {
         if let Some(part) = part {
-            look.line(out, label, &interval(part, |r| format!("{r:.4}")))?;
+            page.entry(label, interval(part, |r| format!("{r:.4}")));
         }
     }
     for sharing in &report.sharing {
         let part = interval(sharing.part, |r| format!("{r:.4}"));
         let text =
             format!("{} messages out of one port reach {part} of its rate", sharing.messages);
-        look.line(out, "sharing    ", &text)?;
+        page.entry("sharing    ", text);
     }
     if let Some(bucket) = &report.token_bucket {
         let burst = Bytes(bucket.burst_bytes.round() as u64);
         let text = format!("a token bucket of about {burst} at {}", rate(bucket.rate));
-        look.line(out, "bucket     ", &text)?;
+        page.entry("bucket     ", text);
     }
     let other = &report.other;
     let (alpha, rate) = (Seconds(other.alpha_s.value), rate(other.bandwidth.value));
-    look.line(out, &format!("{:11}", other.statistic.name()), &format!("{alpha}, {rate}"))?;
-    writeln!(out)?;
-    errors(out, report)?;
-    writeln!(out)?;
-    operations(out, report)?;
-    writeln!(out)?;
+    page.entry(format!("{:11}", other.statistic.name()), format!("{alpha}, {rate}"));
+    page.gap();
+    errors(page, report);
+    page.gap();
+    operations(page, report);
+    page.gap();
     for gate in &report.gates {
         let (label, said) = match gate.verdict {
             Verdict::Good => continue,
             Verdict::Marked => ("marked     ", &gate.said),
             Verdict::Refused => ("refused    ", &gate.said),
         };
-        look.line(out, label, &format!("{}: {said}", gate.name))?;
+        page.entry(label, format!("{}: {said}", gate.name));
         if let Some(mend) = gate.mend {
-            look.line(out, "           ", mend)?;
+            page.entry("           ", mend);
         }
     }
     let good = report.gates.iter().filter(|g| g.verdict == Verdict::Good).count();
-    look.line(out, "gates      ", &format!("{good} of {} say nothing", report.gates.len()))?;
+    page.entry("gates      ", format!("{good} of {} say nothing", report.gates.len()));
     for left in &report.left_out {
         let text = format!("{} blocks of `{}` left out: no fit knows it", left.blocks, left.op);
-        look.line(out, "note       ", &text)?;
+        page.entry("note       ", text);
     }
     if !report.residuals.is_empty() {
-        writeln!(out)?;
-        residuals(&report.residuals).text(out)?;
+        page.gap();
+        page.table(residuals(&report.residuals));
     }
     if let Some(file) = &report.written {
-        look.line(out, "written    ", file)?;
+        page.entry("written    ", file);
     }
-    Ok(())
 }
 
 /// What a byte costs, by where it lies.
-fn slopes(out: &mut impl Write, slopes: &[SlopeView], look: Look) -> io::Result<()> {
+fn slopes(page: &mut Page, slopes: &[SlopeView]) {
     for slope in slopes {
         let rate = match slope.beta.value {
             b if b > 0.0 => rate(1.0 / b),
@@ -123,12 +161,11 @@ fn slopes(out: &mut impl Write, slopes: &[SlopeView], look: Look) -> io::Result<
         };
         let from = Bytes(slope.from_bytes);
         let to = slope.to_bytes.map_or("on".to_owned(), |to| format!("to {}", Bytes(to)));
-        look.line(out, "  slope    ", &format!("{from} {to}: {rate}"))?;
+        page.entry("  slope    ", format!("{from} {to}: {rate}"));
     }
-    Ok(())
 }
 
-fn errors(out: &mut impl Write, report: &Fit) -> io::Result<()> {
+fn errors(page: &mut Page, report: &Fit) {
     let mut sheet =
         Sheet { columns: vec![Column::words("|error|, median / p90", "errors")], rows: Vec::new() };
     let headings = ["all", "t < 3 α", "between", "t > 10 α"];
@@ -147,10 +184,10 @@ fn errors(out: &mut impl Write, report: &Fit) -> io::Result<()> {
         let cells = [Some(all), latency, middle, bulk].map(cell);
         sheet.rows.push(std::iter::once(Cell::same(name)).chain(cells).collect());
     }
-    sheet.text(out)
+    page.table(sheet);
 }
 
-fn operations(out: &mut impl Write, report: &Fit) -> io::Result<()> {
+fn operations(page: &mut Page, report: &Fit) {
     let columns = vec![
         Column::words("foretold without itself", "op"),
         Column::numbers("points", "", "points"),
@@ -172,7 +209,7 @@ fn operations(out: &mut impl Write, report: &Fit) -> io::Result<()> {
             Cell::same(why),
         ]
     };
-    Sheet { columns, rows: report.operations.iter().map(row).collect() }.text(out)
+    page.table(Sheet { columns, rows: report.operations.iter().map(row).collect() });
 }
 
 fn residuals(rows: &[Residual]) -> Sheet {
@@ -184,10 +221,10 @@ fn residuals(rows: &[Residual]) -> Sheet {
         vec![
             Cell::same(r.op.clone()),
             Cell::same(r.ranks.to_string()),
-            Cell::same(Bytes(r.size_bytes).to_string()),
+            Cell::bytes(r.size_bytes),
             Cell::same(r.runs.to_string()),
-            Cell::same(Seconds(r.time_s).to_string()),
-            Cell::number(r.predicted_s, |s| Seconds(s).to_string()),
+            Cell::seconds(r.time_s),
+            Cell::seconds(r.predicted_s),
             Cell::number(r.error, signed),
             Cell::number(r.held_out_algorithm_error, signed),
             Cell::number(r.held_out_size_error, signed),

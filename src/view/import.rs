@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::import::{FileView, Import, Measurement, TableView};
 use crate::base::quantity::Bytes;
@@ -17,10 +17,8 @@ use crate::base::quantity::Bytes;
 const NAMED: usize = 8;
 
 /// Writes the report.
-///
-/// # Errors
-/// The writer's.
-pub fn import(out: &mut impl Write, report: &Import, look: Look) -> io::Result<()> {
+pub fn import(report: &Import) -> Page {
+    let mut page = Page::default();
     let columns = vec![
         Column::words("log", "log"),
         Column::words("format", "format"),
@@ -39,7 +37,7 @@ pub fn import(out: &mut impl Write, report: &Import, look: Look) -> io::Result<(
         });
         file.tables.iter().map(|table| row(file, table)).chain(none)
     });
-    Sheet { columns, rows: rows.collect() }.text(out)?;
+    page.table(Sheet { columns, rows: rows.collect() });
     // What several tables have in common is said once, with all their places.
     let mut said: BTreeMap<(u8, String), Vec<String>> = BTreeMap::new();
     let mut say = |kind: u8, text: &str, place: String| {
@@ -74,9 +72,9 @@ pub fn import(out: &mut impl Write, report: &Import, look: Look) -> io::Result<(
         if more > 0 {
             places.push(format!("{more} more"));
         }
-        look.line(out, label, &format!("{text} ({})", places.join(" ")))?;
+        page.entry(label, format!("{text} ({})", places.join(" ")));
     }
-    Ok(())
+    page
 }
 
 fn row(file: &FileView, table: &TableView) -> Vec<Cell> {

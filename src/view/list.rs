@@ -1,16 +1,12 @@
 //! Lists as pages.
 
-use std::io::{self, Write};
-
-use super::explain::{Notation, write};
+use super::page::Page;
 use crate::answer::explain::Block;
 use crate::answer::list::{List, Named};
 
 /// A list.
-///
-/// # Errors
-/// The writer's.
-pub fn list(out: &mut impl Write, report: &List, notation: Notation) -> io::Result<()> {
+#[must_use]
+pub fn list(report: &List) -> Page {
     let mut blocks = vec![Block::Heading("What has a name".to_owned())];
     let mut part = |title: &str, block: Option<Block>| {
         if let Some(block) = block {
@@ -26,7 +22,7 @@ pub fn list(out: &mut impl Write, report: &List, notation: Notation) -> io::Resu
     part("Parameters of a question", parameters(report));
     let kinds = (!report.batch.is_empty()).then(|| Block::Text(report.batch.join(", ")));
     part("Kinds of batch questions", kinds);
-    write(out, &blocks, notation)
+    blocks.into()
 }
 
 fn named(entries: &[Named]) -> Option<Block> {

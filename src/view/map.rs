@@ -1,75 +1,81 @@
 //! What runs over sizes and ranks, and the least ideal prices, as a table.
 
-use std::io::{self, Write};
-
 use super::Look;
+use super::page::Page;
 use super::screen::switch_points;
 use super::sheet::{Cell, Column, Sheet};
 use super::sweep::{from_to, runs_by_size};
 use super::table::{library, machine, name};
-use crate::answer::Map;
+use crate::answer::{Flip, Map, SwitchPoint};
 use crate::base::quantity::Volume;
 
 /// What runs and what would be the fastest, for people.
-///
-/// # Errors
-/// The writer's.
-pub fn map(out: &mut impl Write, report: &Map, look: Look) -> io::Result<()> {
-    writeln!(out, "{} of any size over several numbers of ranks", name(&report.question))?;
-    machine(out, &report.machine, report.question.nodes)?;
+pub fn map(report: &Map, look: Look) -> Page {
+    if look.whole {
+        return sheet(report).into();
+    }
+    let mut page = Page::default();
+    page.line(format!("{} of any size over several numbers of ranks", name(&report.question)));
+    machine(&mut page, &report.machine, report.question.nodes);
     let library = library(report.machine.library.as_deref());
     for row in &report.rows {
-        writeln!(out, "\n{} ranks", row.ranks)?;
+        page.gap();
+        page.line(format!("{} ranks", row.ranks));
         if !row.switch_points.is_empty() {
             let first = format!("  {}", runs_by_size(&library));
-            look.line(out, &first, &switch_points(&row.switch_points))?;
+            page.entry(first, switch_points(&row.switch_points));
         }
         let own = format!("of what {library} has");
         for (title, flips) in [(own.as_str(), &row.fastest_shipped), ("of all", &row.fastest)] {
-            writeln!(out, "  least ideal price {title}")?;
+            page.line(format!("  least ideal price {title}"));
             for (i, flip) in flips.iter().enumerate() {
-                writeln!(out, "    {} {}", from_to(flips, i), flip.title)?;
+                page.line(format!("    {} {}", from_to(flips, i), flip.title));
             }
         }
     }
-    writeln!(out, "\nnext: --plot draws it, --svg FILE too; --all draws the least price of all")
+    page.gap();
+    page.line("next: --plot draws it, --svg FILE too; --all draws the least price of all");
+    page
 }
 
 /// The same as a table: a row for each number of ranks and winner.
-#[must_use]
-pub fn sheet(report: &Map) -> Sheet {
-    let mut rows = Vec::new();
+fn sheet(report: &Map) -> Sheet {
+    let rows = report.rows.iter().flat_map(|row| {
+        let flips = [row.fastest_shipped.as_slice(), &row.fastest];
+        winners(row.ranks, &row.switch_points, flips)
+    });
+    Sheet { columns: columns(), rows: rows.collect() }
+}
+
+pub(super) fn columns() -> Vec<Column> {
+    vec![
+        Column::numbers("ranks", "", "ranks"),
+        Column::words("of", "of"),
+        Column::numbers("from", "", "from_bytes"),
+        Column::numbers("to", "", "to_bytes"),
+        Column::words("algorithm", "algorithm"),
+    ]
+}
+
+/// What runs, then what would be the fastest of what is shipped and of all.
+pub(super) fn winners(ranks: u32, runs: &[SwitchPoint], flips: [&[Flip]; 2]) -> Vec<Vec<Cell>> {
     let shown = |v: f64| Volume(v).to_string();
-    for row in &report.rows {
-        let mut add = |kind: &str, all: &[(f64, Cell)]| {
-            for (i, (from, name)) in all.iter().enumerate() {
-                rows.push(vec![
-                    Cell::same(row.ranks.to_string()),
-                    Cell::same(kind),
-                    Cell::number(Some(*from), shown),
-                    Cell::number(all.get(i + 1).map(|next| next.0), shown),
-                    name.clone(),
-                ]);
-            }
-        };
-        let runs = row.switch_points.iter();
-        let runs: Vec<_> =
-            runs.map(|p| (p.from_bytes as f64, Cell::same(p.runs.clone()))).collect();
-        add("runs", &runs);
-        for (kind, flips) in [("shipped", &row.fastest_shipped), ("all", &row.fastest)] {
-            let ideal: Vec<_> =
-                flips.iter().map(|f| (f.from_bytes, Cell::named(f.title, f.id))).collect();
-            add(kind, &ideal);
+    let runs: Vec<_> =
+        runs.iter().map(|p| (p.from_bytes as f64, Cell::same(p.runs.clone()))).collect();
+    let [shipped, all] = flips.map(|flips| {
+        flips.iter().map(|f| (f.from_bytes, Cell::named(f.title, f.id))).collect::<Vec<_>>()
+    });
+    let mut rows = Vec::new();
+    for (kind, all) in [("runs", runs), ("shipped", shipped), ("all", all)] {
+        for (i, (from, name)) in all.iter().enumerate() {
+            rows.push(vec![
+                Cell::same(ranks.to_string()),
+                Cell::same(kind),
+                Cell::number(Some(*from), shown),
+                Cell::number(all.get(i + 1).map(|next| next.0), shown),
+                name.clone(),
+            ]);
         }
     }
-    Sheet {
-        columns: vec![
-            Column::numbers("ranks", "", "ranks"),
-            Column::words("of", "of"),
-            Column::numbers("from", "", "from_bytes"),
-            Column::numbers("to", "", "to_bytes"),
-            Column::words("algorithm", "algorithm"),
-        ],
-        rows,
-    }
+    rows
 }

@@ -1,4 +1,4 @@
-//! Reports as text and JSON.
+//! Reports as pages, which have a writer a format, and as JSON.
 
 pub mod accuracy;
 pub mod accuracy_answer;
@@ -12,7 +12,6 @@ pub mod convert;
 pub mod crossover;
 pub mod curves;
 pub mod devices;
-pub mod document;
 pub mod explain;
 pub mod explorer;
 pub mod fit;
@@ -23,6 +22,7 @@ pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod page;
 pub mod plan;
 pub mod plot;
 pub mod profiles;
@@ -30,7 +30,7 @@ pub mod profiles;
 pub mod run;
 mod screen;
 pub mod select;
-mod sheet;
+pub mod sheet;
 pub mod simulate;
 pub mod sweep;
 pub mod table;
@@ -49,9 +49,17 @@ pub struct Look {
     pub width: Option<usize>,
     /// Whether words are coloured.
     pub color: bool,
+    /// Whether tables are whole, as documents and programs want them; a terminal shows what matters.
+    pub whole: bool,
 }
 
 impl Look {
+    /// A document, or a table for a program.
+    #[must_use]
+    pub fn document() -> Self {
+        Self { whole: true, ..Self::default() }
+    }
+
     /// A word that a reader looks for.
     pub(crate) fn strong(self, word: &str) -> String {
         if self.color { word.bold().to_string() } else { word.to_owned() }

@@ -1,48 +1,45 @@
 //! NCCL's choices as tables.
 
-use std::io::{self, Write};
-
 use super::Look;
 use super::columns::micro;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::nccl::{CellView, Choose, RangeView};
 use crate::base::quantity::Bytes;
 
 /// The choices, for people.
-///
-/// # Errors
-/// The writer's.
-pub fn choose(out: &mut impl Write, report: &Choose, look: Look) -> io::Result<()> {
-    writeln!(
-        out,
-        "{} on {} = {} ranks, {} node{}; NCCL {}\n",
+pub fn choose(report: &Choose, look: Look) -> Page {
+    if look.whole {
+        return ranges(report).into();
+    }
+    let mut page = Page::default();
+    page.line(format!(
+        "{} on {} = {} ranks, {} node{}; NCCL {}",
         report.collective,
         report.communicator,
         report.ranks,
         report.nodes,
         if report.nodes == 1 { "" } else { "s" },
         report.nccl
-    )?;
-    ranges(report).text(out)?;
+    ));
+    page.gap();
+    page.table(ranges(report));
     if !report.cells.is_empty() {
-        writeln!(out)?;
-        cells(report).text(out)?;
+        page.gap();
+        page.table(cells(report));
     }
     if report.rule.is_some() || !report.notes.is_empty() {
-        writeln!(out)?;
+        page.gap();
     }
     if let Some(rule) = &report.rule {
-        look.line(out, "  rule   ", rule)?;
+        page.entry("  rule   ", rule);
     }
-    for note in &report.notes {
-        look.line(out, "  note   ", note)?;
-    }
-    Ok(())
+    page.entries("  note   ", &report.notes);
+    page
 }
 
 /// The ranges as a table.
-#[must_use]
-pub fn ranges(report: &Choose) -> Sheet {
+fn ranges(report: &Choose) -> Sheet {
     let row = |r: &RangeView| {
         let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
         let words = |w: Option<&str>| Cell::same(w.unwrap_or("error"));
@@ -87,8 +84,7 @@ fn span(from: Option<u32>, to: Option<u32>) -> Cell {
 }
 
 /// The cells of one size as a table.
-#[must_use]
-pub fn cells(report: &Choose) -> Sheet {
+fn cells(report: &Choose) -> Sheet {
     let row = |c: &CellView| {
         vec![
             Cell::same(format!("{}/{}", c.algorithm, c.protocol)),

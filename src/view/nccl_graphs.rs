@@ -7,17 +7,36 @@
 //!
 //! Source: NVIDIA/nccl 2.18.3 to 2.30.7, `src/graph/search.cc` and `src/graph/xml.cc`.
 
+use std::fmt;
 use std::io::{self, Write};
 
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::library::nccl::search::{Attempt, Found, Searched};
 use crate::library::nccl::{Version, write_float};
 
-/// Writes the graphs that were searched for as the version's log has them.
-///
-/// # Errors
-/// The writer's.
-pub fn log(out: &mut impl Write, searched: &Searched) -> io::Result<()> {
+/// The graphs as the version's log has them, with the searches one after another where `explain` is
+/// set; a line of a table for programs.
+#[must_use]
+pub fn page(machine: &str, searched: &Searched, explain: bool) -> Page {
+    let mut page = Page::default();
+    page.programs(sheet(machine, searched));
+    page.drawn(log(searched));
+    if explain {
+        page.gap();
+        page.beside(attempts(searched));
+    }
+    page
+}
+
+fn log(searched: &Searched) -> String {
+    let mut out = String::new();
+    // A string takes all that is written.
+    let _ = write_log(&mut out, searched);
+    out
+}
+
+fn write_log(out: &mut impl fmt::Write, searched: &Searched) -> fmt::Result {
     let version = searched.version;
     for (id, found) in searched.graphs() {
         if !searched.was_searched(id) {
@@ -136,12 +155,10 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
     writeln!(out, "  </graph>")
 }
 
-/// Writes the graphs as a line of a table under its header: what the tuner takes of a machine, and
-/// ten columns a graph, floats in nine digits.
-///
-/// # Errors
-/// The writer's.
-pub fn csv(out: &mut impl Write, machine: &str, searched: &Searched) -> io::Result<()> {
+/// The graphs as a line of a table: what the tuner takes of a machine, and ten columns a graph,
+/// floats in nine digits.
+#[must_use]
+pub fn sheet(machine: &str, searched: &Searched) -> Sheet {
     let of = |found: &Found| {
         let graph = &found.graph;
         let float = |number: f32| {
@@ -199,17 +216,12 @@ pub fn csv(out: &mut impl Write, machine: &str, searched: &Searched) -> io::Resu
         let figures = FIGURES.into_iter().zip(of(found));
         columns.extend(figures.map(|(figure, value)| (format!("{name}_{figure}"), value)));
     }
-    let (names, values): (Vec<String>, Vec<String>) = columns.into_iter().unzip();
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(&names)?;
-    writer.write_record(&values)?;
-    writer.flush()
+    Sheet::record(columns.iter().map(|(name, value)| (name.as_str(), Cell::same(value))).collect())
 }
 
 /// The searches one after another: what each was held to, the best when it ended, and the steps that
 /// it left.
-#[must_use]
-pub fn attempts(searched: &Searched) -> Sheet {
+fn attempts(searched: &Searched) -> Sheet {
     let row = |attempt: &Attempt| {
         let best = match attempt.channels {
             0 => "nothing".to_owned(),

@@ -1,17 +1,13 @@
 //! A decoded log as a page.
 
-use std::io::{self, Write};
-
-use super::explain::{Notation, write};
+use super::page::Page;
 use crate::answer::explain::Block;
 use crate::answer::nccl_log::{ChoiceView, CommView, IntervalView, NcclLog, TableView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 
 /// A decoded log.
-///
-/// # Errors
-/// The writer's.
-pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> io::Result<()> {
+#[must_use]
+pub fn nccl_log(report: &NcclLog) -> Page {
     let mut blocks = vec![Block::Text(head(report))];
     if !report.environment.is_empty() {
         let set = report.environment.iter().map(|s| format!("{}={}", s.name, s.value));
@@ -38,7 +34,7 @@ pub fn nccl_log(out: &mut impl Write, report: &NcclLog, notation: Notation) -> i
         blocks.push(Block::Text(format!("Note: {note}.")));
     }
     blocks.extend(verdict(report).map(Block::Text));
-    write(out, &blocks, notation)
+    blocks.into()
 }
 
 fn head(report: &NcclLog) -> String {

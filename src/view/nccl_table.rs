@@ -11,6 +11,10 @@
 
 use std::io::{self, Write};
 
+use super::Look;
+use super::page::Page;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::nccl_tables::NcclTables;
 use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version};
 
 /// Algorithms beside each other.
@@ -32,6 +36,49 @@ impl Cells for Table {
     fn cell(&self, function: Function, algo: Algo, proto: Proto) -> (Micros, Gbps) {
         (self.latency(function, algo, proto), self.bandwidth(function, algo, proto))
     }
+}
+
+/// A table as NCCL prints it; the figures a line each for documents.
+#[must_use]
+pub fn page(report: &NcclTables, printed: Option<(&Table, Version)>, look: Look) -> Page {
+    let mut page = Page::default();
+    match printed {
+        Some((cells, version)) if !look.whole => {
+            let mut lines = Vec::new();
+            // A vector takes all that is written.
+            let _ = table(&mut lines, cells, version, "");
+            page.drawn(String::from_utf8_lossy(&lines));
+        }
+        _ => page.table(sheet(report)),
+    }
+    page
+}
+
+fn sheet(report: &NcclTables) -> Sheet {
+    let figure = |number: f32| Cell::number(Some(number.into()), |x| format!("{x:.1}"));
+    let rows = report.tables.iter().flat_map(|table| {
+        table.cells.iter().map(move |c| {
+            vec![
+                Cell::same(&table.communicator),
+                Cell::same(table.nccl),
+                Cell::same(&table.environment),
+                Cell::same(c.function),
+                Cell::same(c.algorithm),
+                Cell::same(c.protocol),
+                figure(c.latency_us),
+                figure(c.bandwidth_gb_per_s),
+                Cell::same(c.max_threads.to_string()),
+            ]
+        })
+    });
+    let words = ["communicator", "nccl", "environment", "function", "algorithm", "protocol"];
+    let mut columns = words.map(|name| Column::words(name, name)).to_vec();
+    columns.extend([
+        Column::numbers("latency", "µs", "latency_us"),
+        Column::numbers("bandwidth", "GB/s", "bandwidth_GBps"),
+        Column::numbers("threads", "", "max_threads"),
+    ]);
+    Sheet { columns, rows: rows.collect() }
 }
 
 /// Writes a table as the version's log has it, with `prefix` (such as `host:1:2 [0] NCCL INFO `)

@@ -6,55 +6,71 @@
 //! step     compute 2.9 s, exposed 12 ms: 2.91 s
 //! ```
 
-use std::io::{self, Write};
-
 use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepView};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 
+/// What programs read of a collective.
+const CALL: &[&str] = &[
+    "step=^name",
+    "axis",
+    "name",
+    "collective",
+    "ranks",
+    "nodes",
+    "size_bytes",
+    "calls",
+    "time_s",
+    "total_s",
+    "exposed_s",
+    "share",
+    "algorithm",
+];
+
 /// Writes every step.
-///
-/// # Errors
-/// The writer's.
-pub fn plan(out: &mut impl Write, report: &Plan, look: Look) -> io::Result<()> {
+pub fn plan(report: &Plan, look: Look) -> Page {
+    let mut page = Page::default();
     for (i, step) in report.steps.iter().enumerate() {
         if i > 0 {
-            writeln!(out)?;
+            page.gap();
         }
-        one(out, step, look)?;
+        one(&mut page, step, look);
     }
-    Ok(())
+    page.record(report, "steps.calls", CALL);
+    page
 }
 
-fn one(out: &mut impl Write, step: &StepView, look: Look) -> io::Result<()> {
+fn one(page: &mut Page, step: &StepView, look: Look) {
     let layout = match step.layout.as_slice() {
         [] => String::new(),
         all => format!(", {}", all.join(", ")),
     };
     let ranks = if step.ranks == 1 { "rank" } else { "ranks" };
     let (name, mode) = (&step.name, step.mode);
-    writeln!(out, "{name}: {mode} on {} {ranks}, machine {}{layout}\n", step.ranks, step.machine)?;
+    page.line(format!(
+        "{name}: {mode} on {} {ranks}, machine {}{layout}",
+        step.ranks, step.machine
+    ));
+    page.gap();
     let mut sheet = sheet(step);
     sheet.narrow(look.width, &["algorithm", "calls", "nodes", "exposed_s"]);
-    sheet.text(out)?;
-    writeln!(out)?;
+    page.table(sheet);
+    page.gap();
     for call in &step.calls {
         if let Some(experts) = &call.experts {
-            look.line(out, &format!("{:<9}", short(&call.name)), &tokens(experts, call.nodes))?;
+            page.entry(format!("{:<9}", short(&call.name)), tokens(experts, call.nodes));
         }
     }
-    look.line(out, "step     ", &total(step))?;
+    page.entry("step     ", total(step));
     if !step.weights.is_empty() {
         let of = |w: &crate::answer::plan::WeightView| format!("{} {:+.2}", w.figure, w.elasticity);
         let all: Vec<String> = step.weights.iter().map(of).collect();
         let text = format!("percent a percent: {}", all.join(", "));
-        look.line(out, "weighs   ", &text)?;
+        page.entry("weighs   ", text);
     }
-    for note in &step.notes {
-        look.line(out, "note     ", note)?;
-    }
-    Ok(())
+    page.entries("note     ", &step.notes);
 }
 
 fn short(name: &str) -> &str {
@@ -133,7 +149,6 @@ fn sheet(step: &StepView) -> Sheet {
         Column::numbers("share", "%", "share"),
         Column::words("algorithm", "algorithm"),
     ];
-    let time = |s: f64| Cell::number(Some(s), |s| Seconds(s).to_string());
     let row = |c: &CallView| {
         vec![
             Cell::same(c.axis),
@@ -141,11 +156,11 @@ fn sheet(step: &StepView) -> Sheet {
             Cell::same(c.collective),
             Cell::same(c.ranks.to_string()),
             Cell::same(c.nodes.to_string()),
-            Cell::number(Some(c.size_bytes), |b| Volume(b).to_string()),
+            Cell::volume(c.size_bytes),
             Cell::number(Some(c.calls), count),
-            time(c.time_s),
-            time(c.total_s),
-            time(c.exposed_s),
+            Cell::seconds(c.time_s),
+            Cell::seconds(c.total_s),
+            Cell::seconds(c.exposed_s),
             Cell::number(Some(c.share), |s| format!("{:.1}", 100.0 * s)),
             Cell::same(c.algorithm.clone()),
         ]
@@ -159,10 +174,8 @@ fn count(calls: f64) -> String {
 }
 
 /// Writes what changed.
-///
-/// # Errors
-/// The writer's.
-pub fn diff(out: &mut impl Write, report: &PlanDiff, look: Look) -> io::Result<()> {
+pub fn diff(report: &PlanDiff, look: Look) -> Page {
+    let mut page = Page::default();
     let time = |s: Option<f64>| s.map_or("–".to_owned(), |s| Seconds(s).to_string());
     let percent = |a: Option<f64>, b: Option<f64>| match (a, b) {
         (Some(a), Some(b)) if a > 0.0 => format!("{:+.1} %", 100.0 * (b / a - 1.0)),
@@ -173,37 +186,36 @@ pub fn diff(out: &mut impl Write, report: &PlanDiff, look: Look) -> io::Result<(
     for step in &report.steps {
         let change = percent(step.old_s, step.new_s);
         let text = format!("{} to {} ({change})", time(step.old_s), time(step.new_s));
-        writeln!(out, "{}: {text}", look.strong(&step.name))?;
+        page.line(format!("{}: {text}", look.strong(&step.name)));
         if step.calls.is_empty() {
-            writeln!(out, "  no collective changed")?;
+            page.line("  no collective changed");
         }
         let (a, b) = (step.old_exposed_s, step.new_exposed_s);
-        writeln!(out, "  exposed {} to {} ({})", time(a), time(b), percent(a, b))?;
+        page.line(format!("  exposed {} to {} ({})", time(a), time(b), percent(a, b)));
         for call in &step.calls {
             let change = percent(call.old_s, call.new_s);
-            writeln!(
-                out,
+            page.line(format!(
                 "  {}: {} to {} ({change})",
                 call.name,
                 time(call.old_s),
                 time(call.new_s)
-            )?;
+            ));
             for (mark, what) in [("-", &call.old), ("+", &call.new)] {
                 if let Some(what) = what {
-                    writeln!(out, "    {mark} {what}")?;
+                    page.line(format!("    {mark} {what}"));
                 }
             }
         }
     }
-    Ok(())
+    page.record(report, "steps.calls", &["step=^name", "name", "old_s", "new_s", "old", "new"]);
+    page
 }
 
 /// Writes a step over the values of one key.
-///
-/// # Errors
-/// The writer's.
-pub fn vary(out: &mut impl Write, report: &PlanVary, look: Look) -> io::Result<()> {
-    writeln!(out, "{} over {}\n", report.step, report.key)?;
+pub fn vary(report: &PlanVary) -> Page {
+    let mut page = Page::default();
+    page.line(format!("{} over {}", report.step, report.key));
+    page.gap();
     let columns = vec![
         Column::numbers(&report.key, "", "value"),
         Column::numbers("collectives", "", "messages_s"),
@@ -211,7 +223,6 @@ pub fn vary(out: &mut impl Write, report: &PlanVary, look: Look) -> io::Result<(
         Column::numbers("step", "", "step_s"),
         Column::words("by axis and collective", "parts"),
     ];
-    let time = |s: f64| Cell::number(Some(s), |s| Seconds(s).to_string());
     let rows = report.values.iter().map(|v| {
         let mut parts: Vec<(String, f64)> = Vec::new();
         for call in &v.step.calls {
@@ -225,21 +236,22 @@ pub fn vary(out: &mut impl Write, report: &PlanVary, look: Look) -> io::Result<(
             parts.into_iter().map(|(name, s)| format!("{name} {}", Seconds(s))).collect();
         vec![
             Cell::same(v.value.clone()),
-            time(v.step.messages_s),
-            time(v.step.exposed_s),
-            time(v.step.step_s),
+            Cell::seconds(v.step.messages_s),
+            Cell::seconds(v.step.exposed_s),
+            Cell::seconds(v.step.step_s),
             Cell::same(parts.join(", ")),
         ]
     });
-    Sheet { columns, rows: rows.collect() }.text(out)?;
-    writeln!(out)?;
+    page.table(Sheet { columns, rows: rows.collect() });
+    page.gap();
     let also = match report.as_good.as_slice() {
         [] => String::new(),
         all => format!("; at most 1 % longer with {}", all.join(", ")),
     };
-    look.line(out, "best     ", &format!("{} = {}{also}", report.key, report.best))?;
+    page.entry("best     ", format!("{} = {}{also}", report.key, report.best));
     let mut notes: Vec<&String> = report.values.iter().flat_map(|v| &v.step.notes).collect();
     notes.sort();
     notes.dedup();
-    notes.iter().try_for_each(|note| look.line(out, "note     ", note))
+    page.entries("note     ", notes);
+    page
 }

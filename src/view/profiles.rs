@@ -1,8 +1,7 @@
 //! Machines and settings for people.
 
-use std::io::{self, Write};
-
 use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::{
     ChangeView, Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff,
@@ -44,49 +43,46 @@ pub fn list(report: &Profiles, width: Option<usize>) -> Sheet {
 }
 
 /// One machine, every figure with its source.
-///
-/// # Errors
-/// The writer's.
-pub fn show(out: &mut impl Write, report: &ProfileView, look: Look) -> io::Result<()> {
-    let look = Look { width: Some(look.width.unwrap_or(WIDTH)), ..look };
+pub fn show(report: &ProfileView, look: Look) -> Page {
+    let mut page = Page::default();
+    page.narrow(WIDTH);
     let entry = &report.entry;
-    look.line(out, &format!("{}  ", entry.name), &entry.title)?;
+    page.entry(format!("{}  ", entry.name), &entry.title);
     let library = entry.library.as_deref().map_or(String::new(), |l| format!("; library {l}"));
     let also = match entry.aliases.as_slice() {
         [] => String::new(),
         aliases => format!("; also called {}", aliases.join(", ")),
     };
-    look.line(out, "", &format!("{}{library}{also}", entry.origin))?;
+    page.entry("", format!("{}{library}{also}", entry.origin));
     if let Some(picture) = &report.picture {
-        writeln!(out, "\n{}", picture.trim_matches('\n'))?;
+        page.gap();
+        page.drawn(picture.trim_matches('\n'));
     }
     for links in &report.links {
-        writeln!(out)?;
-        tier(out, links, look)?;
+        page.gap();
+        tier(&mut page, links);
     }
-    writeln!(out, "\n{}", look.strong("the machine"))?;
+    page.gap();
+    page.line(look.strong("the machine"));
     for figure in &report.figures {
-        one(out, figure, look)?;
+        one(&mut page, figure);
     }
-    for gap in &report.unknown {
-        look.line(out, "  unknown  ", gap)?;
-    }
+    page.entries("  unknown  ", &report.unknown);
     if !report.trust.is_empty() {
-        writeln!(out)?;
+        page.gap();
     }
-    for line in &report.trust {
-        look.line(out, "trust ", line)?;
-    }
+    page.entries("trust ", &report.trust);
     if !report.notes.is_empty() {
-        writeln!(out)?;
+        page.gap();
     }
-    for note in &report.notes {
-        look.line(out, "note  ", note)?;
-    }
-    Ok(())
+    page.entries("note  ", &report.notes);
+    let keys = ["name", "key", "value", "unit", "low", "high", "how", "source", "date"];
+    page.record(report, "links.figures", &keys);
+    page.record(report, "figures", &keys);
+    page
 }
 
-fn tier(out: &mut impl Write, links: &LinksView, look: Look) -> io::Result<()> {
+fn tier(page: &mut Page, links: &LinksView) {
     let mut about = match links.span {
         Some(span) => format!("joins {span} ranks"),
         None => "joins any number of ranks".to_owned(),
@@ -102,15 +98,13 @@ fn tier(out: &mut impl Write, links: &LinksView, look: Look) -> io::Result<()> {
     if let Some(does) = links.switch {
         about += &format!(", the switch {does}");
     }
-    look.line(out, &format!("{}  ", links.name), &about)?;
+    page.entry(format!("{}  ", links.name), about);
     for figure in &links.figures {
-        one(out, figure, look)?;
+        one(page, figure);
     }
-    for gap in &links.unknown {
-        look.line(out, "  unknown  ", gap)?;
-    }
+    page.entries("  unknown  ", &links.unknown);
     if links.rates.is_empty() {
-        return Ok(());
+        return;
     }
     let mut sheet =
         Sheet { columns: vec![Column::words("  GB/s (1 is 8 Gb/s)", "counted")], rows: Vec::new() };
@@ -123,51 +117,49 @@ fn tier(out: &mut impl Write, links: &LinksView, look: Look) -> io::Result<()> {
             [Cell::same(format!("  {counted}")), number(*port), number(*rank), number(*node)];
         sheet.rows.push(cells.to_vec());
     }
-    sheet.text(out)
+    page.beside(sheet);
 }
 
 /// A figure in one line, its source below.
-fn one(out: &mut impl Write, figure: &FigureView, look: Look) -> io::Result<()> {
+fn one(page: &mut Page, figure: &FigureView) {
     let FigureView { key, text, range, how, source, date, .. } = figure;
     let range = range.as_deref().map_or(String::new(), |r| format!(" ({r})"));
     let date = date.as_deref().map_or(String::new(), |d| format!(", {d}"));
-    look.line(out, &format!("  {key:<20} "), &format!("{text}{range}, {how}{date}"))?;
+    page.entry(format!("  {key:<20} "), format!("{text}{range}, {how}{date}"));
     let source = if source.is_empty() { "nobody is named" } else { source };
-    look.line(out, &format!("{:23}", ""), source)
+    page.entry(format!("{:23}", ""), source)
 }
 
 /// What was found wrong.
-///
-/// # Errors
-/// The writer's.
-pub fn check(out: &mut impl Write, report: &ProfilesCheck, look: Look) -> io::Result<()> {
+pub fn check(report: &ProfilesCheck, look: Look) -> Page {
+    let mut page = Page::default();
     for f in &report.findings {
         let severity = match f.severity {
             Severity::Error => look.strong("error"),
             Severity::Warning => look.quiet("warning"),
         };
-        writeln!(out, "{severity}: {}: {}", f.kind, f.what)?;
-        writeln!(out, "  {}:{}:{}: {}", f.file, f.line, f.column, f.text)?;
+        page.line(format!("{severity}: {}: {}", f.kind, f.what));
+        page.line(format!("  {}:{}:{}: {}", f.file, f.line, f.column, f.text));
         if let Some(mend) = &f.mend {
-            writeln!(out, "  {mend}")?;
+            page.line(format!("  {mend}"));
         }
     }
     let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    writeln!(
-        out,
+    page.line(format!(
         "{}, {}: {}, {}",
         counted(report.profiles, "profile"),
         counted(report.figures, "figure"),
         counted(report.errors, "error"),
-        counted(report.warnings, "warning"),
-    )
+        counted(report.warnings, "warning")
+    ));
+    let keys = ["severity", "kind", "what", "file", "line", "column", "text", "mend"];
+    page.record(report, "findings", &keys);
+    page
 }
 
 /// What changed.
-///
-/// # Errors
-/// The writer's.
-pub fn diff(out: &mut impl Write, report: &ProfilesDiff, look: Look) -> io::Result<()> {
+pub fn diff(report: &ProfilesDiff) -> Page {
+    let mut page = Page::default();
     let mut columns = vec![Column::words("figure", "figure")];
     for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z"] {
         columns.push(Column::numbers(heading, "", heading));
@@ -184,33 +176,33 @@ pub fn diff(out: &mut impl Write, report: &ProfilesDiff, look: Look) -> io::Resu
             Cell::same(if c.significant { "changed" } else { "" }),
         ]
     };
-    Sheet { columns, rows: report.figures.iter().map(row).collect() }.text(out)?;
+    page.table(Sheet { columns, rows: report.figures.iter().map(row).collect() });
     let (count, whole) = (report.significant, report.figures.len());
     let said = format!("{count} of {whole} figures changed by more than 3 deviations");
-    look.line(out, "", &said)
+    page.entry("", said);
+    page
 }
 
 /// The settings and who said so.
-///
-/// # Errors
-/// The writer's.
-pub fn config(out: &mut impl Write, report: &Config, look: Look) -> io::Result<()> {
+pub fn config(report: &Config) -> Page {
+    let mut page = Page::default();
     let columns = ["setting", "value", "from"].map(|name| Column::words(name, name)).to_vec();
     let row = |s: &SettingView| {
         [s.key.to_owned(), s.value.clone(), s.from.clone()].map(Cell::same).to_vec()
     };
-    Sheet { columns, rows: report.settings.iter().map(row).collect() }.text(out)?;
-    writeln!(out)?;
+    page.table(Sheet { columns, rows: report.settings.iter().map(row).collect() });
+    page.gap();
     for left in &report.left_out {
         let SettingView { key, value, from, .. } = &left.setting;
         let instead = left.instead.as_deref().unwrap_or("nothing");
-        look.line(out, "left out  ", &format!("{key} = {value} ({from}): {instead} wins"))?;
+        page.entry("left out  ", format!("{key} = {value} ({from}): {instead} wins"));
     }
     for file in &report.files {
         let found = if file.found { "read" } else { "not there" };
-        look.line(out, "file      ", &format!("{}: {found}", file.path))?;
+        page.entry("file      ", format!("{}: {found}", file.path));
     }
     let unset = format!("{} parameters: collcost list parameters", report.unset.len());
-    look.line(out, "not set   ", &unset)?;
-    look.line(out, "order     ", "flags, COLLCOST_PROFILE, collcost.toml, config.toml, built in")
+    page.entry("not set   ", unset);
+    page.entry("order     ", "flags, COLLCOST_PROFILE, collcost.toml, config.toml, built in");
+    page
 }

@@ -1,17 +1,33 @@
 //! A run for people.
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::table::heading;
 use crate::answer::run::Run;
 use crate::base::quantity::{Bandwidth, Seconds};
 
+/// What programs read.
+const RUN: &[&str] = &[
+    "question.collective",
+    "question.size_bytes",
+    "question.ranks",
+    "algorithm",
+    "segments",
+    "transport",
+    "wait",
+    "reps",
+    "median_s",
+    "low_s",
+    "high_s",
+    "algbw_Bps",
+    "busbw_Bps",
+    "model.predicted_s",
+    "model.error",
+    "late",
+];
+
 /// What ran, what it took, whether it was right.
-///
-/// # Errors
-/// The writer's.
-pub fn run(out: &mut impl Write, report: &Run, look: Look) -> io::Result<()> {
+pub fn run(report: &Run) -> Page {
+    let mut page = Page::default();
     let Run { algorithm, segments, .. } = report;
     let pieces = if *segments > 1 { format!(", P = {segments}") } else { String::new() };
     let over = match (report.transport, &report.congestion) {
@@ -25,8 +41,8 @@ pub fn run(out: &mut impl Write, report: &Run, look: Look) -> io::Result<()> {
         [] => String::new(),
         cpus => format!(", CPUs {}", cpus.join(" ")),
     };
-    heading(out, &report.question)?;
-    look.line(out, "run     ", &format!("{algorithm}{pieces} over {over}, {waiting}{cpus}"))?;
+    heading(&mut page, &report.question);
+    page.entry("run     ", format!("{algorithm}{pieces} over {over}, {waiting}{cpus}"));
     let [median, low, high] = [report.median_s, report.low_s, report.high_s].map(Seconds);
     let reps = report.reps;
     let spans = match reps {
@@ -35,28 +51,27 @@ pub fn run(out: &mut impl Write, report: &Run, look: Look) -> io::Result<()> {
             format!("{median}, the median of {reps} global spans; four fifths are {low} to {high}")
         }
     };
-    look.line(out, "time    ", &spans)?;
+    page.entry("time    ", spans);
     if let (Some(algbw), Some(busbw)) = (report.algbw_bps, report.busbw_bps) {
         let [algbw, busbw] = [algbw, busbw].map(Bandwidth);
-        look.line(out, "rate    ", &format!("algbw {algbw}, busbw {busbw}"))?;
+        page.entry("rate    ", format!("algbw {algbw}, busbw {busbw}"));
     }
     if let Some(model) = &report.model {
         let (time, machine) = (Seconds(model.predicted_s), &model.machine);
         let off = 100.0 * model.error;
-        look.line(out, "model   ", &format!("{time}, {off:+.0} %, machine {machine}"))?;
+        page.entry("model   ", format!("{time}, {off:+.0} %, machine {machine}"));
     }
     let results = if report.checked == 1 { "result" } else { "results" };
     let text = format!("{} {results} at every rank, bit by bit: right", report.checked);
-    look.line(out, "check   ", &text)?;
+    page.entry("check   ", text);
     let (late, delay) = (report.late, 100.0 * report.run_delay_ratio);
     let text = format!(
         "{late} of {reps} started late; ranks waited for a CPU {delay:.1} % of the time, and lost \
          it {} times",
         report.switches
     );
-    look.line(out, "quiet   ", &text)?;
-    for note in &report.notes {
-        look.line(out, "note    ", note)?;
-    }
-    Ok(())
+    page.entry("quiet   ", text);
+    page.entries("note    ", &report.notes);
+    page.record(report, "", RUN);
+    page
 }

@@ -11,9 +11,8 @@
 //! * NVLS        NVLS/Simple        2   0.3 µs    66.0 µs  70.6 µs      1.4
 //! ```
 
-use std::io::{self, Write};
-
 use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{library, name, ships};
 use crate::answer::{Cost, Expect, QuestionView, Row, SwitchPoint};
@@ -26,30 +25,28 @@ use crate::model::algorithm::Library;
 const ROWS: usize = 3;
 
 /// Writes the screen.
-///
-/// # Errors
-/// The writer's.
-pub(super) fn screen(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
-    answer(out, report, look)?;
+pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
+    answer(page, report);
     let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
     let shown = chosen(report, &applies);
     if !shown.is_empty() {
-        writeln!(out)?;
+        page.gap();
         let mut sheet = sheet(report, &shown);
         sheet.narrow(look.width, &["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"]);
-        sheet.text(out)?;
+        page.table(sheet);
     }
-    below(out, report, applies.len() - shown.len(), look)
+    below(page, report, applies.len() - shown.len());
 }
 
 /// The lines above the table.
-pub(super) fn answer(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
-    writeln!(out, "{}\n", heading(&report.question, &report.machine.name, report.machine.chosen))?;
+pub(super) fn answer(page: &mut Page, report: &Cost) {
+    page.line(heading(&report.question, &report.machine.name, report.machine.chosen));
+    page.gap();
     let expect = &report.expect;
-    look.line(out, "  expected    ", &expected(expect))?;
-    look.line(out, "  runs        ", &runs(expect, report))?;
-    look.line(out, "  known from  ", &report.known_from)?;
-    look.line(out, "  better?     ", &better(report))?;
+    page.entry("  expected    ", expected(expect));
+    page.entry("  runs        ", runs(expect, report));
+    page.entry("  known from  ", &report.known_from);
+    page.entry("  better?     ", better(report));
     let bound = match report.bound_s {
         Some(least) if least > expect.time_s => {
             format!("{} at the machine's parameters, which real runs beat", Seconds(least))
@@ -57,7 +54,7 @@ pub(super) fn answer(out: &mut impl Write, report: &Cost, look: Look) -> io::Res
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
         None => "not known: a parameter of these links is not".to_owned(),
     };
-    look.line(out, "  bound       ", &bound)
+    page.entry("  bound       ", bound)
 }
 
 /// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.
@@ -196,18 +193,16 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
 }
 
 /// The lines below the table.
-fn below(out: &mut impl Write, report: &Cost, more: usize, look: Look) -> io::Result<()> {
-    for line in &report.trust {
-        look.line(out, "  note: ", line)?;
-    }
+fn below(page: &mut Page, report: &Cost, more: usize) {
+    page.entries("  note: ", &report.trust);
     if more > 0 {
-        writeln!(out, "  {more} more, and what to know of the parameters: --all")?;
+        page.line(format!("  {more} more, and what to know of the parameters: --all"));
     }
     if report.switch_points.len() > 1 {
         let text = format!("  switch points of {}: ", library(report.machine.library.as_deref()));
-        look.line(out, &text, &switch_points(&report.switch_points))?;
+        page.entry(text, switch_points(&report.switch_points));
     }
-    next(out, report, look)
+    next(page, report);
 }
 
 /// `Tree/LL to 199 KiB, Ring/LL to 239 KiB, then NVLSTree/Simple`.
@@ -220,9 +215,9 @@ pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
 }
 
 /// A command that goes on from here.
-pub(super) fn next(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+pub(super) fn next(page: &mut Page, report: &Cost) {
     if report.machine.chosen == "flags" {
-        return Ok(());
+        return;
     }
     let q = &report.question;
     let next = format!(
@@ -232,5 +227,5 @@ pub(super) fn next(out: &mut impl Write, report: &Cost, look: Look) -> io::Resul
         q.ranks,
         Bytes(q.size_bytes).to_string().replace(' ', ""),
     );
-    look.line(out, "  next: ", &next.replace(' ', "\u{a0}"))
+    page.entry("  next: ", next.replace(' ', "\u{a0}"))
 }

@@ -1,48 +1,53 @@
 //! What a library would pick, for people: one call explained, or sizes as a table.
 
-use std::io::{self, Write};
-
 use super::Look;
 use super::columns::micro;
+use super::page::Page;
 use super::screen::expected;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::select::{ChoiceView, PartView, Select, Span};
 use crate::base::quantity::{Bytes, Seconds};
 
-/// The report, with the rule of every choice where `explain` is set.
-///
-/// # Errors
-/// The writer's.
-pub fn select(out: &mut impl Write, report: &Select, look: Look, explain: bool) -> io::Result<()> {
-    writeln!(out, "{}\n", heading(report))?;
-    if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
-        return one(out, report, only, look, explain);
+/// The reports, a number of ranks each, with the rule of every choice where `explain` is set.
+#[must_use]
+pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
+    if look.whole {
+        return sheets(reports).into();
     }
-    sheet(report).text(out)?;
+    let mut page = Page::default();
+    for (i, report) in reports.iter().enumerate() {
+        if i > 0 {
+            page.gap();
+        }
+        of_ranks(&mut page, report, explain);
+    }
+    page
+}
+
+fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
+    page.line(heading(report));
+    page.gap();
+    if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
+        return one(page, report, only, explain);
+    }
+    page.table(sheet(report));
     let found: Vec<String> = summary(report);
     let unpriced = unpriced(report);
     if !found.is_empty() || !unpriced.is_empty() || explain {
-        writeln!(out)?;
+        page.gap();
     }
-    for line in unpriced {
-        look.line(out, "note  ", &line)?;
-    }
-    for line in found {
-        look.line(out, "diff  ", &line)?;
-    }
+    page.entries("note  ", unpriced);
+    page.entries("diff  ", found);
     if explain {
         for span in &report.intervals {
             let from = exact(span.from_bytes);
-            look.line(out, "rule  ", &format!("from {from}: {}", span.choice.rule))?;
-            turns(out, look, &span.choice)?;
-            for note in &span.choice.notes {
-                look.line(out, "note  ", note)?;
-            }
+            page.entry("rule  ", format!("from {from}: {}", span.choice.rule));
+            turns(page, &span.choice);
+            page.entries("note  ", &span.choice.notes);
         }
-        look.line(out, "sizes ", &format!("{} counts {}", report.policy.id, report.policy.counts))?;
-        look.line(out, "source", &format!(" {}", report.policy.source))?;
+        page.entry("sizes ", format!("{} counts {}", report.policy.id, report.policy.counts));
+        page.entry("source", format!(" {}", report.policy.source));
     }
-    Ok(())
 }
 
 fn heading(report: &Select) -> String {
@@ -74,17 +79,11 @@ fn heading(report: &Select) -> String {
 }
 
 /// One call: what runs, why, what it costs, what else there is.
-fn one(
-    out: &mut impl Write,
-    report: &Select,
-    span: &Span,
-    look: Look,
-    explain: bool,
-) -> io::Result<()> {
-    choice(out, look, &report.policy.id, &span.choice)?;
+fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
+    choice(page, &report.policy.id, &span.choice);
     if let (Some(versus), Some(other)) = (&report.versus, &span.versus) {
-        writeln!(out)?;
-        choice(out, look, &versus.id, other)?;
+        page.gap();
+        choice(page, &versus.id, other);
         if let Some(ratio) = span.ratio {
             let words = format!(
                 "{} takes {} times as long as {}",
@@ -92,18 +91,18 @@ fn one(
                 times(ratio),
                 versus.id
             );
-            look.line(out, "diff    ", &words)?;
+            page.entry("diff    ", words);
         }
     }
     if explain {
         let counts = format!("{} counts {}", report.policy.id, report.policy.counts);
-        look.line(out, "sizes   ", &counts)?;
+        page.entry("sizes   ", counts);
     }
-    look.line(out, "source  ", &report.policy.source)?;
+    page.entry("source  ", &report.policy.source);
     let sheet = alternatives(report);
     if !sheet.rows.is_empty() {
-        writeln!(out)?;
-        sheet.text(out)?;
+        page.gap();
+        page.table(sheet);
     }
     // The fastest that the library has, with how one gets it.
     let shipped = report.alternatives.iter().find(|a| a.known_as.is_some() && a.force.is_some());
@@ -112,23 +111,22 @@ fn one(
         && best.over_choice.is_none_or(|over| over < 1.0)
         && let (Some(name), Some(force)) = (best.known_as, &best.force)
     {
-        writeln!(out)?;
+        page.gap();
         let text = format!("{name} has the least ideal price; nothing is certain: {force}");
-        look.line(out, "to try  ", &text)?;
+        page.entry("to try  ", text);
     }
-    Ok(())
 }
 
-fn choice(out: &mut impl Write, look: Look, policy: &str, view: &ChoiceView) -> io::Result<()> {
-    look.line(out, "runs    ", &format!("{} ({policy})", named(view)))?;
-    look.line(out, "rule    ", &view.rule)?;
-    turns(out, look, view)?;
+fn choice(page: &mut Page, policy: &str, view: &ChoiceView) {
+    page.entry("runs    ", format!("{} ({policy})", named(view)));
+    page.entry("rule    ", &view.rule);
+    turns(page, view);
     if !view.runs.is_empty() {
         let parts: Vec<String> = view.runs.iter().map(part).collect();
-        look.line(out, "here    ", &parts.join(", then "))?;
+        page.entry("here    ", parts.join(", then "));
     }
     if let Some(expect) = &view.expect {
-        look.line(out, "expected ", &expected(expect))?;
+        page.entry("expected ", expected(expect));
     }
     match (view.time_s, view.regret, &view.unpriced) {
         (Some(time), Some(regret), _) => {
@@ -138,29 +136,23 @@ fn choice(out: &mut impl Write, look: Look, policy: &str, view: &ChoiceView) -> 
             } else {
                 format!("{time}, {} times the least ideal price here", times(regret))
             };
-            look.line(out, "ideal   ", &words)?;
+            page.entry("ideal   ", words);
         }
-        (Some(time), None, _) => look.line(out, "ideal   ", &Seconds(time).to_string())?,
-        (None, _, Some(why)) => look.line(out, "ideal   ", &format!("not priced: {why}"))?,
+        (Some(time), None, _) => page.entry("ideal   ", Seconds(time).to_string()),
+        (None, _, Some(why)) => page.entry("ideal   ", format!("not priced: {why}")),
         (None, _, None) => {}
     }
     if let Some(estimate) = view.estimate_s {
-        look.line(out, "says    ", &format!("{}, its own estimate", Seconds(estimate)))?;
+        page.entry("says    ", format!("{}, its own estimate", Seconds(estimate)));
     }
-    for line in &view.force {
-        look.line(out, "force   ", line)?;
-    }
-    for note in &view.notes {
-        look.line(out, "note    ", note)?;
-    }
-    Ok(())
+    page.entries("force   ", &view.force);
+    page.entries("note    ", &view.notes);
 }
 
-fn turns(out: &mut impl Write, look: Look, view: &ChoiceView) -> io::Result<()> {
+fn turns(page: &mut Page, view: &ChoiceView) {
     for turn in &view.fell_back {
-        look.line(out, "instead ", &format!("of {}: {}", turn.from, turn.why))?;
+        page.entry("instead ", format!("of {}: {}", turn.from, turn.why));
     }
-    Ok(())
 }
 
 fn part(part: &PartView) -> String {
@@ -190,8 +182,7 @@ fn named(view: &ChoiceView) -> String {
 }
 
 /// The tables of several numbers of ranks as one, with a column that tells them apart.
-#[must_use]
-pub fn sheets(reports: &[Select]) -> Sheet {
+fn sheets(reports: &[Select]) -> Sheet {
     if let [only] = reports {
         return sheet(only);
     }
@@ -208,8 +199,7 @@ pub fn sheets(reports: &[Select]) -> Sheet {
 }
 
 /// The sizes as a table, for people and programs.
-#[must_use]
-pub fn sheet(report: &Select) -> Sheet {
+fn sheet(report: &Select) -> Sheet {
     let mut columns = vec![
         Column::numbers("from", "", "from_bytes"),
         Column::numbers("below", "", "to_bytes"),

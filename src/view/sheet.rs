@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+
 /// One column: its heading, its unit for people, its key for programs.
 #[derive(Debug, Clone)]
 pub struct Column {
@@ -29,6 +31,15 @@ impl Column {
     #[must_use]
     pub fn words(heading: &str, key: &str) -> Self {
         Self { words: true, ..Self::numbers(heading, "", key) }
+    }
+
+    /// `time (µs)`.
+    #[must_use]
+    pub fn heading_with_unit(&self) -> String {
+        match self.unit.as_str() {
+            "" => self.heading.clone(),
+            unit => format!("{} ({unit})", self.heading.trim()),
+        }
     }
 }
 
@@ -79,6 +90,30 @@ impl Cell {
 }
 
 impl Cell {
+    /// A time.
+    #[must_use]
+    pub fn seconds(time: impl Into<Option<f64>>) -> Self {
+        Self::number(time.into(), |s| Seconds(s).to_string())
+    }
+
+    /// A rate.
+    #[must_use]
+    pub fn rate(rate: impl Into<Option<f64>>) -> Self {
+        Self::number(rate.into(), |b| Bandwidth(b).to_string())
+    }
+
+    /// A size.
+    #[must_use]
+    pub fn bytes(size: u64) -> Self {
+        Self::named(&Bytes(size).to_string(), &size.to_string())
+    }
+
+    /// A volume, which may be a part of a byte.
+    #[must_use]
+    pub fn volume(bytes: impl Into<Option<f64>>) -> Self {
+        Self::number(bytes.into(), |b| Volume(b).to_string())
+    }
+
     /// What a program reads.
     fn program(&self) -> String {
         match &self.raw {
@@ -100,6 +135,13 @@ pub struct Sheet {
 }
 
 impl Sheet {
+    /// One row of named figures.
+    #[must_use]
+    pub fn record(figures: Vec<(&str, Cell)>) -> Self {
+        let columns = figures.iter().map(|(key, _)| Column::words(key, key)).collect();
+        Self { columns, rows: vec![figures.into_iter().map(|(_, cell)| cell).collect()] }
+    }
+
     /// For a terminal.
     ///
     /// # Errors
@@ -163,11 +205,7 @@ impl Sheet {
             let cells: Vec<String> = cells.map(|c| c.trim().replace('|', "\\|")).collect();
             writeln!(out, "| {} |", cells.join(" | "))
         };
-        let heading = |c: &Column| match c.unit.as_str() {
-            "" => c.heading.clone(),
-            unit => format!("{} ({unit})", c.heading.trim()),
-        };
-        line(out, &mut self.columns.iter().map(heading))?;
+        line(out, &mut self.columns.iter().map(Column::heading_with_unit))?;
         let rule = |c: &Column| if c.words { "---" } else { "---:" }.to_owned();
         line(out, &mut self.columns.iter().map(rule))?;
         for row in &self.rows {

@@ -1,9 +1,8 @@
 //! A simulated schedule for people.
 
-use std::io::{self, Write};
-
 use super::Look;
 use super::columns::micro;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation};
@@ -14,24 +13,23 @@ use crate::base::quantity::{Seconds, Volume};
 const SHOWN: usize = 10;
 
 /// The whole answer.
-///
-/// # Errors
-/// The writer's.
-pub fn simulation(out: &mut impl Write, report: &Simulation, look: Look) -> io::Result<()> {
-    heading(out, &report.question)?;
-    machine(out, &report.machine, report.question.nodes)?;
-    writeln!(out)?;
-    look.line(out, "", &what_runs(&report.schedule, report.question.collective.parse().ok()))?;
-    writeln!(out)?;
-    times(report).text(out)?;
+#[must_use]
+pub fn simulation(report: &Simulation, look: Look) -> Page {
+    let mut page = Page::default();
+    heading(&mut page, &report.question);
+    machine(&mut page, &report.machine, report.question.nodes);
+    page.gap();
+    page.entry("", what_runs(&report.schedule, report.question.collective.parse().ok()));
+    page.gap();
+    page.table(times(report));
     if let Some(path) = &report.critical_path {
-        writeln!(out)?;
-        look.line(out, "path   ", &summary(path, report.detailed_mode))?;
+        page.gap();
+        page.entry("path   ", summary(path, report.detailed_mode));
         if !path.hops.is_empty() {
-            hops(path).text(out)?;
+            page.beside(hops(path, look.whole));
         }
     }
-    writeln!(out)?;
+    page.gap();
     for tier in &report.utilisation {
         let text = format!(
             "{}: ports send {} and receive {} of the time",
@@ -39,12 +37,12 @@ pub fn simulation(out: &mut impl Write, report: &Simulation, look: Look) -> io::
             share(&tier.send),
             share(&tier.receive)
         );
-        look.line(out, "use    ", &text)?;
+        page.entry("use    ", text);
     }
     for tier in &report.traffic {
         let messages = many(tier.messages, "message");
         let text = format!("{}: {} in {messages}", tier.tier, Volume(tier.bytes));
-        look.line(out, "bytes  ", &text)?;
+        page.entry("bytes  ", text);
     }
     if let (Some(links), Some(most)) = (report.links, report.busiest_links.first()) {
         let text = format!(
@@ -55,15 +53,11 @@ pub fn simulation(out: &mut impl Write, report: &Simulation, look: Look) -> io::
             Volume(most.bytes),
             many(most.messages, "message")
         );
-        look.line(out, "links  ", &text)?;
+        page.entry("links  ", text);
     }
-    for gap in &report.gaps {
-        look.line(out, "gap    ", gap)?;
-    }
-    for note in &report.notes {
-        look.line(out, "note   ", note)?;
-    }
-    Ok(())
+    page.entries("gap    ", &report.gaps);
+    page.entries("note   ", &report.notes);
+    page
 }
 
 fn what_runs(s: &ScheduleView, collective: Option<Collective>) -> String {
@@ -186,7 +180,7 @@ fn words(waited_for: &str) -> &str {
 }
 
 /// The first and the last messages of the path.
-fn hops(path: &PathView) -> Sheet {
+fn hops(path: &PathView, whole: bool) -> Sheet {
     let tiered = path.hops.iter().any(|hop| hop.tier != path.hops[0].tier);
     let row = |hop: &HopView| {
         vec![
@@ -194,7 +188,7 @@ fn hops(path: &PathView) -> Sheet {
             Cell::same(hop.round.to_string()),
             Cell::same(hop.from.to_string()),
             Cell::same(hop.to.to_string()),
-            Cell::same(Volume(hop.bytes).to_string()),
+            Cell::volume(hop.bytes),
             Cell::same(hop.tier.clone().unwrap_or_else(|| "switch".to_owned())),
             micro(Some(hop.start_s)),
             micro(Some(hop.end_s)),
@@ -202,7 +196,7 @@ fn hops(path: &PathView) -> Sheet {
         ]
     };
     let count = path.hops.len();
-    let rows = if count <= SHOWN {
+    let rows = if whole || count <= SHOWN {
         path.hops.iter().map(row).collect()
     } else {
         let (first, last) = (&path.hops[..SHOWN / 2], &path.hops[count - SHOWN / 2..]);

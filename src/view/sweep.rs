@@ -4,26 +4,29 @@ use std::io::{self, Write};
 
 use super::Look;
 use super::columns::giga;
+use super::map::{columns, winners};
+use super::page::Page;
 use super::screen::switch_points;
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine, name};
 use crate::answer::{Bands, Flip, Pick, Point, Sweep};
-use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::base::quantity::{Bytes, Volume};
 
 /// A sweep for people: the range, what it will take, and the least ideal price beside it.
-///
-/// # Errors
-/// The writer's.
-pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()> {
+pub fn sweep(report: &Sweep, look: Look) -> Page {
+    if look.whole {
+        return sheet(report).into();
+    }
+    let mut page = Page::default();
     let q = &report.question;
     let name = name(q);
     match report.over.as_str() {
-        "size" => writeln!(out, "{name} over {} ranks", q.ranks)?,
-        "ranks" => writeln!(out, "{name} of {}", Bytes(q.size_bytes))?,
-        _ => heading(out, q)?,
+        "size" => page.line(format!("{name} over {} ranks", q.ranks)),
+        "ranks" => page.line(format!("{name} of {}", Bytes(q.size_bytes))),
+        _ => heading(&mut page, q),
     }
-    machine(out, &report.machine, q.nodes)?;
-    writeln!(out)?;
+    machine(&mut page, &report.machine, q.nodes);
+    page.gap();
     let mut sheet = sheet(report);
     let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b;
     let told = |p: &Point| p.fastest.as_ref().is_some_and(|f| same(f.time_s, p.expect.time_s));
@@ -36,8 +39,8 @@ pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()>
         sheet.drop_column("high_s");
     }
     sheet.narrow(look.width, SPARE);
-    sheet.text(out)?;
-    writeln!(out)?;
+    page.table(sheet);
+    page.gap();
     let points = &report.points;
     for (i, point) in points.iter().enumerate() {
         if i > 0 && points[i - 1].known_from == point.known_from {
@@ -47,11 +50,12 @@ pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()>
             true => point.known_from.clone(),
             false => format!("{} up: {}", place(report, point).text, point.known_from),
         };
-        look.line(out, "known from  ", &text)?;
+        page.entry("known from  ", text);
     }
     if !report.weights.is_empty() {
         let of = report.weighed.unwrap_or_default();
-        writeln!(out, "\n1 % more of a parameter changes the ideal price of {of} by")?;
+        page.gap();
+        page.line(format!("1 % more of a parameter changes the ideal price of {of} by"));
         for weight in &report.weights {
             let slope = match weight.figure.as_str() {
                 "gamma" => format!("{:+.3} µs per ps/B", weight.derivative * 1e-6),
@@ -60,22 +64,20 @@ pub fn sweep(out: &mut impl Write, report: &Sweep, look: Look) -> io::Result<()>
                 }
                 _ => format!("{:+.3} µs per µs", weight.derivative),
             };
-            writeln!(
-                out,
+            page.line(format!(
                 "  {:<16} {:>12}  {:+.3} %   ∂T/∂ {slope}",
                 weight.figure, weight.value, weight.elasticity
-            )?;
+            ));
         }
     }
-    Ok(())
+    page
 }
 
 /// Columns that a narrow terminal can do without, the first to go first.
 const SPARE: &[&str] = &["bound_s", "fastest_time_s", "fastest", "busbw_Bps", "low_s", "high_s"];
 
 /// The points of a sweep as a table.
-#[must_use]
-pub fn sheet(report: &Sweep) -> Sheet {
+fn sheet(report: &Sweep) -> Sheet {
     let (name, key) = match report.over.as_str() {
         "size" => ("size", "size_bytes"),
         "ranks" => ("ranks", "ranks"),
@@ -109,52 +111,58 @@ fn place(report: &Sweep, point: &Point) -> Cell {
 }
 
 fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
-    let time = |t: Option<f64>| Cell::number(t, |t| Seconds(t).to_string());
     let expect = &point.expect;
     vec![
         place(report, point),
         Cell::same(expect.runs.name()),
-        time(Some(expect.time_s)),
-        time(Some(expect.low_s)),
-        time(Some(expect.high_s)),
+        Cell::seconds(expect.time_s),
+        Cell::seconds(expect.low_s),
+        Cell::seconds(expect.high_s),
         giga(expect.busbw),
         match &point.fastest {
             Some(pick) => Cell::named(pick.title, pick.id),
             None => Cell::number(None, |_| String::new()),
         },
-        time(point.fastest.as_ref().map(|p: &Pick| p.time_s)),
-        time(point.bound_s),
+        Cell::seconds(point.fastest.as_ref().map(|p: &Pick| p.time_s)),
+        Cell::seconds(point.bound_s),
     ]
 }
 
 /// What runs over all sizes and what would be the fastest, for people.
-///
-/// # Errors
-/// The writer's.
-pub fn bands(out: &mut impl Write, report: &Bands, look: Look) -> io::Result<()> {
+#[must_use]
+pub fn bands(report: &Bands, look: Look) -> Page {
+    if look.whole {
+        let flips = [report.fastest_shipped.as_slice(), &report.fastest];
+        let rows = winners(report.question.ranks, &report.switch_points, flips);
+        return Sheet { columns: columns(), rows }.into();
+    }
+    let mut page = Page::default();
     // Without a size the heading speaks of every size.
     let name = name(&report.question);
-    writeln!(out, "{name} of any size over {} ranks", report.question.ranks)?;
-    machine(out, &report.machine, report.question.nodes)?;
+    page.line(format!("{name} of any size over {} ranks", report.question.ranks));
+    machine(&mut page, &report.machine, report.question.nodes);
     let library = library(report.machine.library.as_deref());
-    writeln!(out)?;
+    page.gap();
     match report.switch_points.is_empty() {
-        false => look.line(out, &runs_by_size(&library), &switch_points(&report.switch_points))?,
-        true => writeln!(out, "what {library} runs by size is not known here")?,
+        false => page.entry(runs_by_size(&library), switch_points(&report.switch_points)),
+        true => page.line(format!("what {library} runs by size is not known here")),
     }
     for (title, flips) in [
         (format!("least ideal price of what {library} has"), &report.fastest_shipped),
         ("least ideal price of all".to_owned(), &report.fastest),
     ] {
-        writeln!(out, "\n{title}")?;
+        page.gap();
+        page.line(title);
         for (i, flip) in flips.iter().enumerate() {
-            writeln!(out, "  {} {}", from_to(flips, i), flip.title)?;
+            page.line(format!("  {} {}", from_to(flips, i), flip.title));
         }
         if flips.is_empty() {
-            writeln!(out, "  nothing")?;
+            page.line("  nothing");
         }
     }
-    writeln!(out, "\nnext: --size for what one size will take, -b and -e for a sweep")
+    page.gap();
+    page.line("next: --size for what one size will take, -b and -e for a sweep");
+    page
 }
 
 /// `NCCL runs `.

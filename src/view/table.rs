@@ -1,9 +1,8 @@
 //! Reports as tables for people.
 
-use std::io::{self, Write};
-
 use super::Look;
 use super::columns;
+use super::page::Page;
 use super::screen;
 use super::sheet::{Cell, Sheet};
 use crate::answer::{Cost, Flip, MachineView, QuestionView, Row, TierView};
@@ -28,15 +27,17 @@ pub struct View<'a> {
 }
 
 /// The main screen.
-///
-/// # Errors
-/// The writer's.
-pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<()> {
-    if !view.all && view.columns.is_none() && view.sort.is_none() {
-        return screen::screen(out, report, view.look);
+pub fn cost(report: &Cost, view: &View<'_>) -> Page {
+    if view.look.whole {
+        return cost_sheet(report, view).into();
     }
-    screen::answer(out, report, view.look)?;
-    writeln!(out)?;
+    let mut page = Page::default();
+    if !view.all && view.columns.is_none() && view.sort.is_none() {
+        screen::screen(&mut page, report, view.look);
+        return page;
+    }
+    screen::answer(&mut page, report);
+    page.gap();
     let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
     let refused: Vec<&Row> = report.algorithms.iter().filter(|r| !r.applies).collect();
     let lines = lines(report, &applies, view);
@@ -46,12 +47,13 @@ pub fn cost(out: &mut impl Write, report: &Cost, view: &View<'_>) -> io::Result<
     if view.columns.is_none() {
         sheet.narrow(view.look.width, SPARE);
     }
-    sheet.text(out)?;
+    page.table(sheet);
     let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
-    more(out, applies.len() - shown, &refused, view.all)?;
-    writeln!(out)?;
-    machine(out, &report.machine, report.question.nodes)?;
-    details(out, report, view.look)
+    more(&mut page, applies.len() - shown, &refused, view.all);
+    page.gap();
+    machine(&mut page, &report.machine, report.question.nodes);
+    details(&mut page, report);
+    page
 }
 
 /// Columns that a narrow terminal can do without, the first to go first.
@@ -60,7 +62,7 @@ const SPARE: &[&str] =
 
 /// The main table alone, every applicable algorithm in it, for documents and programs.
 #[must_use]
-pub fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
+fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
     let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
     let lines = lines(report, &applies, &View { all: true, ..*view });
     let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
@@ -130,18 +132,19 @@ pub(super) fn asked(q: &QuestionView, over: &str) -> String {
     size.into_iter().chain(ranks).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn heading(out: &mut impl Write, q: &QuestionView) -> io::Result<()> {
+pub(super) fn heading(page: &mut Page, q: &QuestionView) {
     let collective: Option<Collective> = q.collective.parse().ok();
-    write!(out, "{}", name(q))?;
-    if collective != Some(Collective::Barrier) {
-        write!(out, " of {}", Bytes(q.size_bytes))?;
-    }
+    let size = match collective {
+        Some(Collective::Barrier) => String::new(),
+        _ => format!(" of {}", Bytes(q.size_bytes)),
+    };
     let means = collective.map_or("over", Collective::size_means);
-    write!(out, " {means} {} {}", q.ranks, plural(q.ranks, "rank"))?;
-    if q.nodes > 1 {
-        write!(out, " = {} nodes x {}", q.nodes, q.ranks_per_node)?;
-    }
-    writeln!(out)
+    let layout = match q.nodes {
+        1 => String::new(),
+        nodes => format!(" = {nodes} nodes x {}", q.ranks_per_node),
+    };
+    let ranks = plural(q.ranks, "rank");
+    page.line(format!("{}{size} {means} {} {ranks}{layout}", name(q), q.ranks));
 }
 
 fn plural(n: u32, word: &str) -> String {
@@ -149,21 +152,20 @@ fn plural(n: u32, word: &str) -> String {
 }
 
 /// One line a tier, each figure with how it was obtained.
-pub(super) fn machine(out: &mut impl Write, machine: &MachineView, nodes: u32) -> io::Result<()> {
-    writeln!(out, "machine {} ({})", machine.name, machine.chosen)?;
+pub(super) fn machine(page: &mut Page, machine: &MachineView, nodes: u32) {
+    page.line(format!("machine {} ({})", machine.name, machine.chosen));
     // What lies between nodes does not matter inside one, which may have several tiers itself.
     let largest = machine.tiers.iter().filter_map(|t| t.span).max();
     let node = machine.tiers.iter().position(|t| t.span == largest).unwrap_or(0) + 1;
     let used = if nodes > 1 { machine.tiers.len() } else { node };
     let width = machine.tiers.iter().map(|t| t.name.chars().count()).max().unwrap_or(0);
     for tier in &machine.tiers[..used] {
-        writeln!(out, "  {:width$}  {}", tier.name, figures(tier))?;
+        page.line(format!("  {:width$}  {}", tier.name, figures(tier)));
     }
     if machine.launch_s > 0.0 {
         let how = machine.launch_how.map_or("given".to_owned(), |h| h.to_string());
-        writeln!(out, "  {:width$}  {} a call, {how}", "launch", Seconds(machine.launch_s))?;
+        page.line(format!("  {:width$}  {} a call, {how}", "launch", Seconds(machine.launch_s)));
     }
-    Ok(())
 }
 
 fn figures(tier: &TierView) -> String {
@@ -204,31 +206,31 @@ fn title(report: &Cost, row: &Row, alike: usize) -> String {
 }
 
 /// What the table leaves out; with `all` why the rest does not apply.
-fn more(out: &mut impl Write, rest: usize, refused: &[&Row], all: bool) -> io::Result<()> {
+fn more(page: &mut Page, rest: usize, refused: &[&Row], all: bool) {
     if all {
         for row in refused {
-            writeln!(out, "  {:<34} {}", row.title, row.reason.as_deref().unwrap_or(""))?;
+            page.line(format!("  {:<34} {}", row.title, row.reason.as_deref().unwrap_or("")));
         }
-        return Ok(());
+        return;
     }
     let apply = if refused.len() == 1 { "does" } else { "do" };
     match (rest, refused.len()) {
-        (0, 0) => Ok(()),
-        (0, n) => writeln!(out, "  … {n} {apply} not apply: --all says why"),
-        (rest, 0) => writeln!(out, "  … {rest} more with --all"),
-        (rest, n) => writeln!(out, "  … {rest} more with --all; {n} {apply} not apply"),
+        (0, 0) => {}
+        (0, n) => page.line(format!("  … {n} {apply} not apply: --all says why")),
+        (rest, 0) => page.line(format!("  … {rest} more with --all")),
+        (rest, n) => page.line(format!("  … {rest} more with --all; {n} {apply} not apply")),
     }
 }
 
 /// The lines below the whole table: estimates, switch points, notes.
-fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
+fn details(page: &mut Page, report: &Cost) {
     let library = library(report.machine.library.as_deref());
     if let Some(estimate) = report.estimate_s {
-        look.line(out, &format!("{library}'s own estimate: "), &Seconds(estimate).to_string())?;
+        page.entry(format!("{library}'s own estimate: "), Seconds(estimate).to_string());
     }
     if report.switch_points.len() > 1 {
         let label = format!("switch points of {library}: ");
-        look.line(out, &label, &screen::switch_points(&report.switch_points))?;
+        page.entry(label, screen::switch_points(&report.switch_points));
     }
     if report.flips.len() > 1 {
         let flip = |(i, f): (usize, &Flip)| match i {
@@ -236,12 +238,10 @@ fn details(out: &mut impl Write, report: &Cost, look: Look) -> io::Result<()> {
             _ => format!("from {} {}", Volume(f.from_bytes), f.title),
         };
         let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
-        look.line(out, "switch points of the least ideal price: ", &flips.join("; "))?;
+        page.entry("switch points of the least ideal price: ", flips.join("; "));
     }
-    for note in report.trust.iter().chain(&report.notes) {
-        look.line(out, "note   ", note)?;
-    }
-    screen::next(out, report, look)
+    page.entries("note   ", report.trust.iter().chain(&report.notes));
+    screen::next(page, report);
 }
 
 /// The name of the machine's library in a sentence.

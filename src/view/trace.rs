@@ -7,7 +7,6 @@ mod mermaid;
 mod states;
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 pub use chrome::chrome;
 pub use dot::dot;
@@ -15,6 +14,7 @@ pub use events::{Lost, events};
 pub use mermaid::mermaid;
 
 use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use crate::answer::End;
@@ -40,45 +40,45 @@ const MOST_NAMES: usize = 4;
 const MOST_RANKS: usize = 32;
 
 /// The whole trace, or one step of it.
-///
-/// # Errors
-/// The writer's.
-pub fn text(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
-    heading(out, &trace.question)?;
-    machine(out, &trace.machine, trace.question.nodes)?;
-    writeln!(out)?;
-    look.line(out, "schedule  ", &schedule(trace))?;
-    members(out, trace, look)?;
+#[must_use]
+pub fn page(trace: &Trace, look: Look) -> Page {
+    let mut page = Page::default();
+    heading(&mut page, &trace.question);
+    machine(&mut page, &trace.machine, trace.question.nodes);
+    page.gap();
+    page.entry("schedule  ", schedule(trace));
+    members(&mut page, trace);
     let states = states::Shown::new(trace, look);
     if let Some(states) = &states {
-        writeln!(out)?;
-        states.legend(out)?;
+        page.gap();
+        states.legend(&mut page);
     }
     if let (Some(states), Some(start)) = (&states, &trace.start) {
-        writeln!(out, "\n{}", look.strong("start"))?;
-        states.table(out, start, &[])?;
+        page.gap();
+        page.line(look.strong("start"));
+        page.beside(states.sheet(start, &[]));
     }
     let one = trace.only_step.is_some();
     let listed = trace.steps.len() <= MOST_STEPS;
     for (i, step) in trace.steps.iter().enumerate().filter(|_| listed) {
         if i == 0 || states.is_some() {
-            writeln!(out)?;
+            page.gap();
         }
         let label = format!("step {} of {}  ", step.step, trace.totals.steps);
-        look.line(out, &label, &messages(step, trace, one))?;
+        page.entry(label, messages(step, trace, one));
         if let (Some(states), Some(state)) = (&states, &step.state) {
-            states.table(out, state, &step.written)?;
+            page.beside(states.sheet(state, &step.written));
         }
     }
     if !one && !trace.steps.is_empty() {
-        writeln!(out)?;
+        page.gap();
         let mut sheet = steps(trace);
         sheet.narrow(look.width, &["senders", "start_s", "pattern"]);
-        sheet.text(out)?;
+        page.table(sheet);
     }
-    writeln!(out)?;
+    page.gap();
     if !one {
-        totals(out, trace, look)?;
+        totals(&mut page, trace);
     }
     let mut notes = trace.notes.clone();
     let followed = trace.start.is_some() || trace.steps.iter().any(|step| step.state.is_some());
@@ -88,7 +88,8 @@ pub fn text(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
     if !listed {
         notes.push("the messages of a step: --step K; of all: --format json, --events".to_owned());
     }
-    notes.iter().try_for_each(|note| look.line(out, "note      ", note))
+    page.entries("note      ", notes);
+    page
 }
 
 /// What is run, in how many steps and chunks, and how long it takes.
@@ -121,7 +122,7 @@ fn counted(n: u64, word: &str) -> String {
 }
 
 /// Rings, chains, trees and nodes.
-fn members(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
+fn members(page: &mut Page, trace: &Trace) {
     let members = &trace.members;
     for over in members.lines.chunk_by(|a, b| a.tier == b.tier) {
         // Of several tiers all shall be seen.
@@ -132,33 +133,32 @@ fn members(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
                 (false, 2) => "pair",
                 (false, _) => "chain",
             };
-            look.line(out, &format!("{kind:<10}"), &around(line))?;
+            page.entry(format!("{kind:<10}"), around(line));
         }
-        more(out, over.len().saturating_sub(shown), look)?;
+        more(page, over.len().saturating_sub(shown));
     }
     for (i, tree) in members.trees.iter().enumerate() {
         let label = if members.trees.len() > 1 { format!("tree {}", i + 1) } else { "tree".into() };
-        look.line(out, &format!("{label:<10}"), &described(tree))?;
+        page.entry(format!("{label:<10}"), described(tree));
     }
     for (i, ranks) in members.nodes.iter().enumerate().take(MOST_LINES) {
         let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-        look.line(out, &format!("{:<10}", format!("node {i}")), &ranks.join(" "))?;
+        page.entry(format!("{:<10}", format!("node {i}")), ranks.join(" "));
     }
-    more(out, members.nodes.len().saturating_sub(MOST_LINES), look)?;
+    more(page, members.nodes.len().saturating_sub(MOST_LINES));
     if members.trees.iter().any(|tree| tree.roles.len() > 2)
         && members.trees.iter().all(|tree| tree.roles.len() <= MOST_RANKS)
     {
-        writeln!(out)?;
-        roles(&members.trees).text(out)?;
+        page.gap();
+        page.beside(roles(&members.trees));
     }
-    Ok(())
 }
 
-fn more(out: &mut impl Write, left: usize, look: Look) -> io::Result<()> {
+fn more(page: &mut Page, left: usize) {
     if left == 0 {
-        return Ok(());
+        return;
     }
-    look.line(out, "          ", &format!("… {left} more: --format json has them"))
+    page.entry("          ", format!("… {left} more: --format json has them"))
 }
 
 /// `0 → 1 → 2 → 0`.
@@ -331,7 +331,7 @@ fn steps(trace: &Trace) -> Sheet {
             whole(step.messages),
         ];
         if data {
-            row.push(Cell::number(Some(step.max_sent_bytes), |b| Volume(b).to_string()));
+            row.push(Cell::volume(step.max_sent_bytes));
             row.push(Cell::number(step.share_so_far, |s| format!("{:.1} %", s * 100.0)));
         }
         row.push(micro(step.start_s));
@@ -345,7 +345,7 @@ fn steps(trace: &Trace) -> Sheet {
 }
 
 /// What all steps come to, and where a reduction is whole.
-fn totals(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
+fn totals(page: &mut Page, trace: &Trace) {
     let totals = &trace.totals;
     let mut text =
         format!("{} and {}", counted(totals.steps, "step"), counted(totals.messages, "message"));
@@ -360,15 +360,15 @@ fn totals(out: &mut impl Write, trace: &Trace, look: Look) -> io::Result<()> {
             counted(totals.max_messages, "message")
         );
     }
-    look.line(out, "total     ", &text)?;
-    let Some(step) = totals.whole_after_step else { return Ok(()) };
+    page.entry("total     ", text);
+    let Some(step) = totals.whole_after_step else { return };
     let mut text = format!("after step {step} every chunk's sum is whole at one rank");
     if totals.owners.len() <= MOST_RANKS {
         let one = |(rank, chunk): &(u32, u32)| format!("c{chunk}\u{a0}at\u{a0}{rank}");
         let owners: Vec<String> = totals.owners.iter().map(one).collect();
         let _ = write!(text, ": {}", owners.join(", "));
     }
-    look.line(out, "whole     ", &text)
+    page.entry("whole     ", text)
 }
 
 #[cfg(test)]

@@ -1,27 +1,18 @@
 //! Verified schedules for people.
 
-use std::io::{self, Write};
-
-use super::Look;
+use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::verify::{Verification, VerifyLine};
 
 /// Lines a collective, or with `all` an algorithm, then what is wrong.
-///
-/// # Errors
-/// The writer's.
-pub fn verification(
-    out: &mut impl Write,
-    report: &Verification,
-    all: bool,
-    look: Look,
-) -> io::Result<()> {
-    sheet(report, all).text(out)?;
-    writeln!(out)?;
+pub fn verification(report: &Verification, all: bool) -> Page {
+    let mut page = Page::default();
+    page.table(sheet(report, all));
+    page.gap();
     for line in report.lines.iter().filter(|line| !line.ok) {
         let name = format!("{} {}", line.collective, line.algorithm);
         if let Some(fault) = &line.fault {
-            look.line(out, "fault  ", &format!("{name}: {}: {}", fault.place, fault.what))?;
+            page.entry("fault  ", format!("{name}: {}: {}", fault.place, fault.what));
         }
         if let Some(broken) = &line.broken {
             let promise = match broken.guarantee {
@@ -32,16 +23,14 @@ pub fn verification(
                 "{name}: the closed form {promise}: {:.6} against {:.6}, in α, for M/BW = {} α; {}",
                 broken.form_s, broken.makespan_s, broken.size_over_alpha, broken.place
             );
-            look.line(out, "fault  ", &text)?;
+            page.entry("fault  ", text);
         }
     }
     for without in report.without.iter().filter(|_| all) {
         let names = without.algorithms.join(", ");
-        look.line(out, "none   ", &format!("{}: {names}", without.collective))?;
+        page.entry("none   ", format!("{}: {names}", without.collective));
     }
-    for note in &report.notes {
-        look.line(out, "note   ", note)?;
-    }
+    page.entries("note   ", &report.notes);
     let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
     let failed = match report.failed {
         0 => "no fault".to_owned(),
@@ -59,7 +48,8 @@ pub fn verification(
     };
     let transfers = count(|l| l.transfers);
     let text = format!("{schedules} with {transfers} transfers verified{compared}: {failed}");
-    look.line(out, "", &text)
+    page.entry("", text);
+    page
 }
 
 /// One line an algorithm, or, unless `all` are asked, a collective.

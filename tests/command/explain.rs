@@ -6,13 +6,15 @@ use std::process::Command;
 use collcost::Collective;
 use collcost::answer::explain::{self, AlgorithmView, Explanation, Subject};
 use collcost::answer::notes::{self, CONTRADICTIONS, TOPICS};
+use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::cost::crossover::crossover;
 use collcost::cost::price::Prepared;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::{Dims, Params, Shape};
-use collcost::view::explain::{Notation, explanation};
+use collcost::view::Look;
+use collcost::view::explain::explanation;
 
 /// α and BW on one tier, or on two with G ranks a node, around a switch.
 fn query(collective: Collective, ranks: u32, per_node: Option<u32>, params: Params) -> Query {
@@ -48,9 +50,9 @@ fn layouts(collective: Collective) -> Vec<Query> {
     ]
 }
 
-fn written(report: &Explanation, notation: Notation) -> String {
+fn written(report: &Explanation, format: Format) -> String {
     let mut out = Vec::new();
-    explanation(&mut out, report, notation).unwrap();
+    explanation(report).write(&mut out, format, Look::default()).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -122,10 +124,10 @@ fn checked(query: &Query, report: &Explanation, registry: &Registry) {
     }
     assert!(!v.formula.is_empty() && !v.numbers.is_empty() && !v.source.is_empty(), "{id}");
     assert!(v.formula_latex.matches('{').count() == v.formula_latex.matches('}').count(), "{id}");
-    for notation in [Notation::Text, Notation::Markdown, Notation::Latex] {
-        let text = written(report, notation);
+    for format in [Format::Text, Format::Markdown, Format::Latex] {
+        let text = written(report, format);
         assert!(text.contains("Formula") && text.contains("Ports"), "{id}: {text}");
-        if notation == Notation::Latex {
+        if format == Format::Latex {
             assert!(text.is_ascii(), "{id}: {text}");
         }
     }
@@ -151,8 +153,8 @@ fn every_collective_lists_all_its_algorithms() {
                 let below = |r: &f64| *r < 1.0 - 1e-9;
                 assert!(!ratios.iter().flatten().any(below), "{collective} {}", row.id);
             }
-            for notation in [Notation::Text, Notation::Markdown, Notation::Latex] {
-                assert!(written(&report, notation).contains("ost of its algorithms"));
+            for format in [Format::Text, Format::Markdown, Format::Latex] {
+                assert!(written(&report, format).contains("ost of its algorithms"));
             }
         }
     }
@@ -162,11 +164,11 @@ fn every_collective_lists_all_its_algorithms() {
 fn every_topic_is_written_in_every_notation() {
     for topic in TOPICS {
         let report = explain::topic(topic.id, None, None).unwrap();
-        let text = written(&report, Notation::Text);
+        let text = written(&report, Format::Text);
         assert!(text.starts_with(topic.title), "{text}");
         assert!(text.lines().all(|l| l.chars().count() <= 90), "{}:\n{text}", topic.id);
-        assert!(written(&report, Notation::Latex).is_ascii(), "{}", topic.id);
-        assert!(written(&report, Notation::Markdown).starts_with("# "));
+        assert!(written(&report, Format::Latex).is_ascii(), "{}", topic.id);
+        assert!(written(&report, Format::Markdown).starts_with("# "));
     }
 }
 
@@ -188,7 +190,7 @@ fn what_a_topic_names_next_runs() {
 fn every_contradiction_is_found_where_it_belongs() {
     let registry = Registry::builtin();
     for c in CONTRADICTIONS {
-        let page = written(&explain::contradiction(c), Notation::Text);
+        let page = written(&explain::contradiction(c), Format::Text);
         assert!(page.starts_with(&format!("{}: {}", c.id, c.title)), "{page}");
         assert!(page.contains(c.texts[0].name()), "{page}");
         for (collective, ids) in c.about {
@@ -204,7 +206,7 @@ fn every_contradiction_is_found_where_it_belongs() {
                     .unwrap();
                 let notes = &view(&report).contradictions;
                 assert!(notes.iter().any(|n| n.id == c.id), "{} {collective} {id}", c.id);
-                assert!(written(&report, Notation::Text).contains(c.title));
+                assert!(written(&report, Format::Text).contains(c.title));
             }
         }
     }

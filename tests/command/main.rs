@@ -6,6 +6,7 @@ mod command;
 mod examples;
 mod explain;
 mod explorer;
+mod formats;
 mod parameters;
 mod pictures;
 mod profiles;

@@ -47,6 +47,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::nccl::Choose>("collcost/nccl-choose/1"),
         schema::<answer::nccl_graphs::NcclGraphs>("collcost/nccl-graph/1"),
         schema::<answer::nccl_log::NcclLog>("collcost/nccl-log/1"),
+        schema::<answer::nccl_tables::NcclTables>("collcost/nccl-table/1"),
         schema::<answer::plan::Plan>("collcost/plan/1"),
         schema::<answer::plan::PlanDiff>("collcost/plan-diff/1"),
         schema::<answer::plan::PlanVary>("collcost/plan-vary/1"),

@@ -39,7 +39,7 @@ fn searched(machine: &Machine, per_node: usize, version: Version, nodes: u32) ->
 
 fn line(machine: &Machine, searched: &Searched) -> String {
     let mut text = Vec::new();
-    view::csv(&mut text, machine.name, searched).unwrap();
+    view::sheet(machine.name, searched).csv(&mut text).unwrap();
     String::from_utf8(text).unwrap().lines().nth(1).unwrap().to_owned()
 }
 

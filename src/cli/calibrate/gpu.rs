@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 use super::kept::{Existing, Kept};
 use super::{AUTO, Args};
 use crate::cli::Stop;
-use crate::cli::config::{Format, format};
 use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
 use crate::cli::picture::PictureFlags;
 use crate::cli::processes::interruption;
 use crate::cli::profiles::{now, today};
 use crate::cli::progress::Bar;
-use crate::cli::terminal::look;
 use collcost::answer::devices::Devices;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -249,7 +247,7 @@ impl Args {
             seed: plan.seed,
             force: self.force,
             picture: PictureFlags::default(),
-            format: format(self.format, Format::Table)?,
+            format: self.format.get()?,
         };
         match way {
             Way::Nccl => measured_library(&samples, asked, out),
@@ -403,11 +401,7 @@ impl Args {
             notes,
             ..Devices::default()
         };
-        match format(self.format, Format::Table)? {
-            Format::Json => view::json(out, &shown)?,
-            Format::Table => view::devices::devices(out, &shown, look())?,
-        }
-        Ok(out.flush()?)
+        self.format.write(out, &shown, |_| view::devices::devices(&shown))
     }
 }
 

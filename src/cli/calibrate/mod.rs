@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::Stop;
-use crate::cli::config::{Format, folder, format};
+use crate::cli::config::folder;
 use crate::cli::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
 use crate::cli::flags::{count, value};
+use crate::cli::format::{FormatFlag, Report};
 use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::{now, today};
 use crate::cli::progress::{Bar, Show};
-use crate::cli::terminal::look;
 use collcost::answer::calibrate as report;
 use collcost::answer::fit::fit as fit_report;
 use collcost::base::error::{Error, Result};
@@ -107,9 +107,8 @@ pub(super) struct Args {
     /// auto, plain or none, on standard error
     #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
     progress: Show,
-    /// table or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
     #[command(flatten)]
     processes: ProcessFlags,
     #[command(flatten)]
@@ -195,11 +194,7 @@ impl Args {
         out: &mut impl Write,
         shown: &report::Calibration,
     ) -> std::result::Result<(), Stop> {
-        match format(self.format, Format::Table)? {
-            Format::Json => view::json(out, shown)?,
-            Format::Table => view::calibrate::calibration(out, shown, look())?,
-        }
-        Ok(out.flush()?)
+        self.format.write(out, shown, |_| view::calibrate::calibration(shown))
     }
 
     /// How ranks are started, and on which CPUs.

@@ -3,14 +3,13 @@
 use std::io::Write;
 
 use super::super::Stop;
-use super::super::config::format as settled;
-use super::super::cost::Format;
 use super::super::flags::value;
-use super::super::terminal;
+use super::super::format::{FormatFlag, Report};
 use super::source::SourceFlags;
-use collcost::answer::nccl::{Choose, Question, choose, emit_env};
+use collcost::answer::nccl::{Question, choose, emit_env};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::{Function, Reduction};
 use collcost::view;
@@ -50,9 +49,8 @@ pub(super) struct Args {
     emit: Option<Emit>,
     #[command(flatten)]
     source: SourceFlags,
-    /// table, markdown, csv or json
-    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
-    format: Option<Format>,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -79,17 +77,11 @@ impl Args {
             return Ok(());
         }
         let mut report = choose(&question).map_err(|e| e.at(self.asked_sizes()))?;
-        match settled(self.format, Format::Table)? {
-            Format::Json => view::json(out, &report)?,
-            format => {
-                if !self.explain {
-                    report.cells.clear();
-                    report.rule = None;
-                }
-                written(out, &report, format)?;
-            }
+        if self.format.get()? != Format::Json && !self.explain {
+            report.cells.clear();
+            report.rule = None;
         }
-        Ok(())
+        self.format.write(out, &report, |look| view::nccl::choose(&report, look))
     }
 
     /// The sizes as they were typed: what is wrong without a place of its own is wrong with them.
@@ -131,13 +123,4 @@ impl Args {
         }
         Ok((size("--begin", &self.begin)?, size("--end", &self.end)?))
     }
-}
-
-fn written(out: &mut impl Write, report: &Choose, format: Format) -> std::result::Result<(), Stop> {
-    match format {
-        Format::Markdown => view::nccl::ranges(report).markdown(out)?,
-        Format::Csv => view::nccl::ranges(report).csv(out)?,
-        _ => view::nccl::choose(out, report, terminal::look())?,
-    }
-    Ok(())
 }

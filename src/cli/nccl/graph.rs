@@ -3,8 +3,10 @@
 use std::io::Write;
 
 use super::super::Stop;
+use super::super::format::{FormatFlag, OfGraphs, write};
 use super::source::{self, MachineFlags};
 use collcost::answer::nccl_graphs::nccl_graphs;
+use collcost::base::format::Format;
 use collcost::library::nccl::Asked;
 use collcost::view;
 
@@ -21,21 +23,11 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     machine: MachineFlags,
-    /// text, as NCCL_DEBUG_SUBSYS=GRAPH prints it, xml, as NCCL_GRAPH_DUMP_FILE has it, csv or json
-    #[arg(long, value_name = "FORMAT", default_value = "text", hide_default_value = true)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<OfGraphs>,
     /// The searches one after another, with what each was held to and what it left
     #[arg(long)]
     explain: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    #[value(alias = "table", alias = "log")]
-    Text,
-    Xml,
-    Csv,
-    Json,
 }
 
 impl Args {
@@ -45,23 +37,17 @@ impl Args {
         let (nccl, job, knobs) = machine.asked()?;
         let searched = source::searched(&machine.topo, &description, nccl.rules, job, &knobs)?;
         let name = source::machine(&machine.topo, searched.per_node);
-        match format {
-            Format::Text => {
-                view::nccl_graphs::log(out, &searched)?;
-                if explain {
-                    writeln!(out)?;
-                    view::nccl_graphs::attempts(&searched).text(out)?;
-                }
-            }
-            Format::Xml => view::nccl_graphs::xml(out, &searched)?,
-            Format::Csv => view::nccl_graphs::csv(out, &name, &searched)?,
-            Format::Json => {
-                let notes = nccl.note().into_iter().collect();
-                return Ok(view::json(out, &nccl_graphs(name, &searched, notes))?);
-            }
+        let format = format.get()?;
+        if format != Format::Json {
+            noted(nccl);
         }
-        noted(nccl);
-        Ok(())
+        if format == Format::Xml {
+            return Ok(view::nccl_graphs::xml(out, &searched)?);
+        }
+        // NCCL's log is what the text shows.
+        let format = if format == Format::Log { Format::Text } else { format };
+        let report = nccl_graphs(name.clone(), &searched, nccl.note().into_iter().collect());
+        write(format, out, &report, |_| view::nccl_graphs::page(&name, &searched, explain))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::super::Stop;
-use super::super::explain::Format;
 use super::super::flags::{count, value};
+use super::super::format::{FormatFlag, Report};
 use super::source;
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
 use collcost::base::error::{Error, Result};
@@ -51,24 +51,14 @@ pub(super) struct Args {
     /// Communicators, a line each
     #[arg(long, value_name = "FILE", requires = "comm")]
     comms: Option<String>,
-    /// text, markdown, latex or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "text",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
-    format: Format,
+    #[command(flatten)]
+    format: FormatFlag<Report>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let report = self.report()?;
-        match self.format.notation() {
-            None => view::json(out, &report)?,
-            Some(notation) => view::nccl_log::nccl_log(out, &report, notation)?,
-        }
+        self.format.write(out, &report, |_| view::nccl_log::nccl_log(&report))?;
         if report.differences > 0 { Err(Stop::Failed) } else { Ok(()) }
     }
 

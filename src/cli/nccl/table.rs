@@ -4,9 +4,12 @@ use std::io::Write;
 
 use super::super::Stop;
 use super::super::flags::value;
+use super::super::format::{FormatFlag, OfTables, write};
 use super::source::{self, SourceFlags};
 use collcost::answer::batch::nccl::write_tables;
+use collcost::answer::nccl_tables::nccl_tables;
 use collcost::base::error::Error;
+use collcost::base::format::Format;
 use collcost::library::nccl::comms::Named;
 use collcost::library::nccl::{Asked, Settings, Table, Version};
 use collcost::view;
@@ -24,50 +27,49 @@ pub(super) struct Args {
     /// Environments with the columns env and settings, for CSV
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     envs: Option<String>,
-    /// log, as NCCL_DEBUG_SUBSYS=TUNING prints it, or csv with every figure in full
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    #[value(alias = "table", alias = "text")]
-    Log,
-    Csv,
+    #[command(flatten)]
+    format: FormatFlag<OfTables>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         if let (Some(file), false) = (&self.source.comms, self.source.names_one()) {
-            if self.format == Some(Format::Log) {
-                return Err(Error::input("a log holds the table of one communicator")
-                    .at(format!("--comms {file} --format log"))
-                    .mend("name one with --comm, or write --format csv")
-                    .into());
-            }
-            return self.all(out, &source::comms(file)?);
+            return self.all(out, file, &source::comms(file)?);
         }
         let source = self.source.source()?;
-        if self.format == Some(Format::Csv) {
-            let named = Named { id: source.name, comm: source.comm };
+        let version = source.nccl.rules;
+        let named = [Named { id: source.name, comm: source.comm }];
+        let format = self.format.get()?;
+        if format == Format::Csv {
             let envs = match &self.envs {
                 Some(file) => source::envs(file)?,
                 None => vec![(String::new(), source.settings)],
             };
-            write_tables(out, &[named], &[source.nccl.rules], &envs)?;
-            return Ok(());
+            return Ok(write_tables(out, &named, &[version], &envs)?);
         }
-        let version = source.nccl.rules;
-        let table = Table::new(&source.comm, version, &source.settings)?;
-        view::nccl_table::table(out, &table, version, "")?;
-        for note in source.notes.into_iter().chain(source.nccl.note()) {
+        let table = Table::new(&named[0].comm, version, &source.settings)?;
+        let envs = [(String::new(), source.settings)];
+        let mut notes = source.notes;
+        notes.extend(source.nccl.note());
+        let report = nccl_tables(&named, &[version], &envs, notes);
+        let format = if format == Format::Log { Format::Text } else { format };
+        // The others have no place for them.
+        for note in report.notes.iter().filter(|_| format != Format::Json) {
             eprintln!("note: {note}");
         }
-        Ok(())
+        let page = |look| view::nccl_table::page(&report, Some((&table, version)), look);
+        write(format, out, &report, page)
     }
 
     /// Every communicator of a file, in every environment, under one version or all.
-    fn all(&self, out: &mut impl Write, comms: &[Named]) -> Result<(), Stop> {
+    fn all(&self, out: &mut impl Write, file: &str, comms: &[Named]) -> Result<(), Stop> {
+        let format = self.format.typed().unwrap_or(Format::Csv);
+        if matches!(format, Format::Log | Format::Text) {
+            return Err(Error::input("a log holds the table of one communicator")
+                .at(format!("--comms {file} --format {}", format.id()))
+                .mend("name one with --comm, or write --format csv")
+                .into());
+        }
         let envs = match &self.envs {
             Some(file) => source::envs(file)?,
             None => vec![(String::new(), self.source.env.settings(Settings::default())?)],
@@ -75,7 +77,10 @@ impl Args {
         let asked = value::<Asked>("--nccl", self.source.nccl.as_ref())?;
         let one = asked.map(|asked| vec![asked.rules]);
         let versions = one.unwrap_or_else(|| Version::ALL.to_vec());
-        write_tables(out, comms, &versions, &envs)?;
-        Ok(())
+        if format == Format::Csv {
+            return Ok(write_tables(out, comms, &versions, &envs)?);
+        }
+        let report = nccl_tables(comms, &versions, &envs, Vec::new());
+        write(format, out, &report, |look| view::nccl_table::page(&report, None, look))
     }
 }

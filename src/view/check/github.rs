@@ -12,9 +12,10 @@ use std::io::{self, Write};
 
 use super::super::Look;
 use crate::answer::check::Check;
+use crate::base::format::Format;
 use crate::plan::check::Standing;
 
-pub(super) fn github(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> {
+pub(super) fn github(out: &mut impl Write, report: &Check, look: Look) -> io::Result<()> {
     for fault in &report.faults {
         let mend = fault.mend.as_ref().map_or(String::new(), |m| format!("\n{m}"));
         let place = (fault.file.as_str(), fault.line, fault.column);
@@ -25,11 +26,11 @@ pub(super) fn github(out: &mut dyn Write, report: &Check, look: Look) -> io::Res
         let level = if report.fails(budget) { "error" } else { "warning" };
         annotation(out, level, place, &format!("budget {}", budget.name), &budget.message)?;
     }
-    super::table(out, report, look)
+    super::table(report, look).write(out, Format::Text, look)
 }
 
 fn annotation(
-    out: &mut dyn Write,
+    out: &mut impl Write,
     level: &str,
     (file, line, column): (&str, usize, usize),
     title: &str,

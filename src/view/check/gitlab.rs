@@ -6,11 +6,10 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::super::Look;
 use crate::answer::check::Check;
 use crate::plan::check::Standing;
 
-pub(super) fn gitlab(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let of_fault = |f: &crate::answer::check::FaultView| {
         let mend = f.mend.as_ref().map_or(String::new(), |m| format!(": {m}"));
         let id = format!("fault:{}:{}:{}:{}", f.file, f.line, f.column, f.what);

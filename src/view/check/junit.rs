@@ -8,11 +8,10 @@ use std::io::{self, Write};
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::writer::Writer;
 
-use super::super::Look;
 use crate::answer::check::{BudgetView, Check, FaultView};
 use crate::plan::check::Standing;
 
-pub(super) fn junit(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+pub(super) fn junit(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     let tests = (report.budgets.len() + report.faults.len()).to_string();
     let failures = report.budgets.iter().filter(|b| report.fails(b)).count();

@@ -4,7 +4,6 @@
 
 use std::io::{self, Write};
 
-use super::super::Look;
 use crate::answer::check::{BudgetView, Check};
 
 /// A gauge of a budget.
@@ -42,7 +41,7 @@ const GAUGES: &[Gauge] = &[
     },
 ];
 
-pub(super) fn prometheus(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+pub(super) fn prometheus(out: &mut impl Write, report: &Check) -> io::Result<()> {
     for gauge in GAUGES {
         writeln!(out, "# HELP {} {}\n# TYPE {} gauge", gauge.name, gauge.help, gauge.name)?;
         for budget in &report.budgets {

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::super::Look;
 use crate::answer::check::Check;
 use crate::plan::check::Standing;
 
-pub(super) fn summary(out: &mut dyn Write, report: &Check, _: Look) -> io::Result<()> {
+pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let risk = match report.at_risk {
         0 => String::new(),
         risk => format!(", {risk} at risk"),

@@ -6,45 +6,48 @@
 //! 3 of 4 budgets hold
 //! ```
 
-use std::io::{self, Write};
-
 use super::super::Look;
+use super::super::page::Page;
 use super::super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::{BudgetView, Check, Thresholds};
-use crate::base::quantity::Bytes;
 use crate::plan::check::Standing;
 
 /// Budgets that hold are listed up to so many; failing ones always.
 const SHOWN: usize = 40;
 
+/// What programs read of a budget.
+const BUDGET: &[&str] = &[
+    "name", "file", "line", "column", "standing", "kind", "limit", "value", "low", "high", "unit",
+    "used", "message",
+];
+
 /// Writes how the budgets stand: the failing ones last, where a log is read.
-///
-/// # Errors
-/// The writer's.
-pub fn table(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> {
-    let mut out = out;
+pub fn table(report: &Check, look: Look) -> Page {
+    let mut page = Page::default();
     for fault in &report.faults {
         let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
-        writeln!(out, "{}: {}", look.strong(&place), fault.what)?;
+        page.line(format!("{}: {}", look.strong(&place), fault.what));
         if let Some(mend) = &fault.mend {
-            writeln!(out, "  {mend}")?;
+            page.line(format!("  {mend}"));
         }
     }
     if !report.faults.is_empty() {
         let count = report.faults.len();
         let faults = if count == 1 { "fault" } else { "faults" };
-        return writeln!(out, "{count} {faults} in {}; no budget was judged", report.file);
+        page.line(format!("{count} {faults} in {}; no budget was judged", report.file));
+        page.record(report, "faults", &["file", "line", "column", "what", "mend"]);
+        return page;
     }
     let holding: Vec<&BudgetView> = report.standing(Standing::Holds).collect();
     for budget in holding.iter().take(SHOWN) {
-        line(&mut out, "holds    ", budget, look)?;
+        line(&mut page, "holds    ", budget, look);
     }
     if holding.len() > SHOWN {
-        writeln!(out, "  … {} more hold", holding.len() - SHOWN)?;
+        page.line(format!("  … {} more hold", holding.len() - SHOWN));
     }
     for standing in [Standing::AtRisk, Standing::Fails] {
         for budget in report.standing(standing) {
-            line(&mut out, &format!("{:<9}", standing.words()), budget, look)?;
+            line(&mut page, &format!("{:<9}", standing.words()), budget, look);
         }
     }
     let all = report.budgets.len();
@@ -56,25 +59,25 @@ pub fn table(out: &mut dyn Write, report: &Check, look: Look) -> io::Result<()> 
         (failed, 0) => format!("{failed} of {all} budgets fail"),
         (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
     };
-    writeln!(out, "{}", look.strong(&verdict))
+    page.line(look.strong(&verdict));
+    page.record(report, "budgets", BUDGET);
+    page
 }
 
-fn line(out: &mut impl Write, mark: &str, budget: &BudgetView, look: Look) -> io::Result<()> {
+fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     let BudgetView { name, file, line, column, message, used, .. } = budget;
     let mark = if budget.holds { look.good(mark) } else { look.strong(mark) };
     let part = match budget.kind {
         None => String::new(),
         Some(_) => format!(", {:.0} % of the limit", 100.0 * used),
     };
-    writeln!(out, "{mark}{}  {file}:{line}:{column}{part}", look.strong(name))?;
-    look.line(out, "         ", message)
+    page.line(format!("{mark}{}  {file}:{line}:{column}{part}", look.strong(name)));
+    page.entry("         ", message)
 }
 
 /// Writes what a gate wants.
-///
-/// # Errors
-/// The writer's.
-pub fn thresholds(out: &mut impl Write, report: &Thresholds, look: Look) -> io::Result<()> {
+pub fn thresholds(report: &Thresholds) -> Page {
+    let mut page = Page::default();
     let columns = vec![
         Column::words("budget", "budget"),
         Column::numbers("size", "", "size_bytes"),
@@ -85,12 +88,13 @@ pub fn thresholds(out: &mut impl Write, report: &Thresholds, look: Look) -> io::
         let none = || "none: latency alone, a rate says nothing".to_owned();
         vec![
             Cell::same(t.budget.clone()),
-            Cell::same(Bytes(t.size_bytes).to_string()),
+            Cell::bytes(t.size_bytes),
             Cell::same(t.setting.clone().unwrap_or_else(none)),
             Cell::same(t.basis),
         ]
     });
-    Sheet { columns, rows: rows.collect() }.text(out)?;
-    look.line(out, "note     ", report.note)?;
-    look.line(out, "source   ", report.source)
+    page.table(Sheet { columns, rows: rows.collect() });
+    page.entry("note     ", report.note);
+    page.entry("source   ", report.source);
+    page
 }

@@ -3,11 +3,10 @@
 //! Sums are written out while the tables fit: first up to three terms, then the ranks alone, then
 //! their number.
 
-use std::io::{self, Write};
-
 use super::runs;
 use crate::answer::trace::{Cell, Sum, Trace};
 use crate::view::Look;
+use crate::view::page::Page;
 use crate::view::sheet::{self, Column, Sheet};
 
 /// The most ranks and columns of a table.
@@ -57,7 +56,7 @@ impl<'a> Shown<'a> {
     }
 
     /// What the names mean.
-    pub fn legend(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn legend(&self, page: &mut Page) {
         let mut lines: Vec<(String, &str)> = Vec::new();
         let sums = || self.sums();
         let single = || sums().filter(|sum| sum.ranks.len() == 1 && !sum.joined);
@@ -98,7 +97,9 @@ impl<'a> Shown<'a> {
         }
         lines.push(("*".to_owned(), "written in this step"));
         let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(8);
-        lines.iter().try_for_each(|(name, what)| writeln!(out, "{name:<width$}  {what}"))
+        for (name, what) in lines {
+            page.line(format!("{name:<width$}  {what}"));
+        }
     }
 
     fn meaning(&self, sum: &Sum) -> &'static str {
@@ -124,16 +125,7 @@ impl<'a> Shown<'a> {
     }
 
     /// One state; rows without anything are switches that hold nothing.
-    pub fn table(
-        &self,
-        out: &mut impl Write,
-        state: &State,
-        written: &[(u32, u32)],
-    ) -> io::Result<()> {
-        self.sheet(state, written).text(out)
-    }
-
-    fn sheet(&self, state: &State, written: &[(u32, u32)]) -> Sheet {
+    pub fn sheet(&self, state: &State, written: &[(u32, u32)]) -> Sheet {
         let (n, parts) = (self.trace.question.ranks, self.trace.parts as usize);
         let own = self.trace.own_parts;
         let mut columns = vec![Column::words("rank", "rank")];

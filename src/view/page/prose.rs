@@ -1,8 +1,8 @@
-//! Pages of headings, paragraphs, tables and formulas, as text, Markdown or LaTeX.
+//! The parts of an explanation, headings, paragraphs, tables and formulas, in each notation.
 
 use std::io::{self, Write};
 
-use crate::answer::explain::Block;
+use super::Prose;
 
 /// Columns of a terminal that a page is written for.
 const WIDTH: usize = 80;
@@ -11,40 +11,23 @@ const WIDTH: usize = 80;
 const LEAST: usize = 14;
 
 /// As text for a terminal of 80 columns.
-///
-/// # Errors
-/// The writer's.
-pub fn text(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
-    for (i, block) in blocks.iter().enumerate() {
-        // A heading stands right above what it heads.
-        let headed = i > 1 && matches!(blocks[i - 1], Block::Heading(_));
-        let goes_on =
-            i > 0 && matches!((&blocks[i - 1], block), (Block::Formula { .. }, Block::Lines(_)));
-        if i > 0 && !headed && !goes_on {
-            writeln!(out)?;
-        }
-        match block {
-            Block::Heading(title) => writeln!(out, "{title}")?,
-            Block::Text(text) => {
-                for line in wrapped(text, WIDTH) {
-                    writeln!(out, "{line}")?;
-                }
-            }
-            Block::Table { header, rows } => table(out, header, rows)?,
-            Block::Formula { text, .. } => {
-                for line in broken(text, WIDTH - 2) {
-                    writeln!(out, "  {line}")?;
-                }
-            }
-            Block::Lines(lines) => {
-                for line in lines.iter().flat_map(|l| broken(l, WIDTH - 2)) {
-                    writeln!(out, "  {line}")?;
-                }
-            }
-            Block::Command(line) => writeln!(out, "  {line}")?,
-        }
+pub(super) fn text(out: &mut impl Write, part: &Prose) -> io::Result<()> {
+    match part {
+        Prose::Heading(title) => writeln!(out, "{title}"),
+        Prose::Text(text) => lines(out, "", wrapped(text, WIDTH)),
+        Prose::Table { header, rows } => table(out, header, rows),
+        Prose::Formula { text, .. } => lines(out, "  ", broken(text, WIDTH - 2)),
+        Prose::Lines(all) => lines(out, "  ", all.iter().flat_map(|l| broken(l, WIDTH - 2))),
+        Prose::Command(line) => writeln!(out, "  {line}"),
     }
-    Ok(())
+}
+
+fn lines(
+    out: &mut impl Write,
+    indent: &str,
+    lines: impl IntoIterator<Item = String>,
+) -> io::Result<()> {
+    lines.into_iter().try_for_each(|line| writeln!(out, "{indent}{line}"))
 }
 
 /// Aligned columns; numbers stand right, and what is too wide wraps inside its column.
@@ -148,86 +131,68 @@ fn broken(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// As Markdown.
-///
-/// # Errors
-/// The writer's.
-pub fn markdown(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
-    for (i, block) in blocks.iter().enumerate() {
-        if i > 0 {
-            writeln!(out)?;
+/// As Markdown; `first` of a page.
+pub(super) fn markdown(out: &mut impl Write, part: &Prose, first: bool) -> io::Result<()> {
+    match part {
+        Prose::Heading(title) if first => writeln!(out, "# {title}"),
+        Prose::Heading(title) => writeln!(out, "## {title}"),
+        Prose::Text(text) => writeln!(out, "{text}"),
+        Prose::Table { header, rows } => {
+            let line = |cells: &[String]| {
+                let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+                format!("| {} |", cells.join(" | "))
+            };
+            writeln!(out, "{}", line(header))?;
+            let rule = |i| if i > 0 && numeric(rows, i) { "---:" } else { "---" }.to_owned();
+            writeln!(out, "{}", line(&(0..header.len()).map(rule).collect::<Vec<_>>()))?;
+            rows.iter().try_for_each(|row| writeln!(out, "{}", line(row)))
         }
-        match block {
-            Block::Heading(title) if i == 0 => writeln!(out, "# {title}")?,
-            Block::Heading(title) => writeln!(out, "## {title}")?,
-            Block::Text(text) => writeln!(out, "{text}")?,
-            Block::Table { header, rows } => {
-                let line = |cells: &[String]| {
-                    let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
-                    format!("| {} |", cells.join(" | "))
-                };
-                writeln!(out, "{}", line(header))?;
-                let rule = |i| if i > 0 && numeric(rows, i) { "---:" } else { "---" }.to_owned();
-                writeln!(out, "{}", line(&(0..header.len()).map(rule).collect::<Vec<_>>()))?;
-                for row in rows {
-                    writeln!(out, "{}", line(row))?;
-                }
-            }
-            Block::Formula { text, .. } => writeln!(out, "    {text}")?,
-            Block::Lines(lines) => {
-                for line in lines {
-                    writeln!(out, "    {line}")?;
-                }
-            }
-            Block::Command(line) => writeln!(out, "    {line}")?,
-        }
+        Prose::Formula { text, .. } => writeln!(out, "    {text}"),
+        Prose::Lines(all) => lines(out, "    ", all.iter().cloned()),
+        Prose::Command(line) => writeln!(out, "    {line}"),
     }
-    Ok(())
 }
 
-/// As LaTeX, a part of a document; any engine takes it.
-///
-/// # Errors
-/// The writer's.
-pub fn latex(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
-    for (i, block) in blocks.iter().enumerate() {
-        if i > 0 {
-            writeln!(out)?;
+/// As LaTeX; `first` of a page.
+pub(super) fn latex(out: &mut impl Write, part: &Prose, first: bool) -> io::Result<()> {
+    match part {
+        Prose::Heading(title) if first => writeln!(out, "\\section{{{}}}", tex(title)),
+        Prose::Heading(title) => writeln!(out, "\\subsection{{{}}}", tex(title)),
+        Prose::Text(text) => writeln!(out, "{}", tex(text)),
+        Prose::Table { header, rows } => {
+            let align = |i| if i > 0 && numeric(rows, i) { 'r' } else { 'l' };
+            let columns: String = (0..header.len()).map(align).collect();
+            tabular(out, &columns, header, rows)
         }
-        match block {
-            Block::Heading(title) if i == 0 => writeln!(out, "\\section{{{}}}", tex(title))?,
-            Block::Heading(title) => writeln!(out, "\\subsection{{{}}}", tex(title))?,
-            Block::Text(text) => writeln!(out, "{}", tex(text))?,
-            Block::Table { header, rows } => {
-                let align = |i| if i > 0 && numeric(rows, i) { 'r' } else { 'l' };
-                let columns: String = (0..header.len()).map(align).collect();
-                writeln!(out, "\\begin{{tabular}}{{{columns}}}")?;
-                let line = |cells: &[String]| {
-                    let cells: Vec<String> = cells.iter().map(|c| tex(c)).collect();
-                    format!("{} \\\\", cells.join(" & "))
-                };
-                if header.iter().any(|h| !h.is_empty()) {
-                    writeln!(out, "{} \\hline", line(header))?;
-                }
-                for row in rows {
-                    writeln!(out, "{}", line(row))?;
-                }
-                writeln!(out, "\\end{{tabular}}")?;
-            }
-            Block::Formula { latex, .. } => writeln!(out, "\\[ {latex} \\]")?,
-            Block::Lines(lines) => {
-                writeln!(out, "\\begin{{quote}}")?;
-                for line in lines {
-                    writeln!(out, "{} \\\\", tex(line))?;
-                }
-                writeln!(out, "\\end{{quote}}")?;
-            }
-            Block::Command(line) => {
-                writeln!(out, "\\begin{{quote}}\\texttt{{{}}}\\end{{quote}}", tex(line))?
-            }
+        Prose::Formula { latex, .. } => writeln!(out, "\\[ {latex} \\]"),
+        Prose::Lines(all) => {
+            writeln!(out, "\\begin{{quote}}")?;
+            lines(out, "", all.iter().map(|line| format!("{} \\\\", tex(line))))?;
+            writeln!(out, "\\end{{quote}}")
+        }
+        Prose::Command(line) => {
+            writeln!(out, "\\begin{{quote}}\\texttt{{{}}}\\end{{quote}}", tex(line))
         }
     }
-    Ok(())
+}
+
+/// A table as LaTeX, a letter of `align` a column.
+pub(super) fn tabular(
+    out: &mut impl Write,
+    align: &str,
+    header: &[String],
+    rows: &[Vec<String>],
+) -> io::Result<()> {
+    writeln!(out, "\\begin{{tabular}}{{{align}}}")?;
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|c| tex(c)).collect();
+        format!("{} \\\\", cells.join(" & "))
+    };
+    if header.iter().any(|h| !h.is_empty()) {
+        writeln!(out, "{} \\hline", line(header))?;
+    }
+    lines(out, "", rows.iter().map(|row| line(row)))?;
+    writeln!(out, "\\end{{tabular}}")
 }
 
 /// Letters and signs that LaTeX does not take as they are.
@@ -275,7 +240,7 @@ const SIGNS: &[(char, &str)] = &[
     ('ä', "\\\"a"),
 ];
 
-fn tex(text: &str) -> String {
+pub(super) fn tex(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match SIGNS.iter().find(|(sign, _)| *sign == c) {
@@ -288,44 +253,43 @@ fn tex(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Page;
     use super::*;
+    use crate::base::format::Format;
+    use crate::view::Look;
 
-    fn page() -> Vec<Block> {
-        vec![
-            Block::Heading("One & two".to_owned()),
-            Block::Text("word ".repeat(30)),
-            Block::table(&["name", "number"], [vec!["α", "1.5"], vec!["b", "10.25"]]),
-            Block::Formula { text: "2·α".to_owned(), latex: "2 \\cdot \\alpha".to_owned() },
-        ]
-    }
-
-    fn written(write: impl Fn(&mut Vec<u8>, &[Block]) -> io::Result<()>) -> String {
+    fn written(format: Format) -> String {
+        let page = Page::from(vec![
+            Prose::Heading("One & two".to_owned()),
+            Prose::Text("word ".repeat(30)),
+            Prose::table(&["name", "number"], [vec!["α", "1.5"], vec!["b", "10.25"]]),
+            Prose::Formula { text: "2·α".to_owned(), latex: "2 \\cdot \\alpha".to_owned() },
+        ]);
         let mut out = Vec::new();
-        write(&mut out, &page()).unwrap();
+        page.write(&mut out, format, Look::default()).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn text_wraps_and_aligns() {
-        let text = written(text);
+        let text = written(Format::Text);
         assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
-        assert!(
-            text.contains("  name  number\n  α        1.5\n  b      10.25\n\n  2·α\n"),
-            "{text}"
-        );
+        let table = "  name  number\n  α        1.5\n  b      10.25\n\n  2·α\n";
+        assert!(text.contains(table), "{text}");
     }
 
     #[test]
     fn latex_is_escaped() {
-        let text = written(latex);
+        let text = written(Format::Latex);
         assert!(text.starts_with("\\section{One \\& two}\n"), "{text}");
         assert!(text.contains("$\\alpha$ & 1.5 \\\\") && text.contains("\\[ 2 \\cdot \\alpha \\]"));
         assert!(text.is_ascii(), "{text}");
     }
 
     #[test]
-    fn markdown_has_tables() {
-        let text = written(markdown);
+    fn markdown_and_csv_have_tables() {
+        let text = written(Format::Markdown);
         assert!(text.contains("| name | number |\n| --- | ---: |\n"), "{text}");
+        assert_eq!(written(Format::Csv), "name,number\nα,1.5\nb,10.25\n");
     }
 }

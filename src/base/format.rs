@@ -1,0 +1,148 @@
+//! The ways in which answers are written: one table, from which flags, settings and help come.
+
+use std::str::FromStr;
+
+use super::error::{Error, did_you_mean};
+
+/// A way in which an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For a terminal.
+    Text,
+    /// A Markdown document.
+    Markdown,
+    /// The page's tables in base units.
+    Csv,
+    /// The whole report.
+    Json,
+    /// A part of a LaTeX document.
+    Latex,
+    /// As nccl-tests prints its results.
+    NcclTests,
+    /// A Mermaid diagram.
+    Mermaid,
+    /// A Graphviz graph.
+    Dot,
+    /// A timeline that Chrome and Perfetto open.
+    Chrome,
+    /// As NCCL dumps it.
+    Xml,
+    /// As NCCL prints it.
+    Log,
+    /// A profile's file.
+    Toml,
+    /// Samples, a line each.
+    Jsonl,
+    /// `JUnit` XML.
+    Junit,
+    /// GitHub annotations.
+    Github,
+    /// A step summary of GitHub Actions.
+    Summary,
+    /// GitLab code quality.
+    Gitlab,
+    /// Prometheus text.
+    Prometheus,
+}
+
+/// What is known of a format.
+struct Entry {
+    format: Format,
+    id: &'static str,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+}
+
+const fn entry(
+    format: Format,
+    id: &'static str,
+    aliases: &'static [&'static str],
+    summary: &'static str,
+) -> Entry {
+    Entry { format, id, aliases, summary }
+}
+
+/// Every format, one line each.
+static FORMATS: &[Entry] = &[
+    entry(Format::Text, "text", &["table"], "for people, at a terminal"),
+    entry(Format::Markdown, "markdown", &["md"], "a document"),
+    entry(Format::Csv, "csv", &[], "the table in base units"),
+    entry(Format::Json, "json", &[], "the whole report, by docs/schema"),
+    entry(Format::Latex, "latex", &["tex"], "a part of a document"),
+    entry(Format::NcclTests, "nccl-tests", &[], "as nccl-tests prints its results"),
+    entry(Format::Mermaid, "mermaid", &[], "a Mermaid diagram"),
+    entry(Format::Dot, "dot", &[], "a Graphviz graph"),
+    entry(Format::Chrome, "chrome", &["perfetto"], "a timeline for Chrome and Perfetto"),
+    entry(Format::Xml, "xml", &[], "as NCCL_GRAPH_DUMP_FILE has it"),
+    entry(Format::Log, "log", &[], "as NCCL_DEBUG prints it"),
+    entry(Format::Toml, "toml", &[], "a profile's file"),
+    entry(Format::Jsonl, "jsonl", &[], "samples for fit, a line each"),
+    entry(Format::Junit, "junit", &[], "JUnit XML"),
+    entry(Format::Github, "github", &[], "GitHub annotations"),
+    entry(Format::Summary, "summary", &[], "a GitHub step summary"),
+    entry(Format::Gitlab, "gitlab", &[], "GitLab code quality"),
+    entry(Format::Prometheus, "prometheus", &[], "Prometheus text"),
+];
+
+impl Format {
+    /// Every format.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FORMATS.iter().map(|entry| entry.format)
+    }
+
+    fn entry(self) -> &'static Entry {
+        // The table has every format in the order of the enumeration; a test holds it to that.
+        &FORMATS[self as usize]
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        self.entry().id
+    }
+
+    /// Other names.
+    #[must_use]
+    pub fn aliases(self) -> &'static [&'static str] {
+        self.entry().aliases
+    }
+
+    /// What it is, in a few words.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        self.entry().summary
+    }
+
+    /// The format of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let is = |e: &&Entry| e.id == name || e.aliases.contains(&name);
+        FORMATS.iter().find(is).map(|e| e.format)
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::named(text).ok_or_else(|| {
+            let ids = || FORMATS.iter().map(|e| e.id);
+            let known = || format!("known are {}", ids().collect::<Vec<_>>().join(", "));
+            Error::input(format!("`{text}` is no format")).mend(did_you_mean(text, ids(), known))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_formats_and_back() {
+        for (i, format) in Format::all().enumerate() {
+            assert_eq!(format as usize, i);
+            let names = std::iter::once(format.id()).chain(format.aliases().iter().copied());
+            assert!(names.into_iter().all(|name| Format::named(name) == Some(format)));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a report says, in blocks, and a writer a format: a report is put into a page once.
+
+mod csv;
+mod latex;
+mod markdown;
+mod prose;
+mod record;
+mod text;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Look;
+use super::sheet::Sheet;
+pub(super) use crate::answer::explain::Block as Prose;
+use crate::base::format::Format;
+
+/// What a report says.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    blocks: Vec<Block>,
+    /// How wide a text is where no terminal says it.
+    width: Option<usize>,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone)]
+enum Block {
+    /// A line as it stands.
+    Line(String),
+    /// A label and what it says, broken at blanks where a terminal is narrow.
+    Entry(String, String),
+    /// A table; what is beside the main ones is none of CSV's.
+    Table { sheet: Sheet, beside: bool },
+    /// A table for programs alone: what the page says besides its tables, or of which it shows a
+    /// part.
+    Record(Sheet),
+    /// Lines that are drawn.
+    Drawn(String),
+    /// An empty line; documents set their blocks apart by themselves.
+    Gap,
+    /// A part of an explanation.
+    Prose(Prose),
+}
+
+/// The formats that every page has.
+#[must_use]
+pub fn has(format: Format) -> bool {
+    matches!(format, Format::Text | Format::Markdown | Format::Csv | Format::Latex)
+}
+
+impl Page {
+    /// Breaks texts at so many columns where no terminal says how wide it is.
+    pub(super) fn narrow(&mut self, width: usize) {
+        self.width = Some(width);
+    }
+
+    /// A line as it stands.
+    pub(super) fn line(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Line(text.into()));
+    }
+
+    /// What `label` says.
+    pub(super) fn entry(&mut self, label: impl Into<String>, text: impl Into<String>) {
+        self.blocks.push(Block::Entry(label.into(), text.into()));
+    }
+
+    /// A label over and over again.
+    pub(super) fn entries<T: Into<String>>(
+        &mut self,
+        label: &str,
+        texts: impl IntoIterator<Item = T>,
+    ) {
+        texts.into_iter().for_each(|text| self.entry(label, text));
+    }
+
+    /// A main table.
+    pub(super) fn table(&mut self, sheet: Sheet) {
+        self.blocks.push(Block::Table { sheet, beside: false });
+    }
+
+    /// A table beside the main ones.
+    pub(super) fn beside(&mut self, sheet: Sheet) {
+        self.blocks.push(Block::Table { sheet, beside: true });
+    }
+
+    /// What CSV has instead of tables.
+    pub(super) fn programs(&mut self, sheet: Sheet) {
+        self.blocks.push(Block::Record(sheet));
+    }
+
+    /// The same out of a report: for each item of `list` what its `keys` are in JSON.
+    pub(super) fn record(&mut self, report: &impl Serialize, list: &str, keys: &[&str]) {
+        self.programs(record::record(report, list, keys));
+    }
+
+    /// Lines as they are.
+    pub(super) fn drawn(&mut self, lines: impl Into<String>) {
+        self.blocks.push(Block::Drawn(lines.into()));
+    }
+
+    /// An empty line.
+    pub(super) fn gap(&mut self) {
+        self.blocks.push(Block::Gap);
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn write(&self, out: &mut impl Write, format: Format, look: Look) -> io::Result<()> {
+        match format {
+            Format::Markdown => markdown::write(out, &self.blocks),
+            Format::Csv => csv::write(out, &self.blocks),
+            Format::Latex => latex::write(out, &self.blocks),
+            _ => {
+                let width = look.width.or(self.width);
+                text::write(out, &self.blocks, Look { width, ..look })
+            }
+        }
+    }
+}
+
+impl From<Sheet> for Page {
+    fn from(sheet: Sheet) -> Self {
+        let mut page = Self::default();
+        page.table(sheet);
+        page
+    }
+}
+
+impl From<Vec<Prose>> for Page {
+    fn from(blocks: Vec<Prose>) -> Self {
+        Self { blocks: blocks.into_iter().map(Block::Prose).collect(), width: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sheet::{Cell, Column};
+    use super::*;
+
+    fn page() -> Page {
+        let columns = vec![Column::words("name", "name"), Column::numbers("time", "µs", "time_s")];
+        let time = Cell::number(Some(1.5e-6), |s| format!("{:.1}", s * 1e6));
+        let mut page = Page::default();
+        page.line("one & two");
+        page.gap();
+        page.table(Sheet { columns, rows: vec![vec![Cell::same("a"), time]] });
+        page.entry("note  ", "a word or two");
+        page.entry("note  ", "more");
+        page
+    }
+
+    fn written(page: &Page, format: Format) -> String {
+        let mut out = Vec::new();
+        page.write(&mut out, format, Look::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_page_in_four_notations() {
+        let page = page();
+        assert_eq!(
+            written(&page, Format::Text),
+            "one & two\n\nname  time\n        µs\na      1.5\nnote  a word or two\nnote  more\n"
+        );
+        assert_eq!(
+            written(&page, Format::Markdown),
+            "one & two\n\n| name | time (µs) |\n| --- | ---: |\n| a | 1.5 |\n\n\
+             - **note** a word or two\n- **note** more\n"
+        );
+        assert_eq!(written(&page, Format::Csv), "name,time_s\na,0.0000015\n");
+        let latex = written(&page, Format::Latex);
+        assert!(latex.starts_with("one \\& two\n\n\\begin{tabular}{lr}\n"), "{latex}");
+        assert!(latex.contains("a & 1.5 \\\\\n") && latex.contains("\\item[note] more\n"));
+    }
+
+    #[test]
+    fn a_page_without_tables_has_its_entries_in_csv() {
+        let mut page = Page::default();
+        page.entry("time    ", "2 ms, one span");
+        assert_eq!(written(&page, Format::Csv), "what,text\ntime,\"2 ms, one span\"\n");
+        page.record(&serde_json::json!({"time_s": 0.002}), "", &["time_s"]);
+        assert_eq!(written(&page, Format::Csv), "time_s\n0.002\n");
+    }
+}

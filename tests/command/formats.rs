@@ -1,0 +1,58 @@
+//! Every report is written in every format. `tests/data/formats.txt` asks each verb that has
+//! `--format`; a test of the command line holds the list to them.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn asked() -> impl Iterator<Item = &'static str> {
+    include_str!("../data/formats.txt").lines()
+}
+
+fn run(line: &str, format: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    command.args(line.split(' ')).args(["--format", format]);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("it starts")
+}
+
+/// What a report says; some say with their exit code that something is not well.
+fn written(line: &str, format: &str) -> String {
+    let output = run(line, format);
+    let error = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(!text.trim().is_empty(), "{line} --format {format}: {error}");
+    assert!(!error.contains("error: invalid"), "{line} --format {format}: {error}");
+    text
+}
+
+#[test]
+fn every_report_has_every_format() {
+    for line in asked() {
+        for (format, alias) in [("text", "table"), ("markdown", "md"), ("latex", "tex")] {
+            let text = written(line, format);
+            // What a run measures is never the same twice.
+            if !line.starts_with("run") && !line.starts_with("calibrate") {
+                assert_eq!(text, written(line, alias), "{line} --format {alias}");
+            }
+        }
+        let report: Value = serde_json::from_str(&written(line, "json")).expect(line);
+        assert!(report["schema"].as_str().is_some_and(|s| s.starts_with("collcost/")), "{line}");
+        for table in written(line, "csv").split("\n\n") {
+            let mut reader = csv::Reader::from_reader(table.trim_start().as_bytes());
+            let columns = reader.headers().expect(line).len();
+            // Rows of another length are errors.
+            let rows = reader.records().map(|row| row.expect(line).len()).collect::<Vec<_>>();
+            assert!(columns > 0 && rows.iter().all(|cells| *cells == columns), "{line}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_format_is_refused_with_what_there_is() {
+    let output = run("config", "jsn");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("text, markdown, csv, json, latex"), "{error}");
+    assert!(error.contains("a similar value exists: 'json'"), "{error}");
+    assert_eq!(run("trace allreduce ring -n 4", "nccl-tests").status.code(), Some(2));
+}
