@@ -5,7 +5,7 @@
 
 use collcost::base::error::Error;
 use collcost::model::algorithm::Registry;
-use collcost::plan::entry::{BuiltIn, Machines};
+use collcost::plan::table::{BuiltIn, Machines};
 use collcost::plan::{Asked, Priced, Tweak, load, price};
 
 /// The step of 70 billion parameters over 256 ranks, with parts over `shard` of them.

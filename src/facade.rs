@@ -17,11 +17,11 @@ use crate::machine::parameters::{Parameter, Parameters};
 use crate::machine::profile::Profile;
 use crate::machine::query::Query;
 use crate::measure::expect::{Expect, Expecting, site};
-use crate::measure::spell_out::spell_out;
+use crate::measure::schedule_of::schedule_of;
 use crate::measure::verdict::{Facts, Verdict, judge};
 use crate::model::algorithm::Registry;
 use crate::plan::bucket::{Gradients, Rule, Tensor};
-use crate::plan::entry::{Disk, Files, Machines};
+use crate::plan::table::{Disk, Files, Machines};
 use crate::{answer, plan as steps};
 
 /// A collective of a size, on a machine, over ranks.
@@ -293,7 +293,7 @@ pub fn bucket(
 /// An algorithm that has no schedule for these ranks; a schedule too large to be played.
 pub fn simulate(question: &Question, algorithm: Option<&str>) -> Result<Outcome> {
     let query = question.query()?;
-    let spelled = spell_out(&Registry::builtin(), &query, algorithm, None)?;
+    let spelled = schedule_of(&Registry::builtin(), &query, algorithm, None)?;
     let setup = Setup::new(Volume::from(query.size));
     crate::cost::simulate::simulate(&*spelled.schedule, &query.machine.fabric, &setup)
 }

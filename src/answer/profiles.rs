@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::base::place::Place;
 use crate::base::quantity::{Bandwidth, Ratio};
+use crate::base::text_pos::Place;
 use crate::machine::profile::{
     Call, Discipline, Figure, Finding, How, Kind, Links, Profile, Severity,
 };

@@ -34,7 +34,7 @@ use crate::cost::simulate::{
 use crate::exchange::import::Foreign;
 use crate::machine::fabric::{Fabric, Tier};
 use crate::machine::query::Query;
-use crate::measure::spell_out::Spelled;
+use crate::measure::schedule_of::ScheduleOf;
 use crate::model::algorithm::Guarantee;
 use crate::model::schedule::{Schedule, verify};
 use gaps::Facts;
@@ -270,9 +270,9 @@ pub struct Ask {
     pub trouble: Trouble,
 }
 
-impl From<Spelled> for Plan {
-    fn from(spelled: Spelled) -> Self {
-        let Spelled { algorithm, shape, price, schedule, passed_over } = spelled;
+impl From<ScheduleOf> for Plan {
+    fn from(spelled: ScheduleOf) -> Self {
+        let ScheduleOf { algorithm, shape, price, schedule, passed_over } = spelled;
         let meta = algorithm.meta();
         Self {
             schedule,

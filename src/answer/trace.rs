@@ -21,7 +21,7 @@ use crate::base::quantity::Volume;
 use crate::cost::rank::check_elements;
 use crate::cost::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with};
 use crate::machine::query::Query;
-use crate::measure::spell_out::{Spelled, spell_out};
+use crate::measure::schedule_of::{ScheduleOf, schedule_of};
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::schedule::{Frame, Op, Schedule, sends_more_than};
 
@@ -176,8 +176,8 @@ impl Run {
         mode: Mode,
     ) -> Result<Self> {
         query.element.map_or(Ok(()), |each| check_elements(query.size, each))?;
-        let Spelled { algorithm, shape, schedule, .. } =
-            spell_out(registry, query, algorithm, root)?;
+        let ScheduleOf { algorithm, shape, schedule, .. } =
+            schedule_of(registry, query, algorithm, root)?;
         let segments = algorithm.is_pipelined().then(|| shape.segments());
         let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
         Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::cost::trial::{Broken, COMPARED, Case, Compared, messages, try_out};
+use crate::cost::check::{Broken, COMPARED, Case, Compared, messages, try_out};
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::model::schedule::{Fault, Schedule, verify as check};

@@ -3,11 +3,11 @@
 pub mod collective;
 pub mod error;
 pub mod format;
-pub mod place;
 pub mod quantity;
 pub(crate) mod random;
 pub(crate) mod refused;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod secret;
 pub mod size_is;
+pub mod text_pos;
 pub(crate) mod xml;

@@ -2,7 +2,7 @@
 
 use collcost::base::error::Result;
 use collcost::machine::profile::Profile;
-use collcost::plan::entry::{Disk, Files};
+use collcost::plan::table::{Disk, Files};
 
 /// Files of this machine, and profiles as `--profile` finds them.
 pub(super) struct Here;

@@ -8,7 +8,7 @@ use super::format::{FormatFlag, Report};
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::model::algorithm::Registry;
-use collcost::plan::entry::Machines;
+use collcost::plan::table::Machines;
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
 use collcost::view;
 

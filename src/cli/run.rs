@@ -14,7 +14,7 @@ use collcost::answer::run::{Run, run};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
-use collcost::measure::spell_out::spell_out;
+use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 use collcost::run::execute::{Block, Check, Start, compile};
 use collcost::run::launch::{Group, Setup, serve, usable};
@@ -122,7 +122,7 @@ impl Args {
         let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
         query.size = counted(&query, size, self.size_is.as_ref())?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let spelled = spell_out(&registry, &query, self.algorithm.as_deref(), root);
+        let spelled = schedule_of(&registry, &query, self.algorithm.as_deref(), root);
         let place = format!("{place}, {} ranks", query.shape.ranks);
         let spelled = spelled.map_err(|e| e.at(place.clone()))?;
         let id = spelled.algorithm.meta().id;

@@ -17,7 +17,7 @@ use collcost::base::quantity::{Bytes, Ratio, Seconds};
 use collcost::cost::simulate::{Mode, Trouble};
 use collcost::machine::fabric::Discipline;
 use collcost::machine::query::Query;
-use collcost::measure::spell_out::spell_out;
+use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 use collcost::model::schedule::Schedule;
 use collcost::view::{self, plot};
@@ -130,7 +130,7 @@ impl Args {
         }
         let query = self.query(collective, size.unwrap_or_default(), self.ranks.clone())?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let spelled = spell_out(registry, &query, self.algorithm.as_deref(), root);
+        let spelled = schedule_of(registry, &query, self.algorithm.as_deref(), root);
         let place = |e: Error| {
             let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
             e.at(format!("simulate {}{name}, {} ranks", collective.id(), query.shape.ranks))

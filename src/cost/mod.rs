@@ -1,8 +1,8 @@
 //! What it costs ideally: prices, lower bounds, crossovers, simulated schedules.
 
 pub mod bound;
+pub mod check;
 pub mod crossover;
 pub mod price;
 pub mod rank;
 pub mod simulate;
-pub mod trial;

@@ -6,5 +6,5 @@ pub mod fit;
 pub mod logs;
 pub mod mock;
 pub mod samples_csv;
-pub mod spell_out;
+pub mod schedule_of;
 pub mod verdict;

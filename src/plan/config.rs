@@ -21,7 +21,7 @@ use toml::de::DeValue;
 
 use crate::base::error::{Error, Result, nearest};
 use crate::base::format::Format;
-use crate::base::place::{Document, Place, advice};
+use crate::base::text_pos::{Document, Place, advice};
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
 /// What a project's file holds beside settings: other verbs read it.

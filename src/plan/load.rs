@@ -1,8 +1,8 @@
 //! Steps from a file and what it includes, or from a preset, under what was typed.
 
 use super::{PRESETS, Step, read, steps};
-use crate::base::place::{Document, Place, advice};
-use crate::plan::entry::{
+use crate::base::text_pos::{Document, Place, advice};
+use crate::plan::table::{
     Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts,
 };
 

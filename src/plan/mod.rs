@@ -14,13 +14,13 @@ pub mod bucket;
 mod calls;
 pub mod check;
 pub mod config;
-pub mod entry;
 mod group;
 mod load;
 mod moe;
 mod presets;
 mod price;
 mod read;
+pub mod table;
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,7 +30,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
-use crate::plan::entry::MachineEntry;
+use crate::plan::table::MachineEntry;
 
 pub use calls::calls;
 pub use group::{Group, Lies};

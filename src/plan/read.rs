@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, Ratio, Seconds, dtype_bytes};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
-use crate::plan::entry::{Faults, Fields, Layer, Machines, parameters};
+use crate::plan::table::{Faults, Fields, Layer, Machines, parameters};
 
 /// The keys of a step, beside those of a machine.
 pub const KEYS: &[&str] = &[
@@ -156,7 +156,7 @@ pub fn steps<'a>(layer: Layer<'a>, faults: &'a Faults) -> Vec<(&'a str, Layer<'a
     let refuse = |start: usize, what: String| {
         let place = layer.document.place(&(start..start));
         let mend = Some("write [step.NAME] in a line of its own".to_owned());
-        faults.borrow_mut().push(crate::plan::entry::Fault::new(layer.file, place, what, mend));
+        faults.borrow_mut().push(crate::plan::table::Fault::new(layer.file, place, what, mend));
     };
     let Some(table) = found.get_ref().as_table() else {
         refuse(found.span().start, "`step` is a table of steps".to_owned());
@@ -200,7 +200,7 @@ fn fill<'a>(
     faults: &'a Faults,
 ) -> Option<Step> {
     let count = |key: &str, absent: u32| {
-        let read = fields.read::<crate::plan::entry::Count>(key);
+        let read = fields.read::<crate::plan::table::Count>(key);
         read.map_or(absent, |c| c.0.get())
     };
     let dtype = |key: &str, absent: DataType| fields.read::<Dtype>(key).map_or(absent, |d| d.0);
@@ -256,7 +256,7 @@ fn fill<'a>(
 }
 
 fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
-    let count = |key: &str| fields.read::<crate::plan::entry::Count>(key).map(|c| c.0.get());
+    let count = |key: &str| fields.read::<crate::plan::table::Count>(key).map(|c| c.0.get());
     let experts = count("experts");
     let (top_k, node_limit) = (count("top_k"), count("node_limit"));
     let skew = fields.read::<Skew>("skew");
@@ -282,7 +282,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
 }
 
 fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
-    let read = |key: &str| fields.read::<crate::plan::entry::Count>(key).map(|c| c.0.get());
+    let read = |key: &str| fields.read::<crate::plan::table::Count>(key).map(|c| c.0.get());
     let order = fields.text("order").map_or(Axis::ORDER.to_vec(), |text| {
         let axes: Result<Vec<Axis>> = text.split(',').map(|a| a.trim().parse()).collect();
         let mut order = match axes {
@@ -456,7 +456,7 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         collective: collective?,
         group,
         size: size?,
-        count: fields.read::<crate::plan::entry::Count>("count").map_or(1, |c| c.0.get()),
+        count: fields.read::<crate::plan::table::Count>("count").map_or(1, |c| c.0.get()),
         algorithm: fields.text("algorithm"),
         hides,
     })

@@ -1,7 +1,7 @@
 use super::*;
-use crate::base::place::Document;
+use crate::base::text_pos::Document;
 use crate::model::algorithm::Registry;
-use crate::plan::entry::{BuiltIn, Faults, Layer, Machines};
+use crate::plan::table::{BuiltIn, Faults, Layer, Machines};
 
 /// The step of a text, or its faults.
 fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {

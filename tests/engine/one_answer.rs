@@ -19,7 +19,7 @@ use collcost::model::formula::Params;
 use collcost::plan;
 use collcost::plan::bucket::{Gradients, Rule};
 use collcost::plan::check::{Files, Options};
-use collcost::plan::entry::Machines;
+use collcost::plan::table::Machines;
 
 /// A small generator with a fixed start: the questions are the same in every run.
 struct Dice(u64);

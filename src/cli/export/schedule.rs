@@ -8,7 +8,7 @@ use collcost::base::quantity::Bytes;
 use collcost::exchange::export::Format;
 use collcost::exchange::export::Job;
 use collcost::machine::query::Query;
-use collcost::measure::spell_out::spell_out;
+use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 
 /// The size where none is given.
@@ -35,7 +35,7 @@ impl Args {
         let root = whole("--root", "rank", self.root.as_ref())?;
         let name = self.algorithm.as_deref();
         let place = |e: Error| e.at(format!("{place}, {} ranks", query.shape.ranks));
-        let spelled = spell_out(&registry, &query, name, root).map_err(place)?;
+        let spelled = schedule_of(&registry, &query, name, root).map_err(place)?;
         let job = Job {
             schedule: &*spelled.schedule,
             name: spelled.algorithm.meta().id,

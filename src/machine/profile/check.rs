@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, letters, same};
 use crate::base::error::{Error, Result};
-use crate::base::place::{Document, Place, Refused, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
+use crate::base::text_pos::{Document, Place, Refused, advice};
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

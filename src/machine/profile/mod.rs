@@ -36,8 +36,8 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, nearest};
-use crate::base::place::{Document, Refused};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::base::text_pos::{Document, Refused};
 use crate::machine::curve::Curve;
 pub use crate::machine::fabric::{Discipline, TierKind};
 use crate::machine::fabric::{Fabric, Switch, Tier};

@@ -31,14 +31,14 @@ mod update;
 use std::ops::Range;
 
 use crate::base::collective::Collective;
-use crate::base::place::Place;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::text_pos::Place;
 use crate::machine::query::Layout;
 use crate::model::algorithm::Registry;
 use crate::plan::Step;
-use crate::plan::entry::{Faults, MachineEntry, Machines, documents, layer, settings, texts};
+use crate::plan::table::{Faults, MachineEntry, Machines, documents, layer, settings, texts};
 
-pub use crate::plan::entry::{BuiltIn, Disk, Fault, Files};
+pub use crate::plan::table::{BuiltIn, Disk, Fault, Files};
 pub use gate::{GATES, Gate, Threshold, thresholds};
 pub use outcome::{At, Number, Outcome, Standing};
 pub use read::KEYS;
@@ -182,7 +182,7 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
     let files: Vec<_> = documents.iter().map(|(file, document)| layer(file, document)).collect();
     let settings = files.first().map_or(Vec::new(), |first| settings(*first));
     // The text is part of the program, and a test reads it.
-    let Ok(presets) = crate::base::place::Document::parse(crate::plan::PRESETS) else {
+    let Ok(presets) = crate::base::text_pos::Document::parse(crate::plan::PRESETS) else {
         return Vec::new();
     };
     let from = read::From {

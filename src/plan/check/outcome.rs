@@ -9,7 +9,7 @@ use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::measure::logs::{Asked, look};
 use crate::measure::verdict::{Facts, Health, Run, judge, runs};
 use crate::model::algorithm::Registry;
-use crate::plan::entry::Faults;
+use crate::plan::table::Faults;
 use crate::plan::{Tweak, price};
 
 /// A figure with its unit.

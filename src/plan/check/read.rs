@@ -8,10 +8,10 @@ use toml::de::DeValue;
 use super::{At, Budget, CallSubject, Limit, Options, Spans, Subject};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::place::advice;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
-use crate::plan::entry::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
+use crate::base::text_pos::advice;
+use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
 /// The keys of a budget, beside those of a machine.
@@ -100,7 +100,7 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
         }
     }
     if found.is_empty() && from.faults.borrow().is_empty() {
-        let place = crate::base::place::Place { line: 1, column: 1, text: String::new() };
+        let place = crate::base::text_pos::Place { line: 1, column: 1, text: String::new() };
         let file = files.first().map_or("", |f| f.file);
         let mend = Some("write [[budget]] with name, collective, n, size and max_time".to_owned());
         let what = "the file holds no budget".to_owned();

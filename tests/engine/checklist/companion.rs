@@ -9,7 +9,7 @@ use collcost::machine::presets;
 use collcost::machine::topology;
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Dims;
-use collcost::plan::entry::{BuiltIn, Machines};
+use collcost::plan::table::{BuiltIn, Machines};
 use collcost::plan::{Asked, Group, Tweak, load, price};
 
 use super::{Ask, ask, batch, both, flat, number, prints, same, switched, two_tiers};

@@ -19,7 +19,7 @@ use collcost::model::algorithm::Registry;
 use collcost::model::formula::{At, Rational, Relay, Shape, ceil_lg, floor_lg};
 use collcost::model::schedule::{Endpoint, Frame, List, Op, Run, count, verify};
 use collcost::plan;
-use collcost::plan::entry::{BuiltIn, Machines};
+use collcost::plan::table::{BuiltIn, Machines};
 
 use super::{Ask, ask, batch, both, flat, flip, number, prints, same, switched};
 

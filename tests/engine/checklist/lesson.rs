@@ -12,7 +12,7 @@ use collcost::model::algorithm::Registry;
 use collcost::model::formula::{At, Shape};
 use collcost::model::schedule::{Endpoint, Sends};
 use collcost::plan::bucket::{Limit, Rule};
-use collcost::plan::entry::{BuiltIn, Machines};
+use collcost::plan::table::{BuiltIn, Machines};
 use collcost::plan::{Asked, calls, load};
 
 use super::{Ask, ask, batch, both, number, prints, same, two_tiers};

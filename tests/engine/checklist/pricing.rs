@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use collcost::base::quantity::Ratio;
-use collcost::plan::entry::{BuiltIn, Machines};
+use collcost::plan::table::{BuiltIn, Machines};
 use collcost::plan::{Asked, calls, load};
 
 use super::{Ask, ask, batch, both, flip, number, prints, same};

@@ -16,7 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::base::error::Error;
-use crate::base::place::{Document, Place, Refused, advice};
+use crate::base::text_pos::{Document, Place, Refused, advice};
 
 pub use files::{BuiltIn, Disk, Files};
 pub(crate) use machine::{Count, joined};

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use toml::de::DeValue;
 
 use super::{Fault, Faults, Files, Layer, joined};
-use crate::base::place::{Document, Place};
+use crate::base::text_pos::{Document, Place};
 
 /// A file's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::model::schedule::combine::Relabel;
 use crate::model::schedule::{Layout, Schedule};
 
 /// A schedule with the closed form beside it.
-pub struct Spelled {
+pub struct ScheduleOf {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
     /// The shape with the number of segments that is the best for the size, unless one was asked.
@@ -31,12 +31,12 @@ pub struct Spelled {
 /// # Errors
 /// An unknown name, an algorithm that does not apply or is not spelled out, an unknown figure, a
 /// root that there is not or that the collective does not have.
-pub fn spell_out(
+pub fn schedule_of(
     registry: &Registry,
     query: &Query,
     name: Option<&str>,
     root: Option<u32>,
-) -> Result<Spelled> {
+) -> Result<ScheduleOf> {
     check_root(query, root)?;
     let mut spelled = match name {
         Some(name) => named(registry, query, name)?,
@@ -52,7 +52,7 @@ pub fn spell_out(
     Ok(spelled)
 }
 
-fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
+fn named(registry: &Registry, query: &Query, name: &str) -> Result<ScheduleOf> {
     let candidate = Candidate::named(registry, name, &query.shape, &query.machine.fabric)?;
     let price = candidate.prepared.price(Volume::from(query.size));
     written(candidate.algorithm, price, query).ok_or_else(|| {
@@ -62,7 +62,7 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<Spelled> {
     })
 }
 
-fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
+fn runs(registry: &Registry, query: &Query) -> Result<ScheduleOf> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
     let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.library();
@@ -76,7 +76,7 @@ fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
     let mut passed_over = Vec::new();
     for one in ranked {
         match written(one.algorithm, one.price, query) {
-            Some(spelled) => return Ok(Spelled { passed_over, ..spelled }),
+            Some(spelled) => return Ok(ScheduleOf { passed_over, ..spelled }),
             None => passed_over.push(one.algorithm.meta().id),
         }
     }
@@ -84,13 +84,13 @@ fn runs(registry: &Registry, query: &Query) -> Result<Spelled> {
     Err(Error::unsupported(format!("no {collective} is spelled out for these ranks")))
 }
 
-fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Option<Spelled> {
+fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Option<ScheduleOf> {
     let shape = match algorithm.is_pipelined() {
         true => query.shape.with_segments(price.segments),
         false => query.shape,
     };
     let schedule = algorithm.schedule(&shape)?;
-    Some(Spelled { algorithm, shape, price, schedule, passed_over: Vec::new() })
+    Some(ScheduleOf { algorithm, shape, price, schedule, passed_over: Vec::new() })
 }
 
 fn check_root(query: &Query, root: Option<u32>) -> Result<()> {
