@@ -111,6 +111,21 @@ impl<'r> Ideal<'r> {
         by_rules.unwrap_or_else(|| self.fastest(Volume::from(size)))
     }
 
+    /// What a call costs here before its first message.
+    pub(super) fn launch(&self) -> Seconds {
+        self.fabric.launch
+    }
+
+    /// The ideal times here and over `other` links of what runs here.
+    pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
+        let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
+        let by_rules = choice.and_then(|choice| {
+            Some((self.chosen(&choice, size)?.time, other.chosen(&choice, size)?.time))
+        });
+        let fastest = |ideal: &Self| ideal.fastest(Volume::from(size)).time;
+        by_rules.unwrap_or_else(|| (fastest(self), fastest(other)))
+    }
+
     /// From which size on which choice runs.
     pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
         self.ruler.as_ref().map_or_else(Vec::new, Ruler::switch_points)

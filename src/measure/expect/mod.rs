@@ -377,11 +377,17 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// Where somebody changed a figure of the machine: as the ideal price of what runs changes.
+    /// Where somebody changed a figure of the machine: as the ideal price of what runs here
+    /// changes.
     fn changed(&self, known: Expectation, size: Bytes) -> Expectation {
         let Some(stock) = &self.stock else { return known };
-        let volume = Volume::from(size);
-        let ratio = self.ideal.fastest(volume).time.0 / stock.fastest(volume).time.0;
+        let (now, before) = self.ideal.on_both(stock, size);
+        // What a call costs before its first message is added; what links do is in proportion.
+        let (launch, launched) = (self.ideal.launch().0, stock.launch().0);
+        let links = (now.0 - launch) / (before.0 - launched);
+        let own = launched.min(known.time.0);
+        let time = (known.time.0 - own) * links + (own + launch - launched).max(0.0);
+        let ratio = time / known.time.0;
         if !ratio.is_finite() || ratio <= 0.0 {
             return known;
         }
