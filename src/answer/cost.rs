@@ -161,7 +161,7 @@ pub struct Row {
     pub busbw: Option<f64>,
     /// What the busiest rank sends.
     pub bytes_sent: Option<f64>,
-    /// Messages and bytes over each tier.
+    /// Messages and bytes over each tier, where details are asked for.
     pub tiers: Vec<TierUse>,
     /// Whether the figure is the schedule's time, above it, or its limit.
     pub guarantee: Option<&'static str>,
@@ -300,7 +300,7 @@ impl Flip {
 }
 
 /// Prices every algorithm of the question; in `detail` with what takes longer to say than to
-/// price: their closed forms written out, and the bytes of the busiest rank.
+/// price: their closed forms written out, what goes over each tier, and the bytes of the busiest rank.
 ///
 /// # Errors
 /// A figure that the question needs is unknown, or the named algorithm does not apply.
@@ -436,7 +436,7 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
         if detail { algorithm.print_form(&At::symbols(shape), ranked.form) } else { None };
     let fabric = &query.machine.fabric;
     let total = price.total();
-    let tiers = uses(algorithm, &shape, fabric)?;
+    let tiers = if detail { uses(algorithm, &shape, fabric)? } else { Vec::new() };
     let rate = |b: Bandwidth| (total.0 > 0.0).then_some(b.0);
     Ok(Row {
         applies: true,

@@ -147,7 +147,7 @@ impl Args {
             let page = |look| view::sweep::bands(&bands, look);
             return self.output.format.write(out, &bands, page);
         }
-        let detail = self.output.format.get()? == Format::Json
+        let detail = self.output.format.get()? != Format::Text
             || self.output.columns.is_some()
             || self.output.sort.is_some()
             || self.output.all;

@@ -12,7 +12,7 @@ use crate::cost::bound::{least_messages, least_share};
 use crate::cost::price::{Prepared, uses};
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
-use crate::model::formula::{At, Cost, Expr, Field, Level, Links, Notation, Shape, Symbol};
+use crate::model::formula::{At, Cost, Expr, Level, Links, Notation, Number, Shape, Symbol};
 
 /// A collective with its algorithms.
 #[derive(Debug, Serialize)]

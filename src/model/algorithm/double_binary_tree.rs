@@ -48,7 +48,9 @@ mod tests;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast};
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, Symbol, Trees, ceil_lg};
+use crate::model::formula::{
+    At, Cost, Field, Function, Number, Ports, Shape, Symbol, Trees, ceil_lg,
+};
 use crate::model::schedule::Schedule;
 use lengths::{one_port_slots, unsegmented_steps};
 use schedule::{ByLevels, Fed, Slotted, fed_in_turn, trees};
@@ -240,7 +242,7 @@ impl ClosedForm for TwoTree {
     }
 }
 
-impl<F: Field> At<F> {
+impl<F: Number> At<F> {
     /// U(N), a formula where N is a power of two.
     fn unsegmented(&self) -> F {
         if self.shape.is_power_of_two() {
@@ -276,7 +278,7 @@ impl Pair {
     }
 
     /// Slots of the first of `segments` pairs over `n` ranks: S(N), or U(N) where it is alone.
-    pub(super) fn slots<F: Field>(self, n: &F, segments: u32) -> F {
+    pub(super) fn slots<F: Number>(self, n: &F, segments: u32) -> F {
         let shape = Shape::new(AllReduce, self.ranks);
         let v = At { n: n.clone(), p: F::int(1), g: n.clone(), shape };
         if segments == 1 { v.unsegmented() } else { v.one_port() }

@@ -44,7 +44,7 @@ pub use registry::{Named, Registry};
 pub use stage::Stages;
 pub use step::{Route, Share, Step};
 
-use crate::model::formula::{At, Cost, Expr, Field, Form, Phase, Rational, Shape};
+use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Rational, Shape};
 use crate::model::schedule::Schedule;
 
 /// Every built-in family; the order is the order of every list that people see.
@@ -285,11 +285,11 @@ impl<T: ClosedForm> Algorithm for T {
     }
 
     fn sent_exactly(&self, v: &At<Rational>) -> Rational {
-        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+        if v.shape.ranks <= 1 { Number::int(0) } else { ClosedForm::sent(self, v) }
     }
 
     fn sent_printed(&self, v: &At<Expr>) -> Expr {
-        if v.shape.ranks <= 1 { Field::int(0) } else { ClosedForm::sent(self, v) }
+        if v.shape.ranks <= 1 { Number::int(0) } else { ClosedForm::sent(self, v) }
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {

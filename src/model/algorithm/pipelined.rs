@@ -54,7 +54,9 @@ use super::in_network::{InNetwork, crosses_a_switch, hops};
 use super::ring::Ring;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Stages, Step};
 use crate::base::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Level, Params, Phase, Ports, Rational, Shape};
+use crate::model::formula::{
+    At, Cost, Field, Level, Number, Params, Phase, Ports, Shape, StepFraction,
+};
 use crate::model::schedule::combine::{Crossing, Segment, Tier, Tiers};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -238,7 +240,7 @@ impl Pipelined {
     }
 
     /// What one segment takes inside a node, alone; or `each`, what it asks of the busiest port.
-    fn inside<F: Field>(&self, v: &At<F>, each: bool) -> Part<F> {
+    fn inside<F: Number>(&self, v: &At<F>, each: bool) -> Part<F> {
         let passes = Self::passes(v.shape.collective);
         let times = F::int(passes.len() as i64);
         let others = v.g.clone() - F::int(1);
@@ -265,7 +267,7 @@ impl Pipelined {
     }
 
     /// The same between the nodes; a segment's shard is 1/G of it.
-    fn between<F: Field>(&self, v: &At<F>, each: bool) -> Part<F> {
+    fn between<F: Number>(&self, v: &At<F>, each: bool) -> Part<F> {
         let shape = &v.shape;
         let shard = F::int(1) / v.g.clone();
         let domains = v.n.clone() / v.g.clone();
@@ -310,17 +312,17 @@ impl Pipelined {
 
     /// Steps of `part`, a stage of the shape, over links of `level`.
     fn emit(&self, shape: &Shape, level: Level, each: bool, out: &mut Vec<Step>) {
-        let v: At<Rational> = At::numbers(shape.with_segments(shape.segments()));
+        let v: At<StepFraction> = At::numbers(shape.with_segments(shape.segments()));
         let part = match level {
             Level::Outer => self.between(&v, each),
             Level::Inner | Level::Flat => self.inside(&v, each),
         };
         let p = u64::from(shape.segments());
-        let share = |f: Rational, of: u64| Share {
+        let share = |f: StepFraction, of: u64| Share {
             chunks: u64::try_from(*f.numer()).unwrap_or(0),
             of: u64::try_from(*f.denom()).unwrap_or(1) * of,
         };
-        let through = part.hops != Field::int(0);
+        let through = part.hops != Number::int(0);
         let count = if through { part.hops } else { part.messages };
         let count = u64::try_from(count.to_integer()).unwrap_or(0);
         let on = |step: Step| match level {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use num_rational::Ratio as Fraction;
 
-use super::{At, Cost, Field, ceil_lg, floor_lg};
+use super::{At, Cost, Field, Number, ceil_lg, floor_lg};
 use crate::base::quantity::Ratio;
 use crate::model::algorithm::Algorithm;
 
@@ -283,7 +283,7 @@ impl From<Node> for Expr {
     }
 }
 
-impl Field for Expr {
+impl Number for Expr {
     fn int(value: i64) -> Self {
         Self::from(Node::Int(value))
     }
@@ -291,7 +291,9 @@ impl Field for Expr {
     fn call(function: Function, arguments: &[&Self], _: u64) -> Self {
         Self::from(Node::Call(function, arguments.iter().map(|&a| a.clone()).collect()))
     }
+}
 
+impl Field for Expr {
     fn parameter(symbol: Symbol, value: Ratio) -> Self {
         Self::from(Node::Real(symbol, value.0))
     }

@@ -25,8 +25,12 @@ use crate::model::algorithm::Algorithm;
 /// An exact fraction, in which closed forms are proven.
 pub type Rational = Fraction<i128>;
 
-/// A number system in which a closed form can be evaluated.
-pub trait Field:
+/// The parts of a step: fractions of ranks, far from the end of 64 bits. A price takes thousands of
+/// them, and the half of the bits a quarter of the time.
+pub type StepFraction = Fraction<i64>;
+
+/// Numbers in which an algorithm counts: messages, blocks, parts of a vector.
+pub trait Number:
     Clone + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + 'static
 {
     /// A whole number.
@@ -34,7 +38,10 @@ pub trait Field:
 
     /// A named function of whole numbers whose value is known to be `value`.
     fn call(function: Function, arguments: &[&Self], value: u64) -> Self;
+}
 
+/// A number system in which a closed form can be evaluated.
+pub trait Field: Number {
     /// A real parameter that a person may set, such as c_real.
     fn parameter(symbol: Symbol, value: Ratio) -> Self;
 
@@ -45,7 +52,7 @@ pub trait Field:
     fn sent_by(algorithm: &dyn Algorithm, v: &At<Self>) -> Self;
 }
 
-impl Field for f64 {
+impl Number for f64 {
     fn int(value: i64) -> Self {
         value as Self
     }
@@ -53,7 +60,9 @@ impl Field for f64 {
     fn call(_: Function, _: &[&Self], value: u64) -> Self {
         value as Self
     }
+}
 
+impl Field for f64 {
     fn parameter(_: Symbol, value: Ratio) -> Self {
         value.0
     }
@@ -67,7 +76,7 @@ impl Field for f64 {
     }
 }
 
-impl Field for Rational {
+impl Number for Rational {
     fn int(value: i64) -> Self {
         Self::from_integer(value.into())
     }
@@ -75,7 +84,20 @@ impl Field for Rational {
     fn call(_: Function, _: &[&Self], value: u64) -> Self {
         Self::from_integer(value.into())
     }
+}
 
+impl Number for StepFraction {
+    fn int(value: i64) -> Self {
+        Self::from_integer(value)
+    }
+
+    /// Such functions are of a number of ranks, and no larger than its double.
+    fn call(_: Function, _: &[&Self], value: u64) -> Self {
+        Self::from_integer(value as i64)
+    }
+}
+
+impl Field for Rational {
     /// Nine decimals, more than anybody types.
     fn parameter(_: Symbol, value: Ratio) -> Self {
         Self::new((value.0 * 1e9).round() as i128, 1_000_000_000)
@@ -105,7 +127,7 @@ pub struct At<F> {
     pub shape: Shape,
 }
 
-impl<F: Field> At<F> {
+impl<F: Number> At<F> {
     /// The point with plain numbers for N, P and G.
     #[must_use]
     pub fn numbers(shape: Shape) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::expr::{Expr, Function, Links, Node, Symbol};
-use super::{Cost, Field, Level, Phase};
+use super::{Cost, Level, Number, Phase};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
 
 /// How a formula is written.
