@@ -1,15 +1,22 @@
 //! The built-in machines, node kinds and networks: the files under `profiles/`, as `build.rs` found
 //! them.
 //!
-//! Names stand beside the texts so that one answer parses one machine and its parts; a test compares
-//! them with those in the files.
+//! Names stand beside the files so that one answer reads one machine and its parts; a test compares
+//! them, and what is read, with the files.
+
+use serde::de::DeserializeOwned;
 
 /// A built-in machine.
 pub(super) struct Builtin {
     /// Its name, then its aliases.
     pub(super) names: &'static [&'static str],
-    /// Its file.
-    pub(super) text: &'static str,
+    /// Its file, as JSON.
+    pub(super) json: &'static str,
+}
+
+/// What such a file says.
+pub(super) fn read<T: DeserializeOwned>(id: &str, json: &str) -> Result<T, String> {
+    serde_json::from_str(json).map_err(|e| format!("the built-in {id} cannot be read: {e}"))
 }
 
 include!(concat!(env!("OUT_DIR"), "/profiles.rs"));

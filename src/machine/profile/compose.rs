@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use serde::de::{self, Deserialize, Deserializer};
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 
-use super::builtin::{NETWORKS, NODES};
+use super::builtin::{self, NETWORKS, NODES};
 use super::{
     Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves,
 };
@@ -99,13 +99,13 @@ pub(super) struct NoPart {
 }
 
 /// The part called `id`, which `key` names.
-fn part<T: for<'de> Deserialize<'de>>(
+fn part<T: DeserializeOwned>(
     parts: &[(&'static str, &'static str)],
     key: &'static str,
     id: &str,
 ) -> std::result::Result<T, NoPart> {
     let found = parts.iter().find(|(name, _)| *name == id);
-    let Some((_, text)) = found else {
+    let Some((_, json)) = found else {
         let known: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
         let what = match key {
             "node" => format!("`{id}` is no node kind"),
@@ -113,8 +113,7 @@ fn part<T: for<'de> Deserialize<'de>>(
         };
         return Err(NoPart { key, what, mend: Some(advice(id, &known)) });
     };
-    let wrong = |e: toml::de::Error| format!("the built-in {id} cannot be read: {}", e.message());
-    toml::from_str(text).map_err(|e| NoPart { key, what: wrong(e), mend: None })
+    builtin::read(id, json).map_err(|what| NoPart { key, what, mend: None })
 }
 
 /// The ids of the node kinds that profiles can be made of, in alphabetical order.

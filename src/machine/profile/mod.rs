@@ -245,7 +245,11 @@ impl Profile {
     /// An unknown name, with the nearest known one.
     pub fn builtin(name: &str) -> Result<Self> {
         let found = find(name).ok_or_else(|| unknown(name, std::iter::empty()))?;
-        Self::parse(found.text, found.names[0])
+        let id = found.names[0];
+        let refuse = |what, mend| Refused { what, place: None, mend }.error(id);
+        let mut profile: Self = builtin::read(id, found.json).map_err(|what| refuse(what, None))?;
+        profile.compose().map_err(|compose::NoPart { what, mend, .. }| refuse(what, mend))?;
+        Ok(profile)
     }
 
     /// Whether there is a built-in machine called `name`.
@@ -502,8 +506,12 @@ mod tests {
 
     #[test]
     fn every_built_in_machine_is_found_under_the_names_in_its_file() {
-        for Builtin { names, text } in BUILTIN {
-            let profile = Profile::parse(text, names[0]).unwrap();
+        for Builtin { names, .. } in BUILTIN {
+            let root = env!("CARGO_MANIFEST_DIR");
+            let text = format!("{root}/profiles/machines/{}.toml", names[0]);
+            let text = std::fs::read_to_string(text).unwrap();
+            let profile = Profile::parse(&text, names[0]).unwrap();
+            assert_eq!(Profile::builtin_text(names[0]).unwrap(), profile.to_toml());
             assert_eq!(profile.name, names[0]);
             assert_eq!(profile.aliases, names[1..], "{}", names[0]);
             for name in *names {
@@ -583,11 +591,12 @@ mod tests {
     fn every_part_belongs_to_a_machine() {
         let used = |key: &str, id: &str| {
             BUILTIN.iter().any(|b| {
-                b.text.lines().any(|l| l.starts_with(key) && l.ends_with(&format!("{id}\"")))
+                let file: serde_json::Value = serde_json::from_str(b.json).unwrap();
+                file[key].as_str().is_some_and(|text| text.ends_with(id))
             })
         };
-        assert!(nodes().all(|id| used("node = ", id)) && nodes().is_sorted());
-        assert!(networks().all(|id| used("nics = ", id)) && networks().is_sorted());
+        assert!(nodes().all(|id| used("node", id)) && nodes().is_sorted());
+        assert!(networks().all(|id| used("nics", id)) && networks().is_sorted());
     }
 
     #[test]
