@@ -2,6 +2,10 @@
 //!
 //! A machine, a node kind or a network is a file and nothing else: no list has to be kept beside it.
 //!
+//! The command has a fixed address: moved to another at every start, it would have ten thousand
+//! pointers written, on fifty pages that are copied for that. Its libraries, heap and stack still lie
+//! anywhere.
+//!
 //! The unwinder is linked into it where the C compiler has it as an archive. The shared `libgcc_s`
 //! costs a tenth of a millisecond at every start, an eighth of what a program that does nothing takes.
 //! Where the archive is not found the shared one is used as always.
@@ -75,6 +79,7 @@ fn link_command() {
     if !native || !gnu || !command {
         return;
     }
+    println!("cargo:rustc-link-arg-bins=-no-pie");
     let Ok(found) = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output() else { return };
     let archive = String::from_utf8_lossy(&found.stdout).trim().to_owned();
     // A compiler that does not have it repeats the bare name.
