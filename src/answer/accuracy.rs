@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::six;
+use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 use crate::measure::accuracy::{CellScore, Family, Model, Score, Scored, Split};
 
@@ -35,9 +36,9 @@ pub struct CellView {
     /// The library with its version, where it is known.
     pub library: String,
     /// The operation.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The type of the elements, where the operation adds.
-    pub dtype: Option<&'static str>,
+    pub dtype: Option<DataType>,
     /// Of which sort the machine is.
     pub family: Family,
     /// By which model.
@@ -97,8 +98,8 @@ pub fn accuracy(of: &Scored, files: Vec<String>, left_out: Vec<String>) -> Accur
             system: cell.system.clone(),
             files: short(&cell.file),
             library: cell.library.clone(),
-            collective: cell.collective.id(),
-            dtype: cell.dtype.map(DataType::id),
+            collective: cell.collective,
+            dtype: cell.dtype,
             family: cell.family,
             model: s.model,
             rows: s.rows,

@@ -45,7 +45,7 @@ pub struct BucketView {
     /// Its bytes.
     pub bytes: u64,
     /// The type of its elements.
-    pub dtype: Option<&'static str>,
+    pub dtype: Option<DataType>,
     /// The limit that closed it; absent where the tensors ended, and for sparse gradients.
     pub limit_bytes: Option<u64>,
     /// Its tensors in the order in which they were added, by name.
@@ -153,7 +153,7 @@ pub fn bucket(
         .iter()
         .map(|bucket| BucketView {
             bytes: bucket.bytes.0,
-            dtype: bucket.dtype.map(DataType::id),
+            dtype: bucket.dtype,
             limit_bytes: bucket.limit.map(|l| l.0),
             tensors: bucket.tensors.iter().map(name).collect(),
             time_s: None,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Expect;
+use crate::base::collective::Collective;
 use crate::plan::check::{Budget, Checked, Fault, Limit, Number, Outcome, Standing, Subject};
 
 /// The budgets of a file.
@@ -60,7 +61,7 @@ pub struct BudgetView {
     /// What the model said when the limit was written, as it stands in the file.
     pub expected: Option<String>,
     /// The collective's id, or none for a step.
-    pub collective: Option<&'static str>,
+    pub collective: Option<Collective>,
     /// The step, where it is of one.
     pub step: Option<String>,
     /// The machine.
@@ -153,7 +154,7 @@ fn fault(fault: &Fault) -> FaultView {
 
 fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
     let (collective, step) = match &budget.subject {
-        Subject::Call(call) => (Some(call.collective.id()), None),
+        Subject::Call(call) => (Some(call.collective), None),
         Subject::Step(step) => (None, Some(step.name.clone())),
     };
     BudgetView {

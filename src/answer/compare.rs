@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::six;
+use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Volume};
 use crate::machine::query::Query;
+use crate::machine::sample::DataType;
 use crate::measure::expect::Basis;
 use crate::measure::verdict::{Health, Side, Two, Verdict};
 
@@ -31,13 +33,13 @@ pub struct RunView {
     /// Where it was read; absent for one typed number.
     pub file: Option<String>,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
     /// The type of the elements.
-    pub dtype: Option<&'static str>,
+    pub dtype: Option<DataType>,
     /// How it is.
     pub health: Health,
     /// Which sizes are off.
@@ -117,7 +119,7 @@ pub struct CauseView {
 pub fn run(
     verdict: Verdict,
     query: &Query,
-    dtype: Option<&'static str>,
+    dtype: Option<DataType>,
     file: Option<String>,
 ) -> RunView {
     let shape = &query.shape;
@@ -139,7 +141,7 @@ pub fn run(
     let rate = |b: Bandwidth| six(b.0);
     RunView {
         file,
-        collective: shape.collective.id(),
+        collective: shape.collective,
         ranks: shape.ranks,
         nodes: query.placement.nodes(),
         dtype,

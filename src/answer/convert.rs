@@ -145,7 +145,7 @@ pub struct Converted {
     /// `collcost/convert/1`.
     pub schema: &'static str,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// Which number was given.
@@ -248,7 +248,7 @@ pub fn convert(registry: &Registry, asked: &Conversion) -> Result<Converted> {
     let busbw = algbw.map(|a| a * factor);
     let mut converted = Converted {
         schema: "collcost/convert/1",
-        collective: collective.id(),
+        collective,
         ranks: n,
         from: from.id(),
         to: to.map(Kind::id),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Expect;
+use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::bound::bound;
@@ -58,7 +59,7 @@ pub struct Cost {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// Nodes in use.
@@ -121,6 +122,52 @@ pub struct TierView {
     pub efficiency_how: Option<How>,
 }
 
+/// What a row's form is of its schedule's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// It is as a text prints it.
+    AsPrinted,
+    /// As [`Guarantee::Equal`].
+    Equal,
+    /// As [`Guarantee::EqualInRounds`].
+    EqualInRounds,
+    /// As [`Guarantee::UpperBound`].
+    UpperBound,
+    /// As [`Guarantee::Asymptotic`].
+    Asymptotic,
+    /// As [`Guarantee::Pipelined`].
+    Pipelined,
+}
+
+impl From<Guarantee> for Promise {
+    fn from(guarantee: Guarantee) -> Self {
+        match guarantee {
+            Guarantee::Equal => Self::Equal,
+            Guarantee::EqualInRounds => Self::EqualInRounds,
+            Guarantee::UpperBound => Self::UpperBound,
+            Guarantee::Asymptotic => Self::Asymptotic,
+            Guarantee::Pipelined => Self::Pipelined,
+        }
+    }
+}
+
+impl Promise {
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AsPrinted => "as-printed",
+            Self::Equal => Guarantee::Equal.name(),
+            Self::EqualInRounds => Guarantee::EqualInRounds.name(),
+            Self::UpperBound => Guarantee::UpperBound.name(),
+            Self::Asymptotic => Guarantee::Asymptotic.name(),
+            Self::Pipelined => Guarantee::Pipelined.name(),
+        }
+    }
+}
+
 /// One algorithm.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -164,7 +211,7 @@ pub struct Row {
     /// Messages and bytes over each tier, where details are asked for.
     pub tiers: Vec<TierUse>,
     /// Whether the figure is the schedule's time, above it, or its limit.
-    pub guarantee: Option<&'static str>,
+    pub guarantee: Option<Promise>,
     /// Libraries that ship it, with the name that it has there.
     pub ships: Vec<String>,
     /// The closed form.
@@ -454,9 +501,9 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
         bytes_sent: detail.then(|| algorithm.sent(&At::numbers(shape)) * size.0),
         tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
         guarantee: Some(match ranked.form {
-            Form::Paper => "as-printed",
-            Form::Asymptotic => Guarantee::Asymptotic.name(),
-            Form::Exact => algorithm.guarantee(&shape).name(),
+            Form::Paper => Promise::AsPrinted,
+            Form::Asymptotic => Promise::Asymptotic,
+            Form::Exact => algorithm.guarantee(&shape).into(),
         }),
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)
@@ -470,7 +517,7 @@ fn used(one: &Use, query: &Query, size: Volume) -> TierUse {
 
 pub(super) fn question(query: &Query) -> QuestionView {
     QuestionView {
-        collective: query.shape.collective.id(),
+        collective: query.shape.collective,
         ranks: query.shape.ranks,
         nodes: query.placement.nodes(),
         ranks_per_node: query.placement.per_node,
@@ -518,7 +565,7 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
         notes.push("γ is unknown: the time to add is not in it".to_owned());
     }
     notes.extend(library_notes(query, rows));
-    let bounded = |r: &Row| r.guarantee == Some("upper-bound");
+    let bounded = |r: &Row| r.guarantee == Some(Promise::UpperBound);
     if rows.iter().any(bounded) {
         notes.push("≤ marks an upper bound of what the schedule takes".to_owned());
     }

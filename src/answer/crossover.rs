@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::cost::{LARGEST, SMALLEST};
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::crossover::{crossover as crossing, envelope_in_steps};
@@ -20,7 +21,7 @@ pub struct Crossover {
     /// `collcost/crossover/1`.
     pub schema: &'static str,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// The machine's name.
@@ -71,6 +72,25 @@ pub struct Running {
     pub expected_s: f64,
 }
 
+/// What varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// M.
+    Size,
+    /// N.
+    Ranks,
+}
+
+impl Over {
+    /// The word in reports.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        if self == Self::Size { "size" } else { "ranks" }
+    }
+}
+
 /// What runs over a range, and the best algorithms, as intervals.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -78,13 +98,13 @@ pub struct Intervals {
     /// `collcost/intervals/2`.
     pub schema: &'static str,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The machine's name.
     pub machine: String,
     /// The library that people run on it.
     pub library: Option<String>,
     /// `size` or `ranks`.
-    pub over: &'static str,
+    pub over: Over,
     /// N, where sizes vary.
     pub ranks: Option<u32>,
     /// M, where ranks vary.
@@ -112,7 +132,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
     let shortcut = shortcut(query, id(below), id(above)).filter(|_| size.is_some());
     Ok(Crossover {
         schema: "collcost/crossover/1",
-        collective: query.shape.collective.id(),
+        collective: query.shape.collective,
         ranks: query.shape.ranks,
         machine: query.machine.name.clone(),
         below: id(below),
@@ -152,10 +172,10 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
     let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
     Ok(Intervals {
         schema: "collcost/intervals/2",
-        collective: query.shape.collective.id(),
+        collective: query.shape.collective,
         machine: query.machine.name.clone(),
         library: query.machine.library.clone(),
-        over: "size",
+        over: Over::Size,
         ranks: Some(query.shape.ranks),
         size_bytes: None,
         runs: if names.is_empty() { runs_over_sizes(registry, query)? } else { Vec::new() },
@@ -194,10 +214,10 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
     }
     Ok(Intervals {
         schema: "collcost/intervals/2",
-        collective: first.shape.collective.id(),
+        collective: first.shape.collective,
         machine: first.machine.name.clone(),
         library: first.machine.library.clone(),
-        over: "ranks",
+        over: Over::Ranks,
         ranks: None,
         size_bytes: Some(first.size.0),
         runs,

@@ -3,8 +3,10 @@
 use serde::Serialize;
 
 use super::six;
+use crate::base::collective::Collective;
 use crate::base::quantity::Ratio;
 use crate::machine::curve::{Curve, Held, Placed, Steps};
+use crate::machine::sample::DataType;
 use crate::measure::fit::{Curves, Errors, HeldOut, Protocol, Protocols, Switch};
 
 /// The curves of a library's collectives.
@@ -92,7 +94,7 @@ pub struct ErrorView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldOutView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// Algorithm and protocol.
     pub chosen: String,
     /// How far it is off.
@@ -106,7 +108,7 @@ pub struct HeldOutView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// The smallest size that was seen done so.
@@ -130,9 +132,9 @@ pub struct LeftOut {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurveView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The type of elements, where it matters.
-    pub dtype: Option<&'static str>,
+    pub dtype: Option<DataType>,
     /// Times that were fitted.
     pub rows: u32,
     /// The ranks and nodes that were measured.
@@ -212,7 +214,7 @@ impl Fitted {
     pub fn with(mut self, found: &Protocols) -> Self {
         self.protocols = found.protocols.iter().map(protocol).collect();
         let held_out = |h: &HeldOut| HeldOutView {
-            collective: h.collective.id(),
+            collective: h.collective,
             chosen: h.chosen.to_string(),
             error: error(h.errors),
             bias: six(h.bias.0),
@@ -221,7 +223,7 @@ impl Fitted {
         self.stated_error = found.stated.map(error);
         self.envelope_error = found.envelope.map(error);
         let switch = |s: &Switch| SwitchView {
-            collective: s.collective.id(),
+            collective: s.collective,
             ranks: s.ranks,
             from_bytes: s.from.0,
             chosen: s.chosen.to_string(),
@@ -268,8 +270,8 @@ fn view(curve: &Curve) -> CurveView {
         bandwidth_between: c.bandwidth_between.map(|b| six(b.0)),
     });
     CurveView {
-        collective: curve.collective.id(),
-        dtype: curve.dtype.map(crate::machine::sample::DataType::id),
+        collective: curve.collective,
+        dtype: curve.dtype,
         rows: curve.rows,
         placed: curve.placed.clone(),
         from_bytes: curve.from.0,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::base::error::Error;
+use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table};
 
 /// Logs that were read.
@@ -55,7 +56,7 @@ pub struct TableView {
     /// The library with its version; absent where the log does not say it.
     pub library: Option<String>,
     /// The types of elements.
-    pub dtypes: Vec<&'static str>,
+    pub dtypes: Vec<DataType>,
     /// Rows that were read; a line with two places is two.
     pub rows: usize,
     /// Those of them that are in-place.
@@ -107,13 +108,8 @@ fn view(file: &str, read: &Result<Imported, Error>) -> FileView {
 }
 
 fn table(table: &Table) -> TableView {
-    let mut dtypes: Vec<&str> = table
-        .rows
-        .iter()
-        .filter_map(|r| r.dtype)
-        .map(crate::machine::sample::DataType::id)
-        .collect();
-    dtypes.sort_unstable();
+    let mut dtypes: Vec<DataType> = table.rows.iter().filter_map(|r| r.dtype).collect();
+    dtypes.sort_unstable_by_key(|dtype| dtype.id());
     dtypes.dedup();
     let sizes = table.sizes();
     TableView {
@@ -153,7 +149,7 @@ pub struct Measurement {
     /// M.
     pub bytes: u64,
     /// The type of the elements.
-    pub dtype: Option<&'static str>,
+    pub dtype: Option<DataType>,
     /// Whether the result took the place of the operand.
     pub in_place: bool,
     /// The time, µs; absent for a rate.
@@ -196,7 +192,7 @@ pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
                 ranks,
                 nodes: table.nodes,
                 bytes: row.size.0,
-                dtype: row.dtype.map(crate::machine::sample::DataType::id),
+                dtype: row.dtype,
                 in_place: row.in_place,
                 time_us: time.map(|t| rounded(t.0 * 1e6)),
                 algbw: algbw.map(rounded),

@@ -43,8 +43,12 @@ pub mod verify;
 
 pub use crate::measure::expect::Expect;
 pub use config::{Config, FileView, LeftOut, SettingView, config};
-pub use cost::{Cost, Flip, MachineView, QuestionView, Row, SwitchPoint, TierUse, TierView, cost};
-pub use crossover::{Crossover, Interval, Intervals, Running, crossover, over_ranks, over_sizes};
+pub use cost::{
+    Cost, Flip, MachineView, Promise, QuestionView, Row, SwitchPoint, TierUse, TierView, cost,
+};
+pub use crossover::{
+    Crossover, Interval, Intervals, Over, Running, crossover, over_ranks, over_sizes,
+};
 pub use end::End;
 pub use map::{Map, MapRow, map};
 pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::{
@@ -37,7 +38,7 @@ pub struct Choose {
     /// `collcost/nccl-choose/1`.
     pub schema: &'static str,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The communicator's name.
     pub communicator: String,
     /// N.
@@ -138,7 +139,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
     notes.extend(warnings(question, &found));
     Ok(Choose {
         schema: "collcost/nccl-choose/1",
-        collective: function.collective().id(),
+        collective: function.collective(),
         communicator: question.name.clone(),
         ranks: comm.ranks,
         nodes: comm.nodes,

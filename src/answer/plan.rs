@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Volume};
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Registry;
+use crate::plan::Axis;
 use crate::plan::{CallPrice, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
 
 /// A step of a model.
@@ -27,7 +28,7 @@ pub struct StepView {
     /// Its name.
     pub name: String,
     /// `training` or `decoding`.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// The machine.
     pub machine: String,
     /// Ranks in all.
@@ -61,11 +62,11 @@ pub struct StepView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallView {
     /// The parallelism that needs it.
-    pub axis: &'static str,
+    pub axis: Axis,
     /// What it is for.
     pub name: String,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// Ranks of its group.
     pub ranks: u32,
     /// From one of them to the next.
@@ -154,7 +155,7 @@ fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Re
     let all = priced.messages.0.max(f64::MIN_POSITIVE);
     Ok(StepView {
         name: step.name.clone(),
-        mode: step.mode.id(),
+        mode: step.mode,
         machine: machine.name.clone(),
         ranks: p.ranks(),
         layout: above.map(|(axis, degree)| format!("{axis} {degree}")).collect(),
@@ -188,9 +189,9 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         }
     });
     CallView {
-        axis: call.axis.id(),
+        axis: call.axis,
         name: call.name.clone(),
-        collective: call.collective.id(),
+        collective: call.collective,
         ranks: call.group.ranks,
         stride: call.group.stride,
         nodes: priced.lies.nodes,
@@ -367,7 +368,13 @@ pub fn plan_diff(old: &Plan, new: &Plan) -> PlanDiff {
 fn calls_diff(old: &[CallView], new: &[CallView]) -> Vec<CallDiff> {
     let key = |c: &CallView| format!("{} {}", c.axis, c.name);
     let what = |c: &CallView| {
-        format!("{} of {} x {} on {} ranks", c.collective, Volume(c.size_bytes), c.calls, c.ranks)
+        format!(
+            "{} of {} x {} on {} ranks",
+            c.collective.id(),
+            Volume(c.size_bytes),
+            c.calls,
+            c.ranks
+        )
     };
     let same = |a: &CallView, b: &CallView| what(a) == what(b) && a.total_s == b.total_s;
     let mut diffs = Vec::new();

@@ -1,6 +1,7 @@
 //! The prices of some algorithms over a range, close enough together to be drawn as lines.
 
 use super::cost::{LARGEST, SMALLEST, machine, question};
+use super::crossover::Over;
 use super::crossover::chosen;
 use super::{Interval, MachineView, QuestionView};
 use crate::answer::cost::with_launch;
@@ -20,7 +21,7 @@ pub struct PricedCurves {
     /// The machine.
     pub machine: MachineView,
     /// `size` or `ranks`.
-    pub over: &'static str,
+    pub over: Over,
     /// One for each algorithm that is named, or that wins somewhere.
     pub curves: Vec<PricedCurve>,
     /// What any algorithm takes at least.
@@ -91,7 +92,7 @@ pub fn curves_over_sizes(
     Ok(PricedCurves {
         question: question(query),
         machine: machine(&query.machine),
-        over: "size",
+        over: Over::Size,
         curves: ready.iter().map(curve).collect(),
         bound: lowest,
         winners: super::crossover::join(&starts, |at, c| c.prepared.time(Volume(at)).0),
@@ -142,7 +143,7 @@ pub fn curves_over_ranks(
     Ok(PricedCurves {
         question: question(largest),
         machine: machine(&largest.machine),
-        over: "ranks",
+        over: Over::Ranks,
         curves,
         bound: lowest,
         winners,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Expect;
+use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::rank::{Candidate, candidates};
@@ -22,7 +23,7 @@ pub struct Select {
     /// The operation: a collective's id, or a variant such as `alltoallv`.
     pub operation: String,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// N.
     pub ranks: u32,
     /// Nodes on which they lie.
@@ -146,12 +147,25 @@ pub struct Turn {
     pub why: String,
 }
 
+/// Which ranks of nodes take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// All.
+    All,
+    /// Those of a node among each other.
+    InNode,
+    /// One of each node.
+    Leaders,
+}
+
 /// A part of what runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The algorithm's id.
     pub algorithm: &'static str,
     /// Ranks that take part.
@@ -159,7 +173,7 @@ pub struct PartView {
     /// The ranks out of which they are, where others stand by: pairs of a fold, and what it leaves.
     pub of_ranks: Option<u32>,
     /// `all`, `in-node` or `leaders`.
-    pub place: &'static str,
+    pub place: Place,
     /// Bytes of a segment; absent: one piece, or as many as are best.
     pub segment_bytes: Option<u64>,
 }
@@ -274,14 +288,14 @@ impl Model<'_> {
 fn parts(choice: &Choice) -> Vec<PartView> {
     let Runs::Parts(parts) = &choice.runs else { return Vec::new() };
     let view = |part: &Part| PartView {
-        collective: part.collective.id(),
+        collective: part.collective,
         algorithm: part.algorithm,
         ranks: part.ranks,
         of_ranks: part.of,
         place: match part.place {
-            Where::All => "all",
-            Where::InNode => "in-node",
-            Where::Leaders => "leaders",
+            Where::All => Place::All,
+            Where::InNode => Place::InNode,
+            Where::Leaders => Place::Leaders,
         },
         segment_bytes: part.segment.map(|s| s.0),
     };
@@ -332,7 +346,7 @@ pub fn select(
     Ok(Select {
         schema: "collcost/select/1",
         operation: call.operation().to_string(),
-        collective: call.collective.id(),
+        collective: call.collective,
         ranks: call.ranks,
         nodes: call.nodes,
         element_bytes: call.element.0,

@@ -20,7 +20,6 @@ use serde::Serialize;
 
 use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
-use super::trace::op_name;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Seconds, Volume};
 use crate::cost::bound::bound;
@@ -36,6 +35,7 @@ use crate::machine::fabric::{Fabric, Tier};
 use crate::machine::query::Query;
 use crate::measure::schedule_of::ScheduleOf;
 use crate::model::algorithm::Guarantee;
+use crate::model::schedule::Op;
 use crate::model::schedule::{Schedule, verify};
 use gaps::Facts;
 
@@ -58,7 +58,7 @@ pub struct Simulation {
     /// What any algorithm takes at least, without the launch.
     pub bound: BoundView,
     /// The mode of which the path, the utilisation and the traffic are.
-    pub detailed_mode: &'static str,
+    pub detailed_mode: Mode,
     /// From the last message back, what each one waited for; absent where there are too many.
     pub critical_path: Option<PathView>,
     /// How much of the time ports are busy, tier by tier.
@@ -106,7 +106,7 @@ pub struct ScheduleView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModeView {
     /// `sync`, `local` or `flow`.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// When the last message ended.
     pub makespan_s: f64,
     /// That over the closed form's time.
@@ -123,7 +123,7 @@ pub struct FormView {
     pub time_s: f64,
     /// `equal`: it is the time in mode flow; `equal-in-rounds`: that in mode sync; `upper-bound`: it
     /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors.
-    pub guarantee: &'static str,
+    pub guarantee: Guarantee,
     /// n_α·α.
     pub latency_s: f64,
     /// n_β·M/BW.
@@ -164,13 +164,54 @@ pub struct PathView {
     pub hops: Vec<HopView>,
 }
 
+/// What a message waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitedFor {
+    /// Nothing: it starts when all starts.
+    Nothing,
+    /// A rank that started late.
+    Start,
+    /// What it carries.
+    Data,
+    /// A port of its sender.
+    SendPort,
+    /// A port of its receiver.
+    ReceivePort,
+    /// The directed link between its two ends.
+    Link,
+    /// A NIC that ranks share.
+    Nic,
+    /// Rounds before of its own ranks.
+    Rounds,
+    /// The barrier after the round before.
+    Barrier,
+}
+
+impl From<Wait> for WaitedFor {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Nothing => Self::Nothing,
+            Wait::Start(_) => Self::Start,
+            Wait::Data => Self::Data,
+            Wait::SendPort => Self::SendPort,
+            Wait::ReceivePort => Self::ReceivePort,
+            Wait::Link => Self::Link,
+            Wait::Nic => Self::Nic,
+            Wait::Rounds => Self::Rounds,
+            Wait::Barrier => Self::Barrier,
+        }
+    }
+}
+
 /// How often messages waited for something.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitView {
     /// `data`, `send-port`, `receive-port`, `link`, `nic`, `rounds` (of its own ranks), `barrier`
     /// or `start` (of a rank).
-    pub waited_for: &'static str,
+    pub waited_for: WaitedFor,
     /// How many.
     pub messages: u64,
 }
@@ -186,7 +227,7 @@ pub struct HopView {
     /// The receiver.
     pub to: End,
     /// `copy`, `reduce` or `or`.
-    pub op: &'static str,
+    pub op: Op,
     /// How much data.
     pub bytes: f64,
     /// The tier that it crosses; absent through a switch.
@@ -196,7 +237,7 @@ pub struct HopView {
     /// When it ended, or, through a switch, was passed on.
     pub end_s: f64,
     /// What it waited for before; `nothing` at the start of all.
-    pub waited_for: &'static str,
+    pub waited_for: WaitedFor,
 }
 
 /// How much of the time the ports of one tier are busy, over all ranks.
@@ -362,7 +403,7 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
             bandwidth_s: least.bandwidth.0,
             compute_s: least.compute.0,
         },
-        detailed_mode: detailed.name(),
+        detailed_mode: detailed,
         critical_path: details.as_ref().map(|d| path(&d.path, fabric)),
         utilisation: details.as_ref().map_or_else(Vec::new, |d| d.shares(fabric)),
         traffic: details.as_ref().map_or_else(Vec::new, |d| d.traffic(fabric)),
@@ -415,7 +456,7 @@ impl Plan {
 fn form(price: &Price, guarantee: Guarantee) -> FormView {
     FormView {
         time_s: without_launch(price).0,
-        guarantee: guarantee.name(),
+        guarantee,
         latency_s: price.latency.0,
         bandwidth_s: price.bandwidth.0,
         compute_s: price.compute.map(|c| c.0),
@@ -494,16 +535,16 @@ fn path(path: &Path, fabric: &Fabric) -> PathView {
         round: hop.round,
         from: hop.from.into(),
         to: hop.to.into(),
-        op: op_name(hop.op),
+        op: hop.op,
         bytes: hop.bytes.0,
         tier: hop.tier.map(|tier| fabric.tiers[tier].name.clone()),
         start_s: hop.start.0,
         end_s: hop.end.0,
-        waited_for: hop.waited.name(),
+        waited_for: WaitedFor::from(hop.waited),
     };
     let mut waits: Vec<WaitView> = Vec::new();
     for hop in path.hops.iter().filter(|hop| hop.waited != Wait::Nothing) {
-        let waited_for = hop.waited.name();
+        let waited_for = WaitedFor::from(hop.waited);
         match waits.iter_mut().find(|wait| wait.waited_for == waited_for) {
             Some(wait) => wait.messages += 1,
             None => waits.push(WaitView { waited_for, messages: 1 }),

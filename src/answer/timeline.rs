@@ -5,9 +5,11 @@ use super::cost::{MachineView, QuestionView, machine, question};
 use super::simulate::{Ask, Plan};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Volume;
+use crate::cost::simulate::Mode;
 use crate::cost::simulate::listen::{CriticalPath, Trace};
 use crate::cost::simulate::{Listener, Setup, Timed, simulate_with};
 use crate::machine::query::Query;
+use crate::model::schedule::Op;
 use crate::model::schedule::sends_more_than;
 
 /// Messages with their times.
@@ -20,7 +22,7 @@ pub struct Timeline {
     /// The algorithm's name in a table, or the file.
     pub title: String,
     /// When messages start: `sync`, `local` or `flow`.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// When the last message ends.
     pub makespan_s: f64,
     /// The messages in schedule order.
@@ -37,7 +39,7 @@ pub struct Message {
     /// The receiver.
     pub to: End,
     /// What the receiver does with the data: `copy`, `reduce` or `or`.
-    pub op: &'static str,
+    pub op: Op,
     /// How much data.
     pub bytes: f64,
     /// When it starts.
@@ -86,7 +88,7 @@ pub fn timeline(query: &Query, plan: &Plan, ask: &Ask) -> Result<Timeline> {
         round: m.round,
         from: m.from.into(),
         to: m.to.into(),
-        op: super::trace::op_name(m.op),
+        op: m.op,
         bytes: m.bytes.0,
         start_s: m.start.0,
         end_s: m.end.0,
@@ -96,7 +98,7 @@ pub fn timeline(query: &Query, plan: &Plan, ask: &Ask) -> Result<Timeline> {
         question: question(query),
         machine: machine(&query.machine),
         title: plan.title().to_owned(),
-        mode: mode.name(),
+        mode,
         makespan_s: makespan.0,
         messages: trace.iter().map(message).collect(),
     })

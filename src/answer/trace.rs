@@ -27,7 +27,7 @@ use crate::model::schedule::{Frame, Op, Schedule, sends_more_than};
 
 pub use contents::{Cell, Sum};
 pub use events::{Event, EventTier, Header};
-pub use members::{Line, Members, Role, Tree};
+pub use members::{Flow, Line, Members, Part, Role, Tree};
 
 /// The most messages of a trace; [`Run::listen`] has no such limit.
 pub const MOST_MESSAGES: u64 = 1 << 18;
@@ -67,7 +67,7 @@ pub struct Trace {
     /// Bytes of each chunk.
     pub chunk_bytes: Vec<f64>,
     /// When messages start: `sync`, `local` or `flow`.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// Rings, chains and trees that the messages make, and who sits on which node.
     pub members: Members,
     /// The one step that was asked; absent: all.
@@ -92,7 +92,7 @@ pub struct Step {
     /// Its round in the schedule, from 0.
     pub round: u64,
     /// What receivers do: `copy`, `reduce`, `or`.
-    pub ops: Vec<&'static str>,
+    pub ops: Vec<Op>,
     /// How many ranks and switches send.
     pub senders: u32,
     /// How many messages they send.
@@ -126,7 +126,7 @@ pub struct Transfer {
     /// The receiver.
     pub to: End,
     /// What the receiver does with the data: `copy`, `reduce` or `or`.
-    pub op: &'static str,
+    pub op: Op,
     /// The chunks.
     pub chunks: Vec<u32>,
     /// How much data.
@@ -239,7 +239,7 @@ impl Run {
             parts: frame.parts,
             own_parts: frame.layout == crate::model::schedule::Layout::Owned,
             chunk_bytes: self.chunk_bytes(),
-            mode: self.setup.mode.name(),
+            mode: self.setup.mode,
             members: edges.members(schedule, &self.query),
             only_step: only,
             start: followed.start,
@@ -302,15 +302,6 @@ fn check_messages(schedule: &dyn Schedule) -> Result<()> {
         .mend("ask for fewer ranks, or take --events, which streams them"))
 }
 
-/// The word of an operation in JSON.
-pub(super) fn op_name(op: Op) -> &'static str {
-    match op {
-        Op::Copy => "copy",
-        Op::Reduce => "reduce",
-        Op::Or => "or",
-    }
-}
-
 impl Step {
     fn new(step: u64, message: &Timed<'_>) -> Self {
         Self {
@@ -332,7 +323,7 @@ impl Step {
     }
 
     fn add(&mut self, message: &Timed<'_>) {
-        let op = op_name(message.op);
+        let op = message.op;
         if !self.ops.contains(&op) {
             self.ops.push(op);
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::cost::check::{Broken, COMPARED, Case, Compared, messages, try_out};
+use crate::model::algorithm::Guarantee;
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::model::schedule::{Fault, Schedule, verify as check};
@@ -34,7 +35,7 @@ pub struct Verification {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyLine {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The algorithm's id, or the file.
     pub algorithm: String,
     /// Schedules that were verified.
@@ -59,7 +60,7 @@ pub struct VerifyLine {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WithoutView {
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The algorithms' ids.
     pub algorithms: Vec<&'static str>,
 }
@@ -87,7 +88,7 @@ pub struct BrokenView {
     /// Ranks and parameters.
     pub place: String,
     /// What it promises.
-    pub guarantee: &'static str,
+    pub guarantee: Guarantee,
     /// M/BW over α.
     pub size_over_alpha: f64,
     /// What it says.
@@ -124,7 +125,7 @@ pub fn verify(
             }
             let Compared { equal, equal_in_rounds, upper_bound, asymptotic } = trial.compared;
             lines.push(VerifyLine {
-                collective: collective.id(),
+                collective,
                 algorithm: id.to_owned(),
                 schedules: trial.schedules,
                 transfers: trial.transfers,
@@ -136,7 +137,7 @@ pub fn verify(
             });
         }
         if !none.is_empty() {
-            without.push(WithoutView { collective: collective.id(), algorithms: none });
+            without.push(WithoutView { collective, algorithms: none });
         }
     }
     if let (true, Some(name)) = (lines.is_empty(), name) {
@@ -163,7 +164,7 @@ pub fn verify_file(
         None => file.to_owned(),
     };
     let line = VerifyLine {
-        collective: schedule.collective().id(),
+        collective: schedule.collective(),
         algorithm: file.to_owned(),
         schedules: 1,
         transfers: messages(schedule),
@@ -200,7 +201,7 @@ fn view(fault: &Fault, place: String) -> FaultView {
 fn broken_view(broken: &Broken) -> BrokenView {
     BrokenView {
         place: format!("{}, {}", words(&broken.shape), broken.shape.ports),
-        guarantee: broken.guarantee.name(),
+        guarantee: broken.guarantee,
         size_over_alpha: broken.size_over_alpha,
         form_s: broken.form.0,
         makespan_s: broken.makespan.0,

@@ -11,7 +11,9 @@ use crate::base::quantity::Ratio;
 /// M is nccl-tests' size: the whole vector for broadcast, reduce, all-reduce and send/recv; the
 /// total over all ranks for all-gather, reduce-scatter, scatter and gather; one rank's whole
 /// buffer, its own block included, for all-to-all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Collective {
     /// Every rank ends with the reduction of all vectors.
     AllReduce,

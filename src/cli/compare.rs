@@ -94,7 +94,7 @@ impl Args {
             let verdict =
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
                     .map_err(|e| e.at(place()))?;
-            let dtype = run.dtype.map(DataType::id);
+            let dtype = run.dtype;
             shown.push(answer::compare::run(verdict, &query, dtype, run.file));
         }
         let report = answer::compare::compare(machine, shown, left_out);

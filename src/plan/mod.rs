@@ -42,7 +42,9 @@ pub use price::{CallPrice, NODE_LIMITED, Priced, Tweak, price};
 pub use read::{KEYS, read, steps};
 
 /// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Forward, backward, and gradients summed.
     #[default]
@@ -105,7 +107,9 @@ impl FromStr for Shard {
 }
 
 /// A kind of parallelism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Axis {
     /// Tensor.
     Tp,

@@ -1,7 +1,7 @@
 //! The columns that the main table can show.
 
 use super::sheet::{Cell, Column, Raw, Sheet};
-use crate::answer::{Cost, Row};
+use crate::answer::{Cost, Promise, Row};
 use crate::base::error::{Error, Result, did_you_mean};
 
 /// A column: how it is asked for, how it is headed, what stands in it.
@@ -127,7 +127,7 @@ static KINDS: &[Kind] = &[
         heading: "the form is",
         unit: "",
         key: "guarantee",
-        cell: |r| Cell::same(r.guarantee.unwrap_or("")),
+        cell: |r| Cell::same(r.guarantee.map_or("", Promise::name)),
     },
     Kind {
         name: "ships",

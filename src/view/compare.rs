@@ -53,7 +53,8 @@ fn one(page: &mut Page, run: &RunView, machine: &str) {
     let file = run.file.as_ref().map_or(String::new(), |f| format!(" ({f})"));
     page.line(format!(
         "{}{dtype}, {} ranks{nodes}, beside {machine}{file}",
-        run.collective, run.ranks
+        run.collective.id(),
+        run.ranks
     ));
     page.gap();
     page.table(sheet(run));

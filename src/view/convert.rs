@@ -3,7 +3,6 @@
 use super::page::Page;
 use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
-use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 
 /// What programs read.
@@ -22,7 +21,7 @@ const MEASURED: &[&str] = &[
 /// A conversion.
 #[must_use]
 pub fn converted(report: &Converted) -> Page {
-    let name = report.collective.parse().map_or(report.collective, Collective::name);
+    let name = report.collective.name();
     let mut blocks = vec![Block::Text(format!("{name} over {} ranks", report.ranks))];
     if let Some(answer) = &report.answer {
         blocks.push(Block::Lines(vec![answer.clone()]));

@@ -4,8 +4,7 @@ use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::library;
-use crate::answer::{Crossover, Intervals};
-use crate::base::collective::Collective;
+use crate::answer::{Crossover, Intervals, Over};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 
 /// One crossover.
@@ -46,9 +45,8 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
         (_, Some(size)) => Bytes(size).to_string(),
         _ => String::new(),
     };
-    let collective: Option<Collective> = report.collective.parse().ok();
-    let name = collective.map_or(report.collective, Collective::name);
-    page.line(format!("{name} over {}, {at}, machine {}", report.over, report.machine));
+    let name = report.collective.name();
+    page.line(format!("{name} over {}, {at}, machine {}", report.over.id(), report.machine));
     page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());
@@ -88,8 +86,8 @@ fn table(
     rows: Vec<Vec<Cell>>,
 ) -> Sheet {
     let (from, to) = match report.over {
-        "size" => ("from_bytes", "to_bytes"),
-        _ => ("from_ranks", "to_ranks"),
+        Over::Size => ("from_bytes", "to_bytes"),
+        Over::Ranks => ("from_ranks", "to_ranks"),
     };
     let columns = vec![
         Column::words(name, key),
@@ -101,7 +99,7 @@ fn table(
 }
 
 fn end(report: &Intervals, at: Option<f64>) -> Cell {
-    let sizes = report.over == "size";
+    let sizes = report.over == Over::Size;
     if sizes { Cell::volume(at) } else { Cell::number(at, |v| format!("{v:.0}")) }
 }
 

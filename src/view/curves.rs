@@ -10,6 +10,7 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::answer::curves::{ComponentView, CurveView, ErrorView, Fitted, ProtocolView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::curve::Placed;
+use crate::machine::sample::DataType;
 
 /// Writes the report.
 pub fn curves(report: &Fitted) -> Page {
@@ -21,7 +22,7 @@ pub fn curves(report: &Fitted) -> Page {
     for curve in &report.curves {
         let name = curve
             .dtype
-            .map_or(curve.collective.to_owned(), |d| format!("{} {d}", curve.collective));
+            .map_or(curve.collective.id().to_owned(), |d| format!("{} {d}", curve.collective.id()));
         let parts: Vec<String> = curve.components.iter().map(part).collect();
         page.entry("part     ", format!("{name}: {}", parts.join("; ")));
     }
@@ -70,7 +71,7 @@ fn protocols(page: &mut Page, report: &Fitted) {
         format!("{:.1} % in the median, {:.1} % in nine of ten", 100.0 * e.median, 100.0 * e.p90)
     };
     for held in &report.held_out_algorithms {
-        let name = format!("{} {}", held.collective, held.chosen);
+        let name = format!("{} {}", held.collective.id(), held.chosen);
         page.entry("held out ", format!("{name}: {}", percent(&held.error)));
     }
     if let Some(error) = &report.stated_error {
@@ -84,7 +85,7 @@ fn protocols(page: &mut Page, report: &Fitted) {
     for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {
         let steps: Vec<String> =
             of.iter().map(|s| format!("{} from {}", s.chosen, Bytes(s.from_bytes))).collect();
-        let said = format!("{} over {}: {}", of[0].collective, of[0].ranks, steps.join(", "));
+        let said = format!("{} over {}: {}", of[0].collective.id(), of[0].ranks, steps.join(", "));
         page.entry("switches ", said);
     }
 }
@@ -117,8 +118,8 @@ fn row(curve: &CurveView) -> Vec<Cell> {
         }))
     };
     vec![
-        Cell::same(curve.collective),
-        Cell::same(curve.dtype.unwrap_or("any")),
+        Cell::same(curve.collective.id()),
+        Cell::same(curve.dtype.map_or("any", DataType::id)),
         Cell::same(placed(&curve.placed)),
         Cell::same(curve.rows.to_string()),
         Cell::same(format!("{} to {}", Bytes(curve.from_bytes), Bytes(curve.to_bytes))),

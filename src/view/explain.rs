@@ -8,6 +8,7 @@ use crate::answer::explain::{
 use crate::answer::{MachineView, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::model::algorithm::Guarantee;
 
 /// An explanation.
 #[must_use]
@@ -58,14 +59,14 @@ fn short(value: f64) -> String {
 /// `all-reduce of 16 MiB on each of 64 ranks = 8 nodes x 8, machine dgx-h100 (default)`.
 fn asked(question: &QuestionView, machine: &MachineView, sized: bool) -> String {
     let QuestionView { ranks, nodes, .. } = question;
-    let collective: Option<Collective> = question.collective.parse().ok();
-    let name = collective.map_or(question.collective, Collective::name);
-    let size = if sized && collective != Some(Collective::Barrier) {
+    let collective = question.collective;
+    let name = collective.name();
+    let size = if sized && collective != Collective::Barrier {
         format!(" of {}", Bytes(question.size_bytes))
     } else {
         String::new()
     };
-    let means = collective.map_or("over", Collective::size_means);
+    let means = collective.size_means();
     let means = if sized { means } else { "over" };
     let plural = if *ranks == 1 { "rank" } else { "ranks" };
     let layout = if *nodes > 1 {
@@ -109,7 +110,7 @@ fn links(machine: &MachineView, nodes: u32) -> Block {
 }
 
 fn algorithm(view: &AlgorithmView) -> Vec<Block> {
-    let sized = view.question.collective != "barrier";
+    let sized = view.question.collective != Collective::Barrier;
     let mut blocks = vec![
         Block::Heading(format!("{}: {}", view.title, view.summary)),
         Block::Text(asked(&view.question, &view.machine, true)),
@@ -251,15 +252,17 @@ fn segments(pipeline: &Pipeline) -> Vec<Block> {
 fn ports(view: &AlgorithmView) -> Vec<Block> {
     let ports = &view.ports;
     let guarantee = match ports.guarantee {
-        "equal" => "Under these ports the schedule takes exactly this time.",
-        "equal-in-rounds" => {
+        Guarantee::Equal => "Under these ports the schedule takes exactly this time.",
+        Guarantee::EqualInRounds => {
             "Under these ports the schedule takes exactly this time with a barrier after every round."
         }
-        "upper-bound" => "Under these ports the schedule takes at most this time.",
-        "pipelined" => {
+        Guarantee::UpperBound => "Under these ports the schedule takes at most this time.",
+        Guarantee::Pipelined => {
             "The schedule takes this time but for what its first segments wait for each other."
         }
-        _ => "The formula is the schedule's time in the limit of large vectors.",
+        Guarantee::Asymptotic => {
+            "The formula is the schedule's time in the limit of large vectors."
+        }
     };
     let fits = if ports.fits { "it fits" } else { "steps wait for a port" };
     let budgets = ports.budgets.iter().map(|b| {

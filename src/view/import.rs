@@ -12,6 +12,7 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::import::{FileView, Import, Measurement, TableView};
 use crate::base::quantity::Bytes;
+use crate::machine::sample::DataType;
 
 /// The most lines that are named for one reason.
 const NAMED: usize = 8;
@@ -84,7 +85,8 @@ fn row(file: &FileView, table: &TableView) -> Vec<Cell> {
         (Some(least), Some(most)) => format!("{} to {}", Bytes(least), Bytes(most)),
         _ => "–".to_owned(),
     };
-    let dtypes = if table.dtypes.is_empty() { "–".into() } else { table.dtypes.join(" ") };
+    let dtypes: Vec<&str> = table.dtypes.iter().map(|dtype| dtype.id()).collect();
+    let dtypes = if dtypes.is_empty() { "–".to_owned() } else { dtypes.join(" ") };
     vec![
         Cell::same(format!("{}:{}", file.file, table.line)),
         Cell::same(table.format),
@@ -129,7 +131,7 @@ pub fn csv(out: &mut impl Write, rows: impl Iterator<Item = Measurement>) -> io:
             row.ranks.to_string(),
             row.nodes.map_or(String::new(), |n| n.to_string()),
             row.bytes.to_string(),
-            row.dtype.unwrap_or("").to_owned(),
+            row.dtype.map_or("", DataType::id).to_owned(),
             row.in_place.to_string(),
             text(row.time_us),
             text(row.algbw),

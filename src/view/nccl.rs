@@ -15,7 +15,7 @@ pub fn choose(report: &Choose, look: Look) -> Page {
     let mut page = Page::default();
     page.line(format!(
         "{} on {} = {} ranks, {} node{}; NCCL {}",
-        report.collective,
+        report.collective.id(),
         report.communicator,
         report.ranks,
         report.nodes,

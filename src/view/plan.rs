@@ -48,7 +48,7 @@ fn one(page: &mut Page, step: &StepView, look: Look) {
         all => format!(", {}", all.join(", ")),
     };
     let ranks = if step.ranks == 1 { "rank" } else { "ranks" };
-    let (name, mode) = (&step.name, step.mode);
+    let (name, mode) = (&step.name, step.mode.id());
     page.line(format!(
         "{name}: {mode} on {} {ranks}, machine {}{layout}",
         step.ranks, step.machine
@@ -151,9 +151,9 @@ fn sheet(step: &StepView) -> Sheet {
     ];
     let row = |c: &CallView| {
         vec![
-            Cell::same(c.axis),
+            Cell::same(c.axis.id()),
             Cell::same(c.name.clone()),
-            Cell::same(c.collective),
+            Cell::same(c.collective.id()),
             Cell::same(c.ranks.to_string()),
             Cell::same(c.nodes.to_string()),
             Cell::volume(c.size_bytes),
@@ -226,7 +226,7 @@ pub fn vary(report: &PlanVary) -> Page {
     let rows = report.values.iter().map(|v| {
         let mut parts: Vec<(String, f64)> = Vec::new();
         for call in &v.step.calls {
-            let name = format!("{} {}", call.axis, call.collective);
+            let name = format!("{} {}", call.axis.id(), call.collective.id());
             match parts.iter_mut().find(|(n, _)| *n == name) {
                 Some((_, sum)) => *sum += call.total_s,
                 None => parts.push((name, call.total_s)),

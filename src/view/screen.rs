@@ -15,7 +15,7 @@ use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{library, name, ships};
-use crate::answer::{Cost, Expect, QuestionView, Row, SwitchPoint};
+use crate::answer::{Cost, Expect, Promise, QuestionView, Row, SwitchPoint};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::measure::expect::Rules;
@@ -59,17 +59,16 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
 
 /// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.
 pub(super) fn heading(q: &QuestionView, machine: &str, chosen: &str) -> String {
-    let collective: Option<Collective> = q.collective.parse().ok();
+    let collective = q.collective;
     let size = match collective {
-        Some(Collective::Barrier) => String::new(),
-        Some(Collective::AllGather | Collective::Gather | Collective::Scatter) => {
+        Collective::Barrier => String::new(),
+        Collective::AllGather | Collective::Gather | Collective::Scatter => {
             format!("{} in all, ", Bytes(q.size_bytes))
         }
-        Some(Collective::Broadcast | Collective::SendRecv) => {
+        Collective::Broadcast | Collective::SendRecv => {
             format!("{}, ", Bytes(q.size_bytes))
         }
-        Some(_) => format!("{} per rank, ", Bytes(q.size_bytes)),
-        None => format!("{}, ", Bytes(q.size_bytes)),
+        _ => format!("{} per rank, ", Bytes(q.size_bytes)),
     };
     let plural = if q.ranks == 1 { "rank" } else { "ranks" };
     let nodes = match q.nodes {
@@ -169,8 +168,8 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
         let time =
             |t: Option<f64>| Cell::same(t.map_or("–".to_owned(), |t| Seconds(t).to_string()));
         let bound = match row.guarantee {
-            Some("upper-bound") => "≤ ",
-            Some("asymptotic") => "→ ",
+            Some(Promise::UpperBound) => "≤ ",
+            Some(Promise::Asymptotic) => "→ ",
             _ => "",
         };
         let shipped = row.ships.iter().find_map(|s| {
@@ -222,7 +221,7 @@ pub(super) fn next(page: &mut Page, report: &Cost) {
     let q = &report.question;
     let next = format!(
         "collcost explain {} {} -n {} --size {}",
-        q.collective,
+        q.collective.id(),
         report.runs.or(report.fastest).unwrap_or("ring"),
         q.ranks,
         Bytes(q.size_bytes).to_string().replace(' ', ""),

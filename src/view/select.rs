@@ -5,7 +5,8 @@ use super::columns::micro;
 use super::page::Page;
 use super::screen::expected;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::select::{ChoiceView, PartView, Select, Span};
+use crate::answer::select::{ChoiceView, PartView, Place, Select, Span};
+use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 
 /// The reports, a number of ranks each, with the rule of every choice where `explain` is set.
@@ -51,7 +52,7 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
 }
 
 fn heading(report: &Select) -> String {
-    let asked = report.size_bytes.filter(|_| report.collective != "barrier");
+    let asked = report.size_bytes.filter(|_| report.collective != Collective::Barrier);
     let size = asked.map_or(String::new(), |s| format!(" of {}", exact(s)));
     let versus = report.versus.as_ref().map_or(String::new(), |v| format!(" and {}", v.id));
     let mut call = vec![format!("elements of {} B", report.element_bytes)];
@@ -157,14 +158,14 @@ fn turns(page: &mut Page, view: &ChoiceView) {
 
 fn part(part: &PartView) -> String {
     let place = match (part.place, part.of_ranks) {
-        ("in-node", None) => format!(" in nodes of {}", part.ranks),
-        ("leaders", None) => format!(" between {} leaders", part.ranks),
-        ("leaders", Some(of)) => format!(" between {} of {of} leaders", part.ranks),
+        (Place::InNode, None) => format!(" in nodes of {}", part.ranks),
+        (Place::Leaders, None) => format!(" between {} leaders", part.ranks),
+        (Place::Leaders, Some(of)) => format!(" between {} of {of} leaders", part.ranks),
         (_, Some(of)) => format!(" over {} of {of} ranks", part.ranks),
         (_, None) => String::new(),
     };
     let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", exact(s)));
-    format!("{} {}{segment}{place}", part.collective, part.algorithm)
+    format!("{} {}{segment}{place}", part.collective.id(), part.algorithm)
 }
 
 fn named(view: &ChoiceView) -> String {

@@ -5,9 +5,11 @@ use super::columns::micro;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
-use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation};
+use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation, WaitedFor};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Seconds, Volume};
+use crate::cost::simulate::Mode;
+use crate::model::algorithm::Guarantee;
 
 /// Messages of the path that a text shows.
 const SHOWN: usize = 10;
@@ -19,7 +21,7 @@ pub fn simulation(report: &Simulation, look: Look) -> Page {
     heading(&mut page, &report.question);
     machine(&mut page, &report.machine, report.question.nodes);
     page.gap();
-    page.entry("", what_runs(&report.schedule, report.question.collective.parse().ok()));
+    page.entry("", what_runs(&report.schedule, report.question.collective));
     page.gap();
     page.table(times(report));
     if let Some(path) = &report.critical_path {
@@ -60,15 +62,15 @@ pub fn simulation(report: &Simulation, look: Look) -> Page {
     page
 }
 
-fn what_runs(s: &ScheduleView, collective: Option<Collective>) -> String {
+fn what_runs(s: &ScheduleView, collective: Collective) -> String {
     use Collective as C;
     let segments = match s.segments {
         Some(p) if p > 1 => format!(", P = {p}"),
         _ => String::new(),
     };
     let root = match collective {
-        Some(C::Reduce | C::Gather) => format!(", to root {}", s.root),
-        Some(collective) if collective.has_root() => format!(", from root {}", s.root),
+        C::Reduce | C::Gather => format!(", to root {}", s.root),
+        collective if collective.has_root() => format!(", from root {}", s.root),
         _ => String::new(),
     };
     format!(
@@ -100,17 +102,17 @@ pub fn times(report: &Simulation) -> Sheet {
     let mut rows: Vec<_> = report
         .modes
         .iter()
-        .map(|m| line(Cell::same(m.mode), m.makespan_s, m.form_ratio, m.bound_ratio))
+        .map(|m| line(Cell::same(m.mode.name()), m.makespan_s, m.form_ratio, m.bound_ratio))
         .collect();
     let over = |time: f64, of: f64| (of > 0.0).then_some(time / of);
     let bound = report.bound.time_s;
     if let Some(form) = &report.closed_form {
         let says = match form.guarantee {
-            "equal" => "closed form",
-            "equal-in-rounds" => "closed form, sync",
-            "upper-bound" => "closed form, at most",
-            "pipelined" => "closed form, pipelined",
-            _ => "closed form, in the limit",
+            Guarantee::Equal => "closed form",
+            Guarantee::EqualInRounds => "closed form, sync",
+            Guarantee::UpperBound => "closed form, at most",
+            Guarantee::Pipelined => "closed form, pipelined",
+            Guarantee::Asymptotic => "closed form, in the limit",
         };
         let name = Cell::named(says, "closed_form");
         rows.push(line(name, form.time_s, None, over(form.time_s, bound)));
@@ -133,7 +135,7 @@ pub fn times(report: &Simulation) -> Sheet {
 }
 
 /// `12 messages in mode flow: 60 % latency, 40 % data; waited 11 times for data`.
-fn summary(path: &PathView, mode: &str) -> String {
+fn summary(path: &PathView, mode: Mode) -> String {
     let terms = [
         ("latency", path.latency_s),
         ("data", path.bandwidth_s),
@@ -165,17 +167,17 @@ fn summary(path: &PathView, mode: &str) -> String {
 }
 
 /// What a message waits for, in words.
-fn words(waited_for: &str) -> &str {
+fn words(waited_for: WaitedFor) -> &'static str {
     match waited_for {
-        "send-port" => "a send port",
-        "receive-port" => "a receive port",
-        "link" => "a link",
-        "nic" => "a NIC",
-        "rounds" => "rounds before",
-        "barrier" => "the barrier",
-        "start" => "a late rank",
-        "nothing" => "",
-        other => other,
+        WaitedFor::SendPort => "a send port",
+        WaitedFor::ReceivePort => "a receive port",
+        WaitedFor::Link => "a link",
+        WaitedFor::Nic => "a NIC",
+        WaitedFor::Rounds => "rounds before",
+        WaitedFor::Barrier => "the barrier",
+        WaitedFor::Start => "a late rank",
+        WaitedFor::Data => "data",
+        WaitedFor::Nothing => "",
     }
 }
 

@@ -10,6 +10,7 @@ use super::screen::switch_points;
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine, name};
 use crate::answer::{Bands, Flip, Pick, Point, Sweep};
+use crate::base::collective::Collective as C;
 use crate::base::quantity::{Bytes, Volume};
 
 /// A sweep for people: the range, what it will take, and the least ideal price beside it.
@@ -194,7 +195,9 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
     writeln!(
         out,
         "# predicted by collcost, not measured: {} over {} ranks, machine {}",
-        q.collective, q.ranks, report.machine.name
+        q.collective.id(),
+        q.ranks,
+        report.machine.name
     )?;
     let mut known: Vec<&str> = report.points.iter().map(|p| p.known_from.as_str()).collect();
     known.dedup();
@@ -215,19 +218,17 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
         "#{:>11} {:>12} {:>8} {:>6} {:>6}  {units}  {units}",
         "(B)", "(elements)", "", "", ""
     )?;
-    let redop = if matches!(q.collective, "allreduce" | "reduce" | "reducescatter") {
+    let redop = if matches!(q.collective, C::AllReduce | C::Reduce | C::ReduceScatter) {
         "sum"
     } else {
         "none"
     };
-    let root = if matches!(q.collective, "broadcast" | "reduce" | "scatter" | "gather") {
-        "0"
-    } else {
-        "-1"
-    };
+    let root = if q.collective.has_root() { "0" } else { "-1" };
     // nccl-tests counts what one rank contributes, or keeps, or has for one peer.
-    let parts =
-        matches!(q.collective, "allgather" | "reducescatter" | "alltoall" | "scatter" | "gather");
+    let parts = matches!(
+        q.collective,
+        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather
+    );
     let per_rank = if parts { u64::from(q.ranks.max(1)) } else { 1 };
     let mut sum = 0.0;
     for point in &report.points {

@@ -5,7 +5,7 @@ use super::columns;
 use super::page::Page;
 use super::screen;
 use super::sheet::{Cell, Sheet};
-use crate::answer::{Cost, Flip, MachineView, QuestionView, Row, TierView};
+use crate::answer::{Cost, Flip, MachineView, Promise, QuestionView, Row, TierView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::model::algorithm::Library;
@@ -118,12 +118,12 @@ pub(super) fn ships(report: &Cost, row: &Row) -> bool {
 
 /// The collective in a sentence.
 pub(super) fn name(q: &QuestionView) -> &'static str {
-    q.collective.parse().map_or(q.collective, Collective::name)
+    q.collective.name()
 }
 
 /// The question in a few words, without what `over` varies.
 pub(super) fn asked(q: &QuestionView, over: &str) -> String {
-    let barrier = q.collective.parse() == Ok(Collective::Barrier);
+    let barrier = q.collective == Collective::Barrier;
     let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
     let ranks = (over != "ranks").then(|| match q.nodes {
         1 => format!("{} {}", q.ranks, plural(q.ranks, "rank")),
@@ -133,12 +133,11 @@ pub(super) fn asked(q: &QuestionView, over: &str) -> String {
 }
 
 pub(super) fn heading(page: &mut Page, q: &QuestionView) {
-    let collective: Option<Collective> = q.collective.parse().ok();
-    let size = match collective {
-        Some(Collective::Barrier) => String::new(),
+    let size = match q.collective {
+        Collective::Barrier => String::new(),
         _ => format!(" of {}", Bytes(q.size_bytes)),
     };
-    let means = collective.map_or("over", Collective::size_means);
+    let means = q.collective.size_means();
     let layout = match q.nodes {
         1 => String::new(),
         nodes => format!(" = {nodes} nodes x {}", q.ranks_per_node),
@@ -193,8 +192,8 @@ fn figures(tier: &TierView) -> String {
 fn title(report: &Cost, row: &Row, alike: usize) -> String {
     let star = if ships(report, row) { "*" } else { " " };
     let bound = match row.guarantee {
-        Some("upper-bound") => "≤ ",
-        Some("asymptotic") => "→ ",
+        Some(Promise::UpperBound) => "≤ ",
+        Some(Promise::Asymptotic) => "→ ",
         _ => "",
     };
     let segments = match row.segments {

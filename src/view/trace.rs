@@ -18,8 +18,9 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use crate::answer::End;
-use crate::answer::trace::{Line, Step, Sum, Trace, Transfer, Tree};
+use crate::answer::trace::{Flow, Line, Step, Sum, Trace, Transfer, Tree};
 use crate::base::quantity::{Seconds, Volume};
+use crate::model::schedule::Op;
 
 /// The most messages of a step that are all listed, unless it is the only one.
 const MOST_LISTED: usize = 32;
@@ -179,8 +180,9 @@ fn around(line: &Line) -> String {
 /// What a tree carries, its root and how it branches.
 fn described(tree: &Tree) -> String {
     let mut text = match tree.flow {
-        "both" => "up and down".to_owned(),
-        flow => flow.to_owned(),
+        Flow::Both => "up and down".to_owned(),
+        Flow::Up => "up".to_owned(),
+        Flow::Down => "down".to_owned(),
     };
     if !tree.chunks.is_empty() {
         let _ = write!(text, ", {}", chunks(&tree.chunks));
@@ -216,7 +218,7 @@ fn roles(trees: &[Tree]) -> Sheet {
             let parent = role.and_then(|role| role.parent.as_ref());
             let children = role.map_or(&[][..], |role| &role.children);
             let children: Vec<String> = children.iter().map(ToString::to_string).collect();
-            row.push(Cell::same(role.map_or("–", |role| role.role)));
+            row.push(Cell::same(role.map_or("–", |role| role.role.id())));
             row.push(Cell::same(parent.map_or("–".to_owned(), ToString::to_string)));
             row.push(Cell::same(if children.is_empty() {
                 "–".into()
@@ -241,7 +243,7 @@ fn messages(step: &Step, trace: &Trace, all: bool) -> String {
     };
     let few = !all && step.transfers.len() > MOST_LISTED;
     let mut parts = Vec::new();
-    for op in ["reduce", "copy", "or"] {
+    for op in [Op::Reduce, Op::Copy, Op::Or] {
         let of_op = || step.transfers.iter().filter(|t| t.op == op);
         let most = if few { EXAMPLES } else { usize::MAX };
         let mut listed: Vec<String> = of_op().take(most).map(one).collect();
@@ -260,11 +262,11 @@ fn messages(step: &Step, trace: &Trace, all: bool) -> String {
 }
 
 /// What a receiver does.
-fn verb(op: &str) -> &str {
+fn verb(op: Op) -> &'static str {
     match op {
-        "reduce" => "add",
-        "copy" => "store",
-        _ => "join",
+        Op::Reduce => "add",
+        Op::Copy => "store",
+        Op::Or => "join",
     }
 }
 
@@ -322,7 +324,7 @@ fn steps(trace: &Trace) -> Sheet {
     }
     let micro = |s: f64| Cell::number(Some(s), |s| format!("{:.2}", s * 1e6));
     let row = |step: &Step| {
-        let ops: Vec<&str> = step.ops.iter().map(|op| verb(op)).collect();
+        let ops: Vec<&str> = step.ops.iter().map(|op| verb(*op)).collect();
         let whole = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
         let mut row = vec![
             whole(step.step),

@@ -3,6 +3,7 @@
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::verify::{Verification, VerifyLine};
+use crate::model::algorithm::Guarantee;
 
 /// Lines a collective, or with `all` an algorithm, then what is wrong.
 pub fn verification(report: &Verification, all: bool) -> Page {
@@ -10,13 +11,13 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     page.table(sheet(report, all));
     page.gap();
     for line in report.lines.iter().filter(|line| !line.ok) {
-        let name = format!("{} {}", line.collective, line.algorithm);
+        let name = format!("{} {}", line.collective.id(), line.algorithm);
         if let Some(fault) = &line.fault {
             page.entry("fault  ", format!("{name}: {}: {}", fault.place, fault.what));
         }
         if let Some(broken) = &line.broken {
             let promise = match broken.guarantee {
-                "equal" | "equal-in-rounds" => "is not the time of the schedule",
+                Guarantee::Equal | Guarantee::EqualInRounds => "is not the time of the schedule",
                 _ => "is no upper bound of it",
             };
             let text = format!(
@@ -28,7 +29,7 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     }
     for without in report.without.iter().filter(|_| all) {
         let names = without.algorithms.join(", ");
-        page.entry("none   ", format!("{}: {names}", without.collective));
+        page.entry("none   ", format!("{}: {names}", without.collective.id()));
     }
     page.entries("note   ", &report.notes);
     let count = |of: fn(&VerifyLine) -> u64| report.lines.iter().map(of).sum::<u64>();
@@ -78,14 +79,16 @@ pub fn sheet(report: &Verification, all: bool) -> Sheet {
     let mut rows = Vec::new();
     for same in report.lines.chunk_by(|a, b| a.collective == b.collective) {
         if all {
-            rows.extend(same.iter().map(|line| row(line.collective, &line.algorithm, &[line])));
+            rows.extend(
+                same.iter().map(|line| row(line.collective.id(), &line.algorithm, &[line])),
+            );
         } else {
             let lines: Vec<&VerifyLine> = same.iter().collect();
             let name = match same {
                 [one] => one.algorithm.clone(),
                 _ => format!("{} algorithms", same.len()),
             };
-            rows.push(row(same[0].collective, &name, &lines));
+            rows.push(row(same[0].collective.id(), &name, &lines));
         }
     }
     Sheet {

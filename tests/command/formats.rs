@@ -28,12 +28,8 @@ fn written(line: &str, format: &str) -> String {
 #[test]
 fn every_report_has_every_format() {
     for line in asked() {
-        for (format, alias) in [("text", "table"), ("markdown", "md"), ("latex", "tex")] {
-            let text = written(line, format);
-            // What a run measures is never the same twice.
-            if !line.starts_with("run") && !line.starts_with("calibrate") {
-                assert_eq!(text, written(line, alias), "{line} --format {alias}");
-            }
+        for format in ["text", "markdown", "latex"] {
+            written(line, format);
         }
         let report: Value = serde_json::from_str(&written(line, "json")).expect(line);
         assert!(report["schema"].as_str().is_some_and(|s| s.starts_with("collcost/")), "{line}");
@@ -44,6 +40,13 @@ fn every_report_has_every_format() {
             let rows = reader.records().map(|row| row.expect(line).len()).collect::<Vec<_>>();
             assert!(columns > 0 && rows.iter().all(|cells| *cells == columns), "{line}");
         }
+    }
+}
+
+#[test]
+fn formats_have_other_names() {
+    for (format, alias) in [("text", "table"), ("markdown", "md"), ("latex", "tex")] {
+        assert_eq!(written("list", format), written("list", alias));
     }
 }
 

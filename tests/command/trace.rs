@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use collcost::answer::trace::Part;
 use collcost::answer::trace::{Cell, Run, Trace};
 use collcost::base::collective::Collective;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
@@ -314,7 +315,12 @@ fn members_are_found() {
     // Whoever branches in one tree is a leaf of the other.
     let pair = members(Collective::AllReduce, "double-binary-tree", 4).trees;
     for (one, other) in pair[0].roles.iter().zip(&pair[1].roles) {
-        assert_eq!((one.role == "leaf") as u8 + (other.role == "leaf") as u8, 1, "{:?}", one.of);
+        assert_eq!(
+            (one.role == Part::Leaf) as u8 + (other.role == Part::Leaf) as u8,
+            1,
+            "{:?}",
+            one.of
+        );
     }
     // Exchanges over doubling distances are neither.
     let exchanges = members(Collective::AllReduce, "recursive-doubling", 4);

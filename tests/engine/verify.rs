@@ -81,9 +81,12 @@ fn faults_are_found_and_named() {
     assert_eq!((fault.place.as_str(), fault.rank, fault.chunk), ("4 ranks", Some(3), Some(0)));
 
     let broken = try_out("wrong").broken.unwrap();
-    assert_eq!((broken.guarantee, broken.form_s, broken.makespan_s), ("equal", 3.0, 1.5));
+    assert_eq!((broken.guarantee, broken.form_s, broken.makespan_s), (Guarantee::Equal, 3.0, 1.5));
     let broken = try_out("low").broken.unwrap();
-    assert_eq!((broken.guarantee, broken.form_s, broken.makespan_s), ("upper-bound", 0.0, 1.5));
+    assert_eq!(
+        (broken.guarantee, broken.form_s, broken.makespan_s),
+        (Guarantee::UpperBound, 0.0, 1.5)
+    );
 }
 
 #[test]

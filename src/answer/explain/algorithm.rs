@@ -13,6 +13,7 @@ use crate::cost::price::{Prepared, Price, step_load, steps_in_turn};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
 use crate::machine::query::Query;
+use crate::model::algorithm::Guarantee;
 use crate::model::algorithm::{Algorithm, Named, Registry, Route, Step};
 use crate::model::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 
@@ -167,7 +168,7 @@ pub struct PortsView {
     /// Whether they have that many.
     pub fits: bool,
     /// `equal`, `equal-in-rounds`, `upper-bound` or `asymptotic`.
-    pub guarantee: &'static str,
+    pub guarantee: Guarantee,
     /// What fabrics have.
     pub budgets: Vec<Budget>,
 }
@@ -705,7 +706,7 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
         have: shape.ports.to_string(),
         needed,
         fits: shape.ports.sends(needed) >= needed,
-        guarantee: algorithm.guarantee(shape).name(),
+        guarantee: algorithm.guarantee(shape),
         budgets: budgets.collect(),
     }
 }

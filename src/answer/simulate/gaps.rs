@@ -42,7 +42,7 @@ impl Facts<'_> {
     pub fn mode(&self, mode: Mode, makespan: Seconds) -> ModeView {
         let over = |time: Seconds| (time.0 > 0.0).then(|| (makespan / time).0);
         ModeView {
-            mode: mode.name(),
+            mode,
             makespan_s: makespan.0,
             form_ratio: self.form().and_then(over),
             bound_ratio: over(self.bound.time()),

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
-use super::{End, Run, op_name};
+use super::{End, Run};
+use crate::base::collective::Collective;
+use crate::cost::simulate::Mode;
 use crate::cost::simulate::Timed;
 use crate::machine::fabric::{Discipline, Tier};
 use crate::model::formula::Ports;
+use crate::model::schedule::Op;
 use crate::model::schedule::{Layout, holds, wants};
 
 /// The first line.
@@ -14,7 +17,7 @@ pub struct Header {
     /// `collcost/events/1`.
     pub schema: &'static str,
     /// The collective's id.
-    pub collective: &'static str,
+    pub collective: Collective,
     /// The algorithm's id.
     pub algorithm: &'static str,
     /// N.
@@ -32,7 +35,7 @@ pub struct Header {
     /// `full`, `half` or `unbounded`.
     pub duplex: &'static str,
     /// `sync`, `local` or `flow`.
-    pub mode: &'static str,
+    pub mode: Mode,
     /// α of the outermost tier.
     pub alpha_s: Option<f64>,
     /// The rate of one port of the outermost tier.
@@ -101,7 +104,7 @@ pub struct Event {
     /// The chunks.
     pub chunks: Vec<u32>,
     /// What the receiver does with the data: `copy`, `reduce` or `or`.
-    pub op: &'static str,
+    pub op: Op,
     /// The tier that it crosses, by its place among several; each has ports of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<usize>,
@@ -119,7 +122,7 @@ impl Event {
             from: message.from.into(),
             to: message.to.into(),
             chunks: message.runs.iter().flat_map(|run| run.chunks()).collect(),
-            op: op_name(message.op),
+            op: message.op,
             tier: message.tier.filter(|_| tiers > 1),
         }
     }
@@ -144,7 +147,7 @@ impl Run {
         };
         Header {
             schema: "collcost/events/1",
-            collective: frame.collective.id(),
+            collective: frame.collective,
             algorithm: self.algorithm.meta().id,
             ranks: frame.ranks,
             switches: frame.switches,
@@ -153,7 +156,7 @@ impl Run {
             own_parts: frame.layout == Layout::Owned,
             ports: outer.map_or(1, |tier| tier.ports),
             duplex: outer.map_or("full", |tier| tier.duplex),
-            mode: self.setup.mode.name(),
+            mode: self.setup.mode,
             alpha_s: outer.and_then(|tier| tier.alpha_s),
             bandwidth: outer.and_then(|tier| tier.bandwidth),
             gamma: fabric.gamma.map(|gamma| gamma.0),

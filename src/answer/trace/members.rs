@@ -46,12 +46,50 @@ pub struct Line {
     pub ranks: Vec<u32>,
 }
 
+/// Where the data of a tree flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Flow {
+    /// To the root.
+    Up,
+    /// From the root.
+    Down,
+    /// Both ways.
+    Both,
+}
+
+/// What a rank is in a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// It has nobody above.
+    Root,
+    /// It has others above and below.
+    Internal,
+    /// It has nobody below.
+    Leaf,
+}
+
+impl Part {
+    /// The word in reports.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Internal => "internal",
+            Self::Leaf => "leaf",
+        }
+    }
+}
+
 /// A tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tree {
     /// Where data flow: `up` to the root, `down` from it, or `both`.
-    pub flow: &'static str,
+    pub flow: Flow,
     /// The chunks that take it; empty: all.
     pub chunks: Vec<u32>,
     /// Its root.
@@ -69,7 +107,7 @@ pub struct Role {
     /// The rank or switch.
     pub of: End,
     /// `root`, `internal` or `leaf`.
-    pub role: &'static str,
+    pub role: Part,
     /// The one above.
     pub parent: Option<End>,
     /// Those below.
@@ -242,17 +280,17 @@ fn trees(up: &Pairs, down: &Pairs, schedule: &dyn Schedule) -> Option<Vec<Tree>>
         (true, true) => None,
         // A gather stores on its way up.
         (true, false) => {
-            let found = tree(down, "down").or_else(|| tree(&turned(down), "up"));
+            let found = tree(down, Flow::Down).or_else(|| tree(&turned(down), Flow::Up));
             found.map(|tree| vec![tree])
         }
-        (false, true) => tree(&turned(up), "up").map(|tree| vec![tree]),
-        (false, false) if turned(up) == *down => tree(down, "both").map(|tree| vec![tree]),
-        (false, false) => Some(vec![tree(&turned(up), "up")?, tree(down, "down")?]),
+        (false, true) => tree(&turned(up), Flow::Up).map(|tree| vec![tree]),
+        (false, false) if turned(up) == *down => tree(down, Flow::Both).map(|tree| vec![tree]),
+        (false, false) => Some(vec![tree(&turned(up), Flow::Up)?, tree(down, Flow::Down)?]),
     }
 }
 
 /// Pairs of parent and child as a tree, if they are one.
-fn rooted(pairs: &Pairs, flow: &'static str, schedule: &dyn Schedule) -> Option<Tree> {
+fn rooted(pairs: &Pairs, flow: Flow, schedule: &dyn Schedule) -> Option<Tree> {
     let mut parent: BTreeMap<u32, u32> = BTreeMap::new();
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for &(above, below) in pairs {
@@ -283,9 +321,9 @@ fn rooted(pairs: &Pairs, flow: &'static str, schedule: &dyn Schedule) -> Option<
         Role {
             of: end(place),
             role: match (place == root, below.is_empty()) {
-                (true, _) => "root",
-                (false, true) => "leaf",
-                (false, false) => "internal",
+                (true, _) => Part::Root,
+                (false, true) => Part::Leaf,
+                (false, false) => Part::Internal,
             },
             parent: parent.get(&place).map(|&p| end(p)),
             children: below.iter().map(|&c| end(c)).collect(),
@@ -391,9 +429,9 @@ mod tests {
     fn a_circle_is_no_tree() {
         let schedule =
             crate::model::schedule::chain::Chain::new(crate::Collective::Broadcast, 5, 1);
-        let tree = rooted(&pairs(&[(0, 1), (0, 2), (2, 3)]), "down", &schedule).unwrap();
+        let tree = rooted(&pairs(&[(0, 1), (0, 2), (2, 3)]), Flow::Down, &schedule).unwrap();
         assert_eq!((tree.root, tree.at_depth), (End::Rank(0), vec![1, 2, 1]));
-        assert!(rooted(&pairs(&[(0, 1), (2, 3), (3, 2)]), "down", &schedule).is_none());
-        assert!(rooted(&pairs(&[(0, 1), (2, 1)]), "down", &schedule).is_none());
+        assert!(rooted(&pairs(&[(0, 1), (2, 3), (3, 2)]), Flow::Down, &schedule).is_none());
+        assert!(rooted(&pairs(&[(0, 1), (2, 1)]), Flow::Down, &schedule).is_none());
     }
 }

@@ -58,7 +58,9 @@ pub const MEMORY: u64 = 1 << 30;
 pub const SENDERS: u64 = 20_000_000_000;
 
 /// When a message may start, beside its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// A barrier after every round.
     Sync,

@@ -9,7 +9,9 @@ use crate::base::quantity::Bytes;
 /// The type of the elements that were moved or added.
 ///
 /// It belongs to what was run: NCCL 2.27 adds halves in the switch and 8-bit integers not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum DataType {
     /// 64-bit floating point.
     F64,

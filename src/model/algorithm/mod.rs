@@ -84,7 +84,9 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
 ///
 /// Additions (γ) take their time while the receiver's ports go on: with γ, an equal form is an
 /// upper bound on full-duplex ports, and nothing is said about half-duplex ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Guarantee {
     /// It is the makespan, event by event: data and ports alone are waited for.
     Equal,

@@ -3,7 +3,9 @@
 use super::Endpoint;
 
 /// What the receiver does with what arrives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Op {
     /// Stores it.
     Copy,
@@ -11,6 +13,18 @@ pub enum Op {
     Reduce,
     /// Joins it with what is there: the notifications of a barrier.
     Or,
+}
+
+impl Op {
+    /// The word in reports.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Reduce => "reduce",
+            Self::Or => "or",
+        }
+    }
 }
 
 /// Chunks `start … start + len − 1`.

@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 
 use crate::answer::check::{BudgetView, Check};
+use crate::base::collective::Collective;
 
 /// A gauge of a budget.
 struct Gauge {
@@ -63,7 +64,7 @@ fn labels(budget: &BudgetView) -> String {
     let ranks = budget.ranks.to_string();
     let pairs = [
         ("budget", Some(budget.name.as_str())),
-        ("coll", budget.collective),
+        ("coll", budget.collective.map(Collective::id)),
         ("step", budget.step.as_deref()),
         ("bytes", size.as_deref()),
         ("ranks", Some(ranks.as_str())),

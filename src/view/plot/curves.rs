@@ -1,6 +1,7 @@
 //! Cost curves: time over sizes, ranks or a figure, with a ring where the best changes.
 
 use super::{Axis, Mark, Picture, Series, Unit};
+use crate::answer::Over;
 use crate::answer::{Interval, Point, PricedCurves, Sweep};
 use crate::view::table::{asked, name};
 
@@ -8,7 +9,7 @@ use crate::view::table::{asked, name};
 #[must_use]
 pub fn algorithms(report: &PricedCurves) -> Picture {
     let q = &report.question;
-    let sizes = report.over == "size";
+    let sizes = report.over == Over::Size;
     let points = || report.curves.iter().flat_map(|c| c.points.iter().copied());
     let (x, subtitle) = match sizes {
         true => {

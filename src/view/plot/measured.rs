@@ -58,7 +58,7 @@ pub fn measured(report: &Compare) -> Picture {
 fn what(run: &RunView) -> String {
     let nodes = if run.nodes > 1 { format!(" on {} nodes", run.nodes) } else { String::new() };
     let dtype = run.dtype.map_or(String::new(), |d| format!(", {d}"));
-    format!("{} over {} ranks{nodes}{dtype}", run.collective, run.ranks)
+    format!("{} over {} ranks{nodes}{dtype}", run.collective.id(), run.ranks)
 }
 
 /// What fitted curves leave: measured over expected by what was held out, p10 to p90.
@@ -96,5 +96,5 @@ pub fn measured_curves(report: &Fitted) -> Picture {
 
 fn curve_name(curve: &CurveView) -> String {
     let dtype = curve.dtype.map_or(String::new(), |d| format!(" {d}"));
-    format!("{}{dtype}", curve.collective)
+    format!("{}{dtype}", curve.collective.id())
 }

@@ -119,7 +119,7 @@ pub fn policy(report: &SelectMap) -> Picture {
     });
     Picture {
         title: first.map_or(String::new(), |r| {
-            let collective = r.collective.parse().map_or(r.collective, crate::Collective::name);
+            let collective = r.collective.name();
             format!("{collective}: what {} picks, and its regret", r.policy.id)
         }),
         subtitle: whose,

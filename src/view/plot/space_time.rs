@@ -13,6 +13,7 @@ use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::End;
 use crate::answer::trace::{Trace, Transfer};
 use crate::base::error::{Error, Result};
+use crate::model::schedule::Op;
 use crate::view::table::{asked, name};
 
 /// Rows that a picture can hold and an eye can follow.
@@ -46,11 +47,11 @@ pub fn space_time(trace: &Trace) -> Result<Picture> {
             let at = *step as f64;
             let chunks = super::super::trace::chunks(&t.chunks);
             marks.push(Mark::Block {
-                series: usize::from(t.op == "reduce"),
+                series: usize::from(t.op == Op::Reduce),
                 x: (at - 0.5, at + 0.5),
                 y: (row as f64 + 0.06, row as f64 + 0.94),
                 label: chunks.trim_start_matches('c').to_owned(),
-                title: format!("step {step}, {from} → {to}: {chunks}, {}", t.op),
+                title: format!("step {step}, {from} → {to}: {chunks}, {}", t.op.id()),
                 apart: true,
                 strong: false,
             });
@@ -58,7 +59,7 @@ pub fn space_time(trace: &Trace) -> Result<Picture> {
     }
     let steps = trace.steps.last().map_or(1, |s| s.step) as f64;
     let ops = [("stored", '█', 0), ("added", '▓', 1)];
-    let adds = trace.steps.iter().any(|s| s.ops.contains(&"reduce"));
+    let adds = trace.steps.iter().any(|s| s.ops.contains(&Op::Reduce));
     let series = ops.into_iter().map(|(name, sign, hue)| Series {
         name: name.to_owned(),
         sign,

@@ -6,6 +6,7 @@ use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::End;
 use crate::answer::timeline::{Message, Timeline};
 use crate::base::quantity::{Seconds, Volume};
+use crate::model::schedule::Op;
 use crate::view::table::{asked, name};
 
 /// When every message is under way.
@@ -37,12 +38,12 @@ pub fn timeline(report: &Timeline) -> Picture {
             marks.push(block(message, (top, top + height)));
         }
     }
-    let ops = [("copy", 0, '░'), ("reduce", 1, '▒'), ("or", 2, '▓')];
-    let used = |op: &str| report.messages.iter().any(|m| m.op == op);
-    let names = |op: &str| if op == "reduce" { "added".to_owned() } else { "stored".to_owned() };
+    let ops = [(Op::Copy, 0, '░'), (Op::Reduce, 1, '▒'), (Op::Or, 2, '▓')];
+    let used = |op: Op| report.messages.iter().any(|m| m.op == op);
+    let names = |op: Op| if op == Op::Reduce { "added".to_owned() } else { "stored".to_owned() };
     let all = ops.map(|(op, hue, sign)| Series { name: names(op), sign, hue: Hue::Of(hue) });
     // Numbers of series must stay: unused ones at the end are cut off, others kept.
-    let last = ops.iter().rposition(|(op, ..)| used(op)).map_or(0, |i| i + 1);
+    let last = ops.iter().rposition(|(op, ..)| used(*op)).map_or(0, |i| i + 1);
     Picture {
         title: format!("{}: {} over time", name(&report.question), report.title),
         subtitle: format!(
@@ -64,9 +65,9 @@ fn block(message: &Message, y: (f64, f64)) -> Mark {
     let Message { from, to, op, bytes, start_s, end_s, round, critical } = message;
     Mark::Block {
         series: match *op {
-            "copy" => 0,
-            "reduce" => 1,
-            _ => 2,
+            Op::Copy => 0,
+            Op::Reduce => 1,
+            Op::Or => 2,
         },
         x: (*start_s, *end_s),
         y,

@@ -100,7 +100,7 @@ pub fn chrome(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
                 name: &what,
                 pid,
                 tid,
-                cat: Some(t.op),
+                cat: Some(t.op.id()),
                 ts: Some(t.start_s * 1e6),
                 dur: Some((t.end_s - t.start_s) * 1e6),
                 args: Args::Message {

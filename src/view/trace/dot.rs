@@ -6,16 +6,17 @@ use std::io::{self, Write};
 use super::{carried, runs, verb};
 use crate::answer::End;
 use crate::answer::trace::{Trace, Transfer};
+use crate::model::schedule::Op;
 
 /// What goes over one edge: the steps and the messages, by what is done to what comes.
-type Over<'a> = BTreeMap<&'a str, Vec<(u32, &'a Transfer)>>;
+type Over<'a> = BTreeMap<Op, Vec<(u32, &'a Transfer)>>;
 
 /// The steps of the trace as one graph; nodes are boxes around their ranks.
 ///
 /// # Errors
 /// The writer's.
 pub fn dot(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
-    let name = trace.question.collective;
+    let name = trace.question.collective.id();
     writeln!(out, "digraph {name} {{")?;
     writeln!(out, "    label=\"{}, {} ranks\";", trace.title, trace.question.ranks)?;
     writeln!(out, "    node [shape=circle];")?;
@@ -35,7 +36,7 @@ pub fn dot(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
     }
     let one = trace.steps.len() == 1;
     for ((from, to), ops) in edges {
-        let label = |(op, messages): (&&str, &Vec<(u32, &Transfer)>)| {
+        let label = |(op, messages): (&Op, &Vec<(u32, &Transfer)>)| {
             let mut steps: Vec<u32> = messages.iter().map(|(step, _)| *step).collect();
             steps.dedup();
             let what = match one {
@@ -45,7 +46,7 @@ pub fn dot(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
                 }
                 false => format!("in {}", runs(&steps, 3)),
             };
-            format!("{} {what}", verb(op))
+            format!("{} {what}", verb(*op))
         };
         // Adding comes before storing.
         let labels: Vec<String> = ops.iter().rev().map(label).collect();
