@@ -194,12 +194,16 @@ const OF_CASES: &[&str] = &[
 
 /// Refuses the first field that no kind has.
 pub(super) fn refuse_unknown_fields(line: &str) -> Result<()> {
-    static KNOWN: OnceLock<&[&str]> = OnceLock::new();
-    let known = *KNOWN.get_or_init(fields);
-    let mut keys = Vec::new();
+    static KNOWN: OnceLock<Vec<&str>> = OnceLock::new();
+    let known = KNOWN.get_or_init(|| {
+        let mut known = fields().to_vec();
+        known.sort_unstable();
+        known
+    });
+    let mut unknown = None;
     // The line has been read as a question before.
-    let _ = serde_json::Deserializer::from_str(line).deserialize_map(Keys(&mut keys));
-    refuse_unknown(keys.iter().map(AsRef::as_ref), || known.iter().copied())
+    let _ = serde_json::Deserializer::from_str(line).deserialize_map(Keys(known, &mut unknown));
+    refuse_unknown(unknown.as_deref().into_iter(), || known.iter().copied())
 }
 
 /// The names of a question's fields, with their aliases.
@@ -236,8 +240,12 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// Keeps the keys of an object.
-struct Keys<'k, 'a>(&'k mut Vec<Cow<'a, str>>);
+/// Looks for the first key of an object that is none of some sorted ones, nor of a table of cases.
+struct Keys<'k, 'a>(&'static [&'static str], &'k mut Option<Cow<'a, str>>);
+
+/// A key, which is not copied.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'a> Visitor<'a> for Keys<'_, 'a> {
     type Value = ();
@@ -247,12 +255,19 @@ impl<'a> Visitor<'a> for Keys<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> std::result::Result<(), A::Error> {
-        while let Some(key) = map.next_key()? {
-            self.0.push(key);
+        while let Some(Key(key)) = map.next_key()? {
+            if self.0.binary_search(&&*key).is_err() && !is_of_cases(&key) {
+                *self.1 = Some(key);
+                return Ok(());
+            }
             map.next_value::<IgnoredAny>()?;
         }
         Ok(())
     }
+}
+
+fn is_of_cases(key: &str) -> bool {
+    OF_CASES.contains(&key) || key.starts_with("expect_")
 }
 
 /// Refuses the first key that is none of `known`, nor of a table of cases.
@@ -260,8 +275,7 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
     mut keys: impl Iterator<Item = &'a str>,
     known: impl Fn() -> K,
 ) -> Result<()> {
-    let beside = |key: &str| OF_CASES.contains(&key) || key.starts_with("expect_");
-    let unknown = keys.find(|key| !beside(key) && !known().any(|known| known == *key));
+    let unknown = keys.find(|key| !is_of_cases(key) && !known().any(|known| known == *key));
     let Some(key) = unknown else { return Ok(()) };
     let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
     Err(Error::input(format!("unknown key `{key}`")).mend(did_you_mean(key, known(), all)))
