@@ -194,12 +194,8 @@ const OF_CASES: &[&str] = &[
 
 /// Refuses the first field that no kind has.
 pub(super) fn refuse_unknown_fields(line: &str) -> Result<()> {
-    static KNOWN: OnceLock<Vec<&str>> = OnceLock::new();
-    let known = KNOWN.get_or_init(|| {
-        let mut known = fields().to_vec();
-        known.sort_unstable();
-        known
-    });
+    static KNOWN: OnceLock<&[&str]> = OnceLock::new();
+    let known = *KNOWN.get_or_init(fields);
     let mut unknown = None;
     // The line has been read as a question before.
     let _ = serde_json::Deserializer::from_str(line).deserialize_map(Keys(known, &mut unknown));
@@ -240,7 +236,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// Looks for the first key of an object that is none of some sorted ones, nor of a table of cases.
+/// Looks for the first key of an object that is none of some, nor of a table of cases.
 struct Keys<'k, 'a>(&'static [&'static str], &'k mut Option<Cow<'a, str>>);
 
 /// A key, which is not copied.
@@ -256,7 +252,8 @@ impl<'a> Visitor<'a> for Keys<'_, 'a> {
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> std::result::Result<(), A::Error> {
         while let Some(Key(key)) = map.next_key()? {
-            if self.0.binary_search(&&*key).is_err() && !is_of_cases(&key) {
+            // Most differ in length: one after another is faster than halving.
+            if !self.0.contains(&&*key) && !is_of_cases(&key) {
                 *self.1 = Some(key);
                 return Ok(());
             }
