@@ -147,19 +147,6 @@ pub struct Turn {
     pub why: String,
 }
 
-/// Which ranks of nodes take part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// All.
-    All,
-    /// Those of a node among each other.
-    InNode,
-    /// One of each node.
-    Leaders,
-}
-
 /// A part of what runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -173,7 +160,7 @@ pub struct PartView {
     /// The ranks out of which they are, where others stand by: pairs of a fold, and what it leaves.
     pub of_ranks: Option<u32>,
     /// `all`, `in-node` or `leaders`.
-    pub place: Place,
+    pub place: Where,
     /// Bytes of a segment; absent: one piece, or as many as are best.
     pub segment_bytes: Option<u64>,
 }
@@ -292,11 +279,7 @@ fn parts(choice: &Choice) -> Vec<PartView> {
         algorithm: part.algorithm,
         ranks: part.ranks,
         of_ranks: part.of,
-        place: match part.place {
-            Where::All => Place::All,
-            Where::InNode => Place::InNode,
-            Where::Leaders => Place::Leaders,
-        },
+        place: part.place,
         segment_bytes: part.segment.map(|s| s.0),
     };
     parts.iter().map(view).collect()

@@ -233,8 +233,7 @@ impl RankFlags {
 impl MachineFlags {
     /// Whether the flags name a machine of their own, so that no settled figure is of it.
     fn names_another(&self) -> bool {
-        let typed = |key| self.get(key).is_some();
-        typed("profile") || typed("alpha") && (typed("bw") || typed("beta"))
+        parameters::names_machine(|key| self.get(key).is_some())
     }
 
     /// The machine that is named, and by whom; none where figures make one or nobody names any.

@@ -418,6 +418,12 @@ impl Parameter {
     }
 }
 
+/// Whether what is said, key by key, makes a machine of its own, about which settings know nothing.
+#[must_use]
+pub fn names_machine(says: impl Fn(&str) -> bool) -> bool {
+    says("profile") || says("alpha") && (says("bw") || says("beta"))
+}
+
 impl Parameters {
     /// Puts in what `text` says of a parameter.
     ///

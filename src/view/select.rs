@@ -5,9 +5,10 @@ use super::columns::micro;
 use super::page::Page;
 use super::screen::expected;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::select::{ChoiceView, PartView, Place, Select, Span};
+use crate::answer::select::{ChoiceView, PartView, Select, Span};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
+use crate::library::Where;
 
 /// The reports, a number of ranks each, with the rule of every choice where `explain` is set.
 #[must_use]
@@ -158,9 +159,9 @@ fn turns(page: &mut Page, view: &ChoiceView) {
 
 fn part(part: &PartView) -> String {
     let place = match (part.place, part.of_ranks) {
-        (Place::InNode, None) => format!(" in nodes of {}", part.ranks),
-        (Place::Leaders, None) => format!(" between {} leaders", part.ranks),
-        (Place::Leaders, Some(of)) => format!(" between {} of {of} leaders", part.ranks),
+        (Where::InNode, None) => format!(" in nodes of {}", part.ranks),
+        (Where::Leaders, None) => format!(" between {} leaders", part.ranks),
+        (Where::Leaders, Some(of)) => format!(" between {} of {of} leaders", part.ranks),
         (_, Some(of)) => format!(" over {} of {of} ranks", part.ranks),
         (_, None) => String::new(),
     };

@@ -194,3 +194,22 @@ fn unknown_keys_are_refused_in_all_four() {
     fs::write(folder.0.join("collcost.toml"), "[machine]\nalpha_intr = \"2us\"\n").unwrap();
     assert_eq!(refused(&ask, ""), Some(2));
 }
+
+#[test]
+fn a_machine_of_its_own_is_known_by_the_same_keys_in_all() {
+    let folder = Folder::new("own");
+    fs::write(folder.0.join("collcost.toml"), "[defaults]\nprofile = \"dgx-a100\"\n").unwrap();
+    for rate in [("bw", "10GB/s"), ("beta", "100ps/B")] {
+        let given = [("n", "8"), ("alpha", "3us"), rate];
+        let call = Call { collective: "allreduce", algorithm: Some("ring"), given: given.to_vec() };
+        let time = by_flags(&folder, &call, &given);
+        let budget = "[defaults]\nprofile = \"dgx-a100\"\n[[budget]]\nname = \"b\"\nalgorithm = \"ring\"\n\
+                      collective = \"allreduce\"\nsize = \"1MiB\"\nn = 8\nalpha = \"3us\"\n";
+        let limit = format!("{} = \"{}\"\nmax_time = \"{:e}s\"\n", rate.0, rate.1, 2.0 * time);
+        fs::write(folder.0.join("b.toml"), format!("{budget}{limit}")).unwrap();
+        let report = folder.json(&words("check b.toml --format json"), "");
+        let told = report["budgets"][0]["time_s"].as_f64().unwrap_or_else(|| panic!("{report}"));
+        assert!((told / time - 1.0).abs() < 1e-15, "{rate:?}: {told} {time}");
+        assert!((by_batch(&folder, &call, &given) / time - 1.0).abs() < 1e-15, "{rate:?}");
+    }
+}

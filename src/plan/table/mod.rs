@@ -17,6 +17,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::base::error::Error;
 use crate::base::text_pos::{Document, Place, Refused, advice};
+use crate::machine::parameters::names_machine;
 
 pub use files::{BuiltIn, Disk, Files};
 pub(crate) use machine::{Count, joined};
@@ -107,8 +108,7 @@ impl<'a> Fields<'a> {
 
     /// The same over the settings of its file, unless it names a machine of its own.
     pub(crate) fn over(mut self, settings: &[Layer<'a>]) -> Self {
-        let rates = self.has("alpha") && self.has("bw");
-        if !self.has("profile") && !rates {
+        if !names_machine(|key| self.has(key)) {
             self.layers.extend_from_slice(settings);
         }
         self
