@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [file, machine, version] = words.as_slice() else {
         return Err(Error::input("three words are needed: a table, a machine, NCCL's version")
-            .mend("nccl_protocols measured.csv dgx_a100_8x200g 2.27.3"));
+            .help("nccl_protocols measured.csv dgx_a100_8x200g 2.27.3"));
     };
     let input = File::open(file).map_err(|e| Error::input(e.to_string()).at(file.clone()))?;
     let asked = logs::Asked { ranks: None, collective: None };

@@ -98,7 +98,7 @@ pub struct FaultView {
     /// What is wrong.
     pub what: String,
     /// What would be accepted.
-    pub mend: Option<String>,
+    pub help: Option<String>,
 }
 
 impl Check {
@@ -148,7 +148,7 @@ fn fault(fault: &Fault) -> FaultView {
         line: fault.line,
         column: fault.column,
         what: fault.what.clone(),
-        mend: fault.mend.clone(),
+        help: fault.help.clone(),
     }
 }
 

@@ -95,7 +95,7 @@ impl FromStr for Kind {
         let plain = text.to_ascii_lowercase().replace('_', "-");
         let found = KINDS.iter().find(|(names, _)| names.contains(&plain.as_str()));
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::input(format!("`{text}` is nothing that can be converted")).mend(did_you_mean(
+            Error::input(format!("`{text}` is nothing that can be converted")).help(did_you_mean(
                 &plain,
                 KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
                 || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
@@ -292,12 +292,12 @@ fn size(asked: &Conversion) -> Result<Option<f64>> {
 }
 
 fn another(kind: Kind, text: &str, is: &str) -> Error {
-    let mend = match kind {
+    let help = match kind {
         Kind::Time => "a time is written 5us or 10ms",
         Kind::Size(_) => "a size is written 16MiB or 16MB",
         _ => "a rate is written 120GB/s or 960Gb/s",
     };
-    Error::input(format!("{text} is {is}, not {}", kind.id())).mend(mend)
+    Error::input(format!("{text} is {is}, not {}", kind.id())).help(help)
 }
 
 /// M over the time, as far as it is known.
@@ -308,7 +308,7 @@ fn algbw(asked: &Conversion, size: Option<f64>, factor: f64) -> Result<Option<f6
             return Ok(size.map(|s| s / time.0));
         }
         (Amount::Time(_), Kind::Time) => {
-            return Err(Error::input("nothing takes no time").mend("write a time such as 5us"));
+            return Err(Error::input("nothing takes no time").help("write a time such as 5us"));
         }
         (Amount::Time(time), kind) => return Err(another(kind, &time.to_string(), "a time")),
         (Amount::Rate(rate), Kind::Time | Kind::Size(_)) => {
@@ -325,7 +325,7 @@ fn algbw(asked: &Conversion, size: Option<f64>, factor: f64) -> Result<Option<f6
     if over == 0.0 {
         return Err(Error::input("one rank sends nothing: its busbw is 0 at any speed")
             .at("-n 1")
-            .mend("ask for two ranks or more"));
+            .help("ask for two ranks or more"));
     }
     Ok(Some(rate / over))
 }
@@ -545,12 +545,12 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
     let needs_size = || {
         Error::input(format!("{} needs a size", to.id()))
             .at(format!("convert … {} {}", asked.from.id(), to.id()))
-            .mend("add --size, such as --size 1GiB")
+            .help("add --size, such as --size 1GiB")
     };
     let needs_rate = || {
         Error::input(format!("{} needs a time or a rate", to.id()))
             .at(format!("convert … {} {}", asked.from.id(), to.id()))
-            .mend("convert 120GB/s algbw busbw, or 5ms time busbw --size 1GiB")
+            .help("convert 120GB/s algbw busbw, or 5ms time busbw --size 1GiB")
     };
     let missing = || if c.size_bytes.is_none() { needs_size() } else { needs_rate() };
     let factor = super::explain::busbw_formula(asked.collective);

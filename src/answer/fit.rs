@@ -243,7 +243,7 @@ pub struct GateView {
     /// What it saw.
     pub said: String,
     /// What to do, where it speaks against the fit.
-    pub mend: Option<&'static str>,
+    pub help: Option<&'static str>,
 }
 
 /// What a gate says, and what to do where it speaks against something.
@@ -252,7 +252,7 @@ pub(super) fn gate(gate: &Gate) -> GateView {
         name: gate.name,
         verdict: gate.verdict,
         said: gate.said.clone(),
-        mend: (gate.verdict != Verdict::Good).then_some(gate.mend),
+        help: (gate.verdict != Verdict::Good).then_some(gate.help),
     }
 }
 

@@ -70,7 +70,7 @@ pub struct TableView {
     /// Why nothing of the table is used; absent where something is.
     pub refused: Option<String>,
     /// What to do about that.
-    pub mend: Option<String>,
+    pub help: Option<String>,
     /// What to know before trusting it.
     pub warnings: Vec<String>,
 }
@@ -132,7 +132,7 @@ fn table(table: &Table) -> TableView {
             .map(|l| LeftOutView { why: l.why.clone(), lines: l.lines.clone() })
             .collect(),
         refused: table.refused.as_ref().map(|r| r.what.clone()),
-        mend: table.refused.as_ref().map(|r| r.mend.clone()),
+        help: table.refused.as_ref().map(|r| r.help.clone()),
         warnings: table.warnings.clone(),
     }
 }

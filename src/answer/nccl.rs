@@ -126,7 +126,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
     let Question { comm, nccl, settings, function, sizes: (from, to), .. } = *question;
     if from > to || from.0 == 0 {
         return Err(Error::input(format!("no sizes lie between {from} and {to}"))
-            .mend("give the least first, and more than nothing"));
+            .help("give the least first, and more than nothing"));
     }
     let version = nccl.rules;
     let table = Table::new(comm, version, settings)?;
@@ -274,7 +274,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
     let call = Call { function, size, pipelined: 1 };
     let Some(decision) = chooser.decide(&call) else {
         return Err(Error::unsupported(format!("NCCL {version} has nothing for {function} here"))
-            .mend("leave out --env"));
+            .help("leave out --env"));
     };
     let Decision { algo, proto, .. } = decision;
     // Since 2.24 a list can be meant for one function.

@@ -327,7 +327,7 @@ pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
     let Some(computed) = found else {
         return Err(Error::unknown("the log does not tell its communicator")
             .at(log.file.clone())
-            .mend(
+            .help(
                 "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
                  nodes, and without a table --gpu and --nccl; or give --graph",
             ));

@@ -379,7 +379,7 @@ pub struct FindingView {
     /// The line itself.
     pub text: String,
     /// What would be accepted.
-    pub mend: Option<String>,
+    pub help: Option<String>,
 }
 
 /// Collects findings: for each file its name, how many figures it has, and what was found.
@@ -389,9 +389,9 @@ pub fn profiles_check(files: Vec<(String, usize, Vec<Finding>)>) -> ProfilesChec
     let findings: Vec<FindingView> = files
         .into_iter()
         .flat_map(|(file, _, found)| found.into_iter().map(move |f| (file.clone(), f)))
-        .map(|(file, Finding { severity, kind, what, mend, place })| {
+        .map(|(file, Finding { severity, kind, what, help, place })| {
             let Place { line, column, text } = place;
-            FindingView { severity, kind, what, file, line, column, text, mend }
+            FindingView { severity, kind, what, file, line, column, text, help }
         })
         .collect();
     let errors = findings.iter().filter(|f| f.severity == Severity::Error).count();

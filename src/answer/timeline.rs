@@ -63,7 +63,7 @@ pub fn timeline(query: &Query, plan: &Plan, ask: &Ask) -> Result<Timeline> {
     if sends_more_than(schedule, MOST) {
         return Err(Error::input(format!("more than {MOST} messages are too many to draw"))
             .at(plan.asked())
-            .mend("ask for fewer ranks or --segments"));
+            .help("ask for fewer ranks or --segments"));
     }
     let mode = ask.mode.unwrap_or_default();
     let setup = Setup {

@@ -214,7 +214,7 @@ impl Run {
         if let Some(step) = only.filter(|step| *step > outcome.rounds) {
             return Err(Error::input(format!("there is no step {step}"))
                 .at(format!("--step {step}"))
-                .mend(format!("steps are 0, the start, to {}", outcome.rounds)));
+                .help(format!("steps are 0, the start, to {}", outcome.rounds)));
         }
         let mut so_far = 0.0;
         for step in &mut steps {
@@ -299,7 +299,7 @@ fn check_messages(schedule: &dyn Schedule) -> Result<()> {
     }
     Err(Error::input(format!("more than {MOST_MESSAGES} messages are too many to show"))
         .at(format!("{} ranks", schedule.ranks()))
-        .mend("ask for fewer ranks, or take --events, which streams them"))
+        .help("ask for fewer ranks, or take --events, which streams them"))
 }
 
 impl Step {

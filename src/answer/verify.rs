@@ -142,7 +142,7 @@ pub fn verify(
     }
     if let (true, Some(name)) = (lines.is_empty(), name) {
         return Err(Error::unsupported(format!("`{name}` is not spelled out for these ranks"))
-            .mend("leave out --algorithm: all that are get verified"));
+            .help("leave out --algorithm: all that are get verified"));
     }
     let mut notes = Vec::new();
     if ranks.iter().any(|&n| n > COMPARED) {

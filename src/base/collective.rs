@@ -161,7 +161,7 @@ impl FromStr for Collective {
         let plain = plain.strip_suffix("perf").unwrap_or(plain);
         let found = Self::ALL.iter().find(|c| c.id() == plain || c.aliases().contains(&plain));
         found.copied().ok_or_else(|| {
-            Error::input(format!("`{text}` is no collective")).mend(did_you_mean(
+            Error::input(format!("`{text}` is no collective")).help(did_you_mean(
                 plain,
                 Self::ALL.iter().map(|c| c.id()),
                 || {

@@ -21,7 +21,7 @@ struct Inner {
     kind: Kind,
     what: String,
     place: Option<String>,
-    mend: Option<String>,
+    help: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, what: what.into(), place: None, mend: None }))
+        Self(Box::new(Inner { kind, what: what.into(), place: None, help: None }))
     }
 
     /// A value that has no meaning where it stands.
@@ -97,15 +97,15 @@ impl Error {
 
     /// Says what would be accepted.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.0.mend = Some(mend.into());
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
         self
     }
 
     /// Says what would be accepted, unless that is said already.
     #[must_use]
-    pub fn or_mend(mut self, mend: impl Into<String>) -> Self {
-        self.0.mend.get_or_insert_with(|| mend.into());
+    pub fn or_mend(mut self, help: impl Into<String>) -> Self {
+        self.0.help.get_or_insert_with(|| help.into());
         self
     }
 
@@ -154,7 +154,7 @@ impl Error {
     /// What would be accepted, where that is said.
     #[must_use]
     pub fn mending(&self) -> Option<&str> {
-        self.0.mend.as_deref()
+        self.0.help.as_deref()
     }
 
     /// The first line alone: what went wrong.
@@ -167,7 +167,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.what)?;
-        for line in [&self.0.place, &self.0.mend].into_iter().flatten() {
+        for line in [&self.0.place, &self.0.help].into_iter().flatten() {
             write!(f, "\n  {line}")?;
         }
         Ok(())
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn three_lines() {
-        let e = Error::input("bad").at("--size x").mend("write 16MiB");
+        let e = Error::input("bad").at("--size x").help("write 16MiB");
         assert_eq!(e.to_string(), "bad\n  --size x\n  write 16MiB");
         assert!(e.is_input() && !e.is_unsupported());
     }

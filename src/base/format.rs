@@ -128,7 +128,7 @@ impl FromStr for Format {
         Self::named(text).ok_or_else(|| {
             let ids = || FORMATS.iter().map(|e| e.id);
             let known = || format!("known are {}", ids().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{text}` is no format")).mend(did_you_mean(text, ids(), known))
+            Error::input(format!("`{text}` is no format")).help(did_you_mean(text, ids(), known))
         })
     }
 }

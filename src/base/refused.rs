@@ -7,17 +7,17 @@ use super::error::Error;
 pub(crate) struct Refused {
     pub what: String,
     pub line: Option<usize>,
-    pub mend: Option<String>,
+    pub help: Option<String>,
     pub unsupported: bool,
 }
 
 impl Refused {
     pub fn at(line: usize, what: impl Into<String>) -> Self {
-        Self { what: what.into(), line: Some(line), mend: None, unsupported: false }
+        Self { what: what.into(), line: Some(line), help: None, unsupported: false }
     }
 
-    pub fn mend(self, mend: impl Into<String>) -> Self {
-        Self { mend: Some(mend.into()), ..self }
+    pub fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
     }
 
     /// What the text says is well formed, but more than is understood.
@@ -27,11 +27,11 @@ impl Refused {
 
     /// The same as an error about a file.
     pub fn error(self, file: &str) -> Error {
-        let Self { what, line, mend, unsupported } = self;
+        let Self { what, line, help, unsupported } = self;
         let error = if unsupported { Error::unsupported(what) } else { Error::input(what) };
         let error = error.at(line.map_or(file.to_owned(), |line| format!("{file}:{line}")));
-        match mend {
-            Some(mend) => error.mend(mend),
+        match help {
+            Some(help) => error.help(help),
             None => error,
         }
     }

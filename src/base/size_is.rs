@@ -35,7 +35,7 @@ impl SizeIs {
             (Self::Total | Self::PerRank, _) => 1,
             (Self::PerPeer, _) => {
                 return Err(Error::input(format!("{} has no blocks for peers", collective.name()))
-                    .mend("give its size in all, or per rank"));
+                    .help("give its size in all, or per rank"));
             }
         };
         let too_large = || Error::input("these are more bytes than can be counted");
@@ -52,7 +52,7 @@ impl FromStr for SizeIs {
             "per-rank" => Ok(Self::PerRank),
             "per-peer" => Ok(Self::PerPeer),
             _ => Err(Error::input(format!("`{text}` is nothing that a size counts"))
-                .mend("write total, per-rank or per-peer")),
+                .help("write total, per-rank or per-peer")),
         }
     }
 }

@@ -46,15 +46,15 @@ pub struct Refused {
     /// Where; absent where the reader does not say.
     pub place: Option<Place>,
     /// What would be accepted.
-    pub mend: Option<String>,
+    pub help: Option<String>,
 }
 
 impl Refused {
     /// Reads the reader's error about `text`.
     #[must_use]
     pub fn new(error: &toml::de::Error, text: &str) -> Self {
-        let (what, mend) = said(error.message());
-        Self { what, mend, place: error.span().map(|span| Place::at(text, span.start)) }
+        let (what, help) = said(error.message());
+        Self { what, help, place: error.span().map(|span| Place::at(text, span.start)) }
     }
 
     /// The same as an error about the file `origin`.
@@ -62,8 +62,8 @@ impl Refused {
     pub fn error(self, origin: &str) -> Error {
         let place = self.place.map_or(origin.to_owned(), |place| format!("{origin}:{place}"));
         let error = Error::profile(self.what).at(place);
-        match self.mend {
-            Some(mend) => error.mend(mend),
+        match self.help {
+            Some(help) => error.help(help),
             None => error,
         }
     }
@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn the_readers_words_become_two_lines() {
         let unknown = "unknown field `libary`, expected one of `schema`, `library`";
-        let mend = Some("did you mean `library`?".to_owned());
-        assert_eq!(said(unknown), ("unknown field `libary`".to_owned(), mend));
+        let help = Some("did you mean `library`?".to_owned());
+        assert_eq!(said(unknown), ("unknown field `libary`".to_owned(), help));
         assert_eq!(said("plain"), ("plain".to_owned(), None));
     }
 }

@@ -77,7 +77,7 @@ impl Args {
         if scored.scores.is_empty() {
             return Err(Error::input("nothing can be held out: too few sizes and ranks")
                 .at(self.files.join(", "))
-                .mend("give times of a collective at four sizes, or on three numbers of ranks")
+                .help("give times of a collective at four sizes, or on three numbers of ranks")
                 .into());
         }
         let left_out = data.left_out();
@@ -105,7 +105,7 @@ impl Args {
             None if !data.logs.is_empty() => {
                 return Err(Error::input("points of clusters and other measurements together")
                     .at(short(&data.logs[0].file))
-                    .mend("name their machines with --map FILE (file,profile), or ask apart")
+                    .help("name their machines with --map FILE (file,profile), or ask apart")
                     .into());
             }
             None => {}
@@ -113,7 +113,7 @@ impl Args {
         if data.points.is_empty() {
             return Err(Error::input("no time of a known machine")
                 .at(self.files.join(", "))
-                .mend("give tables that --map names, or a table of published points")
+                .help("give tables that --map names, or a table of published points")
                 .into());
         }
         let (all, refused) = answers(&data.points)?;
@@ -121,7 +121,7 @@ impl Args {
         if all.is_empty() {
             return Err(Error::input("no point has an answer")
                 .at(left_out.join("; "))
-                .mend("name built-in machines; collcost profiles lists them")
+                .help("name built-in machines; collcost profiles lists them")
                 .into());
         }
         let report = answer::accuracy_answer::answers(&all, data.files, left_out);
@@ -139,7 +139,7 @@ impl Data {
         let fault = |e: io::Error| {
             Error::input(format!("the folder cannot be read: {e}"))
                 .at(name)
-                .mend("name a folder that may be read, or its files")
+                .help("name a folder that may be read, or its files")
         };
         let mut files = Vec::new();
         for entry in fs::read_dir(name).map_err(fault)? {
@@ -195,6 +195,6 @@ fn text(file: &str) -> Result<String> {
     fs::read_to_string(file).map_err(|e| {
         Error::input(format!("the map of tables to machines cannot be read: {e}"))
             .at(file)
-            .mend("name a file of file,profile")
+            .help("name a file of file,profile")
     })
 }

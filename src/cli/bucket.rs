@@ -89,7 +89,7 @@ impl Args {
         if let (None, Some(time)) = (&asked, &self.backward) {
             return Err(Error::input("what a backward pass hides depends on the ranks")
                 .at(format!("--backward {time}"))
-                .mend("give --n, such as --n 64")
+                .help("give --n, such as --n 64")
                 .into());
         }
         let ranks = asked.as_ref().map_or(1, |(query, _)| query.shape.ranks);
@@ -107,7 +107,7 @@ impl Args {
             match value::<Bytes>(flag, text)? {
                 Some(Bytes(0)) => Err(Error::input("a bucket of no bytes holds nothing")
                     .at(format!("{flag} 0"))
-                    .mend("write a size such as 25MiB")),
+                    .help("write a size such as 25MiB")),
                 other => Ok(other.map(Limit::Bytes)),
             }
         };
@@ -129,7 +129,7 @@ impl Args {
             let text = std::fs::read_to_string(file).map_err(|e| {
                 Error::input(format!("the list of parameters cannot be read: {e}"))
                     .at(format!("--params {file}"))
-                    .mend("name a JSON file of names and shapes")
+                    .help("name a JSON file of names and shapes")
             })?;
             let read = Gradients::parse(&text, typed.unwrap_or(DataType::F32));
             return read.map_err(|e| e.within(file));
@@ -144,7 +144,7 @@ impl Args {
             let refuse = || {
                 Error::input(format!("`{text}` are no tensors"))
                     .at(format!("--tensors {text}"))
-                    .mend("write their number and size as 1000x1MB")
+                    .help("write their number and size as 1000x1MB")
             };
             let (count, each) = text.split_once('x').ok_or_else(refuse)?;
             let count: u32 = count.trim().parse().map_err(|_| refuse())?;
@@ -155,7 +155,7 @@ impl Args {
             return Ok(Gradients::alike(count, each, typed.unwrap_or(DataType::F32)));
         }
         Err(Error::input("the gradients of what?")
-            .mend("give --params shapes.json, --model 7B@bf16 or --tensors 1000x1MB"))
+            .help("give --params shapes.json, --model 7B@bf16 or --tensors 1000x1MB"))
     }
 }
 

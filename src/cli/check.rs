@@ -112,12 +112,12 @@ impl Args {
             let (id, file) = text.split_once('=').ok_or_else(|| {
                 Error::input(format!("`{text}` names no file"))
                     .at(format!("--write {text}"))
-                    .mend("write FORMAT=FILE, such as junit=report.xml")
+                    .help("write FORMAT=FILE, such as junit=report.xml")
             })?;
             if file.is_empty() {
                 return Err(Error::input("a file without a name")
                     .at(format!("--write {text}"))
-                    .mend("is a variable unset?"));
+                    .help("is a variable unset?"));
             }
             all.push((known(id)?, file));
         }
@@ -159,7 +159,7 @@ fn known(id: &str) -> Result<Format> {
     let found = Format::named(id).filter(|format| OfBudgets::ALL.contains(format));
     found.ok_or_else(|| {
         let known = || OfBudgets::ALL.iter().map(|format| format.id());
-        Error::input(format!("`{id}` is no format of results")).at(format!("--write {id}")).mend(
+        Error::input(format!("`{id}` is no format of results")).at(format!("--write {id}")).help(
             did_you_mean(id, known(), || {
                 format!("known are {}", known().collect::<Vec<_>>().join(", "))
             }),
@@ -176,7 +176,7 @@ fn margin(text: &str) -> Result<Ratio> {
         Ok(x) if (0.0..=10.0).contains(&(x * scale)) => Ok(Ratio(x * scale)),
         _ => Err(Error::input(format!("`{text}` is no margin"))
             .at(format!("--margin {text}"))
-            .mend("write 10%, or 0.1")),
+            .help("write 10%, or 0.1")),
     }
 }
 
@@ -189,6 +189,6 @@ fn keep(format: Format, file: &str, text: &[u8]) -> Result<()> {
     opened.and_then(|mut opened| opened.write_all(text)).map_err(|e| {
         Error::input(format!("the file cannot be written: {e}"))
             .at(format!("--write {}={file}", format.id()))
-            .mend("name a file in a folder that is there and can be written to")
+            .help("name a file in a folder that is there and can be written to")
     })
 }

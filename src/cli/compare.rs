@@ -78,7 +78,7 @@ impl Args {
             (true, _) => {
                 return Err(Error::input("one number is of one collective")
                     .at(self.what.join(" "))
-                    .mend("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
+                    .help("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
                     .into());
             }
             (false, _) => self.logs(&mut left_out)?,
@@ -127,7 +127,7 @@ impl Args {
         let size = value::<Bytes>("--size", self.size.as_ref())?.ok_or_else(|| {
             Error::input("a number says nothing without its size: an average over sizes moves with the sizes")
                 .at(format!("compare {word}"))
-                .mend("give the size at which it was measured: --size 1GiB")
+                .help("give the size at which it was measured: --size 1GiB")
         })?;
         let bytes = Volume::from(size);
         let above_zero = |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
@@ -176,7 +176,7 @@ impl Args {
                 log.usable()?;
                 return Err(Error::input("the log holds no collective's times")
                     .at(file)
-                    .mend("compare takes collectives; collcost import shows what a log holds"));
+                    .help("compare takes collectives; collcost import shows what a log holds"));
             }
             runs.extend(found);
         }
@@ -187,7 +187,7 @@ impl Args {
         if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
             return Err(Error::input(format!("`{word}` is no log"))
                 .at(format!("compare {}", self.what.join(" ")))
-                .mend("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
+                .help("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
         }
         let asked = Asked {
             ranks: self.ranks.count()?.map(Into::into),
@@ -202,13 +202,13 @@ impl Args {
         let [(first, a), (second, b)] = logs.as_slice() else {
             return Err(Error::input(format!("--two compares two logs, not {}", logs.len()))
                 .at(self.what.join(" "))
-                .mend("write compare BEFORE AFTER --two")
+                .help("write compare BEFORE AFTER --two")
                 .into());
         };
         let found = two(a, b).ok_or_else(|| {
             Error::input("the logs have fewer than three times in common")
                 .at(format!("{first}, {second}"))
-                .mend("give logs of the same collective, ranks, type and sizes")
+                .help("give logs of the same collective, ranks, type and sizes")
         })?;
         let report = answer::compare::two(&found, first.clone(), second.clone());
         self.format.write(out, &report, |_| view::compare::two(&report))?;

@@ -110,6 +110,6 @@ fn read(path: &Path, name: &str) -> Result<Option<String>> {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(Error::input(format!("the settings cannot be read: {e}"))
             .at(name.to_owned())
-            .mend("make it readable, or remove it")),
+            .help("make it readable, or remove it")),
     }
 }

@@ -70,17 +70,17 @@ impl Args {
             (None, Amount::Size(_)) => Kind::Size(collcost::answer::convert::Tool::NcclTests),
             (None, Amount::Rate(rate)) => {
                 return Err(Error::input(format!("{rate}: algbw or busbw?"))
-                    .mend("say what it is: 120GB/s algbw"));
+                    .help("say what it is: 120GB/s algbw"));
             }
         };
         let to = kinds.next();
         if let Some(more) = kinds.next() {
             return Err(Error::input(format!("`{}` is one too many", more.id()))
-                .mend("say what the number is, and what is wanted"));
+                .help("say what the number is, and what is wanted"));
         }
         let ranks = count("--n", "ranks", self.n.as_ref())?;
         let ranks =
-            ranks.ok_or_else(|| Error::input("how many ranks?").mend("give -n, such as -n 16"))?;
+            ranks.ok_or_else(|| Error::input("how many ranks?").help("give -n, such as -n 16"))?;
         Ok(Conversion {
             collective: words.collective.unwrap_or(Collective::AllReduce),
             ranks,
@@ -108,14 +108,14 @@ fn sorted(words: &[String]) -> Result<Sorted> {
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             if amount.replace(read(word)?).is_some() {
                 return Err(Error::input(format!("`{word}` is a second number"))
-                    .mend("give a size beside it with --size"));
+                    .help("give a size beside it with --size"));
             }
             continue;
         }
         if let Some(kind) = word.strip_suffix('-').and_then(|w| w.parse::<Kind>().ok()) {
             let kind = kind.id();
             return Err(Error::input(format!("the shell took what follows `{word}` for a file"))
-                .mend(format!("write {kind}:busbw, or quote '{kind}->busbw'")));
+                .help(format!("write {kind}:busbw, or quote '{kind}->busbw'")));
         }
         for part in word.split([':', '→']).flat_map(|p| p.split("->")) {
             match (part, part.parse::<Kind>(), part.parse::<Collective>()) {
@@ -124,7 +124,7 @@ fn sorted(words: &[String]) -> Result<Sorted> {
                 (_, _, Ok(found)) if collective.is_none() => collective = Some(found),
                 (_, _, Ok(_)) => {
                     return Err(
-                        Error::input(format!("`{part}` is a second collective")).mend("name one")
+                        Error::input(format!("`{part}` is a second collective")).help("name one")
                     );
                 }
                 (_, Err(error), _) => return Err(error),
@@ -132,7 +132,7 @@ fn sorted(words: &[String]) -> Result<Sorted> {
         }
     }
     let amount = amount.ok_or_else(|| {
-        Error::input("there is no number to convert").mend("begin with one: 120GB/s, 5ms or 1GiB")
+        Error::input("there is no number to convert").help("begin with one: 120GB/s, 5ms or 1GiB")
     })?;
     Ok(Sorted { amount, kinds, collective })
 }
@@ -149,5 +149,5 @@ fn read(word: &str) -> Result<Amount> {
         return Ok(Amount::Time(time));
     }
     Err(Error::input(format!("`{word}` is no rate, no time and no size"))
-        .mend("write 120GB/s, 960Gb/s, 5ms or 1GiB"))
+        .help("write 120GB/s, 960Gb/s, 5ms or 1GiB"))
 }

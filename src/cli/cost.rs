@@ -183,7 +183,7 @@ impl Args {
             let library = Library::named(name).ok_or_else(|| {
                 Error::input(format!("`{name}` is no library"))
                     .at(format!("--ships {name}"))
-                    .mend("write nccl, openmpi, mpich or gloo")
+                    .help("write nccl, openmpi, mpich or gloo")
             })?;
             query.machine.library = Some(library.id().to_owned());
         }
@@ -205,19 +205,19 @@ impl Args {
         if asked.len() > 1 && self.range.vary.is_some() {
             return Err(Error::input("one range at a time: of a figure, or of sizes and ranks")
                 .at(asked.join(" and "))
-                .mend("give one value to the others"));
+                .help("give one value to the others"));
         }
         if !asked.is_empty() && self.output.simulate {
             return Err(Error::input("a sweep is priced, not simulated")
                 .at(format!("--simulate with {}", asked.join(" and ")))
-                .mend("ask for one size, one number of ranks and one machine"));
+                .help("ask for one size, one number of ranks and one machine"));
         }
         if asked.is_empty() || self.output.columns.is_none() && self.output.sort.is_none() {
             return Ok(());
         }
         Err(Error::input("a sweep has its own columns and order")
             .at("--columns, --sort")
-            .mend("ask for one size, or write --format csv"))
+            .help("ask for one size, or write --format csv"))
     }
 
     /// Whether schedules are played out: asked, or a column asks for it.
@@ -233,7 +233,7 @@ impl Args {
         }
         Err(Error::input("how many bytes?")
             .at(format!("collcost {}", collective.id()))
-            .mend("give --size, such as 16MiB"))
+            .help("give --size, such as 16MiB"))
     }
 
     /// Refuses the layout of nccl-tests for what is no sweep over sizes.
@@ -243,7 +243,7 @@ impl Args {
         }
         Err(Error::input(format!("{what} no sweep over sizes, which nccl-tests has"))
             .at("--format nccl-tests")
-            .mend("-b and -e make one; or write --format csv"))
+            .help("-b and -e make one; or write --format csv"))
     }
 
     fn map(&self, out: &mut impl Write, map: &Map) -> std::result::Result<(), Stop> {
@@ -288,7 +288,7 @@ impl Args {
 /// Splits `inter.bw=800Gb/s` into the figure and the text of its value.
 fn figure<'a>(change: &'a str, query: &Query) -> Result<(Figure, &'a str)> {
     let (name, value) = change.split_once('=').ok_or_else(|| {
-        Error::input(format!("`{change}` sets nothing")).mend("write inter.bw=800Gb/s")
+        Error::input(format!("`{change}` sets nothing")).help("write inter.bw=800Gb/s")
     })?;
     Ok((Figure::named(name.trim(), &query.machine.fabric)?, value.trim()))
 }
@@ -314,7 +314,7 @@ impl RangeFlags {
                 (None, None) => Ok(None),
                 _ => Err(Error::input("a sweep needs both ends")
                     .at("-b, -e")
-                    .mend("write -b 8 -e 8G -f 2")),
+                    .help("write -b 8 -e 8G -f 2")),
             };
         };
         let typed = |flag: &Option<String>| flag.clone().unwrap_or_default();
@@ -322,7 +322,7 @@ impl RangeFlags {
             let (b, e) = (typed(&self.minbytes), typed(&self.maxbytes));
             Err(Error::input(what)
                 .at(format!("-b {b} -e {e} -f {}", self.stepfactor))
-                .mend("write -b 8 -e 8G -f 2"))
+                .help("write -b 8 -e 8G -f 2"))
         };
         let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
         if !(factor > 1.0 && factor.is_finite()) {
@@ -354,7 +354,7 @@ impl RangeFlags {
         let (figure, range) = figure(text, query).map_err(place)?;
         let (first, last) = range.split_once("..").ok_or_else(|| {
             place(
-                Error::input(format!("`{range}` is no range")).mend("write inter.alpha=1us..20us"),
+                Error::input(format!("`{range}` is no range")).help("write inter.alpha=1us..20us"),
             )
         })?;
         let (first, last) =
@@ -374,7 +374,7 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     }
     let bytes = std::fs::read(text).map_err(|e| {
         Error::input(format!("the log cannot be read: {e}"))
-            .mend("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
+            .help("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
     })?;
     let asked =
         logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
@@ -387,7 +387,7 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     if times.is_empty() {
         let (name, n) = (query.shape.collective.name(), query.shape.ranks);
         return Err(Error::input(format!("the log times no {name} of {n} ranks"))
-            .mend("name a log of the same collective and ranks"));
+            .help("name a log of the same collective and ranks"));
     }
     Ok(times)
 }

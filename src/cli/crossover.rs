@@ -56,7 +56,7 @@ impl Args {
             if size.is_none() {
                 return Err(Error::input("how many bytes, while the ranks vary?")
                     .at("crossover over ranks")
-                    .mend("give --size, such as 16MiB")
+                    .help("give --size, such as 16MiB")
                     .into());
             }
             if self.picture.asked() {

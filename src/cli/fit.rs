@@ -113,7 +113,7 @@ impl Args {
             if samples.blocks.iter().any(moves) {
                 return Err(Error::input("samples of messages beside times of a library")
                     .at(self.files.join(", "))
-                    .mend("fit the messages first, then the logs with --on their profile")
+                    .help("fit the messages first, then the logs with --on their profile")
                     .into());
             }
             return measured_library(&samples, self.measured()?, out);
@@ -124,7 +124,7 @@ impl Args {
         if self.on.is_some() || self.no_residuals {
             return Err(Error::input("--on and --no-residuals are for logs of a library")
                 .at(self.files.join(", "))
-                .mend("leave them out: samples of messages make a machine of their own")
+                .help("leave them out: samples of messages make a machine of their own")
                 .into());
         }
         let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
@@ -203,7 +203,7 @@ impl Args {
                 Some(all) => all.join(one)?,
             });
         }
-        all.ok_or_else(|| Error::input("no file of samples").mend("name at least one"))
+        all.ok_or_else(|| Error::input("no file of samples").help("name at least one"))
     }
 
     /// The command without paths, which say nothing elsewhere.
@@ -310,7 +310,7 @@ pub(super) fn refusal(fitted: &Fitted, files: &str) -> Option<Stop> {
     let gate = fitted.gates.iter().find(|g| g.verdict == Verdict::Refused)?;
     let error = Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
         .at(files)
-        .mend(format!("{}; --force writes it all the same", gate.mend));
+        .help(format!("{}; --force writes it all the same", gate.help));
     Some(Stop::FitRefused(error))
 }
 
@@ -341,7 +341,7 @@ impl std::str::FromStr for Seed {
 
     fn from_str(text: &str) -> Result<Self> {
         text.parse().map(Self).map_err(|_| {
-            Error::input(format!("`{text}` is no seed")).mend("write a whole number from 0 on")
+            Error::input(format!("`{text}` is no seed")).help("write a whole number from 0 on")
         })
     }
 }
@@ -367,7 +367,7 @@ const HEAD: usize = 4096;
 fn unreadable(file: &str, why: &dyn std::fmt::Display) -> Error {
     Error::input(format!("the samples cannot be read: {why}"))
         .at(file.to_owned())
-        .mend("name a file of samples: JSON Lines of calibrate, or recorded CSV; or a log")
+        .help("name a file of samples: JSON Lines of calibrate, or recorded CSV; or a log")
 }
 
 /// A file's text, unpacked where it is gzip.
@@ -404,7 +404,7 @@ fn write(file: &str, text: &str) -> std::result::Result<(), Stop> {
         Stop::Refused(
             Error::input(format!("the profile cannot be written: {e}"))
                 .at(format!("--out {file}"))
-                .mend("name a file in a folder that is there and may be written"),
+                .help("name a file in a folder that is there and may be written"),
         )
     })
 }

@@ -139,7 +139,7 @@ pub(super) fn sort_words(
         let slot = if !known && number { &mut *size } else { &mut *algorithm };
         if let Some(other) = slot.replace(word) {
             return Err(Error::input(format!("`{other}` is one too many"))
-                .mend("give one algorithm and one size"));
+                .help("give one algorithm and one size"));
         }
     }
     Ok(())
@@ -166,7 +166,7 @@ pub(super) fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Opt
     text.trim().parse().map(Some).map_err(|_| {
         Error::input(format!("`{text}` is no {what}"))
             .at(format!("{flag} {text}"))
-            .mend("write a whole number, counted from 0")
+            .help("write a whole number, counted from 0")
     })
 }
 
@@ -192,7 +192,7 @@ impl RankFlags {
         if let Some((p, text)) = self.0.iter().find(|(p, _)| counts(p)) {
             return Err(Error::input("the communicator says how many ranks there are")
                 .at(format!("--{} {text}", p.flag))
-                .mend(format!("leave out --{}", p.flag)));
+                .help(format!("leave out --{}", p.flag)));
         }
         Ok(self.clone().with("nodes", nodes).with("gpus_per_node", per_node))
     }
@@ -213,7 +213,7 @@ impl RankFlags {
             Some(asked) if asked.get() != n => {
                 Err(Error::input(format!("the schedule has {n} ranks, not {asked}"))
                     .at(format!("--n {asked} --schedule {file}"))
-                    .mend("leave out --n"))
+                    .help("leave out --n"))
             }
             _ => Ok(self.with_ranks(n)),
         }
@@ -323,7 +323,7 @@ fn rank_counts(text: Option<&String>) -> Result<Vec<Option<NonZeroU32>>> {
     if first > last {
         return Err(Error::input(format!("`{text}` has no ranks"))
             .at(format!("--n {text}"))
-            .mend("write the smaller number first, as 2..1024"));
+            .help("write the smaller number first, as 2..1024"));
     }
     let doubled = std::iter::successors(Some(first.get()), |n| n.checked_mul(2));
     Ok(doubled.take_while(|n| *n <= last.get()).map(NonZeroU32::new).collect())

@@ -154,7 +154,7 @@ pub(super) fn write<R: Serialize>(
         other => {
             return Err(Error::input("this answer cannot be written like that")
                 .at(format!("--format {}", other.id()))
-                .mend(format!("write {}", names::<Report>()))
+                .help(format!("write {}", names::<Report>()))
                 .into());
         }
     }

@@ -95,7 +95,7 @@ pub(super) fn open(file: &str) -> Result<Box<dyn BufRead>> {
     let fault = |e: &io::Error| {
         Error::input(format!("the log cannot be read: {e}"))
             .at(file.to_owned())
-            .mend("name a file that is there and may be read, or - for standard input")
+            .help("name a file that is there and may be read, or - for standard input")
     };
     let mut input: Box<dyn BufRead> = match file {
         "-" => Box::new(io::stdin().lock()),

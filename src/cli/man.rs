@@ -38,13 +38,13 @@ impl Args {
     /// `verb` stands where `command` has none of that name.
     fn unknown(&self, verb: &str, command: &clap::Command) -> Error {
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        let mend = match nearest(verb, names.iter().copied()) {
+        let help = match nearest(verb, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None if names.is_empty() => format!("`{}` has no verbs of its own", command.get_name()),
             None => format!("known are {}", names.join(", ")),
         };
         Error::input(format!("`{verb}` is no verb"))
             .at(format!("man {}", self.verb.join(" ")))
-            .mend(mend)
+            .help(help)
     }
 }

@@ -140,7 +140,7 @@ impl Args {
         let operation = OPERATIONS.iter().find(|known| **known == self.op).ok_or_else(|| {
             Error::input(format!("`{}` is no operation of nccl-tests that is mocked", self.op))
                 .at(format!("--op {}", self.op))
-                .mend(format!("write one of {}", OPERATIONS.join(", ")))
+                .help(format!("write one of {}", OPERATIONS.join(", ")))
         })?;
         if let Some(file) = &self.output_file {
             check_name(file)?;
@@ -149,7 +149,7 @@ impl Args {
         let seed = self.seed.trim().parse().map_err(|_| {
             Error::input(format!("`{}` is no seed", self.seed))
                 .at(format!("--seed {}", self.seed))
-                .mend("write a whole number from 0 on")
+                .help("write a whole number from 0 on")
         })?;
         Ok(Ask {
             dtype: value::<DataType>("--datatype", Some(&self.datatype))?.unwrap_or(DataType::F32),
@@ -181,7 +181,7 @@ impl Args {
                 if more.0 == 0 {
                     return Err(Error::input("sizes that are 0 bytes apart never end")
                         .at("--stepbytes 0")
-                        .mend("write a size above 0, or a factor with -f"));
+                        .help("write a size above 0, or a factor with -f"));
                 }
                 Step::Plus(more)
             }
@@ -200,7 +200,7 @@ fn noise(text: &str) -> Result<Ratio> {
         Ok(x) if (0.0..=0.5).contains(&(x / scale)) => Ok(Ratio(x / scale)),
         _ => Err(Error::input(format!("`{text}` is no noise from 0 to 50 %"))
             .at(format!("--noise {text}"))
-            .mend("write it as 3% or 0.03")),
+            .help("write it as 3% or 0.03")),
     }
 }
 
@@ -212,7 +212,7 @@ fn check_name(file: &str) -> Result<()> {
     }
     Err(Error::input(format!("`{file}` does not end in .json"))
         .at(format!("--output-file {file}"))
-        .mend("nccl-tests writes nothing under such a name: write run.json"))
+        .help("nccl-tests writes nothing under such a name: write run.json"))
 }
 
 /// Writes a file that is not there yet: `file`, else `file.0`, `file.1`, …, as nccl-tests does.
@@ -221,7 +221,7 @@ fn write_new(file: &str, text: &str) -> Result<String> {
     let fault = |name: &str, e: &io::Error| {
         Error::input(format!("the document cannot be written: {e}"))
             .at(format!("--output-file {name}"))
-            .mend("name a file in a folder that is there and may be written")
+            .help("name a file in a folder that is there and may be written")
     };
     for name in names {
         match OpenOptions::new().write(true).create_new(true).open(&name) {
@@ -235,5 +235,5 @@ fn write_new(file: &str, text: &str) -> Result<String> {
     }
     Err(Error::input("a thousand documents of that name are there")
         .at(format!("--output-file {file}"))
-        .mend("name another file"))
+        .help("name another file"))
 }

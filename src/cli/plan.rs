@@ -68,7 +68,7 @@ impl Args {
                     _ => {
                         return Err(Error::input("the file has several steps")
                             .at(format!("--vary {key}"))
-                            .mend("name one with --step")
+                            .help("name one with --step")
                             .into());
                     }
                 }
@@ -119,7 +119,7 @@ impl Args {
         let refuse = || {
             Error::input(format!("`{text}` names no values"))
                 .at(format!("--vary {text}"))
-                .mend("write a key with its values, such as shard_size=8,16,32")
+                .help("write a key with its values, such as shard_size=8,16,32")
         };
         let (key, values) = text.split_once('=').ok_or_else(refuse)?;
         let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
@@ -135,7 +135,7 @@ const MOST: usize = 1000;
 
 fn unknown(name: &str) -> Error {
     let error = Error::input(format!("`{name}` is no preset")).at(format!("--preset {name}"));
-    error.mend(did_you_mean(name, preset_names(), || {
+    error.help(did_you_mean(name, preset_names(), || {
         format!("known are {}", preset_names().collect::<Vec<_>>().join(", "))
     }))
 }
@@ -149,7 +149,7 @@ fn sorted(set: &[String]) -> Result<(Pairs, Pairs)> {
         let (key, value) = text.split_once('=').ok_or_else(|| {
             Error::input(format!("`{text}` sets nothing"))
                 .at(format!("--set {text}"))
-                .mend("write KEY=VALUE, such as tp=4 or inter.bw=800Gb/s")
+                .help("write KEY=VALUE, such as tp=4 or inter.bw=800Gb/s")
         })?;
         let pair = (key.trim().to_owned(), value.trim().to_owned());
         if key.contains('.') { figures.push(pair) } else { keys.push(pair) }

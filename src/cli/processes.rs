@@ -43,12 +43,12 @@ impl ProcessFlags {
         if started && transport != Kind::Tcp {
             return Err(Error::input("ranks that a launcher started may be on several hosts")
                 .at(format!("--transport {}", transport.id()))
-                .mend("write --transport tcp; or add --launcher none, which starts ranks itself"));
+                .help("write --transport tcp; or add --launcher none, which starts ranks itself"));
         }
         if started && self.netns.is_some() {
             return Err(Error::input("ranks that a launcher started are where it started them")
                 .at("--netns")
-                .mend("leave out --netns, or add --launcher none"));
+                .help("leave out --netns, or add --launcher none"));
         }
         let program = std::env::current_exe().map_err(|e| {
             Error::environment(format!("this program does not know where it is: {e}"))
@@ -57,7 +57,7 @@ impl ProcessFlags {
         if transport != Kind::Tcp && !places.is_empty() {
             return Err(Error::input("namespaces do not matter to shared memory")
                 .at("--netns")
-                .mend("add --transport tcp"));
+                .help("add --transport tcp"));
         }
         Ok(Setup {
             program: (program, vec![RANK.to_owned()]),
@@ -95,7 +95,7 @@ impl ProcessFlags {
         let refuse = |part: &str| {
             Error::input(format!("`{part}` is no namespace with its address"))
                 .at(format!("--netns {text}"))
-                .mend("write r1=10.0.0.1,r2=10.0.0.2")
+                .help("write r1=10.0.0.1,r2=10.0.0.2")
         };
         let place = |part: &str| {
             let (name, address) = part.split_once('=').ok_or_else(|| refuse(part))?;
@@ -110,14 +110,14 @@ impl ProcessFlags {
 
 /// Why GPUs run nothing here.
 fn no_gpus(transport: &str) -> Error {
-    let (what, mend) = match cfg!(feature = "cuda") {
+    let (what, help) = match cfg!(feature = "cuda") {
         true => (
             "schedules are run between processes, not by GPUs",
             "`collcost calibrate --transport nccl` measures GPUs",
         ),
         false => ("this collcost was built without GPUs", "build it with the feature `cuda`"),
     };
-    Error::environment(what).at(format!("--transport {transport}")).mend(mend)
+    Error::environment(what).at(format!("--transport {transport}")).help(help)
 }
 
 /// What becomes readable when the user interrupts.

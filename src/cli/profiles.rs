@@ -185,7 +185,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         let text = std::fs::read_to_string(&path).map_err(|e| {
             Error::profile(format!("the topology cannot be read: {e}"))
                 .at(format!("{origin}: nccl_topology = \"{file}\""))
-                .mend("name a file beside the profile, as NCCL_TOPO_FILE would name it")
+                .help("name a file beside the profile, as NCCL_TOPO_FILE would name it")
         })?;
         profile.topology = Some(Arc::new(topology_file::read(&text, &path)?));
     }
@@ -225,7 +225,7 @@ impl Source {
     fn read(file: &str) -> Result<Self> {
         let text = std::fs::read_to_string(file).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}"))
-                .mend("name a TOML file, or a machine such as dgx-h100")
+                .help("name a TOML file, or a machine such as dgx-h100")
         })?;
         Ok(Self::File(file.to_owned(), text))
     }

@@ -109,7 +109,7 @@ impl Args {
         if size.is_none() && collective != Collective::Barrier {
             return Err(Error::input("how many bytes?")
                 .at(place)
-                .mend("give a size, such as 1MiB"));
+                .help("give a size, such as 1MiB"));
         }
         let setup = self.processes.setup(false)?;
         let block = self.how.block()?;

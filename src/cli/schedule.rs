@@ -17,10 +17,10 @@ pub(super) fn read(file: &str) -> Result<Foreign> {
     if length > LONGEST {
         let (mib, most) = (length >> 20, LONGEST >> 20);
         let what = format!("the file has {mib} MiB, more than the {most} MiB that are read");
-        return Err(refuse(what).mend("export a schedule of fewer ranks or segments"));
+        return Err(refuse(what).help("export a schedule of fewer ranks or segments"));
     }
     let text = fs::read_to_string(file).map_err(|e| {
-        refuse(format!("the schedule cannot be read: {e}")).mend("name a file of text")
+        refuse(format!("the schedule cannot be read: {e}")).help("name a file of text")
     })?;
     import::read(&text, file)
 }

@@ -137,18 +137,18 @@ impl Args {
         let mut first = words.next().ok_or_else(|| {
             Error::input("which collective?")
                 .at("select")
-                .mend("write select allreduce --policy NAME")
+                .help("write select allreduce --policy NAME")
         })?;
         let mut policy = self.policy.clone();
         if first.parse::<Operation>().is_err() && (is_rules_file(first) || entry(first).is_ok()) {
             if let Some(other) = policy.replace(first.clone()) {
                 return Err(place(
                     Error::input(format!("two policies, `{first}` and `{other}`"))
-                        .mend("give the second as --vs"),
+                        .help("give the second as --vs"),
                 ));
             }
             first = words.next().ok_or_else(|| {
-                place(Error::input("which collective?").mend("write one behind the policy"))
+                place(Error::input("which collective?").help("write one behind the policy"))
             })?;
         }
         let operation: Operation = first.parse().map_err(|e: Error| {
@@ -164,13 +164,13 @@ impl Args {
         if let Some(more) = words.next() {
             return Err(place(
                 Error::input(format!("`{more}` is one too many"))
-                    .mend("give one collective and one size or range"),
+                    .help("give one collective and one size or range"),
             ));
         }
         let policy = policy.ok_or_else(|| {
             place(
                 Error::input("by whose rules?")
-                    .mend("give --policy, such as --policy openmpi@4.1; collcost list policies"),
+                    .help("give --policy, such as --policy openmpi@4.1; collcost list policies"),
             )
         })?;
         Ok(Asked { operation, policy, sizes })
@@ -188,7 +188,7 @@ impl Args {
                 if range.0 > range.1 {
                     return Err(Error::input(format!("`{sizes}` has no sizes"))
                         .at(format!("select {sizes}"))
-                        .mend("write the smaller size first, as 8..1GiB"));
+                        .help("write the smaller size first, as 8..1GiB"));
                 }
                 Ok(range)
             }
@@ -210,7 +210,7 @@ fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(path.to_owned())
-            .mend("name a text file that is there")
+            .help("name a text file that is there")
     })?;
     of_file(read_rules(&text, path)?, path, site)
 }

@@ -126,7 +126,7 @@ impl Args {
         if size.is_none() && collective != Collective::Barrier {
             return Err(Error::input("how many bytes?")
                 .at(format!("simulate {}", collective.id()))
-                .mend("give a size, such as 16MiB"));
+                .help("give a size, such as 16MiB"));
         }
         let query = self.query(collective, size.unwrap_or_default(), self.ranks.clone())?;
         let root = whole("--root", "rank", self.root.as_ref())?;
@@ -147,12 +147,12 @@ impl Args {
         if let Some(asked) = self.sort(registry)?.filter(|&asked| asked != collective) {
             return Err(Error::input(format!("the schedule is of {collective}, not {asked}"))
                 .at(place)
-                .mend(format!("write simulate {} --schedule {file}", collective.id())));
+                .help(format!("write simulate {} --schedule {file}", collective.id())));
         }
         if let Some(name) = &self.algorithm {
             return Err(Error::input(format!("`{name}` beside a schedule from a file"))
                 .at(place)
-                .mend("give one of them"));
+                .help("give one of them"));
         }
         let typed: Option<Bytes> = value("--size", self.size.as_ref())?;
         let size =
@@ -160,7 +160,7 @@ impl Args {
         let size = size.ok_or_else(|| {
             Error::input("how many bytes? The file does not say it")
                 .at(place.clone())
-                .mend("give --size, such as 16MiB")
+                .help("give --size, such as 16MiB")
         })?;
         let ranks = self.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
         let plan = Plan::foreign(foreign, file)?;
@@ -186,7 +186,7 @@ impl TimingFlags {
             }
             Err(Error::input(format!("there is no rank {rank}"))
                 .at(format!("{flag} {text}"))
-                .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
+                .help(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
         };
         let mut trouble = Trouble::default();
         for text in &self.start {
@@ -224,14 +224,14 @@ impl TimingFlags {
             Some(other) => {
                 return Err(Error::input(format!("`{other}` is no way to share a port"))
                     .at(format!("--discipline {other}"))
-                    .mend("write serial or fair"));
+                    .help("write serial or fair"));
             }
         };
         let duplex = ratio("--duplex-factor", self.duplex_factor.as_ref())?;
         if let Some(Ratio(factor)) = duplex.filter(|d| !(0.5..=1.0).contains(&d.0)) {
             return Err(Error::input(format!("{factor} is no duplex factor"))
                 .at(format!("--duplex-factor {factor}"))
-                .mend("write a number from 0.5, one way at a time, to 1, both at full rate"));
+                .help("write a number from 0.5, one way at a time, to 1, both at full rate"));
         }
         for tier in &mut query.machine.fabric.tiers {
             tier.discipline = discipline.unwrap_or(tier.discipline);
@@ -249,14 +249,14 @@ fn pair<'a>(flag: &str, text: &'a str, such: &str) -> Result<(&'a str, &'a str)>
 fn no_pair(flag: &str, text: &str, such: &str) -> Error {
     Error::input(format!("`{text}` says too little"))
         .at(format!("{flag} {text}"))
-        .mend(format!("write it as {such}"))
+        .help(format!("write it as {such}"))
 }
 
 fn rank(flag: &str, text: &str, number: &str) -> Result<u32> {
     number.trim().parse().map_err(|_| {
         Error::input(format!("`{number}` is no rank"))
             .at(format!("{flag} {text}"))
-            .mend("ranks are whole numbers from 0 on")
+            .help("ranks are whole numbers from 0 on")
     })
 }
 
@@ -265,6 +265,6 @@ fn factor(flag: &str, text: &str, times: &str) -> Result<Ratio> {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
         _ => Err(Error::input(format!("`{times}` is no number above 0"))
             .at(format!("{flag} {text}"))
-            .mend("write how many times as long messages take, such as 1.5")),
+            .help("write how many times as long messages take, such as 1.5")),
     }
 }

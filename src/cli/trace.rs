@@ -135,7 +135,7 @@ fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
             let file = std::fs::File::open(path).map_err(|e| {
                 Error::input(format!("the data cannot be read: {e}"))
                     .at(format!("--data {path}"))
-                    .mend("write rows as 1,2;3,4, name a file of CSV rows, or - for standard input")
+                    .help("write rows as 1,2;3,4, name a file of CSV rows, or - for standard input")
             })?;
             (read(file, path)?, path.to_owned())
         }
@@ -147,7 +147,7 @@ fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
         let refuse = |what: String| {
             Error::input(what)
                 .at(format!("{place}, row {line}"))
-                .mend("write one row of numbers a rank, separated by commas")
+                .help("write one row of numbers a rank, separated by commas")
         };
         let record = record.map_err(|e| refuse(format!("the data are no CSV: {e}")))?;
         let number = |field: &str| {

@@ -75,7 +75,7 @@ fn numbers(flag: &str, what: &str, text: &str) -> Result<Vec<u32>> {
         }
         Err(Error::input(format!("{number} {what} are more than {MOST}"))
             .at(format!("{flag} {text}"))
-            .mend("verify fewer: what holds for small numbers holds for large ones"))
+            .help("verify fewer: what holds for small numbers holds for large ones"))
     };
     let Some((first, last)) = text.split_once("..") else {
         return text.split(',').map(one).collect();
@@ -84,7 +84,7 @@ fn numbers(flag: &str, what: &str, text: &str) -> Result<Vec<u32>> {
     if first > last {
         return Err(Error::input(format!("`{text}` has no {what}"))
             .at(format!("{flag} {text}"))
-            .mend("write the smaller number first, as 1..64"));
+            .help("write the smaller number first, as 1..64"));
     }
     Ok((first..=last).collect())
 }

@@ -171,7 +171,7 @@ impl Prepared {
         let id = algorithm.meta().id;
         if fabric.depth(shape.ranks)? > 1 {
             return Err(Error::unsupported(format!("`{id}` as printed knows one tier of links"))
-                .mend("ask about ranks inside one node, or give --alpha and --bw alone"));
+                .help("ask about ranks inside one node, or give --alpha and --bw alone"));
         }
         let cost = algorithm
             .price_form(&At::numbers(*shape), form)

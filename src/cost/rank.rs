@@ -127,7 +127,7 @@ pub(crate) fn check_elements(size: Bytes, each: Bytes) -> Result<()> {
     }
     Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
         .at(format!("elements of {} bytes", each.0))
-        .mend(format!("ask for a multiple of {} bytes", each.0)))
+        .help(format!("ask for a multiple of {} bytes", each.0)))
 }
 
 /// A candidate on links as they were measured.

@@ -141,7 +141,7 @@ impl Policy for Nccl {
                 "the plugin is not asked of {}",
                 call.operation()
             ))
-            .mend(format!("ask for {}", ids.join(", "))));
+            .help(format!("ask for {}", ids.join(", "))));
         }
         let asked = table::Call {
             collective: call.collective,

@@ -85,7 +85,7 @@ impl Policy for Gloo {
                     "gloo has no rule for {}",
                     call.operation()
                 ))
-                .mend("ask for allreduce, allgather, broadcast, reduce, alltoall or barrier"));
+                .help("ask for allreduce, allgather, broadcast, reduce, alltoall or barrier"));
             }
         };
         Ok(choice)

@@ -123,7 +123,7 @@ impl Policy for Inductor {
                     self.meta.id,
                     call.operation()
                 ))
-                .mend("ask for allreduce, allgather, reducescatter or alltoall"));
+                .help("ask for allreduce, allgather, reducescatter or alltoall"));
             }
         };
         let nodes = call.ranks.div_ceil(NODE);

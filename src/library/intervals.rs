@@ -27,7 +27,7 @@ pub fn intervals(
 ) -> Result<Vec<Interval>> {
     if first > last {
         return Err(Error::input(format!("there is no size from {first} to {last}"))
-            .mend("write the smaller size first"));
+            .help("write the smaller size first"));
     }
     let mut starts = policy.edges(call)?;
     starts.retain(|&edge| first < edge && edge <= last);

@@ -217,11 +217,11 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         POLICIES.iter().map(|e| e.id).filter(|id| id.split('@').next() == Some(library)).collect();
     if !versions.is_empty() {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
-            .mend(format!("known are {}", versions.join(", "))));
+            .help(format!("known are {}", versions.join(", "))));
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
-    Err(Error::input(format!("`{name}` is no policy")).mend(did_you_mean(&typed, names, || {
+    Err(Error::input(format!("`{name}` is no policy")).help(did_you_mean(&typed, names, || {
         let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).collect();
         format!("known are {}, and rules-file:PATH", ids.join(", "))
     })))

@@ -29,7 +29,7 @@ pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
         source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3".to_owned(),
     };
     let fabric = site.fabric.clone().ok_or_else(|| {
-        Error::unknown("`textbook` chooses by what the machine can do").mend("name a --profile")
+        Error::unknown("`textbook` chooses by what the machine can do").help("name a --profile")
     })?;
     Ok(Box::new(Regimes { meta, fabric }))
 }
@@ -163,7 +163,7 @@ fn piped(call: &Call, ours: &'static str) -> Runs {
 
 fn no_rule(meta: &Meta, call: &Call, known: &str) -> Error {
     Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
-        .mend(format!("ask for {known}"))
+        .help(format!("ask for {known}"))
 }
 
 struct Thresholds {

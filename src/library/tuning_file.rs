@@ -51,7 +51,7 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
     } else if lines.clone().any(|l| l.contains(',')) {
         read_nccl_tuner_csv(text, file).map(TuningFile::Nccl)
     } else {
-        Err(Error::input("the file holds no rules of a library").at(file).mend(
+        Err(Error::input("the file holds no rules of a library").at(file).help(
             "Open MPI's dynamic rules, MPICH's JSON or the CSV of NCCL's example plugin are read",
         ))
     }

@@ -109,7 +109,7 @@ impl FromStr for Order {
             "block" => Ok(Self::Block),
             "cyclic" => Ok(Self::Cyclic),
             _ => {
-                Err(Error::input(format!("`{text}` is no placement")).mend("write block or cyclic"))
+                Err(Error::input(format!("`{text}` is no placement")).help("write block or cyclic"))
             }
         }
     }
@@ -238,7 +238,7 @@ impl Fabric {
         self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
             let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
             Error::input(format!("{ranks} ranks are more than the machine joins"))
-                .mend(format!("ask for at most {most}, or name a profile with a network"))
+                .help(format!("ask for at most {most}, or name a profile with a network"))
         })
     }
 

@@ -405,7 +405,7 @@ impl Parameter {
         PARAMETERS.iter().find(|p| p.key == key).ok_or_else(|| {
             let known = || PARAMETERS.iter().map(|p| p.key);
             let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{key}` is no parameter")).mend(did_you_mean(key, known(), all))
+            Error::input(format!("`{key}` is no parameter")).help(did_you_mean(key, known(), all))
         })
     }
 }
@@ -435,7 +435,7 @@ impl Parameters {
         if let Some(other) = other {
             let key = parameter.key;
             return Err(Error::input(format!("`{other}` and `{key}` say the same"))
-                .mend("leave one of them out"));
+                .help("leave one of them out"));
         }
         (parameter.put)(self, text)?;
         self.said.push(parameter.key);
@@ -484,7 +484,7 @@ pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
     let most = if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX };
     let refuse = |why: &str| {
         Err(Error::input(format!("`{text}` {what}: {why}"))
-            .mend(format!("write a whole number from 1 to {most}")))
+            .help(format!("write a whole number from 1 to {most}")))
     };
     match text.trim().replace('_', "").parse::<i128>() {
         Ok(0) => refuse("there must be at least one"),
@@ -505,13 +505,13 @@ pub fn ratio(text: &str) -> Result<Ratio> {
     match text.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
         _ => Err(Error::input(format!("`{text}` is no number above 0"))
-            .mend("write a plain number, such as 1.5")),
+            .help("write a plain number, such as 1.5")),
     }
 }
 
 fn yes(text: &str) -> Result<bool> {
     bool::from_str(text)
-        .map_err(|_| Error::input(format!("`{text}` is neither true nor false")).mend("write true"))
+        .map_err(|_| Error::input(format!("`{text}` is neither true nor false")).help("write true"))
 }
 
 /// The rate of which a time a byte is the inverse.
@@ -521,7 +521,7 @@ fn inverse(text: &str) -> Result<Bandwidth> {
         return Ok(Bandwidth(1.0 / beta.0));
     }
     Err(Error::input("no time a byte is an endless rate")
-        .mend("write a time above 0, such as 10ps/B"))
+        .help("write a time above 0, such as 10ps/B"))
 }
 
 /// A time through the switch of a node, or through those of the network: SHARP's is the network's,

@@ -177,7 +177,7 @@ pub fn contention(name: &str) -> Result<&'static Contention> {
 }
 
 fn unknown(name: &str, known: &[&'static str]) -> Error {
-    Error::input(format!("`{name}` is no preset")).mend(did_you_mean(
+    Error::input(format!("`{name}` is no preset")).help(did_you_mean(
         name,
         known.iter().copied(),
         || format!("known are {}", known.join(", ")),

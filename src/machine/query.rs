@@ -243,7 +243,7 @@ impl Machine {
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
         if fabric.tiers.len() < 2 && (between.contains(&true) || given.nics.is_some()) {
-            return Err(Error::input(format!("{} has no links between nodes", self.name)).mend(
+            return Err(Error::input(format!("{} has no links between nodes", self.name)).help(
                 "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
             ));
         }
@@ -351,7 +351,7 @@ impl Query {
         if open && layout.per_node.is_none() && layout.nodes.is_none() {
             return Err(Error::input("there are links between nodes: how many ranks has a node?")
                 .at(format!("machine {}", machine.name))
-                .mend("give --gpus-per-node or --nodes"));
+                .help("give --gpus-per-node or --nodes"));
         }
         let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
         if let Some(span) = node.filter(|s| s.get() < per_node) {
@@ -360,7 +360,7 @@ impl Query {
                 per_node, machine.name
             ))
             .at(format!("{per_node} ranks a node"))
-            .mend(format!("ask for at most {span}")));
+            .help(format!("ask for at most {span}")));
         }
         let given = machine.nics_given;
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
@@ -410,12 +410,12 @@ impl Layout {
                 let product = u64::from(nodes) * u64::from(each);
                 Err(Error::input(format!("{nodes} nodes x {each} ranks are {product}, not {n}"))
                     .at(format!("--n {n} --nodes {nodes} --gpus-per-node {each}"))
-                    .mend("give two of the three; the third follows"))
+                    .help("give two of the three; the third follows"))
             }
             (Some(n), Some(nodes), None) if n % nodes != 0 => {
                 Err(Error::input(format!("{n} ranks do not divide over {nodes} nodes"))
                     .at(format!("--n {n} --nodes {nodes}"))
-                    .mend(format!("ask for a multiple of {nodes} ranks")))
+                    .help(format!("ask for a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
             // All ranks on one node would leave nothing to a network alone.
@@ -424,14 +424,14 @@ impl Layout {
             (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
             (None, nodes, each) => {
                 let Some(each) = each.or(node) else {
-                    return Err(Error::input("how many ranks?").mend("give --n, such as --n 64"));
+                    return Err(Error::input("how many ranks?").help("give --n, such as --n 64"));
                 };
                 let n = each.checked_mul(nodes.unwrap_or(1));
                 n.map(|n| (n, each)).ok_or_else(|| {
                     let nodes = nodes.unwrap_or(1);
                     Error::input(format!("{nodes} nodes x {each} ranks are too many ranks"))
                         .at(format!("--nodes {nodes}"))
-                        .mend(format!("ask for at most {} nodes", u32::MAX / each))
+                        .help(format!("ask for at most {} nodes", u32::MAX / each))
                 })
             }
         }

@@ -59,7 +59,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
     let column = |name: &str| heading.iter().position(|c| c == name);
     let needed = |name: &str| {
         column(name).ok_or_else(|| {
-            Error::input(format!("there is no column `{name}`")).at(format!("{file}:1")).mend(MEND)
+            Error::input(format!("there is no column `{name}`")).at(format!("{file}:1")).help(MEND)
         })
     };
     let (block, kind, ranks, size) = (needed("blk")?, needed("op")?, needed("n")?, needed("M")?);
@@ -77,7 +77,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
             value.ok_or_else(|| {
                 Error::input(format!("`{field}` in column `{}` is no number", &heading[column]))
                     .at(format!("{file}:{line}"))
-                    .mend("write a number that is 0 or more")
+                    .help("write a number that is 0 or more")
             })
         };
         let whole = |column: usize, most: f64| {
@@ -88,7 +88,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
                     &row[column], &heading[column]
                 ))
                 .at(format!("{file}:{line}"))
-                .mend("write a whole number")),
+                .help("write a whole number")),
             })
         };
         let number_of_block = whole(block, f64::from(u32::MAX))? as u32;
@@ -107,7 +107,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
         if time == 0.0 || ranks == 0 {
             return Err(Error::input("a run of no time or no rank")
                 .at(format!("{file}:{line}"))
-                .mend("take the line away"));
+                .help("take the line away"));
         }
         let run_delay = delay.map(number).transpose()?.map(|us| Seconds(us * 1e-6));
         let sample = Sample { span: Seconds(time), late: false, run_delay };
@@ -133,7 +133,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
         }
     }
     if blocks.is_empty() {
-        return Err(Error::input("the file holds no samples").at(file).mend(MEND));
+        return Err(Error::input("the file holds no samples").at(file).help(MEND));
     }
     // Work in memory was recorded beside messages through it only.
     let local = blocks.iter().any(|b| !b.op.moves_data());
@@ -152,7 +152,7 @@ fn damaged(error: &csv::Error, file: &str) -> Error {
         }
         _ => "the line is no CSV".to_owned(),
     };
-    Error::input(what).at(place).mend(MEND)
+    Error::input(what).at(place).help(MEND)
 }
 
 #[cfg(test)]

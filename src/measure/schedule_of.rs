@@ -58,7 +58,7 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<ScheduleOf> {
     written(candidate.algorithm, price, query).ok_or_else(|| {
         let id = candidate.algorithm.meta().id;
         Error::unsupported(format!("`{id}` is not spelled out as a schedule for these ranks"))
-            .mend("name another --algorithm, or none: that takes the fastest that is")
+            .help("name another --algorithm, or none: that takes the fastest that is")
     })
 }
 
@@ -100,12 +100,12 @@ fn check_root(query: &Query, root: Option<u32>) -> Result<()> {
     if !collective.has_root() {
         return Err(Error::input(format!("{collective} has no root"))
             .at(place)
-            .mend("leave out --root"));
+            .help("leave out --root"));
     }
     if root >= ranks {
         return Err(Error::input(format!("there is no rank {root}"))
             .at(place)
-            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
+            .help(format!("ranks are 0 to {}", ranks.saturating_sub(1))));
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ impl<'a, C: Content> Replay<'a, C> {
             return Err(Error::input(format!(
                 "the contents of {endpoints} ranks x {chunks} chunks are too many to follow"
             ))
-            .mend("ask for fewer ranks or segments"));
+            .help("ask for fewer ranks or segments"));
         }
         let mut places = Vec::with_capacity(endpoints as usize * chunks as usize);
         for rank in 0..ranks {
@@ -174,7 +174,7 @@ impl<'a> Replay<'a, Numbers> {
         };
         if rows.len() != ranks as usize && !(only.len() == 1 && rows.len() == 1) {
             return Err(Error::input(format!("{} rows of data for {ranks} ranks", rows.len()))
-                .mend("give one row a rank, or the root's alone where only the root has data"));
+                .help("give one row a rank, or the root's alone where only the root has data"));
         }
         let width = only.first().and_then(|&rank| row_of(rank)).map_or(0, <[f64]>::len);
         for &rank in &only {
@@ -184,13 +184,13 @@ impl<'a> Replay<'a, Numbers> {
                     "the row of rank {rank} has {row} numbers, that of rank {} {width}",
                     only[0]
                 ))
-                .mend("give every rank as many"));
+                .help("give every rank as many"));
             }
             if row < chunks {
                 return Err(Error::input(format!(
                     "rank {rank} has {row} numbers for its {chunks} chunks"
                 ))
-                .mend(format!("give every rank {chunks} or more")));
+                .help(format!("give every rank {chunks} or more")));
             }
         }
         let mut dealt = vec![0; ranks as usize];

@@ -114,8 +114,8 @@ impl Layer {
     /// No TOML, an unknown section or key, a value that cannot be read: with file, line and column.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let document = Document::parse(text).map_err(|refused| refused.error(file))?;
-        let refuse = |what: String, place: &Place, mend: String| {
-            Err(Error::input(what).at(format!("{file}:{place}")).mend(mend))
+        let refuse = |what: String, place: &Place, help: String| {
+            Err(Error::input(what).at(format!("{file}:{place}")).help(help))
         };
         let mut settings = Vec::new();
         for (section, table) in document.root() {

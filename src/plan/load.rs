@@ -63,8 +63,8 @@ fn load_into(
         Asked::File { name, .. } => match texts(machines.files, name, faults) {
             Ok(texts) => texts,
             Err(error) => {
-                let mend = error.mending().map(str::to_owned);
-                faults.borrow_mut().push(Fault::new(name, none, error.what().to_owned(), mend));
+                let help = error.mending().map(str::to_owned);
+                faults.borrow_mut().push(Fault::new(name, none, error.what().to_owned(), help));
                 return Vec::new();
             }
         },
@@ -83,14 +83,14 @@ fn load_into(
         if let Some(step) = step {
             if !known.contains(step) {
                 let what = format!("there is no step `{step}`");
-                let mend = Some(advice(step, &known));
-                faults.borrow_mut().push(Fault::new(name, none, what, mend));
+                let help = Some(advice(step, &known));
+                faults.borrow_mut().push(Fault::new(name, none, what, help));
             }
             named.retain(|(n, _)| n == step);
         } else if known.is_empty() && faults.borrow().is_empty() {
-            let mend = Some("write a table [step.NAME], or name a --preset".to_owned());
+            let help = Some("write a table [step.NAME], or name a --preset".to_owned());
             let what = "the file holds no step".to_owned();
-            faults.borrow_mut().push(Fault::new(name, none, what, mend));
+            faults.borrow_mut().push(Fault::new(name, none, what, help));
         }
     }
     let settings = documents.first().map_or(Vec::new(), |(f, d)| settings(layer(f, d)));

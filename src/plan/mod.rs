@@ -69,7 +69,7 @@ impl FromStr for Mode {
             "training" | "train" => Ok(Self::Training),
             "decoding" | "decode" | "inference" => Ok(Self::Decoding),
             _ => {
-                Err(Error::input(format!("`{text}` is no mode")).mend("write training or decoding"))
+                Err(Error::input(format!("`{text}` is no mode")).help("write training or decoding"))
             }
         }
     }
@@ -101,7 +101,7 @@ impl FromStr for Shard {
                 Ok(Self::Parameters)
             }
             _ => Err(Error::input(format!("`{text}` is nothing that replicas shard"))
-                .mend("write none, zero1, zero2, zero3 or fsdp")),
+                .help("write none, zero1, zero2, zero3 or fsdp")),
         }
     }
 }

@@ -65,7 +65,7 @@ impl FromStr for Params {
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
             Error::input(format!("`{text}` is no count of parameters"))
-                .mend("write 70B, 350M or 7e9")
+                .help("write 70B, 350M or 7e9")
         };
         let plain = text.trim().replace('_', "");
         let digits = plain.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -95,7 +95,7 @@ impl FromStr for Flops {
         const UNITS: [(&str, f64); 3] = [("TFLOP", 1e12), ("GFLOP", 1e9), ("PFLOP", 1e15)];
         let refuse = || {
             Error::input(format!("`{text}` is no rate of arithmetic"))
-                .mend("write what a rank reaches, such as 400TFLOP/s")
+                .help("write what a rank reaches, such as 400TFLOP/s")
         };
         let plain = text.trim().trim_end_matches("/s").trim_end_matches(['s', 'S']);
         let found = UNITS.iter().find_map(|(unit, scale)| Some((plain.strip_suffix(unit)?, scale)));
@@ -116,7 +116,7 @@ impl FromStr for Dtype {
         known.map_or_else(
             || match dtype_bytes(text)? {
                 Bytes(1) => Ok(Self(DataType::F8e4m3)),
-                _ => Err(Error::input(format!("`{text}` is no data type")).mend("write bf16")),
+                _ => Err(Error::input(format!("`{text}` is no data type")).help("write bf16")),
             },
             |dtype| Ok(Self(dtype)),
         )
@@ -133,7 +133,7 @@ impl FromStr for Skew {
         match text.trim().parse::<f64>() {
             Ok(x) if x.is_finite() && x >= 1.0 => Ok(Self(x)),
             _ => Err(Error::input(format!("`{text}` is no skew"))
-                .mend("write the busiest rank's tokens over the mean, such as 1.5")),
+                .help("write the busiest rank's tokens over the mean, such as 1.5")),
         }
     }
 }
@@ -145,7 +145,7 @@ impl FromStr for Axis {
         let known = [Self::Tp, Self::Cp, Self::Dp, Self::Pp, Self::Ep];
         known.into_iter().find(|a| a.id() == text).ok_or_else(|| {
             Error::input(format!("`{text}` is no kind of parallelism"))
-                .mend("known are tp, cp, dp, pp and ep")
+                .help("known are tp, cp, dp, pp and ep")
         })
     }
 }
@@ -155,8 +155,8 @@ pub fn steps<'a>(layer: Layer<'a>, faults: &'a Faults) -> Vec<(&'a str, Layer<'a
     let Some(found) = layer.table.get("step") else { return Vec::new() };
     let refuse = |start: usize, what: String| {
         let place = layer.document.place(&(start..start));
-        let mend = Some("write [step.NAME] in a line of its own".to_owned());
-        faults.borrow_mut().push(crate::plan::table::Fault::new(layer.file, place, what, mend));
+        let help = Some("write [step.NAME] in a line of its own".to_owned());
+        faults.borrow_mut().push(crate::plan::table::Fault::new(layer.file, place, what, help));
     };
     let Some(table) = found.get_ref().as_table() else {
         refuse(found.span().start, "`step` is a table of steps".to_owned());
@@ -294,8 +294,8 @@ fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
         };
         let twice = order.iter().enumerate().any(|(i, a)| order[..i].contains(a));
         if twice || order.contains(&Axis::Ep) {
-            let mend = "name tp, cp, dp and pp once each; ep lies in dp, next to tp";
-            fields.fault("order", format!("`{text}` is no order of the ranks"), mend);
+            let help = "name tp, cp, dp and pp once each; ep lies in dp, next to tp";
+            fields.fault("order", format!("`{text}` is no order of the ranks"), help);
         }
         let left: Vec<Axis> = Axis::ORDER.into_iter().filter(|a| !order.contains(a)).collect();
         order.extend(left);
@@ -374,8 +374,8 @@ fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) 
         (fields.read::<Seconds>("forward"), fields.read::<Seconds>("backward"));
     if let Some(Flops(rate)) = fields.read::<Flops>("compute") {
         if forward.is_some() || backward.is_some() {
-            let mend = "leave out compute, or forward and backward";
-            fields.fault("compute", "the passes are given and follow from arithmetic too", mend);
+            let help = "leave out compute, or forward and backward";
+            fields.fault("compute", "the passes are given and follow from arithmetic too", help);
         }
         let routed = model.routing.map_or(1.0, |r| f64::from(r.top_k) / f64::from(r.experts));
         let dense = model.params.saturating_sub(model.expert_params) as f64;
@@ -446,8 +446,8 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         Some("backward") => Hides::Backward,
         Some(other) => {
             let known = ["nothing", "forward", "backward"];
-            let mend = did_you_mean(other, known, || "write forward or backward".to_owned());
-            fields.fault("hides", format!("`{other}` hides no call"), mend);
+            let help = did_you_mean(other, known, || "write forward or backward".to_owned());
+            fields.fault("hides", format!("`{other}` hides no call"), help);
             return None;
         }
     };

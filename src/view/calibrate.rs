@@ -21,8 +21,8 @@ pub fn calibration(report: &Calibration) -> Page {
             Verdict::Refused => "refused",
         };
         page.entry(format!("{word:11}"), format!("{}: {}", gate.name, gate.said));
-        if let Some(mend) = gate.mend {
-            page.entry("           ", mend);
+        if let Some(help) = gate.help {
+            page.entry("           ", help);
         }
     }
     if let Some(report) = &report.plan {
@@ -36,7 +36,7 @@ pub fn calibration(report: &Calibration) -> Page {
     }
     match &report.fit {
         Some(report) => fit::below(&mut page, report),
-        None => page.record(report, "gates", &["name", "verdict", "said", "mend"]),
+        None => page.record(report, "gates", &["name", "verdict", "said", "help"]),
     }
     page
 }

@@ -154,7 +154,7 @@ pub fn parse(asked: &str) -> Result<Vec<&'static str>> {
     let one = |name: &str| {
         names().find(|n| *n == name).ok_or_else(|| {
             let known = || format!("known are {}", names().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{name}` is no column")).mend(did_you_mean(name, names(), known))
+            Error::input(format!("`{name}` is no column")).help(did_you_mean(name, names(), known))
         })
     };
     asked.split(',').map(|name| one(name.trim())).collect()

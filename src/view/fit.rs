@@ -133,8 +133,8 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
             Verdict::Refused => ("refused    ", &gate.said),
         };
         page.entry(label, format!("{}: {said}", gate.name));
-        if let Some(mend) = gate.mend {
-            page.entry("           ", mend);
+        if let Some(help) = gate.help {
+            page.entry("           ", help);
         }
     }
     let good = report.gates.iter().filter(|g| g.verdict == Verdict::Good).count();

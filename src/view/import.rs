@@ -50,8 +50,8 @@ pub fn import(report: &Import) -> Page {
         }
         for table in &file.tables {
             let place = || format!("{}:{}", file.file, table.line);
-            if let (Some(why), Some(mend)) = (&table.refused, &table.mend) {
-                say(0, &format!("{why}; {mend}"), place());
+            if let (Some(why), Some(help)) = (&table.refused, &table.help) {
+                say(0, &format!("{why}; {help}"), place());
             }
             for left in &table.left_out {
                 let mut lines: Vec<String> =

@@ -140,8 +140,8 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
         };
         page.line(format!("{severity}: {}: {}", f.kind, f.what));
         page.line(format!("  {}:{}:{}: {}", f.file, f.line, f.column, f.text));
-        if let Some(mend) = &f.mend {
-            page.line(format!("  {mend}"));
+        if let Some(help) = &f.help {
+            page.line(format!("  {help}"));
         }
     }
     let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -152,7 +152,7 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
         counted(report.errors, "error"),
         counted(report.warnings, "warning")
     ));
-    let keys = ["severity", "kind", "what", "file", "line", "column", "text", "mend"];
+    let keys = ["severity", "kind", "what", "file", "line", "column", "text", "help"];
     page.record(report, "findings", &keys);
     page
 }

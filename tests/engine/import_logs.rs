@@ -169,7 +169,7 @@ fn trap_05_tables_stay_apart_and_processes_that_ran_alone_are_refused() {
     assert_eq!(only(&unnamed).tested, Tested::Collective(AllReduce));
     assert!(only(&unnamed).warnings[0].contains("inferred"));
     let unnamed = without(ALL_GATHER, "Collective test");
-    assert!(only(&unnamed).refused.unwrap().mend.contains("--collective"));
+    assert!(only(&unnamed).refused.unwrap().help.contains("--collective"));
     let told = asked(&unnamed, &Asked { collective: Some(AllToAll), ranks: None });
     assert_eq!(
         (told.tables[0].rows.len(), &told.tables[0].tested),
@@ -535,7 +535,7 @@ fn negative_times_and_foreign_units_stop_the_reading_at_their_line() {
         let error = error(&text);
         assert!(error.contains(what), "{what}: {error}");
         assert!(error.contains(&format!("x.log:{line}\n")), "{what}: {error}");
-        assert_eq!(error.lines().count(), 3, "what, where, how to mend: {error}");
+        assert_eq!(error.lines().count(), 3, "what, where, how tohelp: {error}");
     }
 }
 

@@ -782,8 +782,8 @@ fn what_ran_is_what_nccl_says_or_is_told() {
     // Lines that contradict each other say nothing.
     let torn = said(own) + &said((Algo::Ring, Proto::Ll)) + &log;
     assert!(take(&torn).is_err());
-    for (words, mend) in [("Rings", "did you mean `Ring`?"), ("Ring/LL256", "LL128")] {
-        assert!(tune::ran::said(words).unwrap_err().to_string().contains(mend), "{words}");
+    for (words, help) in [("Rings", "did you mean `Ring`?"), ("Ring/LL256", "LL128")] {
+        assert!(tune::ran::said(words).unwrap_err().to_string().contains(help), "{words}");
     }
 }
 

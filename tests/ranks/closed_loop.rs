@@ -66,7 +66,7 @@ fn the_commands_that_it_gives_are_commands() {
 
 #[test]
 fn bad_usage_ends_with_2_and_says_how_to_mend_it() {
-    for (words, mend) in [
+    for (words, help) in [
         (&["--hosts", "1"][..], "write 2 to 64"),
         (&["--hosts", "six"], "write 2 to 64"),
         (&["--launches", "5"], "write 6 to 100"),
@@ -77,7 +77,7 @@ fn bad_usage_ends_with_2_and_says_how_to_mend_it() {
         let output = run(words);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.starts_with("error: ") && said.contains(mend), "{words:?}: {said}");
+        assert!(said.starts_with("error: ") && said.contains(help), "{words:?}: {said}");
         assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
     }
 }

@@ -86,7 +86,7 @@ impl Batch {
             Collective::ALL.iter().find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());
         both.copied().ok_or_else(|| {
             Error::input(format!("`{a}` and `{b}` have no collective in common"))
-                .mend("name the `primitive`, and algorithms of it")
+                .help("name the `primitive`, and algorithms of it")
         })
     }
 
@@ -164,7 +164,7 @@ fn depth_of(name: &str, ranks: u32) -> Result<u32> {
         "tree" | "dbt" | "double-binary-tree" => 2 * ceil_lg(ranks),
         _ => {
             return Err(Error::input(format!("the depth of `{name}` is not known"))
-                .mend("give `depth`, the slots that the first segment takes"));
+                .help("give `depth`, the slots that the first segment takes"));
         }
     }
     .max(1))
@@ -205,14 +205,14 @@ pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
 pub(super) fn threshold(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let preset = q.preset.as_deref().unwrap_or("seed-nccl");
     if preset != "seed-nccl" {
-        return Err(Error::input(format!("`{preset}` is no preset")).mend("known is seed-nccl"));
+        return Err(Error::input(format!("`{preset}` is no preset")).help("known is seed-nccl"));
     }
     let kilo = match q.unit.as_deref().unwrap_or("KB=1000") {
         "KB=1000" => 1000.0,
         "KB=1024" => 1024.0,
         other => {
             return Err(
-                Error::input(format!("`{other}` is no unit")).mend("write KB=1000 or KB=1024")
+                Error::input(format!("`{other}` is no unit")).help("write KB=1000 or KB=1024")
             );
         }
     };

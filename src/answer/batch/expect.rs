@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         let Some(text) = self.text("seen")? else { return Ok(Vec::new()) };
         let (size, time) = text
             .split_once('=')
-            .ok_or_else(|| place(Error::input("no size with its time").mend("write 1MiB=88us")))?;
+            .ok_or_else(|| place(Error::input("no size with its time").help("write 1MiB=88us")))?;
         Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
     }
 

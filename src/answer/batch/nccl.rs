@@ -84,7 +84,7 @@ impl<'a> Replay<'a> {
         let [id, version, env] = key;
         let comm = self.comms.get(id.as_str()).ok_or_else(|| {
             let ids = self.comms.keys().copied();
-            Error::input(format!("`{id}` is no communicator of the table")).mend(did_you_mean(
+            Error::input(format!("`{id}` is no communicator of the table")).help(did_you_mean(
                 id,
                 ids,
                 || "name one of its ids".to_owned(),
@@ -96,7 +96,7 @@ impl<'a> Replay<'a> {
             "" => &none,
             env => self.settings.get(env).ok_or_else(|| {
                 Error::input(format!("`{env}` is no environment that was given"))
-                    .mend("leave it empty, or give a table of environments with --envs")
+                    .help("leave it empty, or give a table of environments with --envs")
             })?,
         };
         let table = match Table::new(comm, version, settings) {
@@ -125,7 +125,7 @@ fn broken(error: &csv::Error) -> Failed {
         _ => Failed::Question(
             Error::input("this is no table of comma-separated values")
                 .at(format!("line {}", error.position().map_or(1, csv::Position::line)))
-                .mend("give every line as many fields as the first one names"),
+                .help("give every line as many fields as the first one names"),
         ),
     }
 }
@@ -138,7 +138,7 @@ fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], F
             Failed::Question(
                 Error::input(format!("the questions have no column `{name}`"))
                     .at("line 1")
-                    .mend(format!("name the columns {}", ASKED.join(", "))),
+                    .help(format!("name the columns {}", ASKED.join(", "))),
             )
         })?;
     }
@@ -174,7 +174,7 @@ fn push_answer(
     };
     let whole = |text: &str, what: &str| {
         text.parse::<u64>().map_err(|_| {
-            Error::input(format!("`{text}` is no {what}")).mend("write a whole number")
+            Error::input(format!("`{text}` is no {what}")).help("write a whole number")
         })
     };
     let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
@@ -182,7 +182,7 @@ fn push_answer(
         function: Function::named(collective)?,
         size: Bytes(whole(nbytes, "nbytes")?),
         pipelined: pipelined.ok_or_else(|| {
-            Error::input(format!("`{pipeops}` is no pipeops")).mend("write 1 or more")
+            Error::input(format!("`{pipeops}` is no pipeops")).help("write 1 or more")
         })?,
     };
     let Some(decision) = chooser.decide(&call) else {

@@ -41,7 +41,7 @@ impl Batch {
         if let Some(other) = q.mode.as_deref().filter(|mode| *mode != "decode") {
             return Err(Error::input(format!("`{other}` is no mode of a step"))
                 .at(format!("\"mode\": \"{other}\""))
-                .mend("write decode; collcost plan prices steps of training too"));
+                .help("write decode; collcost plan prices steps of training too"));
         }
         let whole = |value: &Option<Value<'_>>, name: &str, absent: u32, least: u32| {
             value.as_ref().map_or(Ok(absent), |v| v.whole(name, least))

@@ -171,7 +171,7 @@ pub(super) struct Question<'a> {
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
     serde_json::from_str(line).map_err(|e| {
         Error::input(format!("the line is no question: {e}"))
-            .mend("write one JSON object a line, such as {\"id\":1,\"kind\":\"cost\", …}")
+            .help("write one JSON object a line, such as {\"id\":1,\"kind\":\"cost\", …}")
     })
 }
 
@@ -275,11 +275,11 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
     let unknown = keys.find(|key| !is_of_cases(key) && !known().any(|known| known == *key));
     let Some(key) = unknown else { return Ok(()) };
     let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
-    Err(Error::input(format!("unknown key `{key}`")).mend(did_you_mean(key, known(), all)))
+    Err(Error::input(format!("unknown key `{key}`")).help(did_you_mean(key, known(), all)))
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    Error::input(format!("`{kind}` is no kind of question")).mend(did_you_mean(
+    Error::input(format!("`{kind}` is no kind of question")).help(did_you_mean(
         kind,
         KINDS.iter().copied(),
         || format!("known are {}", KINDS.join(", ")),
@@ -348,7 +348,7 @@ impl<'a> Question<'a> {
             let unknown = || {
                 Error::input(format!("`{pair}` is no parameter"))
                     .at(format!("\"params\": \"{params}\""))
-                    .mend("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
+                    .help("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
             };
             let (name, value) = pair.split_once('=').ok_or_else(unknown)?;
             let text = Some(Cow::Owned(value.to_owned()));
@@ -428,7 +428,7 @@ impl<'a> Question<'a> {
             (text, _) if unbounded(text) => Ok(Ports::Unbounded),
             (other, _) => Err(Error::input(format!("`{other}` is no duplex"))
                 .at(format!("\"duplex\": \"{other}\""))
-                .mend("write full, half or unbounded")),
+                .help("write full, half or unbounded")),
         }
     }
 

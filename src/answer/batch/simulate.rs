@@ -101,6 +101,6 @@ fn collective_of(name: &str) -> Result<Collective> {
     let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
     found.map(|&(_, collective)| collective).ok_or_else(|| {
         Error::input(format!("`{name}` does not say what it is for"))
-            .mend("give a `primitive`, such as allreduce")
+            .help("give a `primitive`, such as allreduce")
     })
 }

@@ -101,7 +101,7 @@ pub fn topic(
         (Some(algorithm), "busbw") => blocks.push(traffic(algorithm, ranks)?),
         (Some(algorithm), _) => {
             return Err(Error::input(format!("`{name}` is a topic, without algorithms"))
-                .mend(format!("write collcost explain allreduce {algorithm}")));
+                .help(format!("write collcost explain allreduce {algorithm}")));
         }
     }
     Ok(Explanation::of(Subject::Topic(TopicView { id: (*id).to_owned(), title, blocks, next })))

@@ -159,7 +159,7 @@ impl Basis {
                 let what = format!("the table ends before PAT, which NCCL 2.{minor} has");
                 return Err(Error::input(what)
                     .at(format!("{}:{}", log.file, table.line))
-                    .mend("copy the whole table, or say the version that wrote it with --nccl"));
+                    .help("copy the whole table, or say the version that wrote it with --nccl"));
             }
             self.version = Some(format!("{major}.{minor}.{patch}"));
             self.notes.extend(named.note());

@@ -45,7 +45,7 @@ pub fn topic(name: &str) -> Result<&'static Topic> {
         let topics =
             TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
         let collectives = Collective::ALL.iter().map(|c| c.id());
-        Error::input(format!("`{name}` is no collective and no topic")).mend(did_you_mean(
+        Error::input(format!("`{name}` is no collective and no topic")).help(did_you_mean(
             &plain,
             collectives.chain(topics),
             || "collcost list topics names them all".to_owned(),

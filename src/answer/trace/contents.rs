@@ -94,7 +94,7 @@ pub(super) fn follow(
     if data.is_some() && frame.collective == Collective::Barrier {
         return Err(Error::input("a barrier carries no data")
             .at("--data")
-            .mend("leave it out: the state then says who has been heard of"));
+            .help("leave it out: the state then says who has been heard of"));
     }
     let states = if only.is_some() { 1 } else { steps.len() as u64 + 1 };
     let cells = places.saturating_mul(states);
@@ -104,7 +104,7 @@ pub(super) fn follow(
         }
         return Err(Error::input(format!("{cells} cells are too many to follow data in"))
             .at("--data")
-            .mend("ask for one --step, or for fewer ranks or segments"));
+            .help("ask for one --step, or for fewer ranks or segments"));
     }
     let mut names = Replay::of_ranks(schedule)?;
     let mut numbers = data.map(|rows| Replay::of_rows(schedule, rows)).transpose()?;

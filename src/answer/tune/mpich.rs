@@ -89,7 +89,7 @@ pub fn check(query: &Query) -> Result<()> {
         return Err(Error::unsupported(format!(
             "MPICH splits a call over {nodes} nodes x {each} ranks, and rules each part by its own ranks"
         ))
-        .mend(format!(
+        .help(format!(
             "ask for the part between nodes, --nodes {nodes} --gpus-per-node 1, or for one node"
         )));
     }

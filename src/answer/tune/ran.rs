@@ -87,7 +87,7 @@ pub fn take(
     let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
     Err(Error::input(format!("the log says nothing of this communicator: {why}"))
         .at(file.to_owned())
-        .mend(format!("give logs of {ranks} ranks, nodes: {nodes}, NCCL {}", own.version)))
+        .help(format!("give logs of {ranks} ranks, nodes: {nodes}, NCCL {}", own.version)))
 }
 
 /// Why a table is not of the communicator.
@@ -117,11 +117,11 @@ impl Ran {
 
     /// As the log itself tells it.
     fn told(own: &Own, text: &str, file: &str) -> Result<Self> {
-        let mend = format!(
+        let help = format!(
             "say what ran, --log {OWN}={file} or --log Tree/LL128={file}; or log with \
              NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
         );
-        let log = Log::read(text, file).map_err(|e| e.mend(mend.clone()))?;
+        let log = Log::read(text, file).map_err(|e| e.help(help.clone()))?;
         if !log.choices.is_empty() {
             return Ok(Self::Lines(log.choices));
         }
@@ -131,7 +131,7 @@ impl Ran {
         }
         Err(Error::input("the log does not tell which algorithm ran")
             .at(file.to_owned())
-            .mend(mend))
+            .help(help))
     }
 
     /// What ran; none where that is not known.

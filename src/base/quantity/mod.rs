@@ -122,7 +122,7 @@ pub fn dtype_bytes(name: &str) -> Result<Bytes> {
     DTYPES.iter().find(|(n, _)| *n == lower).map(|&(_, bytes)| Bytes(bytes)).ok_or_else(|| {
         let near =
             crate::base::error::nearest(&lower, DTYPES.iter().map(|&(n, _)| n)).unwrap_or("bf16");
-        Error::input(format!("`{name}` is no data type")).mend(format!("did you mean `{near}`?"))
+        Error::input(format!("`{name}` is no data type")).help(format!("did you mean `{near}`?"))
     })
 }
 
@@ -136,14 +136,14 @@ impl FromStr for Bytes {
         if let Some((count, dtype)) = text.split_once('@') {
             return parameters(text, count, dtype);
         }
-        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        let (number, unit) = scan(text).map_err(|e| e.help(ACCEPTED))?;
         if let Some(bytes) = unit.strip_suffix('b').filter(|u| u.len() < 2 || u.ends_with('i')) {
             let bits = match bytes {
                 "" => "bits".to_owned(),
                 prefix => format!("{}bits", long_prefix(prefix)),
             };
             let upper = bytes.to_uppercase().replace('I', "");
-            return Err(Error::input(format!("`{text}` is {number} {bits}, not bytes")).mend(
+            return Err(Error::input(format!("`{text}` is {number} {bits}, not bytes")).help(
                 match upper.as_str() {
                     "" => format!("write {number}B"),
                     _ => format!(
@@ -155,12 +155,12 @@ impl FromStr for Bytes {
             ));
         }
         let scale = Unit::find(SIZE_UNITS, unit).ok_or_else(|| {
-            Error::input(format!("`{text}` is no size: unit `{unit}` is unknown")).mend(ACCEPTED)
+            Error::input(format!("`{text}` is no size: unit `{unit}` is unknown")).help(ACCEPTED)
         })?;
         let bytes = number.value() * scale;
         // `1.1GiB` means the nearest byte; half a byte was never meant.
         let bytes = if scale > 1.0 { bytes.round() } else { bytes };
-        whole(text, bytes).map_err(|e| e.mend(ACCEPTED))
+        whole(text, bytes).map_err(|e| e.help(ACCEPTED))
     }
 }
 
@@ -175,7 +175,7 @@ fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
         "t" | "T" => 1e12,
         _ => {
             return Err(Error::input(format!("`{count}` is no count of parameters"))
-                .mend("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
+                .help("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
         }
     };
     let Bytes(each) = dtype_bytes(dtype)?;
@@ -223,20 +223,20 @@ impl FromStr for Seconds {
     /// Reads `5us`, `5µs`, `0.2ms`, `200ns`, `1e-6s`; a bare `0` too.
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write a time with its unit: 5us, 200ns, 0.2ms or 1e-6s";
-        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        let (number, unit) = scan(text).map_err(|e| e.help(ACCEPTED))?;
         if number.value() < 0.0 {
             return Err(
-                Error::input(format!("`{text}` is negative: a time is 0 or more")).mend(ACCEPTED)
+                Error::input(format!("`{text}` is negative: a time is 0 or more")).help(ACCEPTED)
             );
         }
         match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
             (_, Some(&(_, exponent))) => Ok(Self(number.times_power_of_ten(exponent))),
             ("", None) if number.value() == 0.0 => Ok(Self(0.0)),
             ("", None) => {
-                Err(Error::input(format!("`{text}` is a time without unit")).mend(ACCEPTED))
+                Err(Error::input(format!("`{text}` is a time without unit")).help(ACCEPTED))
             }
             _ => Err(Error::input(format!("`{text}` is no time: unit `{unit}` is unknown"))
-                .mend(ACCEPTED)),
+                .help(ACCEPTED)),
         }
     }
 }
@@ -247,13 +247,13 @@ impl FromStr for Bandwidth {
     /// Reads `50GB/s`, `400Gb/s`, `400Gbps`, `46GiB/s`; a number without unit is refused.
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write bytes as 50GB/s or bits as 400Gb/s";
-        let (number, unit) = scan(text).map_err(|e| e.mend(ACCEPTED))?;
+        let (number, unit) = scan(text).map_err(|e| e.help(ACCEPTED))?;
         let number = number.value();
         if unit.is_empty() {
             return Err(Error::input(format!(
                 "`{text}` is a bandwidth without unit: bits or bytes a second?"
             ))
-            .mend(ACCEPTED));
+            .help(ACCEPTED));
         }
         let amount = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps"));
         let amount = match amount {
@@ -265,11 +265,11 @@ impl FromStr for Bandwidth {
         };
         let scale = amount.and_then(|a| Unit::find(RATE_UNITS, a)).ok_or_else(|| {
             Error::input(format!("`{text}` is no bandwidth: unit `{unit}` is unknown"))
-                .mend(ACCEPTED)
+                .help(ACCEPTED)
         })?;
         if number <= 0.0 {
             return Err(Error::input(format!("`{text}` is no bandwidth: it must be above 0"))
-                .mend(ACCEPTED));
+                .help(ACCEPTED));
         }
         Ok(Self(number * scale))
     }
@@ -286,11 +286,11 @@ impl FromStr for SecondsPerByte {
         if text.trim() == "0" {
             return Ok(Self(0.0));
         }
-        let mend = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
+        let help = "write seconds per byte as 20ps/B, or the rate as 50GB/s";
         if text.trim().parse::<f64>().is_ok() {
-            return Err(Error::input(format!("`{text}` has no unit")).mend(mend));
+            return Err(Error::input(format!("`{text}` has no unit")).help(help));
         }
-        Bandwidth::from_str(text).map(|rate| Self(1.0 / rate.0)).map_err(|e| e.mend(mend))
+        Bandwidth::from_str(text).map(|rate| Self(1.0 / rate.0)).map_err(|e| e.help(help))
     }
 }
 

@@ -71,7 +71,7 @@ impl Scratch {
         std::fs::create_dir_all(&path).map_err(|e| {
             Error::environment(format!("no folder for logs can be made: {e}"))
                 .at(path.display().to_string())
-                .mend("name another place in TMPDIR")
+                .help("name another place in TMPDIR")
         })?;
         Ok(Self(path))
     }
@@ -93,7 +93,7 @@ impl Args {
                 "what GPUs do by themselves is measured by one process, and a launcher started several",
             )
             .at("--transport cuda")
-            .mend("start it once on each host, or add --launcher none")),
+            .help("start it once on each host, or add --launcher none")),
             "nccl" => Ok(Some(Way::Nccl)),
             "cuda" => Ok(Some(Way::Cuda)),
             AUTO if !started
@@ -148,7 +148,7 @@ impl Args {
         if let Some(word) = self.processes.words().into_iter().find(|w| !w.contains("transport")) {
             return Err(Error::input("GPUs have no such ranks")
                 .at(word)
-                .mend("leave it out, or measure processes with --transport shm or tcp")
+                .help("leave it out, or measure processes with --transport shm or tcp")
                 .into());
         }
         let scratch = Scratch::new()?;
@@ -298,7 +298,7 @@ impl Args {
             Way::Cuda => 1,
         };
         if way == Way::Nccl && ranks < 2 {
-            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to").mend(
+            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to").help(
                 "--transport cuda measures the GPU; -n 2 has two ranks share it, with NCCL 2.30",
             ));
         }
@@ -316,7 +316,7 @@ impl Args {
             Some(_) => {
                 return Err(Error::input("no time between 0 and a day")
                     .at("--time-budget")
-                    .mend("write 60s"));
+                    .help("write 60s"));
             }
             None => BUDGET,
         };
@@ -344,12 +344,12 @@ impl Args {
         let place = |e: Error| e.at(format!("--ops {}", self.ops));
         if way == Way::Cuda {
             return Err(place(Error::input("what GPUs do by themselves is all measured"))
-                .mend("leave --ops out"));
+                .help("leave --ops out"));
         }
         let one = |name: &str| {
             let collective: Collective = name.trim().parse().map_err(place)?;
             Function::of(collective).ok_or_else(|| {
-                place(Error::input(format!("NCCL has no choice for {}", collective.name()))).mend(
+                place(Error::input(format!("NCCL has no choice for {}", collective.name()))).help(
                     "write allreduce, allgather, reducescatter, broadcast, reduce; what NCCL does \
                      them by is its own matter",
                 )
@@ -414,7 +414,7 @@ fn loopback(facts: &Facts, setup: &mut Setup) -> Result<String> {
             facts.gpus.len()
         ))
         .at("--ranks")
-        .mend("ask for at most a rank a GPU, or take NCCL 2.30 or later"));
+        .help("ask for at most a rank a GPU, or take NCCL 2.30 or later"));
     }
     for (name, value) in [("NCCL_MULTI_RANK_GPU_ENABLE", "1"), ("NCCL_MAX_CTAS", "2")] {
         if !setup.environment.iter().any(|(known, _)| known == name) {

@@ -43,7 +43,7 @@ impl Kept {
                 std::io::ErrorKind::WouldBlock => {
                     Error::environment("another calibration writes to these samples")
                         .at(name.clone())
-                        .mend("wait until it has ended, or name another file with --samples")
+                        .help("wait until it has ended, or name another file with --samples")
                 }
                 _ => cannot(&e),
             })
@@ -55,7 +55,7 @@ impl Kept {
             Existing::Refuse => {
                 return Err(Error::input("there are samples already")
                     .at(format!("--samples {name}"))
-                    .mend("go on with --resume, or name another file"));
+                    .help("go on with --resume, or name another file"));
             }
             Existing::SetAside => {
                 set_aside(&path).map_err(|e| cannot(&e))?;
@@ -108,7 +108,7 @@ fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
         None => Ok(()),
         Some((what, ..)) => Err(Error::input(format!("the samples are of another {what}"))
             .at(name)
-            .mend("name another file, or mix them with --force-resume")),
+            .help("name another file, or mix them with --force-resume")),
     }
 }
 
@@ -126,5 +126,5 @@ fn set_aside(path: &Path) -> std::io::Result<()> {
 fn cannot_keep(name: &str, error: &std::io::Error) -> Error {
     Error::lost(format!("the samples cannot be kept: {error}"))
         .at(name)
-        .mend("name a file with --samples where there is room")
+        .help("name a file with --samples where there is room")
 }

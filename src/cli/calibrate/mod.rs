@@ -210,7 +210,7 @@ impl Args {
         if ranks < 2 {
             return Err(Error::input("one rank has nobody to send to")
                 .at("--ranks 1")
-                .mend("start at least 2"));
+                .help("start at least 2"));
         }
         let fits = ranks as usize <= usable.at_once;
         setup.ranks = ranks;
@@ -227,7 +227,7 @@ impl Args {
             let time = value::<Seconds>(flag, text.as_ref())?.unwrap_or(Seconds(usual));
             match time.0 {
                 t if t.is_finite() && (0.0..=86_400.0).contains(&t) => Ok(time),
-                _ => Err(Error::input("no time between 0 and a day").at(flag).mend("write 60s")),
+                _ => Err(Error::input("no time between 0 and a day").at(flag).help("write 60s")),
             }
         };
         let budget = seconds("--time-budget", &self.time_budget, budget)?;
@@ -254,7 +254,7 @@ impl Args {
         part.ok().filter(|part| (1e-4..=1.0).contains(part)).map(Ratio).ok_or_else(|| {
             Error::input(format!("`{text}` is no part between 0.01 % and 100 %"))
                 .at(format!("--precision {text}"))
-                .mend("write 2%")
+                .help("write 2%")
         })
     }
 
@@ -284,7 +284,7 @@ impl Args {
             if size.0 == 0 || !size.0.is_multiple_of(4) {
                 return Err(place(
                     Error::input(format!("{size} is no whole number of f32"))
-                        .mend("write multiples of 4 B from 4 B on"),
+                        .help("write multiples of 4 B from 4 B on"),
                 ));
             }
             Ok(size)
@@ -311,11 +311,11 @@ impl Args {
         let Some(file) = &self.out else {
             let own = folder().map(|folder| folder.join("profiles")).ok_or_else(|| {
                 Error::environment("there is no home folder for the profile `local`")
-                    .mend("name a file with --out")
+                    .help("name a file with --out")
             })?;
             std::fs::create_dir_all(&own).map_err(|e| {
                 Error::environment(format!("{} cannot be made: {e}", own.display()))
-                    .mend("name a file with --out")
+                    .help("name a file with --out")
             })?;
             return Ok(own.join("local.toml"));
         };
@@ -325,7 +325,7 @@ impl Args {
             true => Ok(path),
             false => Err(Error::input("the profile cannot be written: there is no such folder")
                 .at(format!("--out {file}"))
-                .mend("name a file in a folder that is there and may be written")),
+                .help("name a file in a folder that is there and may be written")),
         }
     }
 
@@ -356,7 +356,7 @@ impl Args {
         let Desk { file, .. } = desk;
         done.map_err(|e| {
             let more = format!("what was measured is in {name}; --resume goes on");
-            if e.is_lost() || e.is_interrupted() { e.mend(more) } else { e }
+            if e.is_lost() || e.is_interrupted() { e.help(more) } else { e }
         })?;
         Ok((name, file.read()?))
     }
@@ -427,7 +427,7 @@ impl Args {
 /// A gate that refuses measuring here and now.
 fn not_here(gate: &Gate) -> Error {
     Error::environment(format!("this machine refuses: {}: {}", gate.name, gate.said))
-        .mend(gate.mend)
+        .help(gate.help)
 }
 
 /// What the control group's quota did while it was measured.
@@ -436,7 +436,7 @@ fn held_back(times: u64) -> Gate {
         name: "quota",
         verdict: if times > 0 { Verdict::Refused } else { Verdict::Good },
         said: format!("the control group's CPU quota held ranks back {times} times"),
-        mend: "measure with fewer ranks, or with a larger quota (cpu.max)",
+        help: "measure with fewer ranks, or with a larger quota (cpu.max)",
     }
 }
 

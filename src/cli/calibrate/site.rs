@@ -63,7 +63,7 @@ impl HostFlags {
         let file = self.token_file.as_ref().ok_or_else(|| {
             Error::input("the ranks need a token, by which they know each other")
                 .at(format!("{} ranks, --rendezvous {}", part.ranks, part.at))
-                .mend(
+                .help(
                     "add --token-file FILE; make one with \
                      `(umask 077; head -c 32 /dev/urandom > FILE)`",
                 )

@@ -78,7 +78,7 @@ impl Args {
         if let Some(log) = self.logs.first().filter(|_| tuning != Some(Tuning::Nccl)) {
             return Err(Error::input("only a tuning file for NCCL rests on logs")
                 .at(format!("--log {log}"))
-                .mend("leave out --log")
+                .help("leave out --log")
                 .into());
         }
         let (text, notes) = match tuning {
@@ -112,7 +112,7 @@ impl Args {
         let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA]);
         Error::input(format!("`{}` is no format", self.format))
             .at(format!("export {}", self.format))
-            .mend(did_you_mean(&self.format, known(), || {
+            .help(did_you_mean(&self.format, known(), || {
                 format!("known are {}", known().collect::<Vec<_>>().join(", "))
             }))
     }
@@ -127,7 +127,7 @@ pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     written.map_err(|e| {
         Error::input(format!("the file cannot be written: {e}"))
             .at(format!("{flag} {}", file.display()))
-            .mend("name a file in a folder that is there and can be written to")
+            .help("name a file in a folder that is there and can be written to")
     })
 }
 

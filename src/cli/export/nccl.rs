@@ -91,7 +91,7 @@ impl Args {
             let (said, file) = said(word).map_err(place)?;
             let mut bytes = Vec::new();
             open(file)?.read_to_end(&mut bytes).map_err(|e| {
-                place(Error::input(format!("the log cannot be read: {e}")).mend("copy it again"))
+                place(Error::input(format!("the log cannot be read: {e}")).help("copy it again"))
             })?;
             let text = String::from_utf8_lossy(&bytes);
             ran::take(&mut evidence, own, (&text, file), said.as_ref(), &is_wanted)
@@ -105,7 +105,7 @@ impl Args {
         let which = |what: &str| {
             Error::input(format!("which communicator? {what}"))
                 .at("export nccl-tuner-csv")
-                .mend("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
+                .help("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
         };
         let asked = self.placed(&self.ranks)?;
         let [query] = &asked[..] else {

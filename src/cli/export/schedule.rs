@@ -23,7 +23,7 @@ impl Args {
         if words.is_empty() {
             return Err(Error::input("which collective?")
                 .at(format!("export {}", self.format))
-                .mend("name it, such as allreduce"));
+                .help("name it, such as allreduce"));
         }
         let first = words.remove(0);
         let place = format!("export {} {first}", self.format);

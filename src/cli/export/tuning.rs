@@ -72,7 +72,7 @@ impl Tuning {
             let known: Vec<_> = versions.iter().map(|(v, _)| format!("{library}@{v}")).collect();
             Error::input(format!("no file can be written for `{asked}`"))
                 .at(format!("--for {asked}"))
-                .mend(format!("known are {}", known.join(", ")))
+                .help(format!("known are {}", known.join(", ")))
         })
     }
 
@@ -95,7 +95,7 @@ impl Args {
         if let Some(comm) = &self.comm {
             return Err(Error::input("only NCCL has communicators with known graphs")
                 .at(format!("--comm {comm}"))
-                .mend("leave out --comm"));
+                .help("leave out --comm"));
         }
         let (version, rules) = tuning.target(self.target.as_ref())?;
         let place = |e: Error| e.at(format!("export {}", self.format));
@@ -160,7 +160,7 @@ impl Args {
             Some((flag, text)) => {
                 Err(Error::input("a tuning file is for all sizes and algorithms")
                     .at(format!("{flag} {text}"))
-                    .mend(format!("leave out {flag}")))
+                    .help(format!("leave out {flag}")))
             }
             None => Ok(()),
         }
@@ -178,7 +178,7 @@ impl Args {
                 let names: Vec<_> = all.iter().map(ToString::to_string).collect();
                 return Err(Error::input(format!("no rules are made for {collective}"))
                     .at(format!("export {} {word}", self.format))
-                    .mend(format!("known are {}", names.join(", "))));
+                    .help(format!("known are {}", names.join(", "))));
             }
         }
         Ok(if asked.is_empty() { all } else { asked })

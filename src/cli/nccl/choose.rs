@@ -99,7 +99,7 @@ impl Args {
         Function::of(collective).ok_or_else(|| {
             Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
                 .at(place)
-                .mend("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+                .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
         })
     }
 

@@ -94,7 +94,7 @@ impl Args {
         let named = named.ok_or_else(|| {
             Error::input(format!("{file} has no communicator `{id}`"))
                 .at(format!("--comm {id}"))
-                .mend("name one of its column `id`")
+                .help("name one of its column `id`")
         })?;
         Ok(Some(Given::Whole(named.id, Box::new(named.comm))))
     }

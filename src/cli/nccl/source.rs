@@ -140,7 +140,7 @@ impl SourceFlags {
         if let Some(ppn) = &self.ppn {
             return Err(Error::input("only a topology is cut to so many ranks a node")
                 .at(format!("--ppn {ppn}"))
-                .mend("give --topo FILE too; a known communicator has them in its name, as .p4"));
+                .help("give --topo FILE too; a known communicator has them in its name, as .p4"));
         }
         if let Some(file) = &self.graph {
             return self.graphs(file);
@@ -149,7 +149,7 @@ impl SourceFlags {
             return self.log(file);
         }
         let id = self.comm.as_deref().ok_or_else(|| {
-            Error::input("which communicator?").at("collcost nccl").mend(
+            Error::input("which communicator?").at("collcost nccl").help(
                 "give --comm, such as --comm dgx_h100_8x400g.p8.n2, or --topo, --graph or --log \
                  FILE",
             )
@@ -163,7 +163,7 @@ impl SourceFlags {
                 let named = named.ok_or_else(|| {
                     Error::input(format!("{file} has no communicator `{id}`"))
                         .at(format!("--comm {id}"))
-                        .mend("name one of its column `id`")
+                        .help("name one of its column `id`")
                 })?;
                 (named.id, named.comm)
             }
@@ -230,7 +230,7 @@ impl SourceFlags {
                 if ranks % each != 0 || nodes.is_some_and(|nodes| nodes != ranks / each) {
                     return Err(Error::input(format!("{ranks} ranks are no nodes of {each}"))
                         .at(format!("--ranks {ranks}"))
-                        .mend("give --nodes alone, and --ppn where a node has fewer ranks"));
+                        .help("give --nodes alone, and --ppn where a node has fewer ranks"));
                 }
                 ranks / each
             }
@@ -245,7 +245,7 @@ impl SourceFlags {
         let table = log.table(None)?;
         let known = log.known(table, &told)?;
         let missing = |what: &str, flag: &str| {
-            Error::input(format!("the log does not tell {what}")).at(file).mend(flag)
+            Error::input(format!("the log does not tell {what}")).at(file).help(flag)
         };
         let gpu =
             known.gpu.ok_or_else(|| missing("the GPUs", "give --gpu, such as h100 or cc90"))?;
@@ -306,7 +306,7 @@ fn split(assignment: &str) -> Result<(&str, &str)> {
     assignment.split_once('=').ok_or_else(|| {
         Error::input(format!("`{assignment}` is no assignment"))
             .at(format!("--env {assignment}"))
-            .mend("write --env NCCL_ALGO=Tree")
+            .help("write --env NCCL_ALGO=Tree")
     })
 }
 
@@ -338,7 +338,7 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
     fs::read_to_string(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(format!("{flag} {file}"))
-            .mend("name a text file that is there")
+            .help("name a text file that is there")
     })
 }
 
@@ -347,7 +347,7 @@ pub(super) fn log(file: &str) -> Result<String> {
     let bytes = fs::read(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(file)
-            .mend("name a log file that is there")
+            .help("name a log file that is there")
     })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

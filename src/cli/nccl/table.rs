@@ -67,7 +67,7 @@ impl Args {
         if matches!(format, Format::Log | Format::Text) {
             return Err(Error::input("a log holds the table of one communicator")
                 .at(format!("--comms {file} --format {}", format.id()))
-                .mend("name one with --comm, or write --format csv")
+                .help("name one with --comm, or write --format csv")
                 .into());
         }
         let envs = match &self.envs {

@@ -102,7 +102,7 @@ impl Costs {
                 return Ok(rank);
             }
             Err(Error::input(format!("there is no rank {rank}"))
-                .mend(format!("ranks are 0 to {}", n.saturating_sub(1))))
+                .help(format!("ranks are 0 to {}", n.saturating_sub(1))))
         };
         let trouble = &setup.trouble;
         if trouble.starts.len() > n as usize {
@@ -187,7 +187,7 @@ impl Costs {
             return Err(Error::input(
                 "the schedule names an endpoint or a chunk that there is not",
             )
-            .mend("verify it first"));
+            .help("verify it first"));
         }
         Ok(Message { from, to, bytes: self.bytes(runs), op })
     }
@@ -348,7 +348,7 @@ fn times(tier: &Tier, empty: bool) -> Result<Times> {
 fn switch_of(tier: Option<&Tier>, empty: bool) -> Result<(f64, f64)> {
     let tier = tier.ok_or_else(|| {
         Error::unknown("the machine has no switch that adds or multicasts")
-            .mend("give --alpha-switch, or name a profile that has one")
+            .help("give --alpha-switch, or name a profile that has one")
     })?;
     let alpha = tier.switch.and_then(|switch| switch.alpha).ok_or_else(|| {
         Error::unknown("a figure is unknown, and messages through the switch need it")

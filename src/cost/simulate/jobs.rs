@@ -512,7 +512,7 @@ fn too_large(bytes: f64, costs: &Costs) -> Error {
         bytes / f64::from(1 << 20),
         MEMORY >> 20
     ))
-    .mend("ask for fewer ranks or segments, or for mode sync or local")
+    .help("ask for fewer ranks or segments, or for mode sync or local")
 }
 
 /// Senders at which an estimate of memory looks.

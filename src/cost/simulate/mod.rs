@@ -97,7 +97,7 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no mode")).mend("write sync, local or flow")
+            Error::input(format!("`{text}` is no mode")).help("write sync, local or flow")
         })
     }
 }
@@ -291,7 +291,7 @@ fn check_senders(asked: u64) -> Result<()> {
     Err(Error::input(format!(
         "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
     ))
-    .mend("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
+    .help("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
 }
 
 #[cfg(test)]

@@ -198,7 +198,7 @@ fn check_messages(round: u64, messages: u64) -> Result<()> {
     }
     let held = MEMORY >> 20;
     Err(Error::input(format!("round {round} has more messages than {held} MiB hold"))
-        .mend("ask for fewer ranks"))
+        .help("ask for fewer ranks"))
 }
 
 #[cfg(test)]

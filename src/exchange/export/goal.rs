@@ -33,7 +33,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<String> {
             "{} bytes are no whole byte in each of {} chunks",
             job.size.0, frame.parts
         ))
-        .mend("give a larger size: GOAL counts whole bytes"));
+        .help("give a larger size: GOAL counts whole bytes"));
     }
     let mut ranks: Vec<Rank> = (0..frame.ranks).map(|_| Rank::default()).collect();
     let mut sends = Sends::default();

@@ -54,7 +54,7 @@ impl Format {
     pub fn named(name: &str) -> Result<&'static Self> {
         FORMATS.iter().find(|format| format.id == name).ok_or_else(|| {
             let known: Vec<_> = FORMATS.iter().map(|format| format.id).collect();
-            Error::input(format!("`{name}` is no format")).mend(did_you_mean(
+            Error::input(format!("`{name}` is no format")).help(did_you_mean(
                 name,
                 known.iter().copied(),
                 || format!("known are {}", known.join(", ")),
@@ -76,7 +76,7 @@ impl Format {
                 "more than {MOST} messages make a file of more than {} MiB",
                 (MOST * BYTES) >> 20
             ))
-            .mend("ask for fewer ranks or segments"));
+            .help("ask for fewer ranks or segments"));
         }
         (self.write)(job)
     }

@@ -325,6 +325,6 @@ fn end(
 
 fn no_chunks(line: usize) -> Refused {
     Refused::at(line, "sends and receives match, but which data they carry is not said")
-        .mend("GOAL carries no data; collcost export goal says it in comments")
+        .help("GOAL carries no data; collcost export goal says it in comments")
         .unsupported()
 }

@@ -47,7 +47,7 @@ static FORMATS: &[Format] = &[
 /// are followed.
 pub fn read(text: &str, file: &str) -> Result<Foreign> {
     let format = FORMATS.iter().find(|format| (format.is)(text)).ok_or_else(|| {
-        Error::input("the file holds no schedule").at(file).mend(
+        Error::input("the file holds no schedule").at(file).help(
             "MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events` are read",
         )
     })?;

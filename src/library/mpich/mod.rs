@@ -97,7 +97,7 @@ impl Mpich {
 
     fn no_rule(&self, call: &Call) -> Error {
         Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
-            .mend("ask for a collective of all ranks")
+            .help("ask for a collective of all ranks")
     }
 }
 

@@ -77,7 +77,7 @@ impl FromStr for Element {
             "int8" | "uint8" | "char" => Self::Byte,
             _ => {
                 return Err(Error::input(format!("`{text}` is no data type of NCCL"))
-                    .mend("known are float, double, half, bf16, int32, int64, int8, fp8"));
+                    .help("known are float, double, half, bf16, int32, int64, int8, fp8"));
             }
         })
     }
@@ -95,7 +95,7 @@ impl FromStr for Operation {
             "avg" | "mulsum" => Self::Scaled,
             _ => {
                 return Err(Error::input(format!("`{text}` is no operation of NCCL"))
-                    .mend("known are sum, min, max, prod, avg"));
+                    .help("known are sum, min, max, prod, avg"));
             }
         })
     }

@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
         let id = record.text("id")?.to_owned();
         if let Some(before) = lines.insert(id.clone(), record.line) {
             return Err(Error::input(format!("`{id}` stands on line {before} already"))
-                .mend("give every communicator an id of its own"));
+                .help("give every communicator an id of its own"));
         }
         let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
         found.push(Named { id, comm });
@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
     })?;
     if found.is_empty() {
         return Err(Error::input("the table has no communicator")
-            .mend("write a line that names the columns, and a line each below it"));
+            .help("write a line that names the columns, and a line each below it"));
     }
     Ok(found)
 }
@@ -61,7 +61,7 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
         let line = error.position().map_or(1, csv::Position::line);
         Error::input("this is no table of comma-separated values")
             .at(format!("line {line}"))
-            .mend("give every line as many fields as the first one names")
+            .help("give every line as many fields as the first one names")
     };
     let header = reader.headers().map_err(broken)?.clone();
     let columns = header.iter().enumerate().map(|(i, name)| (name, i)).collect();
@@ -90,7 +90,7 @@ impl Record<'_> {
     pub(super) fn text(&self, column: &str) -> Result<&str> {
         self.columns.get(column).and_then(|&i| self.fields.get(i).copied()).ok_or_else(|| {
             Error::input(format!("the table has no column `{column}`"))
-                .mend("the first line names the columns")
+                .help("the first line names the columns")
         })
     }
 
@@ -98,7 +98,7 @@ impl Record<'_> {
         let text = self.text(column)?;
         text.parse().map_err(|_| {
             Error::input(format!("`{text}` is no whole number of {column}"))
-                .mend("write one such as 8")
+                .help("write one such as 8")
         })
     }
 
@@ -111,7 +111,7 @@ impl Record<'_> {
         let number = text.parse::<f32>().ok().filter(|n| n.is_finite() && *n >= 0.0);
         number.ok_or_else(|| {
             Error::input(format!("`{text}` is no {column}"))
-                .mend("write a number such as 24 or 12.5")
+                .help("write a number such as 24 or 12.5")
         })
     }
 }

@@ -137,7 +137,7 @@ impl PathType {
         Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
             Error::input(format!("`{name}` is no path type of NCCL"))
-                .mend(format!("known are {}", known.join(", ")))
+                .help(format!("known are {}", known.join(", ")))
         })
     }
 
@@ -188,21 +188,21 @@ impl Communicator {
         let Self { ranks, nodes, local_ranks, .. } = *self;
         if ranks > Self::MOST_RANKS {
             return Err(Error::input(format!("{ranks} ranks are more than any job has"))
-                .mend(format!("give at most {}", Self::MOST_RANKS)));
+                .help(format!("give at most {}", Self::MOST_RANKS)));
         }
         let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
         if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {
             return Err(Error::input(format!(
                 "{ranks} ranks do not lie on {nodes} nodes of {local_ranks} and fewer"
             ))
-            .mend("ranks are between nodes and nodes x ranks on the largest node"));
+            .help("ranks are between nodes and nodes x ranks on the largest node"));
         }
         if self.min_cc > self.max_cc {
             return Err(Error::input(format!(
                 "the least compute capability, {}, is above the greatest, {}",
                 self.min_cc, self.max_cc
             ))
-            .mend("write them as 70, 80, 90 …, the least first"));
+            .help("write them as 70, 80, 90 …, the least first"));
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Communicator {
                 "{} channels, {} of NVLS, are none that NCCL starts with",
                 self.channels, self.nvls_channels
             ))
-            .mend("write nchannels as the log says, such as 16"));
+            .help("write nchannels as the log says, such as 16"));
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Graphs {
             (None, None) if !self.nets => 1,
             (None, _) => {
                 return Err(Error::input("the graphs go over the network: how many nodes?")
-                    .mend("give --nodes, such as --nodes 4"));
+                    .help("give --nodes, such as --nodes 4"));
             }
         };
         if self.nets != (nodes > 1) {
@@ -84,12 +84,12 @@ impl Graphs {
             };
             return Err(Error::input(format!("the graphs {found}, so they are of {needs}"))
                 .at(format!("--nodes {nodes}"))
-                .mend("give the number of nodes that the job ran on"));
+                .help("give the number of nodes that the job ran on"));
         }
         let ranks = told.ranks.unwrap_or(nodes.saturating_mul(self.gpus));
         let cc = told.gpu.ok_or_else(|| {
             Error::input("the graphs do not say which GPUs they are of")
-                .mend("give --gpu, such as --gpu h100 or --gpu cc90")
+                .help("give --gpu, such as --gpu h100 or --gpu cc90")
         })?;
         let intel = Processor { arch: Arch::X86, vendor: Vendor::Intel };
         let Processor { arch, vendor } = told.processor.unwrap_or(intel);
@@ -170,7 +170,7 @@ impl Parsed {
                     return match open.last() {
                         Some(inside) => {
                             let what = format!("the file ends inside <{inside}>");
-                            Err(Refused::at(parsed.last, what).mend(
+                            Err(Refused::at(parsed.last, what).help(
                                 "copy the whole file; NCCL itself stops in the middle where a \
                                  path is of a type that it cannot write",
                             ))
@@ -196,7 +196,7 @@ impl Parsed {
                 }
             },
             ([], "system") => Err(Refused::at(at.line, "this is a topology, not graphs")
-                .mend("give the file of NCCL_GRAPH_DUMP_FILE, not that of NCCL_TOPO_DUMP_FILE")),
+                .help("give the file of NCCL_GRAPH_DUMP_FILE, not that of NCCL_TOPO_DUMP_FILE")),
             ([], other) => {
                 Err(Refused::at(at.line, format!("the file begins with <{other}>, not <graphs>")))
             }
@@ -242,7 +242,7 @@ impl Parsed {
         let pattern = at.number("pattern")?;
         if !patterns.contains(&pattern) {
             let what = format!("graph {id} cannot have pattern {pattern}");
-            return Err(Refused::at(at.line, what).mend(
+            return Err(Refused::at(at.line, what).help(
                 "graph 0 is the ring (pattern 4), 1 the tree (1, 2 or 3), 2 the chain, 3 NVLS \
                  (5), 4 collnet direct (6)",
             ));
@@ -277,7 +277,7 @@ impl Parsed {
             let found = of(id).ok_or_else(|| Refused::at(self.last, missing))?;
             let first = found.channels.first().ok_or_else(|| {
                 Refused::at(found.line, format!("the {name} has no channel"))
-                    .mend("NCCL writes none for a communicator of one rank; give another")
+                    .help("NCCL writes none for a communicator of one rank; give another")
             })?;
             Ok((found, first))
         };
@@ -409,7 +409,7 @@ impl Element<'_> {
         let text = self.text(name)?;
         PathType::named(&text).map_err(|_| {
             Refused::at(self.line, format!("{name}=\"{text}\" is no path type of NCCL"))
-                .mend("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
+                .help("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
         })
     }
 }

@@ -53,7 +53,7 @@ impl FromStr for Capability {
         match number.parse() {
             Ok(cc @ 35..=999) if !text.trim().starts_with('-') => Ok(Self(cc)),
             _ => Err(Error::input(format!("`{text}` is no GPU whose compute capability is known"))
-                .mend(
+                .help(
                     "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",
                 )),
         }
@@ -83,7 +83,7 @@ impl FromStr for Processor {
             "power" | "ppc64" => (Arch::Power, Vendor::Other),
             _ => {
                 return Err(Error::input(format!("`{text}` is no processor that NCCL asks for"))
-                    .mend("known are intel, amd, zhaoxin, mixed, arm, power"));
+                    .help("known are intel, amd, zhaoxin, mixed, arm, power"));
             }
         };
         Ok(Self { arch, vendor })

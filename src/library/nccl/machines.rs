@@ -34,7 +34,7 @@ impl<'a> Place<'a> {
     pub fn named(id: &'a str) -> Result<Self> {
         let refuse = || {
             Error::input(format!("`{id}` is no communicator"))
-                .mend("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
+                .help("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
         };
         let mut parts = id.splitn(4, '.');
         let machine = parts.next().ok_or_else(refuse)?;
@@ -61,7 +61,7 @@ impl<'a> Place<'a> {
         let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
         let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
             Error::input(format!("`{id}` is no machine with ranks a node"))
-                .mend("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
+                .help("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
         })?;
         Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
     }
@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
                 "{} x {} are too many ranks",
                 self.nodes, self.per_node
             ))
-            .mend(format!("ask for at most {}", Communicator::MOST_RANKS)));
+            .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
         };
         let mut known = Vec::new();
         let of_search = |line: &Line| line.version == self.search.id();
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         let names = names();
         if !names.contains(&self.machine) {
             return Error::input(format!("`{}` is no machine with known graphs", self.machine))
-                .mend(did_you_mean(self.machine, names.iter().copied(), || {
+                .help(did_you_mean(self.machine, names.iter().copied(), || {
                     format!("known are {}", names.join(", "))
                 }));
         }
@@ -122,7 +122,7 @@ impl<'a> Place<'a> {
             "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",
             self.machine, self.per_node, self.nodes, self.search
         ))
-        .mend(format!("known are {}; or give --graph or --log", known.join(", ")))
+        .help(format!("known are {}; or give --graph or --log", known.join(", ")))
     }
 }
 

@@ -67,7 +67,7 @@ fn communicator(
         return Ok((found.communicator(), name));
     }
     let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
-        Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).mend(
+        Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).help(
             "name a profile with `nccl_graphs` or `nccl_topology`, such as dgx-h100, without other \
              rates or NICs, or ask `collcost nccl choose` with --topo, --graph or --log",
         )
@@ -173,7 +173,7 @@ fn grain(call: &Call, function: Function) -> u64 {
 fn function(call: &Call) -> Result<Function> {
     Function::of(call.collective).ok_or_else(|| {
         Error::unsupported(format!("NCCL's tuner has no say in {}", call.operation()))
-            .mend("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+            .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
     })
 }
 

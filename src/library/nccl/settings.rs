@@ -92,7 +92,7 @@ impl Settings {
             value.parse::<i64>().map_err(|_| {
                 Error::input(format!("`{value}` is no whole number"))
                     .at(place())
-                    .mend("write one such as 256")
+                    .help("write one such as 256")
             })
         };
         match name {
@@ -104,14 +104,14 @@ impl Settings {
                     "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
                 ))
                 .at(place())
-                .mend("leave it out, and give the graphs or the log of a job that had it set"));
+                .help("leave it out, and give the graphs or the log of a job that had it set"));
             }
             "NCCL_THREAD_THRESHOLDS" => {
                 self.thresholds = thresholds(value).map_err(|e| e.at(place()))?
             }
             _ => {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).mend(
+                    Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).help(
                         did_you_mean(name, Self::KNOWN, || {
                             format!("it reads {}", Self::KNOWN.join(", "))
                         }),
@@ -133,14 +133,14 @@ impl Settings {
         while !rest.is_empty() {
             let (name, value) = rest.split_once('=').ok_or_else(|| {
                 Error::input(format!("`{rest}` is no assignment"))
-                    .mend("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
+                    .help("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
             })?;
             let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
             let (value, after) = match quote {
                 None => value.split_once(char::is_whitespace).unwrap_or((value, "")),
                 Some(quote) => value[1..].split_once(quote).ok_or_else(|| {
                     Error::input(format!("the quote of `{name}` is not closed"))
-                        .mend("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
+                        .help("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
                 })?,
             };
             settings.set(name, value)?;
@@ -244,7 +244,7 @@ fn lists(
     let refuse = |what: String| {
         Error::unsupported(format!("NCCL {version} refuses {what}, and starts no communicator"))
             .at(format!("{variable}={text}"))
-            .mend("write [list][;function:list]…, such as ring;allreduce:tree,ring")
+            .help("write [list][;function:list]…, such as ring;allreduce:tree,ring")
     };
     let mut found = Vec::new();
     for (i, entry) in text.split(';').filter(|e| !e.is_empty()).enumerate() {
@@ -292,7 +292,7 @@ fn thresholds(text: &str) -> Result<[Option<u32>; 6]> {
     let mut read = [None; 6];
     let refuse = || {
         Error::input("these are no thread thresholds")
-            .mend("write six whole numbers: LL, LL128, Simple of the tree, then of the ring")
+            .help("write six whole numbers: LL, LL128, Simple of the tree, then of the ring")
     };
     let words: Vec<_> = text.split_whitespace().collect();
     if words.len() > read.len() {

@@ -48,8 +48,8 @@ pub fn read(text: &str, file: &str) -> Result<Description> {
     match described {
         Ok(cpus) => Ok(Description { origin: file.to_owned(), cpus }),
         Err(refused) => {
-            let mend = "write the file again with NCCL_TOPO_DUMP_FILE, or correct that line";
-            Err(refused.error(file).or_mend(mend))
+            let help = "write the file again with NCCL_TOPO_DUMP_FILE, or correct that line";
+            Err(refused.error(file).or_mend(help))
         }
     }
 }
@@ -149,7 +149,7 @@ impl Element {
             Ok(bus) if digits.len() <= 13 => Ok(Bus(bus)),
             _ => Err(self
                 .refuse(format!("{name}=\"{text}\" is no PCI address"))
-                .mend("write one such as 0000:10:00.0")),
+                .help("write one such as 0000:10:00.0")),
         }
     }
 
@@ -181,7 +181,7 @@ fn elements(text: &str) -> Read<Element> {
                 } else {
                     format!("more than {DEEPEST} elements stand inside each other")
                 };
-                return Err(Refused::at(here, what).mend("describe one node"));
+                return Err(Refused::at(here, what).help("describe one node"));
             }
             if open.is_empty() {
                 begins(&element)?;
@@ -198,11 +198,11 @@ fn elements(text: &str) -> Read<Element> {
     let last = text.lines().count().max(1);
     if let Some(inside) = open.last() {
         let what = format!("the file ends inside <{}>", inside.name);
-        return Err(Refused::at(last, what).mend("copy the whole file"));
+        return Err(Refused::at(last, what).help("copy the whole file"));
     }
     root.ok_or_else(|| {
         Refused::at(last, "the file has no <system>")
-            .mend("give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE")
+            .help("give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE")
     })
 }
 
@@ -213,20 +213,20 @@ fn begins(element: &Element) -> Read<()> {
         ("system", Some(other)) => {
             Err(element.refuse(format!("version=\"{other}\" of system is not known, only 1")))
         }
-        ("graphs", _) => Err(element.refuse("these are graphs, not a topology").mend(
+        ("graphs", _) => Err(element.refuse("these are graphs, not a topology").help(
             "give the file of NCCL_TOPO_DUMP_FILE, not that of NCCL_GRAPH_DUMP_FILE; --graph reads \
              that one",
         )),
         (other, _) => Err(element
             .refuse(format!("the file begins with <{other}>, not <system>"))
-            .mend("give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE")),
+            .help("give the file of NCCL_TOPO_DUMP_FILE, or one made for NCCL_TOPO_FILE")),
     }
 }
 
 fn described(root: &Element) -> Read<Vec<Cpu>> {
     let cpus = root.named("cpu").map(cpu).collect::<Read<Vec<_>>>()?;
     if cpus.is_empty() {
-        return Err(root.refuse("the topology has no <cpu>").mend(
+        return Err(root.refuse("the topology has no <cpu>").help(
             "put what is there into one, such as <cpu numaid=\"0\" arch=\"x86_64\" \
              vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">",
         ));
@@ -238,7 +238,7 @@ fn cpu(at: &Element) -> Read<Cpu> {
     let arch = at.text("arch")?;
     let arch = Arch::named(arch).map_err(|_| {
         at.refuse(format!("arch=\"{arch}\" is no processor that NCCL knows"))
-            .mend("known are x86_64, arm64, ppc64")
+            .help("known are x86_64, arm64, ppc64")
     })?;
     let (mut vendor, mut model) = (Vendor::Other, (0, 0));
     if arch == Arch::X86 {
@@ -312,7 +312,7 @@ fn gpu(at: &Element) -> Read<Gpu> {
         return Err(at
             .refuse("GPUs split in parts (MLOPart) are not searched")
             .unsupported()
-            .mend("describe the GPU as a whole, without `mlopart`"));
+            .help("describe the GPU as a whole, without `mlopart`"));
     }
     let rank = match at.maybe("rank")? {
         Some(rank) => Some(at.fits("rank", rank, u32::MAX)?),

@@ -82,7 +82,7 @@ impl FromStr for Asked {
         let refuse = || {
             let known: Vec<_> = Version::ALL.iter().map(|v| v.id()).collect();
             Error::input(format!("`{text}` is no NCCL version"))
-                .mend(format!("write one such as 2.27.3; known in full are {}", known.join(", ")))
+                .help(format!("write one such as 2.27.3; known in full are {}", known.join(", ")))
         };
         let plain = text.trim().trim_start_matches('v');
         let plain = plain.split(['-', '+']).next().unwrap_or(plain);
@@ -96,7 +96,7 @@ impl FromStr for Asked {
         }
         if minor < 18 {
             return Err(Error::unsupported(format!("NCCL {plain} chose by other rules"))
-                .mend("ask for 2.18 or later"));
+                .help("ask for 2.18 or later"));
         }
         let distance = |v: &Version| v.numbers().1.abs_diff(minor);
         let rules = Version::ALL.into_iter().min_by_key(distance).ok_or_else(refuse)?;

@@ -257,7 +257,7 @@ pub(in crate::library) fn rules_of(meta: &Meta, call: &Call) -> Result<&'static 
 fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
     let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
     Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
-        .mend(format!("ask for {}", names.join(", ")))
+        .help(format!("ask for {}", names.join(", ")))
 }
 
 /// The reduce and what follows it, as calls.
@@ -283,7 +283,7 @@ pub(in crate::library) fn carry_out(
     let (id, fell_back) = fall_backs::settle(rules, decision, call);
     let known = rules.algorithm(id).ok_or_else(|| {
         Error::input(format!("{} has no algorithm {id}", rules.name))
-            .mend(format!("write a number from 1 to {}", rules.algorithms.len()))
+            .help(format!("write a number from 1 to {}", rules.algorithms.len()))
     })?;
     let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
     let whole = |ours: &'static str| {

@@ -111,7 +111,7 @@ impl Policy for Sol {
     fn choose(&self, call: &Call) -> Result<Choice> {
         let unsupported = || {
             Error::unsupported(format!("xla-sol has no model of {}", call.operation()))
-                .mend("ask for allreduce, allgather, reducescatter, alltoall or sendrecv")
+                .help("ask for allreduce, allgather, reducescatter, alltoall or sendrecv")
         };
         let mut estimate = self.estimate(call).ok_or_else(unsupported)?;
         let mut notes = Vec::new();

@@ -18,7 +18,7 @@ pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
         return Err(Error::input(
             "XLA's model is of links between nodes, and the machine has none",
         )
-        .mend("name a machine with a network, or give --alpha-inter and --bw-inter"));
+        .help("name a machine with a network, or give --alpha-inter and --bw-inter"));
     };
     let rate = outer.link.bandwidth.ok_or_else(|| unknown("the rate"))?.0 / 1e9;
     let alpha = outer.link.alpha.ok_or_else(|| unknown("α"))?.0 * 1e6;

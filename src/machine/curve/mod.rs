@@ -201,7 +201,7 @@ impl Curve {
         };
         let name = self.collective.name();
         let what = format!("{name} {asked} was not measured, only {seen}");
-        Err(Error::input(what).mend(
+        Err(Error::input(what).help(
             "fit logs of that tier as well, or take the other tier's figures with --unseen-tier",
         ))
     }

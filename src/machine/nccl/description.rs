@@ -215,7 +215,7 @@ impl Description {
         let mut found: Vec<(Option<u32>, usize)> = Vec::new();
         self.each_gpu(|gpu| found.push((gpu.rank, gpu.line)));
         if found.is_empty() {
-            return Err(Error::input("the topology has no GPU").at(&self.origin).mend(
+            return Err(Error::input("the topology has no GPU").at(&self.origin).help(
                 "a file for NCCL_TOPO_FILE often leaves them to the machine; write one there with \
                  NCCL_TOPO_DUMP_FILE, or add <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/> to \
                  each",
@@ -232,14 +232,14 @@ impl Description {
             let line = |at: usize| found[twice[at].1].1;
             return Err(Error::input(format!("rank {} has two GPUs", twice[0].0))
                 .at(format!("{}:{}", self.origin, line(1)))
-                .mend(format!("the other stands in line {}", line(0))));
+                .help(format!("the other stands in line {}", line(0))));
         }
         let most = order.len();
         let taken = per_node.map_or(most, |asked| asked as usize);
         if taken == 0 || taken > most {
             return Err(Error::input(format!("a node of this topology has {most} ranks"))
                 .at(&self.origin)
-                .mend(format!("ask for 1 to {most} of them")));
+                .help(format!("ask for 1 to {most} of them")));
         }
         let mut ranks = vec![None; found.len()];
         for (rank, &(_, index)) in order.iter().take(taken).enumerate() {

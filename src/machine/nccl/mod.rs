@@ -51,7 +51,7 @@ impl Arch {
             "arm64" | "aarch64" => Ok(Self::Arm),
             "ppc64" | "ppc64le" => Ok(Self::Power),
             _ => Err(Error::input(format!("`{name}` is no processor that NCCL knows"))
-                .mend("known are x86_64, arm64, ppc64")),
+                .help("known are x86_64, arm64, ppc64")),
         }
     }
 
@@ -75,7 +75,7 @@ impl Vendor {
             "mixed" => Ok(Self::Mixed),
             "" | "other" => Ok(Self::Other),
             _ => Err(Error::input(format!("`{name}` is no processor vendor that NCCL knows"))
-                .mend("known are intel, amd, zhaoxin, mixed, or nothing")),
+                .help("known are intel, amd, zhaoxin, mixed, or nothing")),
         }
     }
 

@@ -181,7 +181,7 @@ fn named<T: Copy>(all: &[T], of: fn(T) -> &'static str, name: &str, what: &str) 
         let lower: Vec<_> = names.iter().map(|n| n.to_ascii_lowercase()).collect();
         let near = nearest(&name.to_ascii_lowercase(), lower.iter().map(String::as_str));
         let near = near.and_then(|n| lower.iter().position(|l| l == n)).map(|i| names[i]);
-        Error::input(format!("`{name}` is no {what}")).mend(match near {
+        Error::input(format!("`{name}` is no {what}")).help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known are {}", names.join(", ")),
         })

@@ -61,7 +61,7 @@ pub struct Finding {
     /// What is wrong.
     pub what: String,
     /// What would be accepted.
-    pub mend: Option<String>,
+    pub help: Option<String>,
     /// Where.
     pub place: Place,
 }
@@ -92,7 +92,7 @@ impl FromStr for Need {
     fn from_str(text: &str) -> Result<Self> {
         NEEDS.iter().find(|(name, _)| *name == text).map(|&(_, need)| need).ok_or_else(|| {
             let known: Vec<&str> = NEEDS.iter().map(|&(name, _)| name).collect();
-            Error::input(format!("`{text}` is no figure of a profile")).mend(advice(text, &known))
+            Error::input(format!("`{text}` is no figure of a profile")).help(advice(text, &known))
         })
     }
 }
@@ -112,10 +112,10 @@ pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
     let read = Document::parse(text).and_then(|d| Profile::read(text).map(|p| (d, p)));
     let (document, profile) = match read {
         Ok(both) => both,
-        Err(Refused { what, place, mend }) => {
+        Err(Refused { what, place, help }) => {
             let place = place.unwrap_or_else(|| Place::at(text, 0));
             let (severity, kind) = (Severity::Error, Kind::Unreadable);
-            return vec![Finding { severity, kind, what, mend, place }];
+            return vec![Finding { severity, kind, what, help, place }];
         }
     };
     let mut check = Check { document, profile: &profile, found: Vec::new() };
@@ -167,14 +167,14 @@ const KNOWN: &[(&str, Bandwidth)] = &[
 ];
 
 impl Check<'_> {
-    fn say(&mut self, kind: Kind, path: &str, what: impl Into<String>, mend: &str) {
+    fn say(&mut self, kind: Kind, path: &str, what: impl Into<String>, help: &str) {
         let severity = match kind {
             Kind::Suspicious => Severity::Warning,
             _ => Severity::Error,
         };
         let (what, place) = (what.into(), self.document.value(path));
-        let mend = (!mend.is_empty()).then(|| mend.to_owned());
-        self.found.push(Finding { severity, kind, what, mend, place });
+        let help = (!help.is_empty()).then(|| help.to_owned());
+        self.found.push(Finding { severity, kind, what, help, place });
     }
 
     /// Every name finds one machine.
@@ -274,8 +274,8 @@ impl Check<'_> {
                     let what = format!("{what} of {of} is {time}: known are {least} to {most}");
                     let micro = Seconds(time.0 * if time > most { 1e-6 } else { 1e3 });
                     let slip = micro >= least && micro <= most;
-                    let mend = if slip { format!("is {micro} meant?") } else { String::new() };
-                    self.say(Kind::Suspicious, path, what, &mend);
+                    let help = if slip { format!("is {micro} meant?") } else { String::new() };
+                    self.say(Kind::Suspicious, path, what, &help);
                 }
             }
             Amount::Rate(rate) => {
@@ -305,9 +305,9 @@ impl Check<'_> {
     fn part(&mut self, key: &str, part: Ratio, tier: Option<usize>, path: &str) {
         if part.0 > 1.0 {
             let what = format!("{key} {}: more than the link carries", part.0);
-            let mend =
+            let help =
                 "a busbw with in-network reduction is no wire rate: divide algbw by the link's";
-            self.say(Kind::Contradictory, path, what, mend);
+            self.say(Kind::Contradictory, path, what, help);
         } else if part.0 < 0.01 {
             let what = format!("{key} {}: hardly anything is left", part.0);
             self.say(Kind::Suspicious, path, what, "write 0.8 for 80 %");
@@ -350,8 +350,8 @@ impl Check<'_> {
             && nics > span
         {
             let what = format!("{nics} ports for a domain of {span} ranks");
-            let mend = "leave nics out where each rank has its own";
-            self.say(Kind::Suspicious, &at("nics"), what, mend);
+            let help = "leave nics out where each rank has its own";
+            self.say(Kind::Suspicious, &at("nics"), what, help);
         }
     }
 
@@ -361,8 +361,8 @@ impl Check<'_> {
         if let Some(at) = knots.windows(2).position(|pair| pair[0].below >= pair[1].below) {
             let (a, b) = (knots[at].below, knots[at + 1].below);
             let what = format!("a knot at {b} stands behind one at {a}");
-            let mend = "write them from the smallest on";
-            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, mend);
+            let help = "write them from the smallest on";
+            self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, help);
         }
     }
 
@@ -380,8 +380,8 @@ impl Check<'_> {
             }
             Quality::Rejected => {
                 let what = format!("the fit was rejected: {}", fit.marks.join("; "));
-                let mend = "measure again, or take its figures for guesses";
-                self.say(Kind::Suspicious, "fit.quality", what, mend);
+                let help = "measure again, or take its figures for guesses";
+                self.say(Kind::Suspicious, "fit.quality", what, help);
             }
             _ => {}
         }
@@ -395,7 +395,7 @@ impl Check<'_> {
             usual = usual * Ratio(0.5);
         }
         let of = rate.0 / usual.0;
-        let (said, mend) = match of {
+        let (said, help) = match of {
             x if (0.5..=1.1).contains(&x) => return,
             x if (0.1..0.13).contains(&x) => ("an eighth of", "were bits written for bytes?"),
             x if (7.5..8.5).contains(&x) => ("eight times", "were bytes written for bits?"),
@@ -403,7 +403,7 @@ impl Check<'_> {
             _ => ("far from", ""),
         };
         let what = format!("{rate} is {said} the {usual} of {name}");
-        self.say(Kind::Suspicious, path, what, mend);
+        self.say(Kind::Suspicious, path, what, help);
     }
 
     /// Figures that questions need and nobody gave.

@@ -40,7 +40,7 @@ impl FromStr for Nics {
             return Ok(Self { count: None, network: text.trim().to_owned() });
         };
         let count = count.trim().parse().map_err(|_| {
-            Error::input(format!("`{text}` has no number of NICs")).mend("write 8 x ndr-400g")
+            Error::input(format!("`{text}` has no number of NICs")).help("write 8 x ndr-400g")
         })?;
         Ok(Self { count: Some(count), network: network.trim().to_owned() })
     }
@@ -95,7 +95,7 @@ struct Network {
 pub(super) struct NoPart {
     pub(super) key: &'static str,
     pub(super) what: String,
-    pub(super) mend: Option<String>,
+    pub(super) help: Option<String>,
 }
 
 /// The part called `id`, which `key` names.
@@ -111,9 +111,9 @@ fn part<T: DeserializeOwned>(
             "node" => format!("`{id}` is no node kind"),
             _ => format!("`{id}` is no network"),
         };
-        return Err(NoPart { key, what, mend: Some(advice(id, &known)) });
+        return Err(NoPart { key, what, help: Some(advice(id, &known)) });
     };
-    builtin::read(id, json).map_err(|what| NoPart { key, what, mend: None })
+    builtin::read(id, json).map_err(|what| NoPart { key, what, help: None })
 }
 
 /// The ids of the node kinds that profiles can be made of, in alphabetical order.

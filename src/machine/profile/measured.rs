@@ -117,7 +117,7 @@ impl FromStr for Date {
         };
         found
             .filter(|d| (1..=Self::days_of_month(d.year, d.month)).contains(&d.day))
-            .ok_or_else(|| Error::input(format!("`{text}` is no date")).mend("write 2026-08-21"))
+            .ok_or_else(|| Error::input(format!("`{text}` is no date")).help("write 2026-08-21"))
     }
 }
 

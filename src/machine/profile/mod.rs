@@ -246,9 +246,9 @@ impl Profile {
     pub fn builtin(name: &str) -> Result<Self> {
         let found = find(name).ok_or_else(|| unknown(name, std::iter::empty()))?;
         let id = found.names[0];
-        let refuse = |what, mend| Refused { what, place: None, mend }.error(id);
+        let refuse = |what, help| Refused { what, place: None, help }.error(id);
         let mut profile: Self = builtin::read(id, found.json).map_err(|what| refuse(what, None))?;
-        profile.compose().map_err(|compose::NoPart { what, mend, .. }| refuse(what, mend))?;
+        profile.compose().map_err(|compose::NoPart { what, help, .. }| refuse(what, help))?;
         Ok(profile)
     }
 
@@ -279,7 +279,7 @@ impl Profile {
             None => Ok(profile),
             Some((path, what)) => {
                 let place = Document::parse(text).ok().map(|d| d.value(&path));
-                Err(Refused { what, place, mend: None }.error(origin))
+                Err(Refused { what, place, help: None }.error(origin))
             }
         }
     }
@@ -287,9 +287,9 @@ impl Profile {
     /// Reads the text and the parts that it names, without looking at what they say.
     fn read(text: &str) -> std::result::Result<Self, Refused> {
         let mut profile: Self = toml::from_str(text).map_err(|e| Refused::new(&e, text))?;
-        profile.compose().map_err(|compose::NoPart { key, what, mend }| {
+        profile.compose().map_err(|compose::NoPart { key, what, help }| {
             let place = Document::parse(text).ok().map(|d| d.value(key));
-            Refused { what, place, mend }
+            Refused { what, place, help }
         })?;
         Ok(profile)
     }
@@ -492,7 +492,7 @@ fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
 pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Error {
     let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
     let lower = name.to_ascii_lowercase().replace('_', "-");
-    Error::input(format!("`{name}` is no machine")).mend(
+    Error::input(format!("`{name}` is no machine")).help(
         match nearest(&lower, others.chain(known)) {
             Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
             None => "`collcost profiles` lists those that are known".to_owned(),

@@ -106,7 +106,7 @@ impl FromStr for DataType {
     fn from_str(text: &str) -> Result<Self> {
         Self::named(text).ok_or_else(|| {
             Error::input(format!("`{text}` is no data type"))
-                .mend("write f32, f16, bf16, f64, i8, u8, byte …")
+                .help("write f32, f16, bf16, f64, i8, u8, byte …")
         })
     }
 }

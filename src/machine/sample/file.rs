@@ -261,7 +261,7 @@ impl Record {
         Some(match line {
             Line::Header { v, .. } if v != VERSION => {
                 Err(Error::input(format!("samples of version {v}, not {VERSION}"))
-                    .mend("measure again: older files are not read"))
+                    .help("measure again: older files are not read"))
             }
             Line::Header { header, .. } => Ok(Self::Header(header)),
             Line::Launch(launch) => Ok(Self::Launch(launch)),
@@ -295,7 +295,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 None => "the file holds no samples: its first line is no header",
                 Some(_) => "a damaged line: its check sum is wrong",
             };
-            return Err(Error::input(what).at(place()).mend(match header {
+            return Err(Error::input(what).at(place()).help(match header {
                 None => MEND,
                 Some(_) => "take the line away, and measure its block again",
             }));
@@ -307,11 +307,11 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 Some(_) => {
                     return Err(Error::input("a second header, of another plan")
                         .at(place())
-                        .mend("keep the samples of each plan in a file of their own"));
+                        .help("keep the samples of each plan in a file of their own"));
                 }
             },
             _ if header.is_none() => {
-                return Err(Error::input("the first line is no header").at(place()).mend(MEND));
+                return Err(Error::input("the first line is no header").at(place()).help(MEND));
             }
             Record::Block(block) => samples.blocks.push(block),
             Record::Abort { reason, .. } => samples.aborted.push(reason),
@@ -319,7 +319,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
         }
     }
     let Some(header) = header else {
-        return Err(Error::input("the file holds no samples: it is empty").at(file).mend(MEND));
+        return Err(Error::input("the file holds no samples: it is empty").at(file).help(MEND));
     };
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     samples.origin = Origin {

@@ -72,7 +72,7 @@ impl std::str::FromStr for Wait {
             "spin" => Ok(Self::Spin),
             "poll" => Ok(Self::Poll),
             _ => {
-                Err(Error::input(format!("`{text}` is no way to wait")).mend("write spin or poll"))
+                Err(Error::input(format!("`{text}` is no way to wait")).help("write spin or poll"))
             }
         }
     }
@@ -199,7 +199,7 @@ impl Samples {
                 let first = file(&self.origin);
                 return Err(Error::input(format!("samples of another {what}: `{b}`, not `{a}`"))
                     .at(format!("{}, after {first}", file(&other.origin)))
-                    .mend("fit the files apart: one profile is of one machine"));
+                    .help("fit the files apart: one profile is of one machine"));
             }
         }
         // Launches of another file are other launches.

@@ -195,7 +195,7 @@ impl FromStr for Chosen {
     fn from_str(text: &str) -> Result<Self> {
         let (algo, proto) = text.split_once('/').ok_or_else(|| {
             Error::input(format!("`{text}` is no algorithm with its protocol"))
-                .mend("write ring/ll128")
+                .help("write ring/ll128")
         })?;
         Ok(Self { algo: Algo::named(algo)?, proto: Proto::named(proto)? })
     }
@@ -240,7 +240,7 @@ impl FromStr for Op {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::input(format!("`{text}` is no operation")).mend(
+            Error::input(format!("`{text}` is no operation")).help(
                 "write one-way, shift, fan-out/3, copy, local-reduce, or a collective with its \
                  algorithm and parameters: allreduce/ring, broadcast/chain/P=16; or a library's, \
                  with its data type: library/allreduce/f32, library/allreduce/f32/in-place",

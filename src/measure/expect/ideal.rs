@@ -193,7 +193,7 @@ fn taken(
     if ready.is_empty() && shape.ranks > 1 {
         let name = shape.collective.name();
         return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
-            .mend("ask for other ranks or another machine"));
+            .help("ask for other ranks or another machine"));
     }
     contenders(&ready, shape, fabric)
 }

@@ -65,7 +65,7 @@ pub fn devices(samples: &Samples, draws: u32, seed: u64) -> Result<Devices> {
     match found.figures.is_empty() {
         true => Err(Error::input("nothing that GPUs do was timed at four sizes")
             .at(samples.origin.files.join(", "))
-            .mend("measure more --sizes")),
+            .help("measure more --sizes")),
         false => Ok(found),
     }
 }

@@ -27,7 +27,7 @@ pub struct Gate {
     /// What was seen, against what is accepted.
     pub said: String,
     /// What to do.
-    pub mend: &'static str,
+    pub help: &'static str,
 }
 
 /// A number that is good while it is small.
@@ -36,7 +36,7 @@ fn small(
     seen: f64,
     (mark, refuse): (f64, f64),
     what: &str,
-    mend: &'static str,
+    help: &'static str,
 ) -> Gate {
     let (verdict, limit) = match seen {
         s if s.is_nan() || s > refuse => (Verdict::Refused, refuse),
@@ -45,7 +45,7 @@ fn small(
     };
     let sign = if verdict == Verdict::Good { "at most" } else { "above" };
     let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));
-    Gate { name, verdict, said, mend }
+    Gate { name, verdict, said, help }
 }
 
 fn percent(x: f64) -> String {
@@ -120,7 +120,7 @@ fn identified(fit: &Fitted) -> Gate {
         name: "identifiable",
         verdict: if far || !positive { Verdict::Refused } else { Verdict::Good },
         said,
-        mend: "measure algorithms whose ratios of messages, bytes and additions differ",
+        help: "measure algorithms whose ratios of messages, bytes and additions differ",
     }
 }
 
@@ -140,7 +140,7 @@ fn ladder(fit: &Fitted) -> Option<Gate> {
         name: "ladder",
         verdict: if enough { Verdict::Good } else { Verdict::Refused },
         said: format!("{start} points below 3 α and {bulk} above 10 α; {LEAST} of each are needed"),
-        mend: "measure smaller or larger sizes: α or β is not identifiable",
+        help: "measure smaller or larger sizes: α or β is not identifiable",
     })
 }
 
@@ -174,8 +174,8 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
 fn drift(fit: &Fitted) -> Option<Gate> {
     let drifts = fit.points.iter().filter_map(|p| p.drift).map(|d| d.0).collect();
     let drift = median(drifts)?.abs();
-    let mend = "let the machine run warm first, and drain token buckets";
-    Some(small("drift", drift, (0.05, 0.15), "growth over a block, in the median point:", mend))
+    let help = "let the machine run warm first, and drain token buckets";
+    Some(small("drift", drift, (0.05, 0.15), "growth over a block, in the median point:", help))
 }
 
 fn noisy(fit: &Fitted) -> Gate {
@@ -200,7 +200,7 @@ fn copies(fit: &Fitted) -> Option<Gate> {
             "the link is {:.2} times as fast as a copy in memory, at most 2",
             copy / fit.link.beta.value.0
         ),
-        mend: "measure larger sizes, which no cache holds",
+        help: "measure larger sizes, which no cache holds",
     })
 }
 
@@ -231,6 +231,6 @@ fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     let points = fit.points.iter().filter(|p| p.op.moves_data());
     let waited = points.filter_map(|p| p.waited.map(|w| w.0 * f64::from(p.ranks)));
     let waited = median(waited.collect())?;
-    let mend = "run no more ranks than CPUs, or let them poll";
-    Some(small("oversubscribed", waited, (NEVER, 0.3), "spinning ranks wait for CPUs:", mend))
+    let help = "run no more ranks than CPUs, or let them poll";
+    Some(small("oversubscribed", waited, (NEVER, 0.3), "spinning ranks wait for CPUs:", help))
 }

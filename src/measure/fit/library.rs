@@ -113,7 +113,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     if found.curves.is_empty() {
         let why = found.left_out.first().map_or("there is none".to_owned(), |l| l.1.clone());
         return Err(Error::input(format!("no collective of a library can be fitted: {why}"))
-            .mend("give logs of at least two sizes"));
+            .help("give logs of at least two sizes"));
     }
     Ok(found)
 }

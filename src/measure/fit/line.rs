@@ -21,7 +21,7 @@ pub fn line(
     for (point, &(size, time)) in points.iter().enumerate() {
         if !(time.0.is_finite() && time.0 > 0.0 && size.0 >= 0.0) {
             return Err(Error::input(format!("{time} at {size} is no time of a call"))
-                .mend("give sizes from 0 on and times above 0"));
+                .help("give sizes from 0 on and times above 0"));
         }
         let path = Path::collective(algorithm, shape, size)?;
         entries.push(Entry { path, time: time.0, weight: 1.0, group: 0, point });
@@ -32,5 +32,5 @@ pub fn line(
         return Ok((Seconds(x[0]), Bandwidth(1.0 / x[1])));
     }
     Err(Error::input("the points cannot tell α from BW")
-        .mend("give small and large sizes, at least one where each decides"))
+        .help("give small and large sizes, at least one where each decides"))
 }

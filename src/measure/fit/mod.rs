@@ -199,7 +199,7 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
              nothing about single messages",
         )
         .at(samples.origin.files.join(", "))
-        .mend("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
+        .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
     fit_points(registry, points, &samples.origin, asked)
 }
@@ -356,7 +356,7 @@ impl Shared<'_> {
                 entries.len()
             ))
             .at(self.origin.files.join(", "))
-            .mend("measure more sizes: at least four of latency and four of bytes"));
+            .help("measure more sizes: at least four of latency and four of bytes"));
         }
         let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };
         let duplex = duplex(&basis, &entries, self.asked);

@@ -206,7 +206,7 @@ pub fn protocols(samples: &Samples, times: u32, seed: u64) -> Result<Protocols> 
         };
         return Err(Error::input(what)
             .at(files)
-            .mend("measure more sizes, with NCCL 2.20 or later, whose log says what it does"));
+            .help("measure more sizes, with NCCL 2.20 or later, whose log says what it does"));
     }
     let mut found = Protocols {
         protocols,

@@ -115,9 +115,9 @@ impl Draft {
     }
 
     /// Nothing of the table is used; the first reason stays.
-    pub fn refuse(&mut self, what: impl Into<String>, mend: impl Into<String>) {
-        let (what, mend) = (what.into(), mend.into());
-        self.refused.get_or_insert(Refusal { what, mend });
+    pub fn refuse(&mut self, what: impl Into<String>, help: impl Into<String>) {
+        let (what, help) = (what.into(), help.into());
+        self.refused.get_or_insert(Refusal { what, help });
     }
 
     /// Says something once.

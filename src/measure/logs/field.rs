@@ -115,7 +115,7 @@ pub(super) fn plain_size(fields: &[&str], line: usize) -> Read<()> {
     );
     if is_unit && digits.len() < first.len() && number(second).is_some() {
         let what = format!("the size `{first}` has a unit, and the table's sizes are in bytes");
-        return Err(Refused::at(line, what).mend("write all sizes in bytes, as the benchmark does"));
+        return Err(Refused::at(line, what).help("write all sizes in bytes, as the benchmark does"));
     }
     Ok(())
 }

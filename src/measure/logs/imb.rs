@@ -166,12 +166,12 @@ impl Table {
         });
         if let Some((_, unit)) = unit {
             let what = format!("the table's unit [{unit} is none of IMB's: [usec]");
-            return Err(Refused::at(line.number, what).mend("give the text as IMB printed it"));
+            return Err(Refused::at(line.number, what).help("give the text as IMB printed it"));
         }
         let why = UNUSED.iter().find(|(name, _)| *name == title).map(|&(_, why)| why);
         let used = USED.iter().find(|(name, _)| *name == title);
         let overlapped = fields.iter().any(|f| f.starts_with("t_ovrl") || f.starts_with("overlap"));
-        let mend = "leave it out: only times of single operations are used";
+        let help = "leave it out: only times of single operations are used";
         if let Some((_, tested)) = used {
             draft.tested = Some(tested.clone());
             if let Tested::Collective(collective) = tested {
@@ -191,9 +191,9 @@ impl Table {
             (None, Some(_)) => self.apart,
         };
         if let Some(why) = why {
-            draft.refuse(format!("{title}: {why}"), mend);
+            draft.refuse(format!("{title}: {why}"), help);
         } else if timed.is_none() {
-            draft.refuse("the table has no column of times", mend);
+            draft.refuse("the table has no column of times", help);
         }
         self.columns = Some((timed.unwrap_or(0), count));
         log.tables.push(draft);

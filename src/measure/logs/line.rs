@@ -63,7 +63,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
         let whole = until_line_feed(&mut self.input, &mut self.buffer).map_err(|e| {
             Error::input(format!("the log cannot be read: {e}"))
                 .at(self.file)
-                .mend("name a file that may be read")
+                .help("name a file that may be read")
         })?;
         let Some(whole) = whole else { return Ok(None) };
         if self.number == 1 {
@@ -81,7 +81,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
             let what = format!("the line is longer than {} KiB: this is no log", LONGEST >> 10);
             return Err(Error::input(what)
                 .at(self.place())
-                .mend("give the benchmark's own output, line by line"));
+                .help("give the benchmark's own output, line by line"));
         }
         while self.buffer.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
             self.buffer.pop();
@@ -105,7 +105,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
     fn encoding(&self) -> Error {
         Error::input("the text is UTF-16, not UTF-8")
             .at(self.place())
-            .mend("convert it: iconv -f UTF-16 -t UTF-8 FILE")
+            .help("convert it: iconv -f UTF-16 -t UTF-8 FILE")
     }
 
     /// Zero bytes: every other one in UTF-16 without its mark, anywhere in what is no text.
@@ -120,7 +120,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
         }
         Error::input("the file is binary, no text")
             .at(self.place())
-            .mend("give the text that the benchmark printed, perhaps with gzip")
+            .help("give the text that the benchmark printed, perhaps with gzip")
     }
 }
 

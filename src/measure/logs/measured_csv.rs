@@ -64,7 +64,7 @@ impl Reader for Table {
                 let what = "the table has rates without times, of sizes in MB of an unknown kind \
                             (10^6 or 2^20 bytes)";
                 return Err(Refused::at(line.number, what)
-                    .mend("write the columns collective, ranks, bytes and time_us"));
+                    .help("write the columns collective, ranks, bytes and time_us"));
             }
             return Ok(Taken::No);
         };
@@ -94,7 +94,7 @@ impl Table {
     fn row(&mut self, line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         let at = |what: String| {
             Refused::at(line.number, what)
-                .mend("write numbers: ranks and bytes whole, time_us above 0")
+                .help("write numbers: ranks and bytes whole, time_us above 0")
         };
         let quoted = line.text.contains('"').then(|| unquoted(line.text));
         let fields: Vec<&str> = match &quoted {

@@ -212,7 +212,7 @@ pub struct Refusal {
     /// What is wrong.
     pub what: String,
     /// How to mend it.
-    pub mend: String,
+    pub help: String,
 }
 
 /// A table of a log.
@@ -277,7 +277,7 @@ impl Imported {
         };
         let place = format!("{}:{}", self.file, table.line);
         Err(match &table.refused {
-            Some(Refusal { what, mend }) => Error::input(what.clone()).at(place).mend(mend.clone()),
+            Some(Refusal { what, help }) => Error::input(what.clone()).at(place).help(help.clone()),
             None => Error::input("no row of the log can be used").at(place),
         })
     }
@@ -338,7 +338,7 @@ pub fn look(mut input: impl BufRead, file: &str, asked: &Asked) -> Result<Import
             Some((line, which)) => {
                 Error::input(format!("the log of {which} ends before its table begins"))
                     .at(format!("{file}:{line}"))
-                    .mend("give the log of a run that came to its end")
+                    .help("give the log of a run that came to its end")
             }
             None => hints.error(file),
         });

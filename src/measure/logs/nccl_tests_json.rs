@@ -115,7 +115,7 @@ pub(super) fn is(head: &[u8]) -> bool {
 pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
     const MEND: &str = "give the file that -J wrote, whole, or the printed table";
     let mut bytes = Vec::new();
-    let fault = |what: String| Error::input(what).at(file).mend(MEND);
+    let fault = |what: String| Error::input(what).at(file).help(MEND);
     let read = input.take(LARGEST + 1).read_to_end(&mut bytes);
     read.map_err(|e| fault(format!("the log cannot be read: {e}")))?;
     if bytes.len() as u64 > LARGEST {
@@ -134,7 +134,7 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
                 true => "the document is cut off".to_owned(),
                 false => format!("this is no document of nccl-tests: {e}"),
             };
-            Error::input(what).at(format!("{file}:{line}")).mend(MEND)
+            Error::input(what).at(format!("{file}:{line}")).help(MEND)
         };
         let raw = document.map_err(|e| damaged(&e, 1))?;
         let first = line_of(text, raw.get());
@@ -239,7 +239,7 @@ fn rows(draft: &mut Draft, result: &Line, line: usize, file: &str) -> Result<()>
         if time < 0.0 {
             return Err(Error::input(format!("`{time}` is a negative time"))
                 .at(format!("{file}:{line}"))
-                .mend("take the damaged part away, and run it again"));
+                .help("take the damaged part away, and run it again"));
         }
         if time == 0.0 {
             draft.leave_out(line, "a time of 0");

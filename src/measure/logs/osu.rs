@@ -162,7 +162,7 @@ impl Table {
         });
         if let Some(unit) = foreign {
             let what = format!("the table's unit `{unit}` is none of OSU's: us and MB/s");
-            return Err(Refused::at(line.number, what).mend("give the text as OSU printed it"));
+            return Err(Refused::at(line.number, what).help("give the text as OSU printed it"));
         }
         let is_rate = text.contains("MB/s");
         match &draft.tested {

@@ -91,7 +91,7 @@ impl Table {
             _ => {
                 let what = format!("the table's unit [{unit}] is none of perftest's");
                 return Err(
-                    Refused::at(line.number, what).mend("give the text as perftest printed it")
+                    Refused::at(line.number, what).help("give the text as perftest printed it")
                 );
             }
         };

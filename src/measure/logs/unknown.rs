@@ -36,11 +36,11 @@ impl Hints {
 
     pub fn error(&self, file: &str) -> Error {
         if let Some((hint, line)) = self.found {
-            let (_, what, mend) = HINTS[hint];
-            return Error::input(what).at(format!("{file}:{line}")).mend(mend);
+            let (_, what, help) = HINTS[hint];
+            return Error::input(what).at(format!("{file}:{line}")).help(help);
         }
         let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
-        Error::input("the file holds no table of a known benchmark").at(file).mend(format!(
+        Error::input("the file holds no table of a known benchmark").at(file).help(format!(
             "known are {}, and nccl-tests' JSON (-J); give the output with its headings",
             ids.join(", ")
         ))

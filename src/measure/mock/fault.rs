@@ -103,7 +103,7 @@ impl FromStr for Fault {
             None => (text.trim(), None),
         };
         let Some(&(_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
-            return Err(Error::input(format!("`{name}` is no fault that is known")).mend(
+            return Err(Error::input(format!("`{name}` is no fault that is known")).help(
                 did_you_mean(name, FORMS.iter().map(|(known, _)| *known), || {
                     let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
                     format!("known are {}", names.join(", "))
@@ -249,7 +249,7 @@ impl Broken {
             return Ok(rank);
         }
         Err(Error::input(format!("there is no rank {rank}"))
-            .mend(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
+            .help(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
     }
 
     fn drawn(&self, rank: Option<u32>, random: &mut Random) -> Result<u32> {
@@ -282,7 +282,7 @@ impl Broken {
             Fault::NvlsOff => {
                 if self.query.machine.fabric.tiers.iter().all(|tier| tier.switch.is_none()) {
                     return Err(Error::input("no switch of the machine adds or multicasts")
-                        .mend("leave it out, or name a machine with NVLS, such as dgx-h100"));
+                        .help("leave it out, or name a machine with NVLS, such as dgx-h100"));
                 }
                 self.query.machine.fabric.tiers.iter_mut().for_each(|tier| tier.switch = None);
                 self.chooses = true;
@@ -335,19 +335,19 @@ impl Broken {
     fn lose(&mut self, count: u32) -> Result<String> {
         if !self.query.placement.is_spread() {
             return Err(Error::input("all ranks are on one node: no NIC takes part")
-                .mend("ask for ranks on several nodes, such as --nodes 2"));
+                .help("ask for ranks on several nodes, such as --nodes 2"));
         }
         let outer = self.query.machine.fabric.tiers.last_mut();
         let nics = outer.as_ref().and_then(|tier| tier.nics).map(NonZeroU32::get);
         let (Some(outer), Some(nics)) = (outer, nics) else {
             return Err(Error::input("the machine does not say how many NICs a node has")
-                .mend("give --nics-per-node"));
+                .help("give --nics-per-node"));
         };
         let Some(left) = NonZeroU32::new(nics.saturating_sub(count)) else {
             return Err(Error::input(format!(
                 "a node uses {nics} NICs, so {count} cannot be gone"
             ))
-            .mend(format!("leave at least one: at most {}", nics - 1)));
+            .help(format!("leave at least one: at most {}", nics - 1)));
         };
         (outer.nics, self.lost) = (Some(left), self.lost + count);
         Ok(format!("{left} of {nics} NICs a node are left, and share the traffic"))
@@ -367,7 +367,7 @@ impl Broken {
         };
         let Some(links) = links else {
             return Err(Error::input(format!("{name} has links of one kind alone"))
-                .mend("name a machine whose inner links are meant: wrong-tier=a100-pcie"));
+                .help("name a machine whose inner links are meant: wrong-tier=a100-pcie"));
         };
         let inner = &mut self.query.machine.fabric.tiers[0];
         let told = format!("links inside a node are {} of {name}, not {}", links.name, inner.name);
@@ -388,7 +388,7 @@ impl Broken {
         let each = self.query.placement.per_node;
         if each < 2 {
             return Err(Error::input("a node has one rank alone, which shares with nobody")
-                .mend("ask for more ranks a node"));
+                .help("ask for more ranks a node"));
         }
         self.per_device = 2;
         for rank in 0..self.query.shape.ranks {
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn what_is_no_fault_is_refused_with_the_form() {
-        for (text, mend) in [
+        for (text, help) in [
             ("slow-lnk=4", "`slow-link`"),
             ("slow-link", "slow-link=4"),
             ("slow-link=x:4", "slow-link=4"),
@@ -441,7 +441,7 @@ mod tests {
             ("nvls-off=1", "write nvls-off"),
         ] {
             let error = text.parse::<Fault>().unwrap_err().to_string();
-            assert!(error.contains(mend), "{text}: {error}");
+            assert!(error.contains(help), "{text}: {error}");
         }
     }
 }

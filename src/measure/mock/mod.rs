@@ -302,12 +302,12 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     let ranks = query.shape.ranks;
     if ranks < 2 {
         return Err(
-            Error::input("one rank alone communicates nothing").mend("ask for --n 2 or more")
+            Error::input("one rank alone communicates nothing").help("ask for --n 2 or more")
         );
     }
     if ranks > MOST_RANKS {
         return Err(Error::input(format!("{ranks} ranks would list as many devices"))
-            .mend(format!("ask for at most {MOST_RANKS}")));
+            .help(format!("ask for at most {MOST_RANKS}")));
     }
     if query.shape.collective != ask.program.collective {
         let what = format!("{} runs no {}", ask.program.name, query.shape.collective);
@@ -316,17 +316,17 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     if ask.root >= ranks {
         return Err(Error::input(format!("there is no rank {}", ask.root))
             .at(format!("--root {}", ask.root))
-            .mend(format!("ranks are 0 to {}", ranks - 1)));
+            .help(format!("ranks are 0 to {}", ranks - 1)));
     }
     let dtype = type_name(ask.dtype).ok_or_else(|| {
         Error::input(format!("nccl-tests has no type `{}`", ask.dtype))
             .at(format!("--datatype {}", ask.dtype))
-            .mend("write float, half, bfloat16, double, int8, int32 or another of NCCL's")
+            .help("write float, half, bfloat16, double, int8, int32 or another of NCCL's")
     })?;
     if !OPERATIONS.contains(&ask.operation) {
         return Err(Error::input(format!("nccl-tests has no operation `{}`", ask.operation))
             .at(format!("--op {}", ask.operation))
-            .mend(format!("known are {}", OPERATIONS.join(", "))));
+            .help(format!("known are {}", OPERATIONS.join(", "))));
     }
     Ok(Asked {
         program: ask.program,
@@ -347,7 +347,7 @@ fn sizes(asked: &Sizes) -> Result<Vec<Bytes>> {
     if asked.first.0 > asked.last.0 {
         return Err(Error::input(format!("{} is more than {}", asked.first, asked.last))
             .at(format!("-b {} -e {}", asked.first.0, asked.last.0))
-            .mend("write the smaller size behind -b"));
+            .help("write the smaller size behind -b"));
     }
     let next = |&size: &u64| match asked.step {
         Step::Factor(factor) => size.checked_mul(factor.max(2)),
@@ -356,14 +356,14 @@ fn sizes(asked: &Sizes) -> Result<Vec<Bytes>> {
     if asked.first.0 == 0 && matches!(asked.step, Step::Factor(_)) {
         return Err(Error::input("0 bytes times any factor are 0 bytes")
             .at("-b 0")
-            .mend("begin with a size above 0, or step by bytes with -i"));
+            .help("begin with a size above 0, or step by bytes with -i"));
     }
     let all = std::iter::successors(Some(asked.first.0), next);
     let sizes: Vec<Bytes> =
         all.take_while(|&s| s <= asked.last.0).take(MOST_ROWS + 1).map(Bytes).collect();
     if sizes.len() > MOST_ROWS {
         return Err(Error::input(format!("these are more than {MOST_ROWS} sizes"))
-            .mend("step by a factor, such as -f 2, or by more bytes with -i"));
+            .help("step by a factor, such as -f 2, or by more bytes with -i"));
     }
     Ok(sizes)
 }

@@ -57,7 +57,7 @@ impl Program {
         let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
         let found = PROGRAMS.iter().find(|p| p.name == plain);
         found.copied().ok_or_else(|| {
-            Error::input(format!("`{name}` is no program of nccl-tests that is known")).mend(
+            Error::input(format!("`{name}` is no program of nccl-tests that is known")).help(
                 did_you_mean(plain, PROGRAMS.iter().map(|p| p.name), || {
                     let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
                     format!("known are {}", names.join(", "))

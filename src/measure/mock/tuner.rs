@@ -24,12 +24,12 @@ impl Tuner {
         let place = || format!("--fault protocol-off={}", names.join(" "));
         let function = Function::of(query.shape.collective).ok_or_else(|| {
             let what = format!("NCCL's tuner has no say in {}", query.shape.collective);
-            Error::input(what).at(place()).mend("leave the fault out: protocols do not change it")
+            Error::input(what).at(place()).help("leave the fault out: protocols do not change it")
         })?;
         let machine = query.machine.nccl_graphs.as_deref().ok_or_else(|| {
             Error::input(format!("NCCL's graphs on {} are not known", query.machine.name))
                 .at(place())
-                .mend("name a profile with `nccl_graphs`, such as dgx-h100, as it is")
+                .help("name a profile with `nccl_graphs`, such as dgx-h100, as it is")
         })?;
         let nodes = query.placement.nodes();
         let per_node = query.shape.ranks / nodes;

@@ -105,13 +105,13 @@ impl Registry {
                 collective.name(),
                 names.join(", ")
             ))
-            .mend(self.known(collective));
+            .help(self.known(collective));
         }
         let lower = name.to_ascii_lowercase();
         let names = self
             .of(collective)
             .flat_map(|a| std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied()));
-        Error::input(format!("`{name}` is no {} algorithm", collective.name())).mend(did_you_mean(
+        Error::input(format!("`{name}` is no {} algorithm", collective.name())).help(did_you_mean(
             &lower,
             names,
             || self.known(collective),
@@ -140,7 +140,7 @@ fn split_form(name: &str) -> Result<(&str, Form)> {
         "fold" => Form::Exact,
         other => {
             return Err(Error::input(format!("`{name}` asks for an unknown form `{other}`"))
-                .mend("write (paper), (asymptotic) or (fold)"));
+                .help("write (paper), (asymptotic) or (fold)"));
         }
     };
     Ok((plain.trim_end(), form))

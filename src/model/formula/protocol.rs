@@ -53,7 +53,7 @@ impl FromStr for Protocol {
             "ll128" => Ok(Self::Ll128),
             _ => {
                 Err(Error::input(format!("`{text}` is no protocol"))
-                    .mend("write Simple, LL or LL128"))
+                    .help("write Simple, LL or LL128"))
             }
         }
     }

@@ -74,7 +74,7 @@ impl FromStr for Ports {
     /// Reads `2` (full duplex), `2fd`, `1hd`, `unbounded`.
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write 1, 2 … (full duplex), 1hd (half duplex) or unbounded";
-        let refuse = || Error::input(format!("`{text}` is no number of ports")).mend(ACCEPTED);
+        let refuse = || Error::input(format!("`{text}` is no number of ports")).help(ACCEPTED);
         let (digits, half) = match text.trim() {
             "unbounded" | "inf" => return Ok(Self::Unbounded),
             t => match (t.strip_suffix("hd"), t.strip_suffix("fd")) {
@@ -172,7 +172,7 @@ impl FromStr for Dims {
     fn from_str(text: &str) -> Result<Self> {
         let lengths: Option<Vec<u32>> = text.split('x').map(|d| d.trim().parse().ok()).collect();
         lengths.and_then(|l| Self::new(&l)).ok_or_else(|| {
-            Error::input(format!("`{text}` is no torus")).mend("write one to four sides as 8x8x8")
+            Error::input(format!("`{text}` is no torus")).help("write one to four sides as 8x8x8")
         })
     }
 }

@@ -146,7 +146,7 @@ impl Rule {
     pub fn named(name: &str) -> Result<Self> {
         let known = || RULES.iter().map(|rule| rule.id);
         RULES.iter().find(|rule| rule.id == name).cloned().ok_or_else(|| {
-            Error::input(format!("`{name}` is no rule of buckets")).mend(did_you_mean(
+            Error::input(format!("`{name}` is no rule of buckets")).help(did_you_mean(
                 name,
                 known(),
                 || format!("known are {}", known().collect::<Vec<_>>().join(", ")),

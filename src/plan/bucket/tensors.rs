@@ -84,13 +84,13 @@ impl Gradients {
     /// No JSON, an entry without shape, an unknown type, no entry at all.
     pub fn parse(text: &str, dtype: DataType) -> Result<Self> {
         let entries: Entries = serde_json::from_str(text).map_err(|e| {
-            Error::input(format!("the list of parameters cannot be read: {e}")).mend(ACCEPTED)
+            Error::input(format!("the list of parameters cannot be read: {e}")).help(ACCEPTED)
         })?;
         let tensors: Result<Vec<Tensor>> =
             entries.0.iter().map(|(name, entry)| tensor(name, entry, dtype)).collect();
         let tensors = tensors?;
         if tensors.is_empty() {
-            return Err(Error::input("the list holds no parameter").mend(ACCEPTED));
+            return Err(Error::input("the list holds no parameter").help(ACCEPTED));
         }
         Ok(Self::Tensors(tensors))
     }
@@ -100,7 +100,7 @@ const ACCEPTED: &str = "write {\"name\": [shape], …}, or a list of [\"name\", 
                         {\"name\": …, \"shape\": […], \"dtype\": \"bf16\"}";
 
 fn tensor(name: &str, entry: &Value, dtype: DataType) -> Result<Tensor> {
-    let refuse = |what: String| Error::input(what).at(format!("parameter {name}")).mend(ACCEPTED);
+    let refuse = |what: String| Error::input(what).at(format!("parameter {name}")).help(ACCEPTED);
     let (shape, typed) = match entry {
         Value::Object(fields) => (fields.get("shape"), fields.get("dtype")),
         other => (Some(other), None),

@@ -83,7 +83,7 @@ impl Gate {
     pub fn named(name: &str) -> Result<&'static Self> {
         let known = || GATES.iter().map(|gate| gate.id);
         GATES.iter().find(|gate| gate.id == name).ok_or_else(|| {
-            Error::input(format!("`{name}` is no gate")).mend(did_you_mean(name, known(), || {
+            Error::input(format!("`{name}` is no gate")).help(did_you_mean(name, known(), || {
                 format!("known are {}", known().collect::<Vec<_>>().join(", "))
             }))
         })

@@ -173,8 +173,8 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
         Ok(texts) => texts,
         Err(error) => {
             let place = Place { line: 1, column: 1, text: String::new() };
-            let mend = error.mending().map(str::to_owned);
-            faults.borrow_mut().push(Fault::new(file, place, error.what().to_owned(), mend));
+            let help = error.mending().map(str::to_owned);
+            faults.borrow_mut().push(Fault::new(file, place, error.what().to_owned(), help));
             return Vec::new();
         }
     };

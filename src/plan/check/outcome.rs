@@ -111,7 +111,7 @@ impl std::str::FromStr for At {
             "mid" => Ok(Self::Mid),
             "high" => Ok(Self::High),
             _ => Err(Error::input(format!("`{text}` is no point of a band"))
-                .mend("write low, mid or high")),
+                .help("write low, mid or high")),
         }
     }
 }
@@ -158,9 +158,9 @@ pub(super) fn outcome(
     faults: &Faults,
 ) -> Option<Outcome> {
     let keep = |error: &Error| {
-        let mend = error.mending().map(str::to_owned);
+        let help = error.mending().map(str::to_owned);
         let what = error.what().to_owned();
-        let fault = Fault::new(&budget.file, budget.place.clone(), what, mend);
+        let fault = Fault::new(&budget.file, budget.place.clone(), what, help);
         faults.borrow_mut().push(fault);
     };
     let at = options.at.or(budget.at);
@@ -189,18 +189,18 @@ fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
     let measured = matches!(budget.limit, Some(Limit::Measured(_)));
     if outcome.ranks < 2 && !measured {
         return never("one rank sends nothing".to_owned())
-            .map_err(|e: Error| e.mend("ask for 2 ranks or more"));
+            .map_err(|e: Error| e.help("ask for 2 ranks or more"));
     }
     match (&budget.limit, outcome.limit) {
         (Some(Limit::MaxBoundRatio(most)), _) if most.0 < 1.0 => {
             let what = format!("the budget can never hold: {most} times a lower bound");
-            return Err(Error::input(what).mend("write at least 1"));
+            return Err(Error::input(what).help("write at least 1"));
         }
         (Some(Limit::Measured(_)), _) => {}
         (_, Some(limit)) if outcome.used.0 < 1.0 / FAR && outcome.value.base().0 > 0.0 => {
             let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
             return never(what).map_err(|e: Error| {
-                e.mend("write a limit near the model's; check --update writes it with a margin")
+                e.help("write a limit near the model's; check --update writes it with a margin")
             });
         }
         _ => {}
@@ -287,7 +287,7 @@ fn of_call(
         Some(Limit::MinBusbw(least)) => {
             if size.0 == 0 {
                 return Err(Error::input("the budget can never hold: no bytes have no busbw")
-                    .mend("write max_time"));
+                    .help("write max_time"));
             }
             outcome.limit = Some(Number::Rate(*least));
             times.map(|time| Number::Rate(busbw(time)))
@@ -346,7 +346,7 @@ fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Rat
         return Err(Error::input(
             "the budget can never fail: nothing is known of what the library would choose here",
         )
-        .mend("name an algorithm, or a machine whose library's rules are known"));
+        .help("name an algorithm, or a machine whose library's rules are known"));
     }
     let own = expecting.ideal(query.size).time;
     let best = expecting.best(query.size).time;
@@ -385,7 +385,7 @@ fn measured(
     let named = patterns.join(", ");
     if read == 0 {
         return Err(Error::input(format!("no file is called `{named}`"))
-            .mend("run the benchmark before the check, or mend the path"));
+            .help("run the benchmark before the check, or correct the path"));
     }
     let mut times: Vec<(Bytes, Seconds)> = Vec::new();
     let mut wrong = 0;
@@ -401,7 +401,7 @@ fn measured(
     let Some(first) = found.first().filter(|_| !times.is_empty()) else {
         let size = call.size.map_or(String::new(), |s| format!(" of {s}"));
         return Err(Error::input(format!("{named} times no {}{size}", call.collective.name()))
-            .mend("mend collective, n or size, or the path"));
+            .help("correct collective, n or size, or the path"));
     };
     times.sort_by_key(|t| t.0);
     let mut layout = call.layout;
@@ -419,7 +419,7 @@ fn measured(
         over(a).total_cmp(&over(b))
     });
     let Some(worst) = worst else {
-        return Err(Error::input(format!("{named} times no bytes at all")).mend("mend the path"));
+        return Err(Error::input(format!("{named} times no bytes at all")).help("correct the path"));
     };
     let healthy = verdict.health == Health::Healthy;
     let cause = verdict.causes.first().map_or(String::new(), |c| format!("; {}", c.what));

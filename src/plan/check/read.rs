@@ -58,7 +58,7 @@ impl FromStr for Plain {
         match number.trim().parse::<f64>() {
             Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x * scale)),
             _ => Err(Error::input(format!("`{text}` is no ratio"))
-                .mend("write a number such as 1.5, or 5%")),
+                .help("write a number such as 1.5, or 5%")),
         }
     }
 }
@@ -72,8 +72,8 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
         let Some(value) = file.table.get("budget") else { continue };
         let keep = |start: usize, what: &str| {
             let place = file.document.place(&(start..start));
-            let mend = Some("write [[budget]] in a line of its own".to_owned());
-            from.faults.borrow_mut().push(Fault::new(file.file, place, what.to_owned(), mend));
+            let help = Some("write [[budget]] in a line of its own".to_owned());
+            from.faults.borrow_mut().push(Fault::new(file.file, place, what.to_owned(), help));
         };
         let Some(list) = value.get_ref().as_array() else {
             keep(value.span().start, "`budget` is a list of tables");
@@ -102,9 +102,9 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
     if found.is_empty() && from.faults.borrow().is_empty() {
         let place = crate::base::text_pos::Place { line: 1, column: 1, text: String::new() };
         let file = files.first().map_or("", |f| f.file);
-        let mend = Some("write [[budget]] with name, collective, n, size and max_time".to_owned());
+        let help = Some("write [[budget]] with name, collective, n, size and max_time".to_owned());
         let what = "the file holds no budget".to_owned();
-        from.faults.borrow_mut().push(Fault::new(file, place, what, mend));
+        from.faults.borrow_mut().push(Fault::new(file, place, what, help));
     }
     found
 }
@@ -117,8 +117,8 @@ fn sections(file: &Layer<'_>, faults: &Faults) {
         if !KNOWN.contains(&typed) {
             let place = file.document.place(&key.span());
             let what = format!("unknown section `{typed}`");
-            let mend = Some(advice(typed, &KNOWN));
-            faults.borrow_mut().push(Fault::new(file.file, place, what, mend));
+            let help = Some(advice(typed, &KNOWN));
+            faults.borrow_mut().push(Fault::new(file.file, place, what, help));
         }
     }
 }
@@ -162,8 +162,8 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
     match given.as_slice() {
         [] if options.updating => return None,
         [] => {
-            let mend = format!("write one of {}", LIMITS.join(", "));
-            fields.fault("limit", "the budget has no limit", mend);
+            let help = format!("write one of {}", LIMITS.join(", "));
+            fields.fault("limit", "the budget has no limit", help);
         }
         [_] => {}
         _ => {
@@ -210,12 +210,12 @@ fn of_step<'a>(
     }
     let Some((_, own)) = from.steps.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = from.steps.iter().map(|(name, _)| *name).collect();
-        let mend = if known.is_empty() {
+        let help = if known.is_empty() {
             "write a table [step.NAME], or include a file that has it".to_owned()
         } else {
             advice(name, &known)
         };
-        fields.fault("step", format!("there is no step `{name}`"), mend);
+        fields.fault("step", format!("there is no step `{name}`"), help);
         return None;
     };
     let layers = layered(vec![*own], from.presets, from.faults);

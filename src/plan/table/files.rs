@@ -62,7 +62,7 @@ impl Files for Disk {
     fn text(&self, path: &str) -> Result<String> {
         std::fs::read_to_string(path).map_err(|e| {
             Error::input(format!("`{path}` cannot be read: {e}"))
-                .mend("name a file, from where this one lies")
+                .help("name a file, from where this one lies")
         })
     }
 
@@ -73,7 +73,7 @@ impl Files for Disk {
         let path = Path::new(pattern);
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let refuse = |why: String| Error::input(why).mend("write a * in the last part of a path");
+        let refuse = |why: String| Error::input(why).help("write a * in the last part of a path");
         if folder.to_string_lossy().contains('*') {
             return Err(refuse(format!("`{pattern}` has a * in a folder's name")));
         }

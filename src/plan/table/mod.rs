@@ -38,22 +38,22 @@ pub struct Fault {
     /// The line itself.
     pub text: String,
     /// What would be accepted.
-    pub mend: Option<String>,
+    pub help: Option<String>,
 }
 
 impl Fault {
     /// A fault at a place.
     #[must_use]
-    pub fn new(file: &str, place: Place, what: String, mend: Option<String>) -> Self {
+    pub fn new(file: &str, place: Place, what: String, help: Option<String>) -> Self {
         let Place { line, column, text } = place;
-        Self { file: file.to_owned(), line, column, what, text, mend }
+        Self { file: file.to_owned(), line, column, what, text, help }
     }
 
     /// What the reader of TOML refused.
     #[must_use]
     pub fn refused(file: &str, refused: Refused) -> Self {
         let start = Place { line: 1, column: 1, text: String::new() };
-        Self::new(file, refused.place.unwrap_or(start), refused.what, refused.mend)
+        Self::new(file, refused.place.unwrap_or(start), refused.what, refused.help)
     }
 
     /// The same as an error.
@@ -61,8 +61,8 @@ impl Fault {
     pub fn error(&self) -> Error {
         let Self { file, line, column, text, .. } = self;
         let error = Error::input(self.what.clone()).at(format!("{file}:{line}:{column}: {text}"));
-        match &self.mend {
-            Some(mend) => error.mend(mend.clone()),
+        match &self.help {
+            Some(help) => error.help(help.clone()),
             None => error,
         }
     }
@@ -70,9 +70,9 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, line, column, what, text, mend } = self;
+        let Self { file, line, column, what, text, help } = self;
         write!(f, "{file}:{line}:{column}: {what}\n  {text}")?;
-        mend.iter().try_for_each(|mend| write!(f, "\n  {mend}"))
+        help.iter().try_for_each(|help| write!(f, "\n  {help}"))
     }
 }
 
@@ -138,16 +138,16 @@ impl<'a> Fields<'a> {
     }
 
     /// Keeps a fault at a key's value, or at the heading where there is no such key.
-    pub(crate) fn fault(&self, key: &str, what: impl Into<String>, mend: impl Into<String>) {
+    pub(crate) fn fault(&self, key: &str, what: impl Into<String>, help: impl Into<String>) {
         let (file, place) = self.place(key);
-        self.keep(Fault::new(&file, place, what.into(), Some(mend.into())));
+        self.keep(Fault::new(&file, place, what.into(), Some(help.into())));
     }
 
     /// Keeps an error that a key's value led to.
     pub(crate) fn error(&self, key: &str, error: &Error) {
         let (file, place) = self.place(key);
-        let mend = error.mending().map(str::to_owned);
-        self.keep(Fault::new(&file, place, error.what().to_owned(), mend));
+        let help = error.mending().map(str::to_owned);
+        self.keep(Fault::new(&file, place, error.what().to_owned(), help));
     }
 
     /// A key that is read twice is wrong once.

@@ -52,8 +52,8 @@ fn include(
     found.borrow_mut().push(text);
     for (path, place) in named {
         let name = joined(&file, &path);
-        let keep = |what: String, mend: &str| {
-            let fault = Fault::new(&file, place.clone(), what, Some(mend.to_owned()));
+        let keep = |what: String, help: &str| {
+            let fault = Fault::new(&file, place.clone(), what, Some(help.to_owned()));
             faults.borrow_mut().push(fault);
         };
         if let Some(at) = open.iter().position(|o| *o == plain(&name)) {
@@ -103,9 +103,9 @@ fn includes(text: &Text, faults: &Faults) -> Vec<(String, Place)> {
     let Ok(document) = Document::parse(&text.text) else { return Vec::new() };
     let Some(value) = document.root().get("include") else { return Vec::new() };
     let refuse = |place: Place| {
-        let mend = Some("write include = [\"budgets.toml\"] above all tables".to_owned());
+        let help = Some("write include = [\"budgets.toml\"] above all tables".to_owned());
         let what = "`include` is a list of files".to_owned();
-        faults.borrow_mut().push(Fault::new(&text.name, place, what, mend));
+        faults.borrow_mut().push(Fault::new(&text.name, place, what, help));
     };
     let mut found = Vec::new();
     match value.get_ref() {

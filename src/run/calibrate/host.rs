@@ -157,7 +157,7 @@ impl Host {
             name: "cpus",
             verdict,
             said: format!("{ranks} ranks {how} on {} usable CPUs", self.at_once),
-            mend: "run no more ranks than CPUs; else α is the scheduler's, and says nothing of \
+            help: "run no more ranks than CPUs; else α is the scheduler's, and says nothing of \
                    other numbers of ranks",
         }
     }
@@ -166,7 +166,7 @@ impl Host {
         const MARK: f64 = 0.05;
         const REFUSE: f64 = 0.25;
         const LOAD: f64 = 0.5;
-        let mend = "let the machine do nothing else, or measure all the same with --force";
+        let help = "let the machine do nothing else, or measure all the same with --force";
         let name = "load";
         match (self.pressure, self.load) {
             (Some(Ratio(part)), _) => Gate {
@@ -177,7 +177,7 @@ impl Host {
                     _ => Verdict::Good,
                 },
                 said: format!("processes waited for CPUs {:.0} % of the last 10 s", 100.0 * part),
-                mend,
+                help,
             },
             (None, Some(Ratio(load))) => Gate {
                 name,
@@ -186,13 +186,13 @@ impl Host {
                     false => Verdict::Good,
                 },
                 said: format!("{load:.2} processes wanted each usable CPU in the last minute"),
-                mend,
+                help,
             },
             (None, None) => Gate {
                 name,
                 verdict: Verdict::Marked,
                 said: "the kernel does not say how busy it is".to_owned(),
-                mend,
+                help,
             },
         }
     }
@@ -205,7 +205,7 @@ impl Host {
             name: "clock",
             verdict: if coarse { Verdict::Refused } else { Verdict::Good },
             said: format!("{source}, steps of {}", self.clock_step),
-            mend: "choose a finer clock source: messages in memory take less than a step",
+            help: "choose a finer clock source: messages in memory take less than a step",
         }
     }
 
@@ -221,7 +221,7 @@ impl Host {
                 false => "no hypervisor is seen",
             }
             .to_owned(),
-            mend: "measure again at another time, and compare with collcost profiles diff",
+            help: "measure again at another time, and compare with collcost profiles diff",
         }
     }
 
@@ -235,7 +235,7 @@ impl Host {
                 false => "nice has its effect",
             }
             .to_owned(),
-            mend: "stop what runs in other sessions",
+            help: "stop what runs in other sessions",
         }
     }
 }

@@ -25,11 +25,11 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
     };
     if ranks < least {
         return Err(Error::input(format!("{op} needs {least} ranks, and there are {ranks}"))
-            .mend("start more ranks"));
+            .help("start more ranks"));
     }
     if let Op::Device(_) = op {
         return Err(
-            Error::unsupported(format!("{op} is run by GPUs alone")).mend("add --transport cuda")
+            Error::unsupported(format!("{op} is run by GPUs alone")).help("add --transport cuda")
         );
     }
     if let Op::Library(_) | Op::Forced(_) = op {
@@ -48,7 +48,7 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
     let bytes = bytes.ok_or_else(|| Error::input("the buffers are larger than any memory"))?;
     if *op == Op::Reduce && !bytes.is_multiple_of(size_of::<f32>()) {
         return Err(Error::input(format!("{bytes} B are no whole number of f32"))
-            .mend("write a multiple of 4"));
+            .help("write a multiple of 4"));
     }
     Ok((0..ranks).map(|rank| simple(op, rank, ranks, bytes)).collect())
 }

@@ -61,11 +61,11 @@ pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
         return Err(Error::unsupported(
             "the schedule needs a switch that adds or multicasts, and there is none to run it on",
         )
-        .mend("name an algorithm of ranks alone"));
+        .help("name an algorithm of ranks alone"));
     }
     if sends_more_than(schedule, MOST_MESSAGES) {
         return Err(Error::input(format!("the schedule has more than {MOST_MESSAGES} messages"))
-            .mend("run fewer segments or ranks"));
+            .help("run fewer segments or ranks"));
     }
     verify(schedule).map_err(|fault| Error::input(format!("the schedule is wrong: {fault}")))?;
     let room = Room::new(&frame, size)?;
@@ -128,7 +128,7 @@ impl Room {
             _ if size.0.is_multiple_of(each) => size.0 / each,
             _ => {
                 return Err(Error::input(format!("{} B are no whole number of f32", size.0))
-                    .mend("write a multiple of 4"));
+                    .help("write a multiple of 4"));
             }
         };
         let vectors = match frame.layout {
@@ -138,7 +138,7 @@ impl Room {
         let bytes = elements.checked_mul(each).and_then(|bytes| bytes.checked_mul(vectors));
         let bytes = bytes.filter(|&bytes| bytes < 1 << 46).and_then(|b| usize::try_from(b).ok());
         let bytes = bytes.ok_or_else(|| {
-            Error::input("the buffers are larger than any memory").mend("run a smaller size")
+            Error::input("the buffers are larger than any memory").help("run a smaller size")
         })?;
         Ok(Self { frame: *frame, element, elements, bytes })
     }

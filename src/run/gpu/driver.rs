@@ -83,7 +83,7 @@ impl Driver {
         // SAFETY: loading the driver runs its start-up code, as any CUDA program does.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::environment("there is no driver of NVIDIA's GPUs: no libcuda.so.1")
-                .mend("install the driver, or measure with --transport shm or tcp"));
+                .help("install the driver, or measure with --transport shm or tcp"));
         }
         // SAFETY: it is present, so this does not panic; nothing is called through the symbols.
         let library = unsafe { sys::culib() };
@@ -94,10 +94,10 @@ impl Driver {
         if let Some(name) = missing {
             return Err(Error::environment(format!("the driver has no {name}: it is too old"))
                 .at("libcuda.so.1")
-                .mend("CUDA 12 (driver 525) or later is needed"));
+                .help("CUDA 12 (driver 525) or later is needed"));
         }
         result::init().map_err(|e| {
-            said("cuInit", e).mend("`nvidia-smi` should list the GPUs; look whether it does")
+            said("cuInit", e).help("`nvidia-smi` should list the GPUs; look whether it does")
         })?;
         let mut version: c_int = 0;
         // SAFETY: the pointer is to a live integer.
@@ -108,7 +108,7 @@ impl Driver {
         match u32::try_from(count) {
             Ok(count) if count > 0 => Ok(Self { version: version.unsigned_abs(), count }),
             _ => Err(Error::environment("the driver finds no GPU")
-                .mend("look at CUDA_VISIBLE_DEVICES, or measure with --transport shm or tcp")),
+                .help("look at CUDA_VISIBLE_DEVICES, or measure with --transport shm or tcp")),
         }
     }
 
@@ -267,7 +267,7 @@ impl Gpu {
         self.enter()?;
         // SAFETY: the memory is freed when the buffer is dropped, and never read before written.
         let at = unsafe { result::malloc_sync(bytes.max(16)) }
-            .map_err(|e| said("cuMemAlloc", e).mend("give smaller --sizes"))?;
+            .map_err(|e| said("cuMemAlloc", e).help("give smaller --sizes"))?;
         Ok(Buffer { context: Rc::clone(&self.context), at, bytes })
     }
 

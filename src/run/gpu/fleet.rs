@@ -79,7 +79,7 @@ impl Fleet {
             return Err(Error::environment(format!(
                 "rank 0 has NCCL {own}, rank {rank} has NCCL {other}"
             ))
-            .mend("give all hosts one version, or name one with --nccl-lib"));
+            .help("give all hosts one version, or name one with --nccl-lib"));
         }
         share(&hosts, seen)
     }
@@ -99,7 +99,7 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
             return Err(Error::environment(format!(
                 "{of} ranks of a host see {there} there, rank {rank} is one of them"
             ))
-            .mend("start at most a rank a GPU"));
+            .help("start at most a rank a GPU"));
         }
         let own = place * gpus / of..(place + 1) * gpus / of;
         for gpu in own.clone() {
@@ -107,7 +107,7 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
                 return Err(Error::environment(format!(
                     "ranks {other} and {rank} of a host see some of the same GPUs, and others"
                 ))
-                .mend("let all ranks of a host see the same GPUs, or each its own"));
+                .help("let all ranks of a host see the same GPUs, or each its own"));
             }
         }
         shares.push(own.map(|gpu| gpu as u32).collect());

@@ -129,14 +129,14 @@ impl Nccl {
         }
         let first = tried.first().map_or("", |t| t.lines().next().unwrap_or(""));
         Err(Error::environment(format!("NCCL cannot be loaded: {first}"))
-            .mend("install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL"))
+            .help("install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL"))
     }
 
     fn of(library: Library, name: &str) -> Result<Self> {
         let lacks = |symbol: &str| {
             Error::environment(format!("the library has no {symbol}: it is no NCCL 2"))
                 .at(name.to_owned())
-                .mend("name libnccl.so.2 with --nccl-lib or COLLCOST_NCCL")
+                .help("name libnccl.so.2 with --nccl-lib or COLLCOST_NCCL")
         };
         /// A function of the type that it has in `nccl.h`.
         ///

@@ -148,11 +148,11 @@ fn at_once(gone: Gone, what: &str) -> Error {
             let mut lines = text.lines().map(str::trim);
             let mut error = Error::environment(lines.next().unwrap_or(""));
             let rest: Vec<&str> = lines.collect();
-            if let [place @ .., mend] = rest.as_slice() {
+            if let [place @ .., help] = rest.as_slice() {
                 if !place.is_empty() {
                     error = error.at(place.join(", "));
                 }
-                error = error.mend(*mend);
+                error = error.help(*help);
             }
             error
         }
@@ -359,7 +359,7 @@ impl Work<'_> {
                 }
                 Answer::Wrong(what) => {
                     let error = Error::lost(format!("{op} of {size} has a wrong result: {what}"));
-                    return Err(Gone::All(error.mend("nothing that is timed here can be trusted")));
+                    return Err(Gone::All(error.help("nothing that is timed here can be trusted")));
                 }
                 _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
             }

@@ -29,7 +29,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     let mut stream = UnixStream::from(control);
     let gone = |e: std::io::Error| {
         Error::input(format!("nobody speaks to this process: {e}"))
-            .mend("it is started by `collcost calibrate`")
+            .help("it is started by `collcost calibrate`")
     };
     let Order::Hello { parent, task } = read(&mut stream).map_err(gone)? else {
         return Err(Error::lost("nobody said what this process is for"));

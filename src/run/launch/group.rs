@@ -139,7 +139,7 @@ impl Group {
         let wait = wait.unwrap_or(if fits { Wait::Spin } else { Wait::Poll });
         if ranks == 0 || ranks > MOST_RANKS {
             return Err(Error::environment(format!("{ranks} ranks on one host"))
-                .mend(format!("run 1 to {MOST_RANKS}")));
+                .help(format!("run 1 to {MOST_RANKS}")));
         }
         if wait == Wait::Spin && !fits {
             let cpus = usable.at_once;
@@ -147,7 +147,7 @@ impl Group {
                 "{ranks} ranks would spin on {cpus} usable CPUs, and wait for each other's time \
                  slices instead of messages"
             ))
-            .mend(format!("run at most {cpus} ranks, or let them wait with --wait poll")));
+            .help(format!("run at most {cpus} ranks, or let them wait with --wait poll")));
         }
         let shared = match transport {
             Kind::Shm => Some(Shared::new(ranks)?),
@@ -557,7 +557,7 @@ pub(crate) fn check_memory(bytes: usize) -> Result<()> {
             Err(Error::environment(format!(
                 "the ranks' buffers are {need} MiB, more than half of the {free} MiB that are free"
             ))
-            .mend("run a smaller size or fewer ranks"))
+            .help("run a smaller size or fewer ranks"))
         }
         _ => Ok(()),
     }

@@ -22,7 +22,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     let mut stream = UnixStream::from(control);
     let gone = |e: std::io::Error| {
         Error::input(format!("no group speaks to this rank: {e}"))
-            .mend("ranks are started by `collcost run`")
+            .help("ranks are started by `collcost run`")
     };
     let Order::Hello(hello) = read(&mut stream).map_err(gone)? else {
         return Err(Error::lost("the group did not say which rank this is"));

@@ -81,7 +81,7 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
 }
 
 fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
-    let (what, mend) = match error.kind() {
+    let (what, help) = match error.kind() {
         ErrorKind::AddrInUse => (
             "something listens there already: a second coordinator?".to_owned(),
             "wait until the other run has ended, or meet at another port",
@@ -92,7 +92,7 @@ fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
         ),
         _ => (format!("nobody can be waited for: {error}"), "name another address or port"),
     };
-    Error::environment(what).at(format!("--rendezvous {at}")).mend(mend)
+    Error::environment(what).at(format!("--rendezvous {at}")).help(help)
 }
 
 /// Who has come in.
@@ -275,11 +275,11 @@ impl Door<'_> {
         let missing = missing.join(", ");
         match &self.mistake {
             Some(mistake) => Error::environment(format!("rank {missing} did not come; {mistake}"))
-                .mend("give all hosts one version and one token"),
+                .help("give all hosts one version and one token"),
             None => {
                 let waited = PATIENCE.as_secs();
                 Error::lost(format!("rank {missing} did not come within {waited} s"))
-                    .mend("see what it says on its host; let the port pass the firewall")
+                    .help("see what it says on its host; let the port pass the firewall")
             }
         }
     }

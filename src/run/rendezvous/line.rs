@@ -140,7 +140,7 @@ fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Chann
                 let waited = PATIENCE.as_secs();
                 return Err(Error::lost(format!("nobody answered for {waited} s: {e}"))
                     .at(place)
-                    .mend("start rank 0 first, and let its port pass the firewall"));
+                    .help("start rank 0 first, and let its port pass the firewall"));
             }
             // Rank 0 may not be there yet, or be busy with others.
             Err(_) => {
@@ -158,14 +158,14 @@ fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Chann
 fn refused(stranger: &Stranger) -> Error {
     match stranger {
         Stranger::Foreign => Error::environment("what listens there is no collcost")
-            .mend("name the port of rank 0 with --rendezvous"),
+            .help("name the port of rank 0 with --rendezvous"),
         Stranger::Version(theirs) => {
             let own = Greeting::new().map_or_else(|_| "this one".to_owned(), |own| own.version());
             Error::environment(format!("the coordinator is collcost {theirs}; this is {own}"))
-                .mend("install one version on all hosts")
+                .help("install one version on all hosts")
         }
         Stranger::Token => Error::environment("the coordinator has another token")
-            .mend("give all hosts a copy of one --token-file"),
+            .help("give all hosts a copy of one --token-file"),
     }
 }
 

@@ -81,7 +81,7 @@ impl FromStr for Launcher {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|launcher| launcher.id() == text).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|launcher| launcher.id()).collect();
-            Error::input(format!("`{text}` is no launcher")).mend(did_you_mean(
+            Error::input(format!("`{text}` is no launcher")).help(did_you_mean(
                 text,
                 names.iter().copied(),
                 || format!("write {}", names.join(", ")),
@@ -134,14 +134,14 @@ impl Part {
                     None => Ok(None),
                     Some(at) => Err(Error::input("which rank is this?")
                         .at(format!("--rendezvous {at}"))
-                        .mend("add --rank and -n, or start it by mpirun, srun or torchrun")),
+                        .help("add --rank and -n, or start it by mpirun, srun or torchrun")),
                 };
             }
             (Launcher::None, Some(rank)) => {
                 let ranks = typed.ranks.ok_or_else(|| {
                     Error::input("how many ranks are there?")
                         .at(format!("--rank {rank}"))
-                        .mend("add -n, the same at all ranks")
+                        .help("add -n, the same at all ranks")
                 })?;
                 (rank, ranks)
             }
@@ -149,17 +149,17 @@ impl Part {
             (launcher, Some(rank)) => {
                 return Err(Error::input(format!("{launcher} says which rank this is"))
                     .at(format!("--rank {rank}"))
-                    .mend("leave out --rank, or add --launcher none"));
+                    .help("leave out --rank, or add --launcher none"));
             }
         };
         if rank >= ranks {
             return Err(Error::input(format!("there is no rank {rank} of {ranks}"))
-                .mend("ranks are counted from 0"));
+                .help("ranks are counted from 0"));
         }
         if let Some(typed) = typed.ranks.filter(|&typed| typed != ranks) {
             return Err(Error::input(format!("{launcher} has started {ranks} ranks"))
                 .at(format!("-n {typed}"))
-                .mend("leave out -n"));
+                .help("leave out -n"));
         }
         if ranks == 1 {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Part {
         if at.ip().is_unspecified() && rank > 0 {
             return Err(Error::input("nobody can be called at every address")
                 .at(format!("--rendezvous {at}"))
-                .mend("give ranks above 0 the address of rank 0's host"));
+                .help("give ranks above 0 the address of rank 0's host"));
         }
         Ok(Some(Self { rank, ranks, at, launcher }))
     }
@@ -187,13 +187,13 @@ fn numbers(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Res
         let (rank, ranks) = launcher.variables().first().copied().unwrap_or_default();
         return Err(Error::input(format!("{launcher} did not start this process"))
             .at(format!("--launcher {launcher}"))
-            .mend(format!("it would have set {rank} and {ranks}")));
+            .help(format!("it would have set {rank} and {ranks}")));
     };
     let number = |(name, text): (&str, String)| {
         text.parse().map_err(|_| {
             Error::input(format!("`{text}` is no number of ranks"))
                 .at(name.to_owned())
-                .mend("unset it, or add --launcher none")
+                .help("unset it, or add --launcher none")
         })
     };
     Ok((number(rank)?, number(ranks)?))
@@ -207,7 +207,7 @@ fn place(
 ) -> Result<SocketAddr> {
     if let (Some(host), Some(port)) = (variable("MASTER_ADDR"), variable("MASTER_PORT")) {
         let number: u16 = port.parse().map_err(|_| {
-            Error::input(format!("`{port}` is no port")).at("MASTER_PORT").mend("write 29500")
+            Error::input(format!("`{port}` is no port")).at("MASTER_PORT").help("write 29500")
         })?;
         // torchrun's own store listens at its port, unless it says that it does not.
         let taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text == "True");
@@ -231,7 +231,7 @@ fn place(
     }
     Err(Error::input("where do the ranks meet?")
         .at("calibrate")
-        .mend(format!("add --rendezvous ADDRESS:{PORT}, with an address of rank 0's host")))
+        .help(format!("add --rendezvous ADDRESS:{PORT}, with an address of rank 0's host")))
 }
 
 /// A host and a port; an IPv6 address stands in brackets then.
@@ -244,7 +244,7 @@ fn join(host: &str, port: u16) -> String {
 
 fn address(text: &str, place: &str) -> Result<SocketAddr> {
     let refuse = |what: String| {
-        Error::input(what).at(format!("{place} {text}")).mend(format!("write 10.0.0.1:{PORT}"))
+        Error::input(what).at(format!("{place} {text}")).help(format!("write 10.0.0.1:{PORT}"))
     };
     if let Ok(address) = text.parse() {
         return Ok(address);

@@ -24,7 +24,7 @@ impl Token {
     /// A file that is not there, is too short, or that others may read.
     pub fn read(path: &Path) -> Result<Self> {
         let place = || format!("--token-file {}", path.display());
-        let refuse = |what: String, mend: &str| Error::environment(what).at(place()).mend(mend);
+        let refuse = |what: String, help: &str| Error::environment(what).at(place()).help(help);
         let make = "make one with `(umask 077; head -c 32 /dev/urandom > token)` and give each host a copy";
         let failed = |e: std::io::Error| refuse(format!("the token cannot be read: {e}"), make);
         let mut file = File::open(path).map_err(failed)?;

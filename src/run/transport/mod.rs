@@ -176,7 +176,7 @@ impl std::str::FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.iter().copied().find(|kind| kind.id() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no transport")).mend(did_you_mean(
+            Error::input(format!("`{text}` is no transport")).help(did_you_mean(
                 text,
                 Self::ALL.iter().map(|kind| kind.id()),
                 || "write shm or tcp".to_owned(),

@@ -17,9 +17,9 @@ use crate::plan::check::Standing;
 
 pub(super) fn github(out: &mut impl Write, report: &Check, look: Look) -> io::Result<()> {
     for fault in &report.faults {
-        let mend = fault.mend.as_ref().map_or(String::new(), |m| format!("\n{m}"));
+        let help = fault.help.as_ref().map_or(String::new(), |m| format!("\n{m}"));
         let place = (fault.file.as_str(), fault.line, fault.column);
-        annotation(out, "error", place, "budgets", &format!("{}{mend}", fault.what))?;
+        annotation(out, "error", place, "budgets", &format!("{}{help}", fault.what))?;
     }
     for budget in report.budgets.iter().filter(|b| b.standing != Standing::Holds) {
         let place = (budget.file.as_str(), budget.line, budget.column);

@@ -11,9 +11,9 @@ use crate::plan::check::Standing;
 
 pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let of_fault = |f: &crate::answer::check::FaultView| {
-        let mend = f.mend.as_ref().map_or(String::new(), |m| format!(": {m}"));
+        let help = f.help.as_ref().map_or(String::new(), |m| format!(": {m}"));
         let id = format!("fault:{}:{}:{}:{}", f.file, f.line, f.column, f.what);
-        entry(&format!("{}{mend}", f.what), "collcost-file", &id, "blocker", (&f.file, f.line))
+        entry(&format!("{}{help}", f.what), "collcost-file", &id, "blocker", (&f.file, f.line))
     };
     let of_budget = |b: &crate::answer::check::BudgetView| {
         let text = format!("budget {}: {}", b.name, b.message);

@@ -46,8 +46,8 @@ fn of_fault(xml: &mut Xml, fault: &FaultView) -> io::Result<()> {
     let (name, file) = (plain(&place), plain(&fault.file));
     let case = [("name", name.as_str()), ("classname", file.as_str()), ("time", "0")];
     xml.write_event(Event::Start(BytesStart::new("testcase").with_attributes(case)))?;
-    let text = match &fault.mend {
-        Some(mend) => format!("{place}: {}\n{mend}", fault.what),
+    let text = match &fault.help {
+        Some(help) => format!("{place}: {}\n{help}", fault.what),
         None => format!("{place}: {}", fault.what),
     };
     said(xml, "error", &fault.what, &text)?;

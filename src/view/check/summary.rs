@@ -16,8 +16,8 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
         writeln!(out, "| place | fault | accepted |\n| --- | --- | --- |")?;
         for fault in &report.faults {
             let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
-            let mend = fault.mend.as_deref().unwrap_or("");
-            writeln!(out, "| `{}` | {} | {} |", cell(&place), cell(&fault.what), cell(mend))?;
+            let help = fault.help.as_deref().unwrap_or("");
+            writeln!(out, "| `{}` | {} | {} |", cell(&place), cell(&fault.what), cell(help))?;
         }
         return writeln!(out);
     }

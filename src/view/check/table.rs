@@ -27,15 +27,15 @@ pub fn table(report: &Check, look: Look) -> Page {
     for fault in &report.faults {
         let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
         page.line(format!("{}: {}", look.strong(&place), fault.what));
-        if let Some(mend) = &fault.mend {
-            page.line(format!("  {mend}"));
+        if let Some(help) = &fault.help {
+            page.line(format!("  {help}"));
         }
     }
     if !report.faults.is_empty() {
         let count = report.faults.len();
         let faults = if count == 1 { "fault" } else { "faults" };
         page.line(format!("{count} {faults} in {}; no budget was judged", report.file));
-        page.record(report, "faults", &["file", "line", "column", "what", "mend"]);
+        page.record(report, "faults", &["file", "line", "column", "what", "help"]);
         return page;
     }
     let holding: Vec<&BudgetView> = report.standing(Standing::Holds).collect();

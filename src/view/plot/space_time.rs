@@ -39,7 +39,7 @@ pub fn space_time(trace: &Trace) -> Result<Picture> {
             links.len(),
             trace.steps.len()
         ))
-        .mend("ask for fewer ranks or --segments; --format json has them all"));
+        .help("ask for fewer ranks or --segments; --format json has them all"));
     }
     let mut marks = Vec::new();
     for (row, ((from, to), sent)) in links.iter().enumerate() {

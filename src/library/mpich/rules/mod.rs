@@ -332,7 +332,7 @@ impl Tree {
         let mut path = Vec::new();
         let mut node = self.of(collective).ok_or_else(|| {
             Error::unsupported(format!("the file says nothing of {collective}: MPICH aborts there"))
-                .mend("a file replaces all of MPICH's rules: write all 44 collectives")
+                .help("a file replaces all of MPICH's rules: write all 44 collectives")
         })?;
         let mut needs_call = false;
         loop {
@@ -350,7 +350,7 @@ impl Tree {
                 return Err(Error::unsupported(format!(
                     "no test of {collective} from line {line} on holds: MPICH aborts there"
                 ))
-                .mend("end each list of tests with `=any`, or with both `=yes` and `=no`"));
+                .help("end each list of tests with `=any`, or with both `=yes` and `=no`"));
             };
             path.push(branch.test);
             node = &branch.then;

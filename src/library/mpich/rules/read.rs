@@ -21,10 +21,10 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
     for entry in root {
         let Some(name) = entry.name.strip_prefix("collective=") else {
             return Err(Refused::at(entry.line, format!("`{}` is no collective", entry.name))
-                .mend("write tests inside of each `collective=…`"));
+                .help("write tests inside of each `collective=…`"));
         };
         if !COLLECTIVES.contains(&name) {
-            return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).mend(
+            return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).help(
                 did_you_mean(name, COLLECTIVES.iter().copied(), || {
                     format!("known are {}", COLLECTIVES.join(", "))
                 }),
@@ -34,7 +34,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
         tree.collectives.push((name.to_owned(), node, Line(entry.line)));
     }
     match tree.collectives.is_empty() {
-        true => Err(Refused::at(1, "the file has no rules").mend("write all 44 collectives")),
+        true => Err(Refused::at(1, "the file has no rules").help("write all 44 collectives")),
         false => Ok(tree),
     }
 }
@@ -55,7 +55,7 @@ struct Scanner<'a> {
 
 impl Scanner<'_> {
     fn fault(&self, what: &str) -> Refused {
-        Refused::at(self.line, what).mend(
+        Refused::at(self.line, what).help(
             "write objects in objects, such as {\"comm_type=intra\": {}}, commas between them",
         )
     }
@@ -110,7 +110,7 @@ impl Scanner<'_> {
                 self.line,
                 format!("more than {DEEPEST} objects in each other"),
             )
-            .mend("no tree of MPICH is that deep"));
+            .help("no tree of MPICH is that deep"));
         }
         self.take(b'{')?;
         let mut entries: Vec<Entry> = Vec::new();
@@ -128,7 +128,7 @@ impl Scanner<'_> {
                     line,
                     format!("`{name}` stands in line {} already", before.line),
                 )
-                .mend("of two equal tests the reader of MPICH keeps one: leave one out"));
+                .help("of two equal tests the reader of MPICH keeps one: leave one out"));
             }
             self.take(b':')?;
             let inside = self.object(depth + 1)?;
@@ -162,7 +162,7 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
     let line = entries.first().map_or(1, |e| e.line);
     let (Some(entry), true) = (entries.pop(), entries.is_empty()) else {
         return Err(Refused::at(line, "an algorithm and something beside it")
-            .mend("MPICH looks at the first algorithm only: leave the rest out"));
+            .help("MPICH looks at the first algorithm only: leave the rest out"));
     };
     let name = entry.name.trim_start_matches("algorithm=");
     let mut stem = collective.to_owned();
@@ -173,7 +173,7 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
         .and_then(|n| n.strip_prefix(&stem))
         .and_then(|n| n.strip_prefix('_'));
     if !rest.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind))) {
-        return Err(Refused::at(line, format!("`{name}` is no algorithm of {collective}")).mend(
+        return Err(Refused::at(line, format!("`{name}` is no algorithm of {collective}")).help(
             format!(
                 "MPICH stops at such a name: write MPIR_{stem}_intra_…, _inter_… or _allcomm_…"
             ),
@@ -182,7 +182,7 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
     let parameters = entry.inside.into_iter().map(|parameter| match parameter.inside.is_empty() {
         true => Ok(parameter.name),
         false => {
-            Err(Refused::at(parameter.line, "something inside of a parameter").mend("write {}"))
+            Err(Refused::at(parameter.line, "something inside of a parameter").help("write {}"))
         }
     });
     let parameters = parameters.collect::<Result<_, _>>()?;
@@ -193,13 +193,13 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
 fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
     let Some(last) = branches.last() else {
         return Err(
-            Refused::at(line, "an empty object").mend("write tests or an algorithm into it")
+            Refused::at(line, "an empty object").help("write tests or an algorithm into it")
         );
     };
     let any = |b: &Branch| matches!(b.test, Test::Any(_));
     if let Some(early) = branches.iter().rev().skip(1).find(|b| any(b)) {
         return Err(Refused::at(early.line.0, "tests stand behind one that always holds")
-            .mend("MPICH stops at such a list: put `=any` last"));
+            .help("MPICH stops at such a list: put `=any` last"));
     }
     // What tests a yes or no is complete with both.
     let both = branches.iter().any(|b| opposite(b.test) == Some(last.test));
@@ -209,7 +209,7 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
         return Ok(());
     }
     Err(Refused::at(last.line.0, "no test holds for all that is left")
-        .mend("MPICH stops there: end with `=any`, or with both `=yes` and `=no`"))
+        .help("MPICH stops there: end with `=any`, or with both `=yes` and `=no`"))
 }
 
 fn opposite(test: Test) -> Option<Test> {
@@ -251,7 +251,7 @@ const NAMES: &[&str] = &[
 fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
     let unknown = || {
         Refused::at(line, format!("`{name}` is no test"))
-            .mend(format!("MPICH stops there; known are {}", NAMES.join(", ")))
+            .help(format!("MPICH stops there; known are {}", NAMES.join(", ")))
     };
     let end = name.find(['<', '=']).unwrap_or(name.len());
     let (subject, rest) = name.split_at(end);
@@ -294,7 +294,7 @@ fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
     match asked(test, collective) {
         true => Ok(test),
         false => Err(Refused::at(line, format!("MPICH cannot tell `{name}` of {collective}"))
-            .mend("its first call would stop: use another test")),
+            .help("its first call would stop: use another test")),
     }
 }
 
@@ -313,7 +313,7 @@ fn limit(rest: &str, line: usize) -> Result<Option<Limit>, Refused> {
     match digits.parse::<i32>() {
         Ok(number) => Ok(Some(limit(number.unsigned_abs()))),
         Err(_) => Err(Refused::at(line, format!("`{digits}` has more than 32 bits"))
-            .mend(format!("MPICH cuts it off without a word: write at most {}", i32::MAX))),
+            .help(format!("MPICH cuts it off without a word: write at most {}", i32::MAX))),
     }
 }
 
@@ -442,7 +442,7 @@ mod tests {
             let refused = read(&text).unwrap_err();
             assert!(refused.what.starts_with(what), "{}: {text}", refused.what);
             assert_eq!(refused.line, Some(line), "{what}");
-            assert!(refused.mend.is_some(), "{what}");
+            assert!(refused.help.is_some(), "{what}");
         }
     }
 }

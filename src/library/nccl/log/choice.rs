@@ -66,7 +66,7 @@ pub(super) const MARK: &str = " Bytes -> Algo ";
 /// Reads a message that has the mark.
 pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, Refused> {
     let cut = || {
-        Refused::at(line, "the line of a choice is cut off or damaged").mend(
+        Refused::at(line, "the line of a choice is cut off or damaged").help(
             "such lines end with `time 76.686562`, or with `channel{Lo..Hi}={0..23}`; copy the \
              whole line",
         )
@@ -125,7 +125,7 @@ fn whole(text: &str) -> Option<u64> {
 fn algorithm(word: &str, line: usize) -> Result<Algo, Refused> {
     let numbered = word.parse::<usize>().ok().and_then(|i| Algo::ALL.get(i).copied());
     numbered.or_else(|| Algo::named(word).ok()).ok_or_else(|| {
-        Refused::at(line, format!("`{word}` is no algorithm of NCCL")).mend(
+        Refused::at(line, format!("`{word}` is no algorithm of NCCL")).help(
             "0 is Tree, 1 Ring, 2 CollNetDirect, 3 CollNetChain, 4 NVLS, 5 NVLSTree, 6 PAT; -1 \
              stands where NCCL found none",
         )
@@ -136,7 +136,7 @@ fn protocol(word: &str, line: usize) -> Result<Proto, Refused> {
     let numbered = word.parse::<usize>().ok().and_then(|i| Proto::ALL.get(i).copied());
     numbered.or_else(|| Proto::named(word).ok()).ok_or_else(|| {
         Refused::at(line, format!("`{word}` is no protocol of NCCL"))
-            .mend("0 is LL, 1 LL128, 2 Simple; -1 stands where NCCL found none")
+            .help("0 is LL, 1 LL128, 2 Simple; -1 stands where NCCL found none")
     })
 }
 

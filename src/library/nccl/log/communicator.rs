@@ -59,7 +59,7 @@ impl Log {
             let line = comm.map_or(1, |comm| comm.line);
             return Err(Error::input(format!("{ranks} ranks are more than any job has"))
                 .at(format!("{}:{line}", self.file))
-                .mend(format!("give at most {}", Communicator::MOST_RANKS)));
+                .help(format!("give at most {}", Communicator::MOST_RANKS)));
         }
         let local = comm.and_then(|c| c.what.local).or(listed.map(|(gpus, _)| gpus));
         let nodes = comm.and_then(|c| Some((c.what.nodes?, c.line)));
@@ -100,7 +100,7 @@ impl Log {
                 let name = flag.trim_start_matches('-');
                 Err(Error::input(format!("the log is of {found} {name}, not {told}"))
                     .at(format!("{}:{line}", self.file))
-                    .mend(format!("leave out {flag}")))
+                    .help(format!("leave out {flag}")))
             }
             (told, found) => Ok(told.or(found.map(|(value, _)| value))),
         }

@@ -145,7 +145,7 @@ impl Searches {
             let Some(search) = self.last(printer) else {
                 let what = "a graph stands before this rank's ring";
                 return Err(Refused::at(line, what)
-                    .mend("the log begins in the middle: copy it from its line `Pattern 4`"));
+                    .help("the log begins in the middle: copy it from its line `Pattern 4`"));
             };
             search.graphs.push(Found { line, graph, channels: Vec::new() });
             return Ok(true);
@@ -160,16 +160,16 @@ impl Searches {
         };
         if number != found.channels.len() {
             let what = format!("channel {number} stands where {} should", found.channels.len());
-            return Err(Refused::at(line, what).mend("copy the whole log"));
+            return Err(Refused::at(line, what).help("copy the whole log"));
         }
         let gpus: Vec<&str> = path.split_whitespace().filter(|w| w.starts_with("GPU/")).collect();
         let Some(head) = gpus.first() else {
-            return Err(Refused::at(line, "a channel without GPUs").mend("copy the whole line"));
+            return Err(Refused::at(line, "a channel without GPUs").help("copy the whole line"));
         };
         let net = path.starts_with("NET/");
         if net && !path.trim_end().rsplit(' ').next().is_some_and(|w| w.starts_with("NET/")) {
             return Err(Refused::at(line, "the channel begins at a NIC and ends at none")
-                .mend("copy the whole line"));
+                .help("copy the whole line"));
         }
         found.channels.push((net, gpus.len() as u32, (*head).to_owned()));
         Ok(true)
@@ -185,7 +185,7 @@ impl Searches {
             if !channels.is_empty() && channels.len() as u32 != graph.channels {
                 let (said, found) = (graph.channels, channels.len());
                 let what = format!("nChannels {said}, and {found} channels follow");
-                return Err(Refused::at(*line, what).mend("copy the whole log"));
+                return Err(Refused::at(*line, what).help("copy the whole log"));
             }
         }
         Ok(self.0)
@@ -196,7 +196,7 @@ impl Searches {
 fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
     let cut = || {
         Refused::at(line, "the line of a graph is cut off or damaged")
-            .mend("such lines end with `sameChannels 0` or `sameChannels 1`")
+            .help("such lines end with `sameChannels 0` or `sameChannels 1`")
     };
     let parts: Vec<&str> = text.split(", ").map(str::trim).collect();
     let [pattern, cross, channels, rates, types, same] = parts.as_slice() else {
@@ -220,7 +220,7 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
     let path = |text: &str| {
         PathType::named(text).map_err(|_| {
             Refused::at(line, format!("`{text}` is no path type of NCCL"))
-                .mend("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
+                .help("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
         })
     };
     if !(rates.starts_with("bw ") || rates.starts_with("speed ")) || !types.starts_with("type ") {

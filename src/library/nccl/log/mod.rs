@@ -82,7 +82,7 @@ impl Log {
         if log.read == 0 {
             return Err(Error::input("the file holds no line of NCCL's tuner")
                 .at(file)
-                .mend("run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV"));
+                .help("run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV"));
         }
         Ok(log)
     }
@@ -102,7 +102,7 @@ impl Log {
                 let what = format!("the log has {count} tables, in lines {lines}");
                 Err(Error::input(what)
                     .at(format!("{}:{}", self.file, second.line))
-                    .mend("say which communicator is meant: --table 1, --table 2 …"))
+                    .help("say which communicator is meant: --table 1, --table 2 …"))
             }
             (Some(pick), tables) => {
                 let found = pick.checked_sub(1).and_then(|i| tables.get(i));
@@ -114,7 +114,7 @@ impl Log {
                     };
                     Error::input(what)
                         .at(format!("--table {pick}"))
-                        .mend("count tables from 1, in the order of the log")
+                        .help("count tables from 1, in the order of the log")
                 })
             }
         }
@@ -148,7 +148,7 @@ impl Log {
             );
             return Err(Error::input(what)
                 .at(format!("{}:{}", self.file, other.line))
-                .mend("give the log of one job, or say --nccl"));
+                .help("give the log of one job, or say --nccl"));
         }
         Ok(first)
     }
@@ -172,7 +172,7 @@ impl Log {
                         "{name} is `{}` in line {}, and `{value}` in line {}",
                         other.what.1, other.line, set.line
                     );
-                    return Err(Error::input(what).at(place).mend("give the log of one job"));
+                    return Err(Error::input(what).at(place).help("give the log of one job"));
                 }
                 continue;
             }

@@ -110,15 +110,15 @@ impl Table {
 
     /// Nothing more follows.
     pub(super) fn check(&self) -> Result<(), Refused> {
-        let mend = "copy the log from `Algorithm |` to the last `AllReduce |`";
+        let help = "copy the log from `Algorithm |` to the last `AllReduce |`";
         if let Some(row) = self.missing.first() {
             let what = format!("the table ends before its row {}", row.name());
-            return Err(Refused::at(self.last, what).mend(mend));
+            return Err(Refused::at(self.last, what).help(help));
         }
         if self.layout == Layout::Blocks && !matches!(self.algos.len(), 6 | 7) {
             let last = self.algos.last().map_or("its head", |algo| algo.name());
             let what = format!("the table ends after {last}: blocks are missing");
-            return Err(Refused::at(self.last, what).mend(mend));
+            return Err(Refused::at(self.last, what).help(help));
         }
         Ok(())
     }
@@ -197,11 +197,11 @@ impl Tables {
         }
         let Some(table) = self.open(printer) else {
             let what = format!("the block of {} has none before it", cells.join(", "));
-            return Err(Refused::at(line, what).mend("copy the table from its first line"));
+            return Err(Refused::at(line, what).help("copy the table from its first line"));
         };
         if let Some(row) = table.missing.first() {
             let what = format!("a block begins before the last one's row {}", row.name());
-            return Err(Refused::at(line, what).mend("copy the whole table"));
+            return Err(Refused::at(line, what).help("copy the whole table"));
         }
         let (from, count) = (table.algos.len(), algos.len());
         let expected = Algo::ALL.get(from..(from + BESIDE).min(Algo::ALL.len()));
@@ -253,7 +253,7 @@ impl Tables {
     fn row(&mut self, row: Row, rest: &str, printer: &str, line: usize) -> Result<(), Refused> {
         let Some(table) = self.open(printer) else {
             let what = format!("the row {} stands outside of a table", row.name());
-            return Err(Refused::at(line, what).mend(
+            return Err(Refused::at(line, what).help(
                 "the log begins in the middle of a table: copy it from its line `Algorithm |`",
             ));
         };
@@ -280,7 +280,7 @@ impl Tables {
         let names_more = row == Row::Protocol && cells.len() == 3 * BESIDE;
         if cells.len() != expected && !names_more {
             let what = format!("{} cells where {expected} should be", cells.len());
-            return Err(Refused::at(line, what).mend("copy the whole line"));
+            return Err(Refused::at(line, what).help("copy the whole line"));
         }
         table.last = line;
         for (i, cell) in cells.iter().enumerate() {
@@ -319,7 +319,7 @@ fn cells(rest: &str, line: usize) -> Result<Vec<&str>, Refused> {
 }
 
 fn cut_off(line: usize) -> Refused {
-    Refused::at(line, "the line of a table is cut off").mend("copy the whole line")
+    Refused::at(line, "the line of a table is cut off").help("copy the whole line")
 }
 
 fn algo(name: &str, line: usize) -> Result<Algo, Refused> {
@@ -336,6 +336,6 @@ fn printed(cell: &str, line: usize) -> Result<Printed, Refused> {
     });
     read.ok_or_else(|| {
         Refused::at(line, format!("`{cell}` is no latency/bandwidth"))
-            .mend("cells look like `9.3/   6.0`")
+            .help("cells look like `9.3/   6.0`")
     })
 }

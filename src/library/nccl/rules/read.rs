@@ -22,7 +22,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
         }
         if line.len() > LONGEST {
             return Err(Refused::at(number, format!("a line of {} bytes", line.len()))
-                .mend(format!("the plugin cuts lines behind {LONGEST}")));
+                .help(format!("the plugin cuts lines behind {LONGEST}")));
         }
         rules.rules.push(rule(line, number)?);
     }
@@ -31,7 +31,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
 
 fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    let fault = |what: String, mend: &str| Err(Refused::at(at, what).mend(mend));
+    let fault = |what: String, help: &str| Err(Refused::at(at, what).help(help));
     if line.trim_start().starts_with('#') || line.trim().is_empty() {
         return fault(
             "a comment or an empty line begins with blanks".to_owned(),
@@ -52,7 +52,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         );
     }
     let known = |field: &str, what: &str, instead: &str, names: Vec<&str>| {
-        Refused::at(at, format!("`{field}` is no {what}")).mend(format!(
+        Refused::at(at, format!("`{field}` is no {what}")).help(format!(
             "the plugin takes it for {instead} without a word; known are {}",
             names.join(", ")
         ))
@@ -107,7 +107,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
 fn bytes(field: &str, at: usize) -> Result<Bytes, Refused> {
     field.parse().map(Bytes).map_err(|_| {
         Refused::at(at, format!("`{field}` is no number of bytes"))
-            .mend(format!("write a whole number up to {}", u64::MAX))
+            .help(format!("write a whole number up to {}", u64::MAX))
     })
 }
 
@@ -117,7 +117,7 @@ fn count(field: &str, at: usize) -> Result<Option<u32>, Refused> {
         Ok(-1) => Ok(None),
         Ok(number) if number >= 0 => Ok(Some(number.unsigned_abs())),
         _ => Err(Refused::at(at, format!("`{field}` is no count"))
-            .mend("write a whole number from 0 on, or -1 for any")),
+            .help("write a whole number from 0 on, or -1 for any")),
     }
 }
 
@@ -174,7 +174,7 @@ allreduce,0,65536,ring,ll,-1,1,8
             let refused = read(&format!("# one\n{line}\n")).unwrap_err();
             assert!(refused.what.starts_with(what), "{}", refused.what);
             assert_eq!(refused.line, Some(2), "{what}");
-            assert!(refused.mend.is_some(), "{what}");
+            assert!(refused.help.is_some(), "{what}");
         }
     }
 }

@@ -100,12 +100,12 @@ fn world(
     let description = description.with_gpus(job.per_node)?;
     let per_node = description.ranks();
     if job.nodes == 0 {
-        return Err(Error::input("a job runs on at least one node").mend("give --nodes 1 or more"));
+        return Err(Error::input("a job runs on at least one node").help("give --nodes 1 or more"));
     }
     let ranks = per_node as u64 * u64::from(job.nodes);
     if ranks > u64::from(Communicator::MOST_RANKS) {
         return Err(Error::input(format!("{ranks} ranks are more than any job has"))
-            .mend(format!("give at most {}", Communicator::MOST_RANKS)));
+            .help(format!("give at most {}", Communicator::MOST_RANKS)));
     }
     Ok((World::new(&description, version, ranks, *knobs)?, per_node))
 }
@@ -131,7 +131,7 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
         let what = "the search takes longer than it does for any machine that exists";
         return Err(Error::unsupported(what)
             .at(&searcher.world.system.origin)
-            .mend("describe one node, or fewer of its GPUs and NICs"));
+            .help("describe one node, or fewer of its GPUs and NICs"));
     }
     let found = |trial: Option<Trial>, pattern| found::found(&searcher.world, trial, pattern);
     let direct = if version.is_new() { direct } else { chain.clone() };

@@ -41,7 +41,7 @@ impl World {
         let (seen, described) = (system.count(Kind::Gpu), description.ranks());
         if seen != described {
             let what = format!("NCCL {version} sees {seen} of the {described} GPUs with ranks");
-            return Err(Error::unsupported(what).at(&description.origin).mend(
+            return Err(Error::unsupported(what).at(&description.origin).help(
                 "put each into a <pci> of its own, below switches (class 0x060400) alone; several \
                  ranks on one GPU need NCCL 2.30",
             ));
@@ -54,7 +54,7 @@ impl World {
         if inter && system.count(Kind::Net) == 0 {
             return Err(Error::input("the topology has no NIC, and other nodes are behind one")
                 .at(&description.origin)
-                .mend(
+                .help(
                     "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\
                      </nic> to the <pci> of each NIC, or ask for one node",
                 ));

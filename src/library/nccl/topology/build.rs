@@ -102,7 +102,7 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
     if system.find(kind, local).is_some() {
         return Err(Error::input("two GPUs have the same busid")
             .at(format!("{}:{}", system.origin, pci.line))
-            .mend(apart(system, "give each the address that `nvidia-smi` prints")));
+            .help(apart(system, "give each the address that `nvidia-smi` prints")));
     }
     let ranked = pci.gpus.iter().filter_map(|gpu| Some((gpu, gpu.rank?)));
     for (index, (gpu, rank)) in ranked.enumerate() {
@@ -142,7 +142,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
         if system.find(Kind::Net, own).is_some() {
             return Err(Error::input(format!("dev=\"{}\" stands at two ports", net.device))
                 .at(format!("{}:{}", system.origin, net.line))
-                .mend(apart(system, "number the ports of a host from 0")));
+                .help(apart(system, "number the ports of a host from 0")));
         }
         let nobody = if system.version >= Version::V2_30 { own } else { u64::from(net.device) };
         let speed = if net.speed == 0 { 10_000 } else { net.speed };

@@ -79,7 +79,7 @@ impl Knobs {
         let refuse = |takes: &str| {
             Error::input(format!("`{value}` is no value of {name}"))
                 .at(format!("{name}={value}"))
-                .mend(format!("write {takes}"))
+                .help(format!("write {takes}"))
         };
         let flag = || match value {
             "0" => Ok(false),

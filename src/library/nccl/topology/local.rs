@@ -69,7 +69,7 @@ pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
     found.ok_or_else(|| {
         Error::input(format!("no processor is near the GPU of rank {}", system.gpu(gpu).rank))
             .at(&system.origin)
-            .mend("describe every GPU below the <cpu> that it hangs on")
+            .help("describe every GPU below the <cpu> that it hangs on")
     })
 }
 
@@ -170,7 +170,7 @@ impl Locals {
                     let what = "NCCL 2.18 fails on GPUs that share a NIC and not all of theirs";
                     return Err(Error::unsupported(what)
                         .at(&system.origin)
-                        .mend("ask for --nccl 2.21.5 or newer"));
+                        .help("ask for --nccl 2.21.5 or newer"));
                 }
                 gpus.push(gpu);
             }

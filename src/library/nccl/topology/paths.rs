@@ -297,7 +297,7 @@ impl<'a> Rules<'a> {
 fn too_large(system: &System) -> Error {
     Error::unsupported("the topology has more nodes and links than paths are followed through")
         .at(&system.origin)
-        .mend("describe one node, or fewer of its GPUs and NICs")
+        .help("describe one node, or fewer of its GPUs and NICs")
 }
 
 fn one_way(system: &System, way: &Way) -> Error {
@@ -308,5 +308,5 @@ fn one_way(system: &System, way: &Way) -> Error {
     let what = format!("a link leads from {} to {} and none back", name(way.from), name(way.to));
     Error::input(what)
         .at(&system.origin)
-        .mend("give the device at its other end an <nvlink> or <pcilink> to this one")
+        .help("give the device at its other end an <nvlink> or <pcilink> to this one")
 }

@@ -183,7 +183,7 @@ impl System {
                     node.id,
                     node.links.len(),
                 );
-                return Err(Error::unsupported(what).at(&system.origin).mend("describe fewer"));
+                return Err(Error::unsupported(what).at(&system.origin).help("describe fewer"));
             }
         }
         Ok(system)
@@ -264,7 +264,7 @@ impl System {
                 format!("more than {most} {}: NCCL {} holds no more", plural(kind), self.version);
             return Err(Error::unsupported(what)
                 .at(format!("{}:{line}", self.origin))
-                .mend("describe one node, or fewer of its GPUs"));
+                .help("describe one node, or fewer of its GPUs"));
         }
         let node = self.nodes.len();
         self.nodes.push(Node { kind, id, links: Vec::new(), what });

@@ -25,7 +25,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
         if let Some(before) = rules.collectives.iter().find(|c| c.collective == one.collective) {
             let what = format!("{name} has rules already, from line {} on", before.line.0);
             return Err(Refused::at(one.line.0, what)
-                .mend("Open MPI keeps the last only: put all communicator sizes together"));
+                .help("Open MPI keeps the last only: put all communicator sizes together"));
         }
         rules.collectives.push(one);
     }
@@ -33,7 +33,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
         None => Ok(rules),
         Some((line, extra)) => {
             Err(Refused::at(line, format!("`{extra}` stands behind the last rule"))
-                .mend("Open MPI reads no further: correct the counts before it"))
+                .help("Open MPI reads no further: correct the counts before it"))
         }
     }
 }
@@ -46,7 +46,7 @@ fn version(text: &str) -> Result<(bool, &str), Refused> {
         ("1", body) => Ok((false, body)),
         ("2", body) => Ok((true, body)),
         (other, _) => Err(Refused::at(1, format!("a rule file of version `{other}`"))
-            .mend("versions 1 and 2 are read; the JSON of 6.0 is not")
+            .help("versions 1 and 2 are read; the JSON of 6.0 is not")
             .unsupported()),
     }
 }
@@ -60,12 +60,12 @@ fn numbers(text: &str) -> Result<Vec<(usize, u64)>, Refused> {
             let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
             if digits && word.len() > 1 && word.starts_with('0') {
                 return Err(Refused::at(number, format!("`{word}` begins with a zero"))
-                    .mend("Open MPI reads it in base 8: leave the zero out"));
+                    .help("Open MPI reads it in base 8: leave the zero out"));
             }
             let value: Option<i64> = if digits { word.parse().ok() } else { None };
             let Some(value) = value.and_then(|v| u64::try_from(v).ok()) else {
                 return Err(Refused::at(number, format!("`{word}` is no whole number from 0 on"))
-                    .mend("Open MPI skips it or drops the file, without a word; write # before comments"));
+                    .help("Open MPI skips it or drops the file, without a word; write # before comments"));
             };
             found.push((number, value));
         }
@@ -85,7 +85,7 @@ impl Words {
     fn number(&mut self, what: &str) -> Result<u64, Refused> {
         let (line, value) = self.rest.next().ok_or_else(|| {
             Refused::at(self.line, format!("the file ends where the {what} is to stand"))
-                .mend("Open MPI drops a file that is too short, without a word: correct the counts")
+                .help("Open MPI drops a file that is too short, without a word: correct the counts")
         })?;
         self.line = line;
         Ok(value)
@@ -97,7 +97,7 @@ impl Words {
         match u32::try_from(value) {
             Ok(short) if value <= MOST => Ok(short),
             _ => Err(Refused::at(self.line, format!("{value} as the {what}"))
-                .mend(format!("Open MPI keeps it in 32 bits: write at most {MOST}"))),
+                .help(format!("Open MPI keeps it in 32 bits: write at most {MOST}"))),
         }
     }
 
@@ -112,12 +112,12 @@ impl Words {
                 line.0,
                 format!("rules have no effect on collective {number}"),
             )
-            .mend(format!("known are {}", known.join(", "))));
+            .help(format!("known are {}", known.join(", "))));
         };
         let count = self.number("number of communicator sizes")?;
         if count == 0 {
             return Err(Refused::at(self.line, format!("no rules for {}", collective.name()))
-                .mend("leave the collective out"));
+                .help("leave the collective out"));
         }
         let mut comms: Vec<CommRules> = Vec::new();
         for _ in 0..count {
@@ -125,7 +125,7 @@ impl Words {
             if let Some(before) = comms.last().filter(|before| before.from >= one.from) {
                 let what = format!("{} ranks behind {}", one.from, before.from);
                 return Err(Refused::at(one.line.0, what)
-                    .mend("Open MPI never comes to it: write communicator sizes ascending"));
+                    .help("Open MPI never comes to it: write communicator sizes ascending"));
             }
             comms.push(one);
         }
@@ -138,7 +138,7 @@ impl Words {
         let count = self.number("number of message sizes")?;
         if count == 0 {
             return Err(Refused::at(self.line, format!("no rule for {from} ranks"))
-                .mend("write the rule `0 0 0 0`: from no byte on Open MPI's own decision"));
+                .help("write the rule `0 0 0 0`: from no byte on Open MPI's own decision"));
         }
         let mut rules: Vec<MessageRule> = Vec::new();
         for _ in 0..count {
@@ -147,12 +147,12 @@ impl Words {
                 None if rule.from.0 > 0 => {
                     let what = format!("the first rule begins at {} bytes", rule.from.0);
                     return Err(Refused::at(rule.line.0, what)
-                        .mend("Open MPI drops such a file without a word: begin with `0 0 0 0`"));
+                        .help("Open MPI drops such a file without a word: begin with `0 0 0 0`"));
                 }
                 Some(before) if before.from >= rule.from => {
                     let what = format!("{} bytes behind {}", rule.from.0, before.from.0);
                     return Err(Refused::at(rule.line.0, what)
-                        .mend("Open MPI never comes to it: write sizes ascending"));
+                        .help("Open MPI never comes to it: write sizes ascending"));
                 }
                 _ => rules.push(rule),
             }
@@ -169,7 +169,7 @@ impl Words {
             let known: Vec<_> = names.map(|(number, name)| format!("{number} {name}")).collect();
             let what = format!("{} has no algorithm {algorithm}", collective.name());
             return Err(Refused::at(self.line, what)
-                .mend(format!("its first call fails; known are 0 default, {}", known.join(", "))));
+                .help(format!("its first call fails; known are 0 default, {}", known.join(", "))));
         }
         let fan = self.int("fan in and out")?;
         let segment = Bytes(self.int("size of segments")?.into());
@@ -238,7 +238,7 @@ mod tests {
             let refused = read(text).unwrap_err();
             assert!(refused.what.starts_with(what), "{}", refused.what);
             assert_eq!(refused.line, Some(line), "{what}");
-            assert!(refused.mend.is_some(), "{what}");
+            assert!(refused.help.is_some(), "{what}");
         }
     }
 }

@@ -60,14 +60,14 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
     let name = asked.collective.name();
     if all.iter().any(|o| o.time.0 <= 0.0 || !o.time.0.is_finite() || o.size.0 == 0) {
         return Err(Error::input(format!("a time or a size of {name} is not above 0"))
-            .mend("leave out the row; collcost import names those that it leaves out"));
+            .help("leave out the row; collcost import names those that it leaves out"));
     }
     let mut sizes: Vec<Bytes> = all.iter().map(|o| o.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let (Some(&from), Some(&to)) = (sizes.first(), sizes.get(1..).and_then(|s| s.last())) else {
         return Err(Error::input(format!("{name} was timed at {} size", sizes.len()))
-            .mend("give times of at least two sizes: a launch and a rate cannot be told apart"));
+            .help("give times of at least two sizes: a launch and a rate cannot be told apart"));
     };
     let rows: Vec<Row> = all.iter().map(|o| Row::new(o, asked.collective)).collect();
     let parts = choose::parts(&rows, asked);

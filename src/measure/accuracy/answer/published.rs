@@ -81,12 +81,12 @@ pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
         }
         if of.n < 2 || of.nodes == 0 || !of.n.is_multiple_of(of.nodes) {
             let what = format!("{} ranks do not lie evenly on {} nodes", of.n, of.nodes);
-            return Err(Error::input(what).at(place).mend("leave out the line"));
+            return Err(Error::input(what).at(place).help("leave out the line"));
         }
         if !of.time_us.is_finite() || of.time_us <= 0.0 || of.bytes == 0 {
             return Err(Error::input("a time or a size is not above 0")
                 .at(place)
-                .mend("leave out the line"));
+                .help("leave out the line"));
         }
         points.push(Published {
             collective: of.collective.parse().map_err(|e: Error| e.at(place))?,
@@ -105,7 +105,7 @@ pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
 fn wrong(e: &csv::Error, place: &str) -> Error {
     Error::input(format!("no table of published points: {e}"))
         .at(place)
-        .mend(format!("give the columns {}", COLUMNS.join(",")))
+        .help(format!("give the columns {}", COLUMNS.join(",")))
 }
 
 /// Which machine a table of measurements is of, and the collectives of it that are not counted.
@@ -130,10 +130,10 @@ struct MapLine {
 /// # Errors
 /// A line that does not read; an unknown collective.
 pub fn map(text: &str, origin: &str) -> Result<BTreeMap<String, Mapped>> {
-    let mend = "give the columns file,profile and, if wanted, without";
+    let help = "give the columns file,profile and, if wanted, without";
     let read = |line: std::result::Result<MapLine, csv::Error>| {
         let line = line.map_err(|e| {
-            Error::input(format!("no map of tables to machines: {e}")).at(origin).mend(mend)
+            Error::input(format!("no map of tables to machines: {e}")).at(origin).help(help)
         })?;
         let without = line.without.split_whitespace().map(str::parse);
         let without = without.collect::<Result<_>>().map_err(|e| e.at(origin))?;

@@ -118,7 +118,7 @@ pub(super) fn units(text: &str, line: usize) -> Read<()> {
         None => Ok(()),
         Some(unit) => {
             let what = format!("the table's unit {unit} is none of nccl-tests'");
-            Err(Refused::at(line, what).mend("give the text as nccl-tests printed it"))
+            Err(Refused::at(line, what).help("give the text as nccl-tests printed it"))
         }
     }
 }

@@ -80,7 +80,7 @@ impl Clusters {
         let file: File = toml::from_str(text).map_err(|e| {
             Error::input(format!("no measured clusters: {}", e.message()))
                 .at(origin)
-                .mend("write entries as those that stand in evidence/clusters.toml")
+                .help("write entries as those that stand in evidence/clusters.toml")
         })?;
         let all = file.cluster.into_iter().map(|entry| entry.read(origin));
         Ok(Self { all: all.collect::<Result<_>>()? })
@@ -103,12 +103,12 @@ impl Entry {
     fn read(self, origin: &str) -> Result<Cluster> {
         let place = format!("{origin}: cluster {}", self.name);
         let curves = self.curves.into_iter().map(|(collective, ranks, nodes, scatter, at, us)| {
-            let wrong = |what: &str, mend: &str| {
-                Error::input(what).at(format!("{place}: {collective} of {ranks}")).mend(mend)
+            let wrong = |what: &str, help: &str| {
+                Error::input(what).at(format!("{place}: {collective} of {ranks}")).help(help)
             };
             if at.len() != us.len() || at.is_empty() || !at.is_sorted_by(|a, b| a < b) {
-                let mend = "give as many times as octaves, the octaves rising";
-                return Err(wrong("octaves and times do not go together", mend));
+                let help = "give as many times as octaves, the octaves rising";
+                return Err(wrong("octaves and times do not go together", help));
             }
             if us.iter().any(|t| !t.is_finite() || *t <= 0.0) || scatter < 0.0 {
                 return Err(wrong("a time is not above 0", "leave that knot out"));

@@ -42,7 +42,7 @@ pub(super) fn features(profile: &str) -> Result<Features> {
     let hardware = Profile::builtin(profile)?.hardware();
     hardware.as_ref().and_then(Features::of).ok_or_else(|| {
         Error::input(format!("{profile} is no machine of GPUs that joins them by known links"))
-            .mend("name a built-in machine with NVLink, xGMI or PCIe")
+            .help("name a built-in machine with NVLink, xGMI or PCIe")
     })
 }
 
