@@ -20,7 +20,7 @@
 //! A [`Question`] and ten functions are what is promised: [`machine()`], [`expect`], [`ideal`],
 //! [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`bucket`], [`simulate`]. The
 //! rooms behind them are open to programs that bring their own algorithm or profile (`examples`),
-//! and move between releases.
+//! move between releases, and are not on these pages.
 //!
 //! The engine takes values and returns values: it does not print or look at the environment.
 //! `docs/DESIGN.md` in the repository says why it is built as it is.
@@ -31,16 +31,28 @@
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 
+// Published pages leave them out: what is promised is below, and docs/API.txt lists it.
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod answer;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod base;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod cost;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod exchange;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod library;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod machine;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod measure;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod model;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod plan;
+#[cfg_attr(docsrs, doc(hidden))]
 pub mod run;
+#[cfg_attr(docsrs, doc(hidden))]
 #[cfg(feature = "cli")]
 pub mod view;
 

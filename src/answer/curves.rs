@@ -287,7 +287,7 @@ fn view(curve: &Curve) -> CurveView {
 
 fn held((held, points): (Held, Vec<(crate::base::quantity::Bytes, Ratio, Ratio)>)) -> HeldView {
     let middle = |pick: fn(&(crate::base::quantity::Bytes, Ratio, Ratio)) -> f64| {
-        crate::machine::sample::median(points.iter().map(pick).collect()).unwrap_or(1.0)
+        crate::base::stats::median(points.iter().map(pick).collect()).unwrap_or(1.0)
     };
     HeldView { held: held.id(), low: six(middle(|p| p.1.0)), high: six(middle(|p| p.2.0)) }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::base::quantity::{Ratio, Seconds};
+use crate::base::stats::median;
 use crate::machine::sample::{Op, Samples, Wait};
 use crate::measure::fit::{
     Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Line, Regimes, Slope, Statistic,
@@ -375,16 +376,6 @@ fn left_out(samples: &Samples) -> Vec<LeftOutView> {
         *all.entry(block.op.to_string()).or_default() += 1;
     }
     all.into_iter().map(|(op, blocks)| LeftOutView { op, blocks }).collect()
-}
-
-fn median(mut errors: Vec<f64>) -> Option<f64> {
-    errors.sort_by(f64::total_cmp);
-    let n = errors.len();
-    match n {
-        0 => None,
-        _ if n % 2 == 1 => Some(errors[n / 2]),
-        _ => Some(0.5 * (errors[n / 2 - 1] + errors[n / 2])),
-    }
 }
 
 fn operations(fitted: &Fitted) -> Vec<Operation> {

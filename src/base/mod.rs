@@ -9,5 +9,6 @@ pub(crate) mod refused;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod secret;
 pub mod size_is;
+pub(crate) mod stats;
 pub mod text_pos;
 pub(crate) mod xml;

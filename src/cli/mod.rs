@@ -39,16 +39,19 @@ mod select;
 mod simulate;
 mod terminal;
 mod trace;
+mod verbs;
 mod verify;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args as _, FromArgMatches, Parser, Subcommand};
+use clap::Parser;
 
 use collcost::Collective;
 use collcost::Error;
+
+use verbs::Verb;
 
 /// What a collective operation costs, which algorithm to use, and why.
 #[derive(Parser)]
@@ -68,86 +71,6 @@ Examples:
   collcost select nccl allreduce -n 64
   collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost batch < questions.jsonl";
-
-// Deferred: only the named verb's flags are built, which halves the start-up time.
-#[derive(Subcommand)]
-#[command(defer = true)]
-enum Verb {
-    /// Every rank gets the reduction of all vectors
-    Allreduce(cost::Args),
-    /// Every rank gets everybody's block
-    Allgather(cost::Args),
-    /// Every rank gets its block of the reduction
-    Reducescatter(cost::Args),
-    /// Every rank sends a block to every other
-    Alltoall(cost::Args),
-    /// Every rank gets the root's vector
-    Broadcast(cost::Args),
-    /// The root gets the reduction of all vectors
-    Reduce(cost::Args),
-    /// Every rank gets its block of the root's vector
-    Scatter(cost::Args),
-    /// The root gets everybody's block
-    Gather(cost::Args),
-    /// One rank gets another's vector
-    Sendrecv(cost::Args),
-    /// Nobody leaves before everybody has come
-    Barrier(cost::Args),
-    /// The size at which one algorithm overtakes another
-    Crossover(crossover::Args),
-    /// What a library will pick, why, and what that costs
-    Select(select::Args),
-    /// A schedule played out: makespan, critical path, form, bound
-    Simulate(simulate::Args),
-    /// Why: an algorithm derived, a collective's algorithms, a topic
-    Explain(explain::Args),
-    /// One HTML page: costs by sliders, schedules step by step
-    Explore(explore::Args),
-    /// Step by step: who sends what to whom, what ranks then hold
-    Trace(trace::Args),
-    /// Schedules and closed forms held to what they promise
-    Verify(verify::Args),
-    /// A schedule run for real on this machine, timed and checked
-    #[cfg(target_os = "linux")]
-    Run(run::Args),
-    /// This machine's figures, by running the collectives on it
-    #[cfg(target_os = "linux")]
-    Calibrate(calibrate::Args),
-    /// A schedule or a tuning file in other programs' formats
-    Export(export::Args),
-    /// The machines that are known, one of them, a file checked
-    Profiles(profiles::Args),
-    /// A machine's figures from timed runs, with their errors
-    Fit(fit::Args),
-    /// Logs of benchmarks read: nccl-tests, OSU, IMB, perftest
-    Import(import::Args),
-    /// How far models are off on measurements they did not see
-    Accuracy(accuracy::Args),
-    /// Is a measured run healthy, and if not, why
-    Compare(compare::Args),
-    /// What nccl-tests would print there, without GPUs
-    Mock(mock::Args),
-    /// Budgets of a file held against the model or measurements
-    Check(check::Args),
-    /// A step of a model: its collectives, times, what is exposed
-    Plan(plan::Args),
-    /// Gradients fused into buckets: sizes, exposed time, the best cap
-    Bucket(bucket::Args),
-    /// What is settled without flags, and who said so
-    Config(config::Args),
-    /// Time, algbw, busbw and tools' sizes into each other
-    Convert(convert::Args),
-    /// NCCL's tuner: its table, its choices, its logs
-    Nccl(nccl::Args),
-    /// Questions as JSON Lines in, answers out, in order
-    Batch(batch::Args),
-    /// Collectives, algorithms, libraries, topics by their names
-    List(list::Args),
-    /// A script that completes verbs and flags in a shell
-    Completions(completions::Args),
-    /// The manual page of the command, or of one verb
-    Man(man::Args),
-}
 
 /// Why a run ended early.
 enum Stop {
@@ -266,75 +189,6 @@ fn advised(error: Error) -> Error {
         return error.or_mend("leave out --algorithm and add --all: it lists what applies");
     }
     error
-}
-
-impl Verb {
-    /// A collective's verb with its flags, parsed without the other verbs, which take longer to
-    /// build than all prices. None for another verb, and for what is no answer but help or an error,
-    /// which clap words best when it knows everything.
-    fn priced(arguments: &[OsString]) -> Option<Self> {
-        use Collective as C;
-        let collective = arguments.get(1)?.to_str()?.parse::<C>().ok()?;
-        let flags = cost::Args::augment_args(clap::Command::new(collective.id()));
-        let found = flags.try_get_matches_from(&arguments[1..]).ok()?;
-        let args = cost::Args::from_arg_matches(&found).ok()?;
-        Some(match collective {
-            C::AllReduce => Self::Allreduce(args),
-            C::AllGather => Self::Allgather(args),
-            C::ReduceScatter => Self::Reducescatter(args),
-            C::AllToAll => Self::Alltoall(args),
-            C::Broadcast => Self::Broadcast(args),
-            C::Reduce => Self::Reduce(args),
-            C::Scatter => Self::Scatter(args),
-            C::Gather => Self::Gather(args),
-            C::SendRecv => Self::Sendrecv(args),
-            C::Barrier => Self::Barrier(args),
-        })
-    }
-
-    fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        use Collective as C;
-        match self {
-            Self::Allreduce(args) => args.run(C::AllReduce, out),
-            Self::Allgather(args) => args.run(C::AllGather, out),
-            Self::Reducescatter(args) => args.run(C::ReduceScatter, out),
-            Self::Alltoall(args) => args.run(C::AllToAll, out),
-            Self::Broadcast(args) => args.run(C::Broadcast, out),
-            Self::Reduce(args) => args.run(C::Reduce, out),
-            Self::Scatter(args) => args.run(C::Scatter, out),
-            Self::Gather(args) => args.run(C::Gather, out),
-            Self::Sendrecv(args) => args.run(C::SendRecv, out),
-            Self::Barrier(args) => args.run(C::Barrier, out),
-            Self::Crossover(args) => args.run(out),
-            Self::Select(args) => args.run(out),
-            Self::Simulate(args) => args.run(out),
-            Self::Explain(args) => args.run(out),
-            Self::Explore(args) => args.run(out),
-            Self::Verify(args) => args.run(out),
-            Self::Trace(args) => args.run(out),
-            #[cfg(target_os = "linux")]
-            Self::Run(args) => args.run(out),
-            #[cfg(target_os = "linux")]
-            Self::Calibrate(args) => args.run(out),
-            Self::Export(args) => args.run(out),
-            Self::Profiles(args) => args.run(out),
-            Self::Fit(args) => args.run(out),
-            Self::Accuracy(args) => args.run(out),
-            Self::Import(args) => args.run(out),
-            Self::Compare(args) => args.run(out),
-            Self::Mock(args) => args.run(out),
-            Self::Check(args) => args.run(out),
-            Self::Plan(args) => args.run(out),
-            Self::Bucket(args) => args.run(out),
-            Self::Config(args) => args.run(out),
-            Self::Convert(args) => args.run(out),
-            Self::Nccl(args) => args.run(out),
-            Self::Batch(args) => args.run(out),
-            Self::List(args) => args.run(out),
-            Self::Completions(args) => args.run(out),
-            Self::Man(args) => args.run(out),
-        }
-    }
 }
 
 /// Replaces a collective's name as people type it (`all_reduce`, `MPI_Bcast`) by the verb.

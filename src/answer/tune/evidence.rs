@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::nccl::{Cell, Own, name};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::stats::median;
 use crate::library::nccl::{Function, Range};
-use crate::machine::sample::{DataType, Mode, median};
+use crate::machine::sample::{DataType, Mode};
 
 /// What a departure must take off the time of NCCL's own choice.
 pub const LEAST_LESS: Ratio = Ratio(0.15);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Placed;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::machine::sample::median;
+use crate::base::stats::median;
 
 /// A time that was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]

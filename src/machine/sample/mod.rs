@@ -6,12 +6,10 @@
 mod dtype;
 mod file;
 mod op;
-mod order;
 
 pub use dtype::DataType;
 pub use file::{Header, LaunchRecord, Record, Writer, read};
 pub use op::{Chosen, Device, Forced, Library, Op, Run};
-pub(crate) use order::{half_width, median, quantile};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};

@@ -13,8 +13,8 @@ mod split;
 use std::collections::BTreeMap;
 
 use crate::base::quantity::Ratio;
+use crate::base::stats::{median, quantile};
 use crate::machine::curve::{Asked, Curve, Observation, fit};
-use crate::machine::sample::{median, quantile};
 use crate::measure::logs::Imported;
 
 pub use cell::{Cell, Family, cells};

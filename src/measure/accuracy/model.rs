@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::{Cell, curve};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
+use crate::base::stats::median;
 use crate::library::{Call, Site, policy};
 use crate::machine::curve::{Asked, Observation, Placed, fit};
 use crate::machine::profile::Profile;
-use crate::machine::sample::median;
 
 /// A way to foretell a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

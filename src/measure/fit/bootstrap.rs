@@ -4,7 +4,7 @@
 //! model misses; drawing blocks instead gives intervals for α that are two to five times too narrow.
 
 use crate::base::random::Random;
-use crate::machine::sample::quantile;
+use crate::base::stats::quantile;
 
 /// A value with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,8 +5,9 @@ use super::profile::{About, Stated};
 use super::{Estimate, Statistic, point};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
+use crate::base::stats::median;
 use crate::machine::profile::{self, Interval, Links, Profile, TierKind};
-use crate::machine::sample::{Device, Op, Samples, median};
+use crate::machine::sample::{Device, Op, Samples};
 
 /// An operation of GPUs with what it takes.
 #[derive(Debug, Clone, PartialEq)]

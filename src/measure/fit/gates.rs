@@ -2,7 +2,8 @@
 
 use super::{Estimate, Fitted, Statistic};
 use crate::base::quantity::Bytes;
-use crate::machine::sample::{Origin, Wait, median};
+use crate::base::stats::median;
+use crate::machine::sample::{Origin, Wait};
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]

@@ -2,8 +2,8 @@
 
 use super::model::{Basis, Design, Entry, Model};
 use crate::base::quantity::{Ratio, Seconds};
+use crate::base::stats::quantile;
 use crate::machine::profile::{Regime, StatedBand, StatedBands};
-use crate::machine::sample::quantile;
 
 /// How far predictions lie from measured times: |prediction/time − 1|.
 #[derive(Debug, Clone, Copy, PartialEq)]

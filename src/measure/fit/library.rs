@@ -9,9 +9,10 @@ use super::profile::Stated;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Seconds;
+use crate::base::stats::median;
 use crate::machine::curve::{self, Curve, Observation, Placed, observations};
 use crate::machine::profile::{Call, Links, Profile, TierKind};
-use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples, median};
+use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples};
 
 /// What a fit of logs is asked.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,8 @@
 //!
 //! Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23.
 
+use crate::base::stats::solve_positive;
+
 /// The most unknowns of a fit: α, four slopes, γ.
 pub(super) const MOST: usize = 12;
 
@@ -61,7 +63,7 @@ impl Normal {
             inside[enter] = true;
             loop {
                 let free: Vec<usize> = (0..p).filter(|&i| inside[i]).collect();
-                let Some(trial) = cholesky(&free, at, right) else {
+                let Some(trial) = solved(&free, at, right) else {
                     inside[enter] = false;
                     break;
                 };
@@ -94,44 +96,26 @@ impl Normal {
 }
 
 /// Solves the equations of the columns `free`; none where they depend on each other.
-fn cholesky(
+fn solved(
     free: &[usize],
     at: impl Fn(usize, usize) -> f64,
     right: impl Fn(usize) -> f64,
 ) -> Option<Vec<f64>> {
-    let n = free.len();
-    let mut l = vec![0.0; n * n];
-    for i in 0..n {
-        for j in 0..=i {
-            let done: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
-            let rest = at(free[i], free[j]) - done;
-            if i == j {
-                if rest <= 1e-13 {
-                    return None;
-                }
-                l[i * n + i] = rest.sqrt();
-            } else {
-                l[i * n + j] = rest / l[j * n + j];
-            }
+    let (mut a, mut b) = ([[0.0; MOST]; MOST], [0.0; MOST]);
+    for (i, &row) in free.iter().enumerate() {
+        b[i] = right(row);
+        for (cell, &column) in a[i].iter_mut().zip(&free[..=i]) {
+            *cell = at(row, column);
         }
     }
-    let mut x: Vec<f64> = free.iter().map(|&i| right(i)).collect();
-    for i in 0..n {
-        let done: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
-        x[i] = (x[i] - done) / l[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let done: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
-        x[i] = (x[i] - done) / l[i * n + i];
-    }
-    Some(x)
+    solve_positive(&mut a, &mut b, free.len(), 1e-13).then(|| b[..free.len()].to_vec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn solved(rows: &[(&[f64], f64)]) -> [f64; MOST] {
+    fn fit(rows: &[(&[f64], f64)]) -> [f64; MOST] {
         let mut normal = Normal::new(rows[0].0.len());
         rows.iter().for_each(|(row, y)| normal.add(row, *y, 1.0));
         normal.solve()
@@ -139,20 +123,20 @@ mod tests {
 
     #[test]
     fn an_exact_answer_is_found() {
-        let x = solved(&[(&[1.0, 2.0], 8.0), (&[1.0, 5.0], 17.0), (&[1.0, 9.0], 29.0)]);
+        let x = fit(&[(&[1.0, 2.0], 8.0), (&[1.0, 5.0], 17.0), (&[1.0, 9.0], 29.0)]);
         assert!((x[0] - 2.0).abs() < 1e-9 && (x[1] - 3.0).abs() < 1e-9, "{x:?}");
     }
 
     #[test]
     fn what_would_be_negative_is_zero_and_the_rest_is_best_without_it() {
         // The line through these falls: the slope is held at 0, the level is their mean.
-        let x = solved(&[(&[1.0, 0.0], 3.0), (&[1.0, 1.0], 2.0), (&[1.0, 2.0], 1.0)]);
+        let x = fit(&[(&[1.0, 0.0], 3.0), (&[1.0, 1.0], 2.0), (&[1.0, 2.0], 1.0)]);
         assert!((x[0] - 2.0).abs() < 1e-12 && x[1] == 0.0, "{x:?}");
     }
 
     #[test]
     fn a_column_that_is_zero_or_double_is_left_alone() {
-        let x = solved(&[(&[1.0, 0.0, 1.0], 2.0), (&[2.0, 0.0, 2.0], 4.0)]);
+        let x = fit(&[(&[1.0, 0.0, 1.0], 2.0), (&[2.0, 0.0, 2.0], 4.0)]);
         assert!((x[0] + x[2] - 2.0).abs() < 1e-9 && x[1] == 0.0, "{x:?}");
     }
 }

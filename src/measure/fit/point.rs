@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::machine::sample::{Block, Mode, Op, Wait, half_width, median, quantile};
+use crate::base::stats::{half_width, median, quantile};
+use crate::machine::sample::{Block, Mode, Op, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -23,9 +23,10 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
+use crate::base::stats::median;
 use crate::library::nccl::{Algo, Proto};
 use crate::machine::profile::{self, Interval, StatedError};
-use crate::machine::sample::{Block, Chosen, Clock, Forced, Library, Op, Samples, median};
+use crate::machine::sample::{Block, Chosen, Clock, Forced, Library, Op, Samples};
 
 /// What one protocol costs, for algorithms of one kind.
 #[derive(Debug, Clone, PartialEq)]

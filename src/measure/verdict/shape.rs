@@ -2,9 +2,9 @@
 
 use super::{Health, Point};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Volume};
+use crate::base::stats::median;
 use crate::machine::curve::Reach;
 use crate::machine::query::Query;
-use crate::machine::sample::median;
 
 /// Which sizes are off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -6,10 +6,11 @@
 use super::{Cause, Facts, Point, Typed, shape};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::base::stats::median;
 use crate::cost::rank::candidates;
 use crate::library::nccl::Proto;
 use crate::machine::query::Query;
-use crate::machine::sample::{DataType, median};
+use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
 use crate::measure::mock::{Fault, slowdown};
 use crate::model::algorithm::Registry;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::machine::sample::median;
+use crate::base::stats::median;
 use crate::measure::logs::{Imported, Measured, Tested};
 
 /// Sizes over which two runs are compared.

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::plan::Plan;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::stats::{half_width, quantile};
 use crate::machine::link::Link;
-use crate::machine::sample::{Block, Op, half_width, quantile};
+use crate::machine::sample::{Block, Op};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 

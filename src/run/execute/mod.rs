@@ -26,6 +26,7 @@ pub use program::{Patch, Program, compile};
 
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
+use crate::base::stats::quantile;
 use crate::machine::sample::{Op, Sample};
 
 /// How one block of repetitions is measured.
@@ -141,15 +142,10 @@ impl Timed {
         self.quantile(0.5)
     }
 
-    /// Below which so large a part of the spans lies, by the nearest rank.
     fn quantile(&self, part: f64) -> Option<Seconds> {
         let mut times: Vec<f64> = self.samples.iter().map(|sample| sample.span.0).collect();
         times.sort_by(f64::total_cmp);
-        let (low, high) = (times.get((times.len().max(1) - 1) / 2), times.get(times.len() / 2));
-        if part == 0.5 {
-            return Some(Seconds(f64::midpoint(*low?, *high?)));
-        }
-        times.get((part * times.len() as f64) as usize).copied().map(Seconds)
+        (!times.is_empty()).then(|| Seconds(quantile(&times, part)))
     }
 
     /// Between which times four fifths of the spans lie.

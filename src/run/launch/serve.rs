@@ -11,6 +11,7 @@ use super::control::{Answer, Hello, Order, read, receive, write};
 use super::usable::pin;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Key;
+use crate::base::stats::median;
 use crate::run::execute::perform;
 use crate::run::transport::{Delayed, Kind, Spent, Transport, shm, tcp};
 
@@ -49,7 +50,8 @@ pub fn serve(control: OwnedFd) -> Result<()> {
             Ok(Order::Work(work)) => {
                 let answer = match perform(&mut *transport, &work) {
                     Ok(mut record) => {
-                        record.held_up = median(spent.take());
+                        let spent = spent.take().into_iter().map(|ns| ns as f64);
+                        record.held_up = median(spent.collect()).map(|ns| ns as u64);
                         Answer::Done(Box::new(record))
                     }
                     Err(failure) => Answer::Failed(failure),
@@ -59,11 +61,6 @@ pub fn serve(control: OwnedFd) -> Result<()> {
             Ok(_) | Err(_) => return Ok(()),
         }
     }
-}
-
-fn median(mut times: Vec<u64>) -> Option<u64> {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied()
 }
 
 /// Becomes the rank that `hello` says and joins the others.

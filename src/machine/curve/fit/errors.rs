@@ -8,10 +8,10 @@ use super::parts::Parts;
 use super::row::{Row, placed};
 use super::{Asked, choose};
 use crate::base::quantity::Bytes;
+use crate::base::stats::median;
 use crate::machine::curve::Placed;
 use crate::machine::curve::bands::{Band, Bands, Held};
 use crate::machine::curve::residuals::Residuals;
-use crate::machine::sample::median;
 
 /// Held-out sizes.
 const SIZE: f64 = 0.9;

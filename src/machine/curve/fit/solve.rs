@@ -6,6 +6,7 @@
 
 use super::parts::{ALL, EACH, Parts};
 use super::row::Row;
+use crate::base::stats::solve_positive;
 
 /// s: errors above count by their size.
 const SOFT: f64 = 0.05;
@@ -32,7 +33,7 @@ pub(super) fn solve(parts: &mut Parts, rows: &[Row], home: &Parts, rounds: u32) 
                 row[i] += damping * (row[i] + 1e-6);
             }
             let mut step = gradient;
-            if !cholesky(&mut a, &mut step, n) {
+            if !solve_positive(&mut a, &mut step, n, 0.0) {
                 damping *= 10.0;
                 continue;
             }
@@ -109,30 +110,4 @@ fn slopes(parts: &Parts, rows: &[Row], home: &Parts) -> ([[f64; ALL]; ALL], [f64
         h[i][i] += pull(parts, i);
     }
     (h, g)
-}
-
-/// Solves a·x = b in place for a positive definite matrix's lower half; false where it is none.
-fn cholesky(a: &mut [[f64; ALL]; ALL], b: &mut [f64; ALL], n: usize) -> bool {
-    for i in 0..n {
-        for j in 0..=i {
-            let dot: f64 = (0..j).map(|k| a[i][k] * a[j][k]).sum();
-            let rest = a[i][j] - dot;
-            if i != j {
-                a[i][j] = rest / a[j][j];
-            } else if rest > 0.0 {
-                a[i][i] = rest.sqrt();
-            } else {
-                return false;
-            }
-        }
-    }
-    for i in 0..n {
-        let dot: f64 = (0..i).map(|k| a[i][k] * b[k]).sum();
-        b[i] = (b[i] - dot) / a[i][i];
-    }
-    for i in (0..n).rev() {
-        let dot: f64 = (i + 1..n).map(|k| a[k][i] * b[k]).sum();
-        b[i] = (b[i] - dot) / a[i][i];
-    }
-    true
 }

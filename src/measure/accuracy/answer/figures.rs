@@ -2,7 +2,7 @@
 
 use super::Answered;
 use crate::base::quantity::{Ratio, Seconds};
-use crate::machine::sample::{median, quantile};
+use crate::base::stats::{median, quantile};
 use crate::measure::expect::Expectation;
 
 /// |expected/measured − 1| over points.

@@ -8,7 +8,7 @@
 
 use super::super::model::{Band, Bands};
 use super::super::{SEEN_TRUST, far};
-use crate::machine::sample::quantile;
+use crate::base::stats::quantile;
 
 /// What was held out.
 #[derive(Debug, Clone, Default)]

@@ -1,0 +1,120 @@
+//! The verbs, one line each: the parser, the help with its groups, and what runs come from it.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{Args as _, FromArgMatches, Subcommand};
+
+use collcost::Collective;
+
+use super::{
+    Stop, accuracy, batch, bucket, check, compare, completions, config, convert, cost, crossover,
+    explain, explore, export, fit, import, list, man, mock, nccl, plan, profiles, select, simulate,
+    trace, verify,
+};
+#[cfg(target_os = "linux")]
+use super::{calibrate, run};
+
+/// Makes the verbs of `Name(module) "its line in the help"` below the heading of a group.
+macro_rules! verbs {
+    (
+        $first:literal { $($collective:ident $whose:literal)* }
+        $($heading:literal { $($(#[$if:meta])? $verb:ident($module:ident) $help:literal)* })*
+    ) => {
+        // Deferred: only the named verb's flags are built, which halves the start-up time.
+        #[derive(Subcommand)]
+        #[command(defer = true, rename_all = "lower")]
+        pub(super) enum Verb {
+            $(#[command(about = $whose)] $collective(cost::Args),)*
+            $($($(#[$if])? #[command(about = $help)] $verb($module::Args),)*)*
+        }
+
+        /// Verbs by what they are for, in the order of the help.
+        pub(super) const GROUPS: &[(&str, &[&str])] = &[
+            ($first, &[$(stringify!($collective)),*]),
+            $(($heading, &[$($(#[$if])? stringify!($verb)),*]),)*
+        ];
+
+        impl Verb {
+            pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
+                match self {
+                    $(Self::$collective(args) => args.run(Collective::$collective, out),)*
+                    $($($(#[$if])? Self::$verb(args) => args.run(out),)*)*
+                }
+            }
+
+            fn of(collective: Collective, args: cost::Args) -> Self {
+                match collective {
+                    $(Collective::$collective => Self::$collective(args),)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    "Ask" {
+        AllReduce "Every rank gets the reduction of all vectors"
+        AllGather "Every rank gets everybody's block"
+        ReduceScatter "Every rank gets its block of the reduction"
+        AllToAll "Every rank sends a block to every other"
+        Broadcast "Every rank gets the root's vector"
+        Reduce "The root gets the reduction of all vectors"
+        Scatter "Every rank gets its block of the root's vector"
+        Gather "The root gets everybody's block"
+        SendRecv "One rank gets another's vector"
+        Barrier "Nobody leaves before everybody has come"
+    }
+    "Understand" {
+        Explain(explain) "Why: an algorithm derived, a collective's algorithms, a topic"
+        Explore(explore) "One HTML page: costs by sliders, schedules step by step"
+        Simulate(simulate) "A schedule played out: makespan, critical path, form, bound"
+        Trace(trace) "Step by step: who sends what to whom, what ranks then hold"
+        Export(export) "A schedule or a tuning file in other programs' formats"
+        Convert(convert) "Time, algbw, busbw and tools' sizes into each other"
+        Mock(mock) "What nccl-tests would print there, without GPUs"
+        Batch(batch) "Questions as JSON Lines in, answers out, in order"
+    }
+    "Plan" {
+        Plan(plan) "A step of a model: its collectives, times, what is exposed"
+        Bucket(bucket) "Gradients fused into buckets: sizes, exposed time, the best cap"
+    }
+    "Choose" {
+        Crossover(crossover) "The size at which one algorithm overtakes another"
+        Select(select) "What a library will pick, why, and what that costs"
+        Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
+        List(list) "Collectives, algorithms, libraries, topics by their names"
+    }
+    "Measure" {
+        #[cfg(target_os = "linux")]
+        Calibrate(calibrate) "This machine's figures, by running the collectives on it"
+        #[cfg(target_os = "linux")]
+        Run(run) "A schedule run for real on this machine, timed and checked"
+        Import(import) "Logs of benchmarks read: nccl-tests, OSU, IMB, perftest"
+        Fit(fit) "A machine's figures from timed runs, with their errors"
+        Compare(compare) "Is a measured run healthy, and if not, why"
+        Accuracy(accuracy) "How far models are off on measurements they did not see"
+        Profiles(profiles) "The machines that are known, one of them, a file checked"
+    }
+    "Check" {
+        Check(check) "Budgets of a file held against the model or measurements"
+        Verify(verify) "Schedules and closed forms held to what they promise"
+        Config(config) "What is settled without flags, and who said so"
+    }
+    "Set up" {
+        Completions(completions) "A script that completes verbs and flags in a shell"
+        Man(man) "The manual page of the command, or of one verb"
+    }
+}
+
+impl Verb {
+    /// A collective's verb with its flags, parsed without the other verbs, which take longer to
+    /// build than all prices. None for another verb, and for what is no answer but help or an error,
+    /// which clap words best when it knows everything.
+    pub(super) fn priced(arguments: &[OsString]) -> Option<Self> {
+        let collective = arguments.get(1)?.to_str()?.parse::<Collective>().ok()?;
+        let flags = cost::Args::augment_args(clap::Command::new(collective.id()));
+        let found = flags.try_get_matches_from(&arguments[1..]).ok()?;
+        Some(Self::of(collective, cost::Args::from_arg_matches(&found).ok()?))
+    }
+}
