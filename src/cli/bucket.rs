@@ -35,7 +35,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "COUNTxSIZE")]
     tensors: Option<String>,
     /// The type of gradients that name none: f32 in a list of shapes
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
     /// ddp, megatron, deepspeed, xla or greedy
     #[arg(long, value_name = "NAME", default_value = "ddp")]
@@ -44,13 +44,13 @@ pub(super) struct Args {
     #[arg(long, visible_alias = "bucket-cap", value_name = "SIZE")]
     cap: Option<String>,
     /// Another limit of the first bucket
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     first_bucket: Option<String>,
     /// How long the backward pass takes that hides the calls, such as 180ms
     #[arg(long, value_name = "TIME")]
     backward: Option<String>,
     /// Only this algorithm; without it what the library runs
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    #[arg(long, visible_alias = "algo", value_name = "NAME", hide_short_help = true)]
     algorithm: Option<String>,
     /// Every bucket with its tensors
     #[arg(long)]

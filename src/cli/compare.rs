@@ -48,13 +48,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, group = "number")]
     time: Option<String>,
     /// The type of the elements of one number, such as bf16
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
     /// The collective of logs that do not say it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
     /// Take a tier that was not measured to be like the other one
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     unseen_tier: bool,
     #[command(flatten)]
     picture: PictureFlags,

@@ -24,10 +24,10 @@ pub(super) struct Args {
     #[arg(value_name = "SIZE", conflicts_with = "size", allow_hyphen_values = true)]
     at: Option<String>,
     /// The same as an option; without any size: which algorithm wins at which
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     /// Only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
@@ -36,10 +36,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE=TIME|FILE")]
     seen: Vec<String>,
     /// Only what this library ships: nccl, openmpi, mpich or gloo
-    #[arg(long, value_name = "LIBRARY")]
+    #[arg(long, value_name = "LIBRARY", hide_short_help = true)]
     ships: Option<String>,
     /// Count whole elements of this data type in messages that do not divide
-    #[arg(long, value_name = "DTYPE")]
+    #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
     #[command(flatten)]
     range: RangeFlags,
@@ -66,13 +66,13 @@ struct RangeFlags {
     #[arg(short = 'e', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     maxbytes: Option<String>,
     /// The factor between the sizes of a sweep
-    #[arg(short = 'f', long, value_name = "K", default_value = "2")]
+    #[arg(short = 'f', long, value_name = "K", default_value = "2", hide_short_help = true)]
     stepfactor: String,
     /// Another value for one figure, such as inter.bw=800Gb/s
     #[arg(long, value_name = "FIGURE=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     set: Vec<String>,
     /// A range of one figure, such as inter.alpha=1us..20us, and what every figure weighs
-    #[arg(long, value_name = "FIGURE=FROM..TO", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
+    #[arg(long, value_name = "FIGURE=FROM..TO", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"], hide_short_help = true)]
     vary: Option<String>,
 }
 
@@ -83,13 +83,13 @@ struct OutputFlags {
     #[arg(long)]
     all: bool,
     /// Play out every algorithm's schedule beside its closed form
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     simulate: bool,
     /// Columns, separated by commas, such as steps,ideal,busbw,ships
-    #[arg(long, value_name = "NAMES")]
+    #[arg(long, value_name = "NAMES", hide_short_help = true)]
     columns: Option<String>,
     /// Sort by this column instead of by time
-    #[arg(long, value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN", hide_short_help = true)]
     sort: Option<String>,
     #[command(flatten)]
     format: FormatFlag<OfSweep>,

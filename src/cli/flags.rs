@@ -39,6 +39,7 @@ impl<const GROUP: usize> clap::Args for Flags<GROUP> {
             let excludes = p.excludes.iter().copied();
             let argument = Arg::new(p.key).long(p.flag).help(p.help).help_heading(heading);
             let argument = argument.visible_aliases(p.aliases).conflicts_with_all(excludes);
+            let argument = argument.hide_short_help(!p.common);
             let argument = p.letter.into_iter().fold(argument, Arg::short);
             match p.takes {
                 Takes::Quantity(name) => argument.value_name(name).allow_hyphen_values(true),

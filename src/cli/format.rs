@@ -74,7 +74,7 @@ formats!(
     OfBudgets, Junit, Github, Summary, Gitlab, Prometheus
 );
 
-/// `--format` of a verb.
+// `--format` of a verb; a doc comment here would be taken for the help of the whole verb.
 #[derive(Clone, Default, clap::Args)]
 pub(super) struct FormatFlag<V: Formats> {
     #[arg(

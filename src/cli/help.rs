@@ -65,7 +65,37 @@ fn text(command: &clap::Command) -> StyledStr {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    fn walk<'a>(command: &'a clap::Command, verbs: &mut Vec<&'a clap::Command>) {
+        for verb in command.get_subcommands() {
+            verbs.push(verb);
+            walk(verb, verbs);
+        }
+    }
+
+    #[test]
+    fn the_short_help_of_a_verb_is_short_and_its_own() {
+        let mut command = Cli::command();
+        command.build();
+        let mut verbs = Vec::new();
+        walk(&command, &mut verbs);
+        let mut said = BTreeMap::new();
+        for verb in verbs.into_iter().filter(|verb| verb.get_name() != "help") {
+            let name = verb.get_bin_name().unwrap_or_default();
+            let short =
+                |flag: &&clap::Arg| flag.get_long().is_some() && !flag.is_hide_short_help_set();
+            let flags = verb.get_arguments().filter(short).count();
+            assert!(flags <= 15, "{name} -h has {flags} flags");
+            // A doc comment of flattened flags would take the place of the verb's own line.
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            if let Some(other) = said.insert(about.clone(), name) {
+                assert!(about.is_empty() || name.contains("help"), "{name} and {other}: {about}");
+            }
+        }
+    }
 
     #[test]
     fn both_screens_fit() {

@@ -58,7 +58,13 @@ pub(super) struct Args {
     )]
     stepfactor: Option<String>,
     /// Each size is so many bytes more; 1M without -f
-    #[arg(short = 'i', long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(
+        short = 'i',
+        long,
+        value_name = "SIZE",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     stepbytes: Option<String>,
     /// The type of the elements
     #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
@@ -67,10 +73,23 @@ pub(super) struct Args {
     #[arg(short = 'o', long, value_name = "OP", default_value = "sum")]
     op: String,
     /// The rank that has or gets the data
-    #[arg(short = 'r', long, value_name = "RANK", default_value = "0", allow_hyphen_values = true)]
+    #[arg(
+        short = 'r',
+        long,
+        value_name = "RANK",
+        default_value = "0",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     root: String,
     /// Calls whose mean is printed
-    #[arg(long, value_name = "COUNT", default_value = "20", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "20",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     iters: String,
     /// Calls before
     #[arg(
@@ -79,7 +98,8 @@ pub(super) struct Args {
         alias = "warmup_iters",
         value_name = "COUNT",
         default_value = "1",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        hide_short_help = true
     )]
     warmup_iters: String,
     /// Whether results are compared: 1, or 0 for N/A
@@ -88,7 +108,8 @@ pub(super) struct Args {
         long,
         value_name = "COUNT",
         default_value = "1",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        hide_short_help = true
     )]
     check: String,
     /// Deviation of what a rank's messages take, such as 3%
@@ -98,13 +119,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "FAULT", allow_hyphen_values = true)]
     fault: Vec<String>,
     /// What is drawn is drawn by this number
-    #[arg(long, value_name = "NUMBER", default_value = "1", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        default_value = "1",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     seed: String,
     /// The JSON document of nccl-tests, instead of the text
     #[arg(long, conflicts_with = "output_file")]
     json: bool,
     /// Writes that document into a file beside the text
-    #[arg(short = 'J', long, alias = "output_file", value_name = "FILE")]
+    #[arg(short = 'J', long, alias = "output_file", value_name = "FILE", hide_short_help = true)]
     output_file: Option<String>,
     #[command(flatten)]
     ranks: RankFlags,

@@ -15,7 +15,7 @@ pub(super) struct PictureFlags {
     #[arg(long, conflicts_with = "format")]
     plot: bool,
     /// Draw it into this SVG file too, which is there whole or not at all
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     svg: Option<String>,
 }
 

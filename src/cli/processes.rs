@@ -20,13 +20,13 @@ pub(super) struct ProcessFlags {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     transport: String,
     /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", hide_short_help = true)]
     wait: Option<String>,
     /// Let ranks move between CPUs
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_pin: bool,
     /// Network namespaces for ranks over TCP, each with its address: r1=10.0.0.1,r2=10.0.0.2
-    #[arg(long, value_name = "NAME=ADDRESS,…")]
+    #[arg(long, value_name = "NAME=ADDRESS,…", hide_short_help = true)]
     netns: Option<String>,
 }
 

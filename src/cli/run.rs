@@ -35,13 +35,13 @@ pub(super) struct Args {
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// The size as an option
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     /// The rank that has or gets the data
-    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,
@@ -65,10 +65,16 @@ struct HowFlags {
     #[arg(long, value_name = "R", default_value = "20", allow_hyphen_values = true)]
     reps: String,
     /// Repetitions before them
-    #[arg(long, value_name = "W", default_value = "2", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "W",
+        default_value = "2",
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     warm: String,
     /// Check the first result alone, and reuse its buffers
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     check_once: bool,
 }
 

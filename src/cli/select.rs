@@ -41,16 +41,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
     /// The operation does not commute
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     non_commutative: bool,
     /// The operation is the user's own, not a predefined one
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     user_op: bool,
     /// The call works in place
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     in_place: bool,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,

@@ -34,13 +34,13 @@ pub(super) struct Args {
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// The size as an option
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     /// The rank that has or gets the data
-    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
     /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
@@ -67,7 +67,7 @@ struct TimingFlags {
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// When a rank starts, such as 3=20us; repeatable
-    #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true, hide_short_help = true)]
     start: Vec<String>,
     /// Ranks start one after the other, rank r at r/N of this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "start")]
@@ -79,10 +79,10 @@ struct TimingFlags {
     #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true)]
     slow_link: Vec<String>,
     /// How messages share a port: serial (one after the other) or fair (all at once)
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", hide_short_help = true)]
     discipline: Option<String>,
     /// The rate each way of an exchange over the rate one way, from 0.5 to 1
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, hide_short_help = true)]
     duplex_factor: Option<String>,
 }
 

@@ -28,19 +28,19 @@ pub(super) struct Args {
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// The size as an option; 1MiB stands for it where none is given
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     /// Count whole elements of this data type in chunks that do not divide
-    #[arg(long, value_name = "DTYPE")]
+    #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
     root: Option<String>,
     /// When messages start: sync (a barrier a round), local (a rank's own rounds) or flow (data)
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", hide_short_help = true)]
     mode: Option<String>,
     /// Only what ranks hold after this step; 0 is the start
     #[arg(long, value_name = "K", allow_hyphen_values = true, conflicts_with = "events")]

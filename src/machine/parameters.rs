@@ -42,6 +42,8 @@ pub struct Parameter {
     pub aliases: &'static [&'static str],
     /// Under which heading it stands.
     pub group: Group,
+    /// Whether `-h` has it; `--help` has all.
+    pub common: bool,
     /// Whether it says nothing about another machine than the one that it was written for.
     pub of_machine: bool,
     /// What its value is.
@@ -98,6 +100,7 @@ const BASE: Parameter = Parameter {
     letter: None,
     aliases: &[],
     group: Group::Machine,
+    common: false,
     of_machine: true,
     takes: Nothing,
     help: "",
@@ -113,6 +116,7 @@ pub const PARAMETERS: &[Parameter] = &[
         flag: "profile",
         aliases: &["on"],
         of_machine: false,
+        common: true,
         takes: Word("NAME|FILE"),
         help: "A built-in machine, or a profile's file",
         example: "dgx-a100",
@@ -126,6 +130,7 @@ pub const PARAMETERS: &[Parameter] = &[
         aliases: &["np", "ranks"],
         group: Ranks,
         of_machine: false,
+        common: true,
         takes: Quantity("N"),
         help: "Ranks in all; a sweep as 2..1024 (doubling) or 2,4,8",
         example: "64",
@@ -138,6 +143,7 @@ pub const PARAMETERS: &[Parameter] = &[
         letter: Some('N'),
         group: Ranks,
         of_machine: false,
+        common: true,
         takes: Quantity("N"),
         help: "Nodes",
         example: "8",
@@ -150,6 +156,7 @@ pub const PARAMETERS: &[Parameter] = &[
         letter: Some('g'),
         aliases: &["ppn"],
         group: Ranks,
+        common: true,
         takes: Quantity("G"),
         help: "Ranks on each node",
         example: "4",
@@ -180,6 +187,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "alpha",
         flag: "alpha",
+        common: true,
         takes: Quantity("TIME"),
         help: "Time of an empty message, such as 5us; inside a node where there are two tiers",
         example: "5us",
@@ -190,6 +198,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "bw",
         flag: "bw",
         aliases: &["bandwidth"],
+        common: true,
         takes: Quantity("RATE"),
         help: "Rate of one port one way, such as 50GB/s or 400Gb/s",
         example: "50GB/s",

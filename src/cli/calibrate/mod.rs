@@ -69,16 +69,16 @@ pub(super) struct Args {
     #[arg(long, value_name = "PART", default_value = PRECISION, allow_hyphen_values = true)]
     precision: String,
     /// How often processes start anew
-    #[arg(long, value_name = "L", default_value = LAUNCHES, allow_hyphen_values = true)]
+    #[arg(long, value_name = "L", default_value = LAUNCHES, allow_hyphen_values = true, hide_short_help = true)]
     launches: String,
     /// The seed of the order
-    #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SEED", allow_hyphen_values = true, hide_short_help = true)]
     seed: Option<String>,
     /// Data flow for so long before a launch's first block
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     drain: Option<String>,
     /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_lib: Option<String>,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
@@ -90,13 +90,13 @@ pub(super) struct Args {
     #[arg(long)]
     resume: bool,
     /// Go on although machine or plan are others
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     force_resume: bool,
     /// Measure, and write the profile, although a gate refuses; the profile says so
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     force: bool,
     /// Which time of a point is fitted: typical (median) or floor (10 %)
-    #[arg(long, value_name = "STATISTIC", hide_possible_values = true)]
+    #[arg(long, value_name = "STATISTIC", hide_possible_values = true, hide_short_help = true)]
     stat: Option<Stat>,
     /// Only what the machine says
     #[arg(long, conflicts_with = "dry_run")]
@@ -105,7 +105,13 @@ pub(super) struct Args {
     #[arg(long)]
     dry_run: bool,
     /// auto, plain or none, on standard error
-    #[arg(long, value_name = "HOW", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     progress: Show,
     #[command(flatten)]
     format: FormatFlag<Report>,

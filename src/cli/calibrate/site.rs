@@ -18,13 +18,13 @@ use collcost::run::transport::{Kind, Wait};
 #[command(next_help_heading = "Several hosts")]
 pub(super) struct HostFlags {
     /// Where rank 0 listens and the others call; without it what the launcher says
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", hide_short_help = true)]
     rendezvous: Option<String>,
     /// 32 random bytes or more that all hosts share and nobody else can read
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     token_file: Option<PathBuf>,
     /// Which rank this is, where no launcher says it
-    #[arg(long, value_name = "R", allow_hyphen_values = true)]
+    #[arg(long, value_name = "R", allow_hyphen_values = true, hide_short_help = true)]
     rank: Option<String>,
     /// What started the ranks: openmpi, pmi, slurm, torchrun or none; without it by their variables
     #[arg(long, value_name = "NAME")]

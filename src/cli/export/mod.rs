@@ -42,13 +42,13 @@ pub(super) struct Args {
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
     /// A schedule's size; 16MiB stands for it where none is given
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
     /// The rank that has or gets the data
-    #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
     /// The library and version that a tuning file is for, such as openmpi@4.1 or mpich@4.0
     #[arg(long = "for", value_name = "LIBRARY@VERSION")]

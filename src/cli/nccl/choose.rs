@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TYPE", default_value = "float")]
     dtype: String,
     /// The operation: sum, min, max, prod, avg
-    #[arg(long, value_name = "OP", default_value = "sum")]
+    #[arg(long, value_name = "OP", default_value = "sum", hide_short_help = true)]
     op: String,
     /// The rule that decided, with every cell of the table; for one size
     #[arg(long, requires = "size")]

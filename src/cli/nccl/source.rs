@@ -23,19 +23,19 @@ pub(super) struct SourceFlags {
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
     /// Communicators, a line each
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) comms: Option<String>,
     /// Graphs that NCCL_GRAPH_DUMP_FILE wrote
     #[arg(long, value_name = "FILE", conflicts_with = "comm")]
     graph: Option<String>,
     /// A debug log with its graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"], hide_short_help = true)]
     log: Option<String>,
     /// A machine as NCCL_TOPO_DUMP_FILE wrote it; its graphs are searched for
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph", "log", "gpu", "cpu"])]
     topo: Option<String>,
     /// Ranks on each node, where --topo has more GPUs
-    #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "RANKS", allow_hyphen_values = true, hide_short_help = true)]
     ppn: Option<String>,
     /// Nodes, where the name or the file does not say them
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
@@ -47,7 +47,7 @@ pub(super) struct SourceFlags {
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
     /// The processors of a file: intel, amd, arm, power, zhaoxin, mixed; intel without it
-    #[arg(long, value_name = "CPU")]
+    #[arg(long, value_name = "CPU", hide_short_help = true)]
     cpu: Option<String>,
     /// NCCL's version, such as 2.27.3; the newest that is known without it
     #[arg(long, value_name = "VERSION")]
@@ -93,7 +93,7 @@ pub(super) struct EnvFlags {
     #[arg(long = "env", value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// The variables of this process that NCCL's tuner reads
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     env_from_process: bool,
 }
 

@@ -58,7 +58,8 @@ impl Registry {
 
     /// The algorithm of `collective` called `name`, or the reason why there is none.
     ///
-    /// Names that libraries print are understood too, in any case: `NVLSTree`.
+    /// What is printed is understood too, in any case: libraries' names, with or without the protocol
+    /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`ring over all rails`).
     ///
     /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
     /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
@@ -72,8 +73,11 @@ impl Registry {
             let mut known = a.meta().known_as.iter();
             known.any(|(_, of, name)| of.contains(&collective) && name.eq_ignore_ascii_case(plain))
         };
-        let called = self.of(collective).find(|a| a.meta().is_called(plain));
-        if let Some(algorithm) = called.or_else(|| self.of(collective).find(printed)) {
+        let called = |a: &&'static dyn Algorithm| a.meta().is_called(plain);
+        let titled = |a: &&'static dyn Algorithm| a.meta().title.eq_ignore_ascii_case(plain);
+        let of = || self.of(collective);
+        let found = of().find(called).or_else(|| of().find(printed)).or_else(|| of().find(titled));
+        if let Some(algorithm) = found {
             return Ok(Named { algorithm, form });
         }
         Err(self.not_found(collective, plain))
@@ -128,11 +132,18 @@ impl Registry {
     }
 }
 
-/// Splits `dbt(asymptotic)` into the name and the form.
+/// Splits `dbt(asymptotic)` into the name and the form, and the protocol that is usual off `Ring/Simple`.
 fn split_form(name: &str) -> Result<(&str, Form)> {
     let Some((plain, suffix)) = name.trim().strip_suffix(')').and_then(|n| n.split_once('('))
     else {
-        return Ok((name.trim(), Form::Exact));
+        return match name.trim().rsplit_once('/') {
+            None => Ok((name.trim(), Form::Exact)),
+            Some((plain, simple)) if simple.eq_ignore_ascii_case("simple") => {
+                Ok((plain, Form::Exact))
+            }
+            Some((plain, protocol)) => Err(Error::input(format!("`{name}` is two names"))
+                .help(format!("write {plain}, and --protocol {protocol}"))),
+        };
     };
     let form = match suffix {
         "paper" => Form::Paper,

@@ -267,6 +267,8 @@ fn a_name_means_one_algorithm() {
                 assert_eq!(other, None, "`{name}` also names {} {collective}", meta.id);
                 assert!(registry.find(collective, name).is_ok(), "{name}");
             }
+            let titled = registry.find(collective, &meta.title.to_uppercase());
+            assert_eq!(titled.map(|named| named.algorithm.meta().id), Ok(meta.id));
         }
     }
 }
