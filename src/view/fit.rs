@@ -12,9 +12,9 @@ fn interval(i: Interval, text: impl Fn(f64) -> String) -> String {
 
 /// Five digits, whatever the rate.
 fn rate(bytes: f64) -> String {
-    let giga = bytes / 1e9;
-    let decimals = if giga > 0.0 { (4 - giga.log10().floor() as i32).clamp(0, 9) } else { 0 };
-    format!("{giga:.*} GB/s", decimals.unsigned_abs() as usize)
+    let (scaled, unit) = if bytes < 1e8 { (bytes / 1e6, "MB/s") } else { (bytes / 1e9, "GB/s") };
+    let decimals = if scaled > 0.0 { (4 - scaled.log10().floor() as i32).clamp(0, 9) } else { 0 };
+    format!("{scaled:.*} {unit}", decimals.unsigned_abs() as usize)
 }
 
 fn percent(x: f64) -> String {

@@ -110,7 +110,7 @@ fn tier(page: &mut Page, links: &LinksView) {
         Sheet { columns: vec![Column::words("  GB/s (1 is 8 Gb/s)", "counted")], rows: Vec::new() };
     sheet.columns.extend(["a port", "a rank", "a node"].map(|of| Column::numbers(of, "", of)));
     let number = |rate: Option<f64>| {
-        Cell::number(rate, |r| Bandwidth(r).to_string().trim_end_matches(" GB/s").to_owned())
+        Cell::number(rate, |r| format!("{:#}", Bandwidth(r)).trim_end_matches(" GB/s").to_owned())
     };
     for RateView { counted, port, rank, node } in &links.rates {
         let cells =

@@ -231,6 +231,8 @@ impl FromStr for Seconds {
         }
         match (unit, TIME_UNITS.iter().find(|(name, _)| *name == unit)) {
             (_, Some(&(_, exponent))) => Ok(Self(number.times_power_of_ten(exponent))),
+            ("min" | "m", None) => Ok(Self(60.0 * number.value())),
+            ("h", None) => Ok(Self(3600.0 * number.value())),
             ("", None) if number.value() == 0.0 => Ok(Self(0.0)),
             ("", None) => {
                 Err(Error::input(format!("`{text}` is a time without unit")).help(ACCEPTED))
@@ -336,7 +338,13 @@ impl fmt::Display for Seconds {
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_short(f, self.0 / 1e9, "GB/s")
+        // Columns, whose unit stands above them, ask for a precision or `{:#}`.
+        let scaled = f.precision().is_none() && !f.alternate();
+        match self.0.abs() {
+            rate if rate >= 1e8 || rate == 0.0 || !scaled => write_short(f, self.0 / 1e9, "GB/s"),
+            rate if rate >= 1e5 => write_short(f, self.0 / 1e6, "MB/s"),
+            _ => write_short(f, self.0 / 1e3, "kB/s"),
+        }
     }
 }
 

@@ -72,7 +72,8 @@ fn times_have_units() {
     assert_eq!(time("5µs"), 5e-6);
     assert_eq!(time("5 μs"), 5e-6);
     assert_eq!(time("0"), 0.0);
-    for text in ["5", "-1us", "5 min", "nan"] {
+    assert_eq!((time("3m"), time("1.5 min"), time("2h")), (180.0, 90.0, 7200.0));
+    for text in ["5", "-1us", "5 days", "nan"] {
         assert!(text.parse::<Seconds>().is_err(), "{text}");
     }
 }

@@ -26,7 +26,7 @@ use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::measure::fit::{Asked, Gate, Verdict, fit};
 use collcost::model::algorithm::Registry;
 use collcost::run::calibrate::{
-    Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
+    Launch, Outside, Plan, Progress, clock_step, design, idle_cpus, ladder, measure, throttled,
 };
 use collcost::run::execute::Start;
 use collcost::run::launch::{Executor, Setup, Usable, usable};
@@ -40,6 +40,12 @@ use site::{HostFlags, Site};
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
+/// The part of one CPU that others may use while ranks spin.
+const BUSY: f64 = 0.3;
+/// Measuring that was not told its end goes on until here where too little is known.
+const LONGEST: Duration = Duration::from_secs(50);
+/// In turns of so long.
+const MORE: Duration = Duration::from_secs(8);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -62,7 +68,8 @@ pub(super) struct Args {
     /// Sizes: auto, 8..64M, or 8,1K,1M
     #[arg(long, value_name = "SIZES", default_value = AUTO)]
     sizes: String,
-    /// Measuring ends after it; 15 s over shared memory, 45 s over TCP
+    /// Measuring ends after it; without it after 15 s over shared memory and 45 s over TCP, or as
+    /// late as after 50 s where too little is known
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     time_budget: Option<String>,
     /// A point is finished when its median is known so well
@@ -218,9 +225,13 @@ impl Args {
                 .at("--ranks 1")
                 .help("start at least 2"));
         }
-        let fits = ranks as usize <= usable.at_once;
         setup.ranks = ranks;
-        setup.wait = setup.wait.or(Some(if fits { Wait::Spin } else { Wait::Poll }));
+        // A rank that spins while others want its CPU is held up for whole turns of the scheduler.
+        let spins = || {
+            let fits = ranks as usize <= usable.at_once;
+            fits && idle_cpus(&usable.cpus).0 > f64::from(ranks) - BUSY
+        };
+        setup.wait = setup.wait.or_else(|| Some(if spins() { Wait::Spin } else { Wait::Poll }));
         Ok((setup, usable))
     }
 
@@ -357,7 +368,7 @@ impl Args {
         let bar =
             Bar::new(self.progress, &format!("{} {} ranks", site.setup.transport.id(), plan.ranks));
         let mut desk = Desk { site, file, bar };
-        let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
+        let done = self.until_known(plan, before, &mut desk);
         desk.bar.end();
         let Desk { file, .. } = desk;
         done.map_err(|e| {
@@ -365,6 +376,21 @@ impl Args {
             if e.is_lost() || e.is_interrupted() { e.help(more) } else { e }
         })?;
         Ok((name, file.read()?))
+    }
+
+    /// Measures the plan; then what is known worst, until it is known or the time is over.
+    fn until_known(&self, plan: &Plan, before: Samples, desk: &mut dyn Outside) -> Result<()> {
+        let (registry, began) = (Registry::builtin(), Instant::now());
+        let mut samples = measure(&registry, plan, clock_step(), before, desk)?;
+        while self.time_budget.is_none() && is_weak(&registry, &samples) {
+            let left = LONGEST.saturating_sub(began.elapsed());
+            if left < MORE / 2 {
+                break;
+            }
+            let more = Plan { launches: 1, budget: left.min(MORE), ..plan.clone() };
+            samples = measure(&registry, &more, clock_step(), samples, desk)?;
+        }
+        Ok(())
     }
 
     fn header(&self, plan: &Plan, site: &Site) -> Result<Header> {
@@ -428,6 +454,14 @@ impl Args {
         }
         words.join(" ")
     }
+}
+
+/// Whether more of the same would say more.
+fn is_weak(registry: &Registry, samples: &Samples) -> bool {
+    // Intervals of a few draws are good enough to decide by.
+    let asked = Asked { draws: 60, ..Asked::default() };
+    let weak = |gate: &Gate| gate.verdict != Verdict::Good && gate.yields_to_time();
+    fit(registry, samples, &asked).map_or(true, |fitted| fitted.gates.iter().any(weak))
 }
 
 /// A gate that refuses measuring here and now.

@@ -31,6 +31,14 @@ pub struct Gate {
     pub help: &'static str,
 }
 
+impl Gate {
+    /// Whether measuring for longer may take back what it says.
+    #[must_use]
+    pub fn yields_to_time(&self) -> bool {
+        matches!(self.name, "beta-interval" | "alpha-interval" | "disturbed" | "ladder")
+    }
+}
+
 /// A number that is good while it is small.
 fn small(
     name: &'static str,
@@ -66,7 +74,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     gates.push(small(
         "disturbed",
         fit.disturbed.0,
-        (0.10, 0.50),
+        (0.10, NEVER),
         "blocks that waited for CPUs:",
         "measure on a machine that does nothing else",
     ));
@@ -74,14 +82,14 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     gates.push(small(
         "beta-interval",
         half(fit.link.beta.map(|b| b.0)),
-        (0.03, 0.10),
+        (0.03, 0.50),
         "half width of β's 95 % interval:",
         "measure more large sizes, or for longer",
     ));
     gates.push(small(
         "alpha-interval",
         half(fit.link.alpha.map(|a| a.0)),
-        (0.20, 0.50),
+        (0.20, NEVER),
         "half width of α's 95 % interval:",
         "measure more small sizes, or for longer",
     ));
@@ -89,7 +97,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         gates.push(small(
             "held-out",
             errors.median.0,
-            (0.10, 0.25),
+            (0.10, NEVER),
             "median error on algorithms that the fit did not see, times above 10 α:",
             "collcost fit --explain shows which algorithm does not follow the model",
         ));
@@ -155,7 +163,7 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
     let mut gates = vec![small(
         "block-spread",
         wide,
-        (NEVER, 0.25),
+        (0.25, NEVER),
         "points whose blocks lie more than half of the median apart:",
         "pin the ranks, and measure more launches: their placement decides",
     )];
@@ -176,7 +184,7 @@ fn drift(fit: &Fitted) -> Option<Gate> {
     let drifts = fit.points.iter().filter_map(|p| p.drift).map(|d| d.0).collect();
     let drift = median(drifts)?.abs();
     let help = "let the machine run warm first, and drain token buckets";
-    Some(small("drift", drift, (0.05, 0.15), "growth over a block, in the median point:", help))
+    Some(small("drift", drift, (0.05, NEVER), "growth over a block, in the median point:", help))
 }
 
 fn noisy(fit: &Fitted) -> Gate {
@@ -233,5 +241,5 @@ fn oversubscribed(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     let waited = points.filter_map(|p| p.waited.map(|w| w.0 * f64::from(p.ranks)));
     let waited = median(waited.collect())?;
     let help = "run no more ranks than CPUs, or let them poll";
-    Some(small("oversubscribed", waited, (NEVER, 0.3), "spinning ranks wait for CPUs:", help))
+    Some(small("oversubscribed", waited, (0.3, NEVER), "spinning ranks wait for CPUs:", help))
 }

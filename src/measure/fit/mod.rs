@@ -58,7 +58,7 @@ use model::{Basis, Design, Entry, Model, Prior};
 /// What a fit is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Which time of a point; absent: typical, or floor where more than a fifth is disturbed.
+    /// Which time of a point; absent: typical.
     pub statistic: Option<Statistic>,
     /// The seed of the draws.
     pub seed: u64,
@@ -217,8 +217,7 @@ pub fn fit_points(
     let blocks: usize = points.iter().map(|p| p.blocks).sum();
     let disturbed: usize = points.iter().map(|p| p.disturbed).sum();
     let disturbed = Ratio(disturbed as f64 / blocks.max(1) as f64);
-    let usual = if disturbed.0 > 0.2 { Statistic::Floor } else { Statistic::Typical };
-    let statistic = asked.statistic.unwrap_or(usual);
+    let statistic = asked.statistic.unwrap_or(Statistic::Typical);
     let other = match statistic {
         Statistic::Typical => Statistic::Floor,
         Statistic::Floor => Statistic::Typical,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::plan::{BLOCKS, Plan};
-use super::point::{Point, Rates};
+use super::point::{Point, Rates, is_disturbed};
 use super::refine::{Known, between};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
@@ -332,7 +332,7 @@ impl<'a> Work<'a> {
         point.add(&block);
         turn.outside.keep(&Record::Block(block.clone()))?;
         self.done.insert(number);
-        self.disturbed += usize::from(block.run_delay().is_some_and(|part| part.0 > 0.25));
+        self.disturbed += usize::from(is_disturbed(&block));
         self.samples.blocks.push(block);
         let progress = self.progress();
         turn.outside.show(&progress);

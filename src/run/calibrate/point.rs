@@ -29,6 +29,8 @@ const MOST_BLOCK_RUNS: f64 = 100.0;
 pub(super) const CLOCK_STEPS: f64 = 50.0;
 /// What a block takes beside its runs: starting, windows, messages to the ranks.
 const OVERHEAD: f64 = 2e-3;
+/// A block for more than this part of whose time a rank waited for a CPU is measured again.
+const DISTURBED: f64 = 0.25;
 /// A first guess at copies and additions in memory.
 const LOCAL_RATE: f64 = 3e9;
 
@@ -49,8 +51,10 @@ pub(super) struct Point {
     path: Path,
     /// Before anything is measured.
     guess: Seconds,
-    /// The times of all runs, sorted.
-    sorted: Vec<f64>,
+    /// The times of runs in blocks that nothing disturbed, sorted.
+    quiet: Vec<f64>,
+    /// The times of all others, sorted.
+    disturbed: Vec<f64>,
     launches: BTreeSet<u32>,
     /// Whether its result has been compared.
     pub(super) checked: bool,
@@ -61,9 +65,10 @@ pub(super) struct Point {
 impl Point {
     pub(super) fn new(registry: &Registry, ranks: u32, op: Op, size: Bytes) -> Result<Self> {
         let path = Path::of(registry, &op, ranks, size.into())?;
-        let (sorted, launches) = (Vec::new(), BTreeSet::new());
+        let (quiet, disturbed, launches) = (Vec::new(), Vec::new(), BTreeSet::new());
         let guess = Seconds(0.0);
-        Ok(Self { op, size, path, guess, sorted, launches, checked: false, wanted: true })
+        let wanted = true;
+        Ok(Self { op, size, path, guess, quiet, disturbed, launches, checked: false, wanted })
     }
 
     /// Takes the time that `rates` foretell until there is a measured one.
@@ -79,13 +84,20 @@ impl Point {
 
     /// Takes in a block.
     pub(super) fn add(&mut self, block: &Block) {
-        self.sorted.extend(block.spans().iter().map(|span| span.0));
-        self.sorted.sort_by(f64::total_cmp);
+        let times = if is_disturbed(block) { &mut self.disturbed } else { &mut self.quiet };
+        times.extend(block.spans().iter().map(|span| span.0));
+        times.sort_by(f64::total_cmp);
         self.launches.insert(block.launch);
     }
 
+    /// The times that count: those of quiet blocks, or all where there is none.
+    fn times(&self) -> &[f64] {
+        if self.quiet.is_empty() { &self.disturbed } else { &self.quiet }
+    }
+
     pub(super) fn median(&self) -> Option<Seconds> {
-        (!self.sorted.is_empty()).then(|| Seconds(quantile(&self.sorted, 0.5)))
+        let times = self.times();
+        (!times.is_empty()).then(|| Seconds(quantile(times, 0.5)))
     }
 
     /// What one run takes, as far as it is known.
@@ -96,18 +108,19 @@ impl Point {
     /// Half the 95 % interval of the median, over the median; endless before the first run.
     pub(super) fn precision(&self) -> Ratio {
         match self.median() {
-            Some(median) if median.0 > 0.0 => Ratio(half_width(&self.sorted) / median.0),
+            Some(median) if median.0 > 0.0 => Ratio(half_width(self.times()) / median.0),
             _ => Ratio(f64::INFINITY),
         }
     }
 
     /// Whether it is known well enough, from more than one launch where there are to be several.
     pub(super) fn is_finished(&self, plan: &Plan) -> bool {
-        let runs = self.sorted.len();
+        let (quiet, all) = (self.quiet.len(), self.count());
         let long = self.expected().0 > LONG;
-        let enough = runs >= LEAST_RUNS && self.precision().0 <= plan.precision.0
-            || runs >= MOST_RUNS
-            || long && runs >= LEAST_LONG;
+        // Where others never rest, more of the same says no more.
+        let enough = quiet >= LEAST_RUNS && self.precision().0 <= plan.precision.0
+            || all >= MOST_RUNS
+            || long && (quiet >= LEAST_LONG || all >= 3 * LEAST_LONG);
         enough && self.launches.len() >= plan.launches.min(2) as usize
     }
 
@@ -152,7 +165,7 @@ impl Point {
             return 0.0;
         }
         let least = if self.expected().0 > LONG { LEAST_LONG } else { LEAST_RUNS };
-        let missing = least.saturating_sub(self.sorted.len()).max(1) as f64;
+        let missing = least.saturating_sub(self.quiet.len()).max(1) as f64;
         (missing / f64::from(self.runs().1)).ceil()
     }
 
@@ -164,6 +177,11 @@ impl Point {
 
     /// How many runs were timed.
     pub(super) fn count(&self) -> usize {
-        self.sorted.len()
+        self.quiet.len() + self.disturbed.len()
     }
+}
+
+/// Whether ranks had to wait for CPUs in it.
+pub(super) fn is_disturbed(block: &Block) -> bool {
+    block.run_delay().is_some_and(|part| part.0 > DISTURBED)
 }
