@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
 use crate::library::nccl::{
-    self, Asked, Call, Chooser, Communicator, Function, Settings, Table, Version,
+    self, Call, Chooser, Communicator, Function, Settings, Table, Version,
 };
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
                 || "name one of its ids".to_owned(),
             ))
         })?;
-        let version = version.parse::<Asked>()?.rules;
+        let version = version.parse::<Version>()?;
         let none = Settings::default();
         let settings = match env.as_str() {
             "" => &none,

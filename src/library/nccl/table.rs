@@ -4,7 +4,7 @@ use super::allowed::{has_code, has_protocols};
 use super::communicator::Communicator;
 use super::settings::Settings;
 use super::tuner::Tuner;
-use super::{Algo, Function, Gbps, Micros, Proto, Version};
+use super::{Algo, Function, Gbps, Micros, Proto, Version, since};
 use crate::base::error::Result;
 
 /// Latencies and bandwidths as NCCL prints them at start-up, and the threads of a block.
@@ -13,7 +13,7 @@ pub struct Table {
     pub(super) latency: [[[f32; 3]; 7]; 5],
     pub(super) bandwidth: [[[f32; 3]; 7]; 5],
     pub(super) threads: [[i32; 3]; 7],
-    /// 2.21.5 keeps what rings would carry, should nothing else be left.
+    /// Until 2.23 it keeps what rings would carry, should nothing else be left.
     pub(super) backup: [[f32; 3]; 5],
     /// Bytes a thread, by algorithm and protocol, below which channels and threads are given up.
     pub(super) thresholds: [[u32; 3]; 7],
@@ -55,7 +55,7 @@ impl Table {
 
     /// Every cell of a version's table, in the order of its log.
     pub fn cells(version: Version) -> impl Iterator<Item = (Function, Algo, Proto)> {
-        let algos = if version.is_new() { &Algo::ALL[..] } else { &Algo::ALL[..6] };
+        let algos = if version.has(since::PAT) { &Algo::ALL[..] } else { &Algo::ALL[..6] };
         Function::ALL.into_iter().flat_map(move |function| {
             let cells = algos.iter().flat_map(|&a| Proto::ALL.into_iter().map(move |p| (a, p)));
             cells.map(move |(algo, proto)| (function, algo, proto))
