@@ -149,6 +149,7 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
         collnet_direct_graph: graph,
         collnet_chain_graph: graph,
         nvls_graph: graph,
+        reach: None,
     }
 }
 

@@ -265,7 +265,7 @@ impl Scope<'_> {
     fn nvls_reduces(&self, function: Function) -> bool {
         match (self.element, self.operation) {
             _ if self.version.is_new() && function == Function::AllGather => true,
-            (Element::Float, operation) => operation == Operation::Sum,
+            (Element::Float | Element::Double, operation) => operation == Operation::Sum,
             (Element::Half | Element::Integer, operation) => {
                 matches!(operation, Operation::Sum | Operation::MinMax)
             }

@@ -1,5 +1,6 @@
 //! The environment variables that reach the tuner.
 
+use super::cost_model::Variables;
 use super::{Algo, Function, Proto, Version};
 use crate::base::error::{Error, Result, did_you_mean};
 
@@ -10,6 +11,8 @@ pub struct Settings {
     proto: Option<String>,
     numbers: [Option<i64>; NUMBERS.len()],
     thresholds: [Option<u32>; 6],
+    /// Asked since 2.31.
+    variables: Variables,
 }
 
 /// Variables that hold one whole number.
@@ -98,7 +101,7 @@ impl Settings {
         match name {
             "NCCL_ALGO" => self.algo = Some(value.to_owned()),
             "NCCL_PROTO" => self.proto = Some(value.to_owned()),
-            _ if HARMLESS.contains(&name) => {}
+            _ if HARMLESS.contains(&name) || self.variables.set(name, value)? => {}
             _ if BEFORE.contains(&name) => {
                 return Err(Error::input(format!(
                     "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
@@ -199,6 +202,18 @@ impl Settings {
         &self.thresholds
     }
 
+    /// The lists of algorithms and protocols, where they name any.
+    pub(super) fn lists(&self) -> (Option<&str>, Option<&str>) {
+        let algo = self.algo.as_deref().filter(|list| !list.is_empty());
+        let proto = self.proto.as_deref().filter(|list| !list.is_empty());
+        (algo, proto)
+    }
+
+    /// What is set for symmetric kernels and copy engines.
+    pub(super) fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
     /// What may run.
     ///
     /// # Errors
@@ -209,7 +224,7 @@ impl Settings {
         if let Some(list) = &self.algo {
             let known = if version.is_new() { 7 } else { 6 };
             let names: Vec<_> = Algo::ALL[..known].iter().map(|a| a.name()).collect();
-            for (function, on) in lists(version, "NCCL_ALGO", list, &names)? {
+            for (function, on) in lists(version.is_new(), version.id(), "NCCL_ALGO", list, &names)? {
                 for (row, on) in enabled.algos[function].iter_mut().zip(on) {
                     *row = on;
                 }
@@ -217,7 +232,7 @@ impl Settings {
         }
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
-            for (function, on) in lists(version, "NCCL_PROTO", list, &names)? {
+            for (function, on) in lists(version.is_new(), version.id(), "NCCL_PROTO", list, &names)? {
                 // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
             }
@@ -230,14 +245,15 @@ impl Settings {
 ///
 /// Until 2.23 it is one list, in which unknown names are passed over; since 2.24 entries for single
 /// functions may follow behind `;`, and unknown names are errors.
-fn lists(
-    version: Version,
+pub(super) fn lists(
+    by_function: bool,
+    version: &str,
     variable: &str,
     text: &str,
     names: &[&str],
 ) -> Result<Vec<(usize, Vec<bool>)>> {
     let everywhere = |on: Vec<bool>| (0..5).map(|f| (f, on.clone())).collect();
-    if !version.is_new() {
+    if !by_function {
         let (on, _) = list(text, names);
         return Ok(everywhere(on));
     }

@@ -193,6 +193,7 @@ impl Searched {
             collnet_direct_graph: self.collnet_direct.graph,
             collnet_chain_graph: self.collnet_chain.graph,
             nvls_graph: self.nvls_graph.graph,
+            reach: None,
         };
         comm.started(self.version)
     }
