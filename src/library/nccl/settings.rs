@@ -224,7 +224,8 @@ impl Settings {
         if let Some(list) = &self.algo {
             let known = if version.is_new() { 7 } else { 6 };
             let names: Vec<_> = Algo::ALL[..known].iter().map(|a| a.name()).collect();
-            for (function, on) in lists(version.is_new(), version.id(), "NCCL_ALGO", list, &names)? {
+            for (function, on) in lists(version.is_new(), version.id(), "NCCL_ALGO", list, &names)?
+            {
                 for (row, on) in enabled.algos[function].iter_mut().zip(on) {
                     *row = on;
                 }
@@ -232,7 +233,8 @@ impl Settings {
         }
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
-            for (function, on) in lists(version.is_new(), version.id(), "NCCL_PROTO", list, &names)? {
+            for (function, on) in lists(version.is_new(), version.id(), "NCCL_PROTO", list, &names)?
+            {
                 // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
             }

@@ -2,9 +2,9 @@
 //!
 //! Where NCCL mixes float32 with a double constant the sum is a double, rounded at the assignment.
 
+use super::super::Version;
 use super::super::communicator::{Graph, PATTERN_TREE, PathType};
 use super::super::{Algo, Arch, Communicator, Function, Gbps, Micros, Proto, Settings, Vendor};
-use super::super::Version;
 use super::enabled::Enabled;
 use super::figures::Figures;
 use super::{Candidate, Release};
@@ -95,9 +95,7 @@ impl Filler<'_> {
     fn has_pat(&self) -> bool {
         let Communicator { nodes, local_ranks, nvls, min_cc, .. } = *self.comm;
         let several = local_ranks > 1;
-        min_cc >= 60
-            && self.settings.pat().unwrap_or(!several || nodes >= 2)
-            && (!several || nvls)
+        min_cc >= 60 && self.settings.pat().unwrap_or(!several || nodes >= 2) && (!several || nvls)
     }
 
     /// Whether LL128 is safe on an algorithm's links and GPUs.
@@ -256,8 +254,7 @@ impl Filler<'_> {
         let local = (comm.ranks / comm.nodes) as i32;
         let base = self.figures.base[algo as usize][Proto::Simple as usize];
         let latency = if algo == Algo::CollNetDirect {
-            let beside =
-                f64::from((local - 1).min(1) as f32 * near) + f64::from(local - 1) * 0.4;
+            let beside = f64::from((local - 1).min(1) as f32 * near) + f64::from(local - 1) * 0.4;
             (f64::from(base) + (2.0 * beside + f64::from(far))) as f32
         } else {
             base + ((2 * (local - 1)) as f32 * near + far)
@@ -306,8 +303,8 @@ impl Filler<'_> {
         let bus = inter.min(intra) * channels as f32;
         let link = if comm.nodes > 1 { NET } else { self.link(Algo::Pat) };
         let step = self.step(link, Algo::Pat, Proto::Simple) + comm.tree.latency_inter.0;
-        let steps = f64::from(comm.nodes.ilog2()) * (f64::from(step) / 3.5)
-            + f64::from(comm.ranks) * 2.8;
+        let steps =
+            f64::from(comm.nodes.ilog2()) * (f64::from(step) / 3.5) + f64::from(comm.ranks) * 2.8;
         ((8.0 + steps) as f32, (f64::from(bus) * 0.75) as f32)
     }
 }

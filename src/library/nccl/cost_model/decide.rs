@@ -137,12 +137,11 @@ impl CostModel {
         {
             return Some(best);
         }
-        self.plain(call)
+        self.plain(call, windows)
     }
 
-    /// The choice for buffers outside windows.
-    #[must_use]
-    pub fn plain(&self, call: &Call) -> Option<Best> {
+    /// The choice among algorithms.
+    fn plain(&self, call: &Call, windows: Windows) -> Option<Best> {
         if self.comm.ranks == 1 {
             let (algo, proto) = (Algo::Ring, Proto::Simple);
             let (channels, threads) = self.general_blocks(call.size, algo, proto);
@@ -153,7 +152,7 @@ impl CostModel {
         let mut best: Option<Best> = None;
         for algo in Algo::ALL.into_iter().rev() {
             for proto in Proto::ALL.into_iter().rev() {
-                let Some(next) = self.general(call, algo, proto) else { continue };
+                let Some(next) = self.general(call, windows, (algo, proto)) else { continue };
                 if next.rank < best.map_or(f32::MAX, |best| best.rank) {
                     best = Some(next);
                 }
@@ -173,12 +172,12 @@ impl CostModel {
                 Kernel::ALL.into_iter().filter_map(|kernel| self.symmetric(call, kernel)).collect()
             }
             Some(Candidate::General(..)) if self.comm.ranks == 1 => {
-                self.plain(call).into_iter().collect()
+                self.plain(call, windows).into_iter().collect()
             }
             Some(Candidate::General(..)) => {
                 let cells = (0..21).filter_map(Candidate::numbered);
                 let general = cells.filter_map(|candidate| match candidate {
-                    Candidate::General(algo, proto) => self.general(call, algo, proto),
+                    Candidate::General(algo, proto) => self.general(call, windows, (algo, proto)),
                     _ => None,
                 });
                 general.collect()

@@ -23,6 +23,44 @@ pub(super) struct Figures {
     pub base: [[f32; 3]; 7],
     /// What a step costs over `NVLink`, PCI and the network.
     pub hardware: [[[f32; 3]; 7]; 3],
+    /// What a ring's step between nodes costs in Simple, before it is rounded.
+    pub rail: f64,
+}
+
+/// What a step costs on GPUs of Rubin's kind over `NVLink`, PCI and the network, by algorithm and
+/// protocol.
+pub(super) const RUBIN: [[[f64; 3]; 7]; 3] = [
+    [
+        [3.49, 4.88, 10.99],
+        [4.03, 5.46, 14.26],
+        simple(3.7),
+        simple(2.8),
+        simple(41.35),
+        simple(40.48),
+        simple(4.0),
+    ],
+    [
+        [1.0, 1.9, 4.0],
+        [1.0, 2.5, 5.7],
+        simple(3.7),
+        simple(2.8),
+        simple(0.0),
+        simple(0.0),
+        simple(4.0),
+    ],
+    [
+        [19.56, 27.64, 36.32],
+        [8.19, 11.29, 15.59],
+        simple(31.0),
+        simple(30.0),
+        simple(18.0),
+        simple(34.37),
+        simple(14.0),
+    ],
+];
+
+const fn simple(latency: f64) -> [f64; 3] {
+    [0.0, 0.0, latency]
 }
 
 /// Whether GPUs are of Rubin's kind, whose rings and trees have a model of their own.
@@ -49,6 +87,7 @@ impl Figures {
             efficiency: known.nvls_efficiency[class],
             base: known.base,
             hardware: known.hardware,
+            rail: 14.0,
         };
         if release >= Release::V2_32 && class == BLACKWELL {
             match column {
@@ -60,15 +99,10 @@ impl Figures {
         if is_rubin(comm, release) { figures.on_rubin(column) } else { figures }
     }
 
-    fn on_rubin(mut self, column: usize) -> Self {
-        self.hardware[0][0] = [3.49, 4.88, 10.99];
-        self.hardware[0][1] = [4.03, 5.46, 14.26];
-        self.hardware[0][4][2] = 41.35;
-        self.hardware[0][5][2] = 40.48;
-        self.hardware[2][0] = [19.56, 27.64, 36.32];
-        self.hardware[2][1] = [8.19, 11.29, 15.59];
-        self.hardware[2][5][2] = 34.37;
+    fn on_rubin(self, column: usize) -> Self {
         Self {
+            hardware: RUBIN.map(|link| link.map(|algo| algo.map(|latency| latency as f32))),
+            rail: RUBIN[2][1][2],
             ll: [2.0, 0.6, 0.46][column],
             ring_ll128: [21.6, 17.0, 14.0][column],
             tree_ll128: [11.2, 11.91, 11.91][column],

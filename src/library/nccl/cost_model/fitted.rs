@@ -273,9 +273,7 @@ fn on_b300(kernel: Kernel, summed: Summed) -> Option<Row> {
 
 fn on_rubin(kernel: Kernel, summed: Summed) -> Option<Row> {
     Some(match kernel {
-        Kernel::AllGatherLl => {
-            Row { sag: (0.88, 0.60), ..flagged([7.9, 0.29, 18.05, 1.5, 380.0]) }
-        }
+        Kernel::AllGatherLl => Row { sag: (0.88, 0.60), ..flagged([7.9, 0.29, 18.05, 1.5, 380.0]) },
         Kernel::AllGatherLlMc => {
             Row { overlap: 1.52, ..flagged([8.02, 0.24, 26.63, 1.55, 497.24]) }
         }
@@ -303,9 +301,7 @@ fn on_rubin(kernel: Kernel, summed: Summed) -> Option<Row> {
         Kernel::ReduceScatterLdMc => plain([11.7527, 0.2263, 15.1821, 1134.4294]),
         Kernel::AllReduceLl => flagged([3.0728, 0.0756, 25.0188, 1.6689, 346.3975]),
         Kernel::AllReduceLlMc => flagged([3.1691, 0.0654, 63.6576, 1.6267, 520.2188]),
-        Kernel::AllReduceTma => {
-            reduced([11.2029, 0.3742, 908.8153], [63.1928, 10.8361, 8.44])
-        }
+        Kernel::AllReduceTma => reduced([11.2029, 0.3742, 908.8153], [63.1928, 10.8361, 8.44]),
         Kernel::AllReduceLd => reduced([10.68, 0.4016, 813.3217], [35.4584, 7.2951, 6.8343]),
         Kernel::AllReduceLdMc => plain([12.0209, 0.0, 35.7418, 1631.0837]),
         _ => return None,

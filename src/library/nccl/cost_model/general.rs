@@ -5,7 +5,7 @@ use super::super::communicator::PathType;
 use super::super::constants::TREE_FACTORS;
 use super::super::{Algo, Arch, Call, Element, Function, Operation, Proto, Reduction};
 use super::cells::ring_steps;
-use super::decide::CostModel;
+use super::decide::{CostModel, Windows};
 use super::{Best, Candidate, Release};
 use crate::base::quantity::Bytes;
 
@@ -24,14 +24,19 @@ const EASE: u64 = 256 << 10;
 
 impl CostModel {
     /// The time of a general candidate, where it may run.
-    pub(super) fn general(&self, call: &Call, algo: Algo, proto: Proto) -> Option<Best> {
+    pub(super) fn general(
+        &self,
+        call: &Call,
+        windows: Windows,
+        (algo, proto): (Algo, Proto),
+    ) -> Option<Best> {
         if !self.may(call.function, algo, proto) {
             return None;
         }
         let time = if self.is_last_resort(algo) {
             LAST_RESORT
         } else if self.rubin && !algo.is_collnet() && algo != Algo::Pat {
-            self.pipeline_time(call, algo, proto)?
+            self.pipeline_time(call, windows, algo, proto)?
         } else {
             self.line_time(call, algo, proto)
         };
@@ -123,9 +128,8 @@ impl CostModel {
     fn plateau(&self, call: &Call, latency: f32) -> f32 {
         let comm = &self.comm;
         let all_reduce = call.function == Function::AllReduce;
-        let switched = comm.nodes == 1
-            && comm.min_cc >= 100
-            && comm.ring.type_intra == PathType::Nvl;
+        let switched =
+            comm.nodes == 1 && comm.min_cc >= 100 && comm.ring.type_intra == PathType::Nvl;
         let newer = self.release >= Release::V2_32;
         let applies = (comm.nodes > 1 && all_reduce)
             || (switched && (call.function.gathers() || (newer && all_reduce)));
@@ -167,7 +171,9 @@ impl CostModel {
     ) -> (u32, u32) {
         let comm = &self.comm;
         let mut channels = match algo {
-            Algo::Nvls if comm.nodes > 1 => return (comm.nvls_channels.min(comm.channels), threads),
+            Algo::Nvls if comm.nodes > 1 => {
+                return (comm.nvls_channels.min(comm.channels), threads);
+            }
             Algo::Nvls | Algo::NvlsTree => return (comm.nvls_channels, threads),
             Algo::CollNetDirect => {
                 let (heads, all) = (comm.collnet_heads, comm.channels);

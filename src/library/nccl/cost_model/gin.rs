@@ -1,7 +1,6 @@
 //! What a kernel between `NVLink` domains takes: inside by load and store, between over the rails.
 
-use super::super::{Algo, Call, Proto};
-use super::cells::NET;
+use super::super::Call;
 use super::decide::CostModel;
 use super::lsa::MOST_BLOCKS;
 use super::{Kernel, Release};
@@ -30,8 +29,7 @@ impl CostModel {
 
     /// Seconds that a step between domains takes.
     fn rail_latency(&self) -> f64 {
-        let step = self.figures.hardware[NET][Algo::Ring as usize][Proto::Simple as usize];
-        1e-6 * f64::from(step)
+        1e-6 * self.figures.rail
     }
 
     fn domain_rate(&self) -> f64 {
@@ -68,7 +66,10 @@ impl CostModel {
         let other = self.rails_of(kernel != Kernel::ReduceScatterRailMc);
         let (least, most) = match self.variables.blocks() {
             Some(set) => (set, set.min(own.saturation)),
-            None => (1, MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(1).min(own.saturation)),
+            None => (
+                1,
+                MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(1).min(own.saturation),
+            ),
         };
         let chunk = self.variables.rail_chunk();
         let chunks = u32::try_from(bytes.div_ceil(chunk)).unwrap_or(u32::MAX);
@@ -87,7 +88,8 @@ impl CostModel {
         let loads = if multicast { 1 } else { domain };
         let first = if domain == 1 { 0 } else { loads * (rails - 1) };
         let work = first + loads + rails - 1;
-        let inside = (if multicast { domain } else { domain - 1 } * rails).max((domain - 1) * rails);
+        let inside =
+            (if multicast { domain } else { domain - 1 } * rails).max((domain - 1) * rails);
         let rate = match (self.comm.min_cc >= 100, multicast) {
             (true, true) => 8.44e9,
             (true, false) => 26.6e9,

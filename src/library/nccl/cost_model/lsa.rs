@@ -43,8 +43,8 @@ impl CostModel {
                     return None;
                 }
                 let time = time as f32;
-                let charged = (f64::from(time) * f64::from(1.0 + model.charge() * taken as f32))
-                    as f32;
+                let charged =
+                    (f64::from(time) * f64::from(1.0 + model.charge() * taken as f32)) as f32;
                 Some((taken, time, charged))
             }
         }
@@ -79,12 +79,13 @@ impl CostModel {
         }
         if kernel.is_tma() {
             let bytes = self.bytes(call);
-            let each = match kernel {
-                Kernel::AllGatherTma => 8192,
+            let needed = |blocks: u64| match kernel {
+                Kernel::AllGatherTma => 8192 * blocks,
+                // Whatever the blocks.
                 Kernel::AllGatherTmaMc => 4096,
-                _ => 16384 * u64::from(ranks),
+                _ => 16384 * u64::from(ranks) * blocks,
             };
-            let enough = |blocks: u32| bytes >= each * u64::from(blocks);
+            let enough = |blocks: u32| bytes >= needed(blocks.into());
             if !enough(least) {
                 // A list of kernels means what it says.
                 return self.variables.kernels.is_some().then_some((least, most));

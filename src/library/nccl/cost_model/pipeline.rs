@@ -1,12 +1,12 @@
 //! What rings, trees and NVLS take on GPUs of Rubin's kind: slices that follow each other through a
 //! pipeline, on as many channels as the scheduler would use.
 
+use super::super::communicator::PathType;
 use super::super::schedule::used_channels;
 use super::super::{Algo, Call, Function, Proto};
 use super::cells::{NET, NVLINK, PCI, ring_steps};
-use super::decide::CostModel;
+use super::decide::{CostModel, Windows};
 use super::lsa::soft_min;
-use super::super::communicator::PathType;
 
 /// A channel's buffer in bytes, by protocol, and the steps that it is cut into.
 const BUFFERS: [u64; 3] = [524_288, 4_915_200, 4 << 20];
@@ -19,7 +19,7 @@ const PAYLOAD: [f64; 3] = [0.5, 0.9375, 1.0];
 struct Hops {
     count: f64,
     latency: f64,
-    rate: f64,
+    rate: f32,
 }
 
 /// A channel's part, its slices, and how many of them a link passes on.
@@ -31,18 +31,28 @@ struct Slices {
 
 impl CostModel {
     /// The time, where the call has something for a channel.
-    pub(super) fn pipeline_time(&self, call: &Call, algo: Algo, proto: Proto) -> Option<f32> {
+    pub(super) fn pipeline_time(
+        &self,
+        call: &Call,
+        windows: Windows,
+        algo: Algo,
+        proto: Proto,
+    ) -> Option<f32> {
         let channels = self.scheduled(call, algo, proto)?;
-        let slices = self.slices(call, algo, proto, channels);
+        // Between windows bytes are gathered, whatever they mean.
+        let gathered = windows == Windows::Both && call.function == Function::AllGather;
+        let element = if gathered { 1 } else { self.element() };
+        let slices = self.slices(call, algo, proto, (channels, element));
         let hops = self.hops(call.function, algo, proto);
-        let slice = slices.slice as f64;
-        let first: f64 = hops.iter().map(|h| h.count * (h.latency * 0.5 + slice / h.rate)).sum();
-        let rates = hops.iter().filter(|h| h.count > 0.0).map(|h| 1.0 / h.rate);
-        let delay = slice * rates.fold(0.0, f64::max);
-        let time = first as f32 + (slices.count - 1) as f32 * delay as f32;
-        let alone = f64::from(slices.share as f32 / time / 1000.0);
+        let slice = slices.slice as f32;
+        let first = |h: &Hops| h.count * (h.latency * 0.5 + f64::from(slice / h.rate));
+        let first: f64 = hops.iter().map(first).sum();
+        let used = hops.iter().filter(|h| h.count > 0.0);
+        let delay = slice * used.map(|h| 1.0 / h.rate).fold(0.0, f32::max);
+        let time = first as f32 + (slices.count - 1) as f32 * delay;
+        let all = slices.share as f32 / time / 1000.0 * channels as f32;
         let most = f64::from(self.greatest_rate(call.function, algo, proto));
-        let bandwidth = soft_min(alone * f64::from(channels), most, 0.1 * most) as f32;
+        let bandwidth = soft_min(f64::from(all), most, 0.1 * most) as f32;
         let latency = self.figures.base[algo as usize][proto as usize];
         Some(self.total(call, algo, latency, bandwidth))
     }
@@ -63,9 +73,14 @@ impl CostModel {
         (channels > 0 && bytes > 0).then_some(used)
     }
 
-    fn slices(&self, call: &Call, algo: Algo, proto: Proto, channels: u32) -> Slices {
+    fn slices(
+        &self,
+        call: &Call,
+        algo: Algo,
+        proto: Proto,
+        (channels, element): (u32, u64),
+    ) -> Slices {
         let ranks = u64::from(self.comm.ranks);
-        let element = self.element();
         let share = call.size.0.div_ceil(u64::from(channels));
         let ring = algo == Algo::Ring;
         let scatters = call.function.gathers() || call.function == Function::AllReduce;
@@ -78,7 +93,8 @@ impl CostModel {
             Proto::Simple => nominal,
         };
         let chunk = if ring && scatters {
-            let each = share.div_ceil(element).div_ceil(ranks).next_multiple_of((16 / element).max(1));
+            let each =
+                share.div_ceil(element).div_ceil(ranks).next_multiple_of((16 / element).max(1));
             nominal.min(share.min(each * element))
         } else {
             nominal.min(share)
@@ -113,10 +129,12 @@ impl CostModel {
         let link = if graph.type_intra == PathType::Nvl { NVLINK } else { PCI };
         let latency =
             |link: usize| f64::from(self.figures.hardware[link][algo as usize][proto as usize]);
-        let (inside, far) = (f64::from(graph.intra.0), f64::from(graph.inter.0));
-        let payload = PAYLOAD[proto as usize] / f64::from(self.reach.blocks_per_channel);
-        let near_hops = |count: f64, rate: f64| Hops { count, latency: latency(link), rate };
-        let far_hops = |count: f64, rate: f64| Hops { count, latency: latency(NET), rate };
+        let (inside, far) = (1000.0 * graph.intra.0, 1000.0 * graph.inter.0);
+        let payload = |rate: f32| {
+            rate * PAYLOAD[proto as usize] as f32 / self.reach.blocks_per_channel as f32
+        };
+        let near_hops = |count: f64, rate: f32| Hops { count, latency: latency(link), rate };
+        let far_hops = |count: f64, rate: f32| Hops { count, latency: latency(NET), rate };
         let depth = f64::from(2 * comm.nodes.ilog2());
         let all_reduce = function == Function::AllReduce;
         match algo {
@@ -129,19 +147,19 @@ impl CostModel {
                     nodes => nodes,
                 };
                 [
-                    near_hops(f64::from(steps - between), 1000.0 * inside * payload),
-                    far_hops(f64::from(between), 1000.0 * far * payload),
+                    near_hops(f64::from(steps - between), payload(inside)),
+                    far_hops(f64::from(between), payload(far)),
                 ]
             }
             Algo::Tree => [
-                near_hops(f64::from(2 * (comm.local_ranks - 1)), 1000.0 * inside * payload),
-                far_hops(depth, 1000.0 * far * payload),
+                near_hops(f64::from(2 * (comm.local_ranks - 1)), payload(inside)),
+                far_hops(depth, payload(far)),
             ],
             _ => {
-                let switch = 1000.0 * inside * f64::from(self.figures.efficiency);
+                let switch = 1000.0 * (graph.intra.0 * self.figures.efficiency);
                 let count = if all_reduce { 2.0 } else { 1.0 };
                 let between = match algo {
-                    Algo::NvlsTree => far_hops(depth, 1000.0 * far),
+                    Algo::NvlsTree => far_hops(depth, far),
                     _ => Hops { count: 0.0, latency: 0.0, rate: 1.0 },
                 };
                 [near_hops(count, switch), between]
@@ -151,8 +169,8 @@ impl CostModel {
 
     /// The rate that no number of channels exceeds, as the largest buffer over time.
     fn greatest_rate(&self, function: Function, algo: Algo, proto: Proto) -> f32 {
-        let ratio = self.comm.ranks as f32 / ring_steps(&self.comm, function) as f32;
-        self.greatest_bus_rate(function, algo, proto) * ratio
+        let bus = self.greatest_bus_rate(function, algo, proto) * self.comm.ranks as f32;
+        bus / ring_steps(&self.comm, function) as f32
     }
 
     /// The same over the busiest link, which stands in the table as the bandwidth.

@@ -55,7 +55,13 @@ impl CostModel {
             return None;
         }
         let (method, time) = self.copies(self.bytes(call));
-        Some(Best { candidate: Candidate::Copied(method), channels: 0, threads: 0, time, rank: time })
+        Some(Best {
+            candidate: Candidate::Copied(method),
+            channels: 0,
+            threads: 0,
+            time,
+            rank: time,
+        })
     }
 
     fn copies(&self, bytes: u64) -> (Copies, f32) {
@@ -64,10 +70,8 @@ impl CostModel {
 
     /// Whether symmetric kernels carry out the call at all.
     fn allows_kernels(&self, function: Function) -> bool {
-        let floats = matches!(
-            self.reduction.element,
-            Element::Float | Element::Half | Element::Fp8
-        );
+        let floats =
+            matches!(self.reduction.element, Element::Float | Element::Half | Element::Fp8);
         let sums = matches!(self.reduction.operation, Operation::Sum | Operation::Scaled);
         self.reach.direct
             && match function {
