@@ -131,7 +131,7 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     let policies = POLICIES.iter().map(|p| Named {
         id: p.id,
         aliases: p.aliases.to_vec(),
-        title: p.title.to_owned(),
+        title: p.title.clone().into_owned(),
     });
     let topics = TOPICS.iter().map(|t| Named {
         id: t.id,

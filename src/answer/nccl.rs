@@ -6,8 +6,8 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::{
-    Algo, Asked, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
-    Settings, Table, Version, logged_channels, ranges, why_not,
+    Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
+    Settings, Table, Version, logged_channels, ranges, since, why_not,
 };
 
 /// What is asked of NCCL's tuner.
@@ -18,7 +18,7 @@ pub struct Question<'a> {
     /// The communicator.
     pub comm: &'a Communicator,
     /// The version.
-    pub nccl: Asked,
+    pub nccl: Version,
     /// The environment.
     pub settings: &'a Settings,
     /// The function.
@@ -128,14 +128,13 @@ pub fn choose(question: &Question) -> Result<Choose> {
         return Err(Error::input(format!("no sizes lie between {from} and {to}"))
             .help("give the least first, and more than nothing"));
     }
-    let version = nccl.rules;
+    let version = nccl;
     let table = Table::new(comm, version, settings)?;
     let chooser = Chooser::new(comm, version, &table, question.reduction);
     let scope = Scope { comm, version, chooser: &chooser, function };
     let found = ranges(&chooser, function, from, to);
     let one = from == to;
     let mut notes = question.notes.clone();
-    notes.extend(nccl.note());
     notes.extend(warnings(question, &found));
     Ok(Choose {
         schema: "collcost/nccl-choose/1",
@@ -268,7 +267,7 @@ impl Scope<'_> {
 /// Settings that this version refuses; nothing to force.
 pub fn emit_env(question: &Question) -> Result<String> {
     let Question { comm, nccl, settings, function, sizes: (size, _), reduction, .. } = *question;
-    let version = nccl.rules;
+    let version = nccl;
     let table = Table::new(comm, version, settings)?;
     let chooser = Chooser::new(comm, version, &table, reduction);
     let call = Call { function, size, pipelined: 1 };
@@ -278,7 +277,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
     };
     let Decision { algo, proto, .. } = decision;
     // Since 2.24 a list can be meant for one function.
-    let scope = if version.is_new() {
+    let scope = if version.has(since::LISTS_BY_COLLECTIVE) {
         format!("{}:", function.name().to_lowercase())
     } else {
         String::new()
@@ -311,7 +310,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
             lines.push(format!("# trap: {other} changes too, the lists hold for all collectives"));
         }
     }
-    if version.is_new() {
+    if version.has(since::LISTS_BY_COLLECTIVE) {
         lines.push("# lists behind `collective:` need NCCL 2.24 or newer".to_owned());
     }
     if proto == Proto::Ll128 {

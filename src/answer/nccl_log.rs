@@ -32,7 +32,7 @@ pub struct Asked {
     /// What the log may not say.
     pub told: Told,
     /// The version; absent: as the log has it, or whichever computes its table.
-    pub version: Option<nccl::Asked>,
+    pub version: Option<nccl::Version>,
     /// Which table, from 1, where there are several.
     pub table: Option<usize>,
     /// Where the communicator is known from, other than the log.
@@ -388,17 +388,4 @@ fn enabled(log: &Log) -> Vec<EnabledView> {
         }
     })
     .collect()
-}
-
-/// A log that names a version with other rules.
-fn too_old(version: &str) -> Option<String> {
-    let minor: u32 = version.strip_prefix("2.")?.split('.').next()?.parse().ok()?;
-    (minor < 18).then(|| {
-        format!("NCCL {version} chose by other rules: what it printed is decoded, not checked")
-    })
-}
-
-/// The version as it was asked for or announced.
-fn parsed(version: &str, place: &str) -> Result<nccl::Asked> {
-    version.parse::<nccl::Asked>().map_err(|e: Error| e.at(place.to_owned()))
 }

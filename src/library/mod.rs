@@ -33,9 +33,13 @@ pub(crate) use priced::priced_by;
 pub use priced::{Priced, priced, priced_on_links};
 pub use xla::options::xla_sol_options;
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::model::algorithm::{Library, Reason};
+use nccl::Version;
 
 /// What a policy says of itself. No field has a default: nothing goes undocumented.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,96 +86,114 @@ pub trait Policy {
 }
 
 /// A policy in the list: its names, and how it is made for a machine.
+#[derive(Clone)]
 pub struct Entry {
     /// As in [`Meta`].
     pub id: &'static str,
     /// Other names that are understood; a version may follow the last one's `-` or `@`.
     pub aliases: &'static [&'static str],
     /// In one line.
-    pub title: &'static str,
-    /// Makes it for what is known of the machine.
-    pub make: fn(&Site) -> Result<Box<dyn Policy>>,
+    pub title: Cow<'static, str>,
+    make: Make,
+}
+
+/// How a policy is made for what is known of a machine.
+#[derive(Clone, Copy)]
+enum Make {
+    Plain(fn(&Site) -> Result<Box<dyn Policy>>),
+    Nccl(Version),
+}
+
+impl Entry {
+    /// The policy for what is known of a machine.
+    ///
+    /// # Errors
+    /// A policy that knows nothing of this machine.
+    pub fn make(&self, site: &Site) -> Result<Box<dyn Policy>> {
+        match self.make {
+            Make::Plain(make) => make(site),
+            Make::Nccl(version) => nccl::policy::of(version, site),
+        }
+    }
 }
 
 /// All policies that need no file; of one library the newest first.
-pub const POLICIES: &[Entry] = &[
+pub static POLICIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let nccl = Version::ALL.into_iter().rev().map(release);
+    MPI.iter().cloned().chain(nccl).chain(OTHERS.iter().cloned()).collect()
+});
+
+/// A release of NCCL in the list.
+fn release(version: Version) -> Entry {
+    let pins = match version.pytorch() {
+        [] => String::new(),
+        pins => format!("; PyTorch {}", pins.join(", ")),
+    };
+    Entry {
+        id: version.policy(),
+        aliases: if version == Version::NEWEST { &["nccl"] } else { &[] },
+        title: Cow::Owned(format!("NCCL {version}: tuner and search, bit for bit{pins}")),
+        make: Make::Nccl(version),
+    }
+}
+
+const MPI: &[Entry] = &[
     Entry {
         id: "openmpi@5.0",
         aliases: &["openmpi@5", "openmpi"],
-        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
-        make: openmpi::v5_0,
+        title: Cow::Borrowed("Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them"),
+        make: Make::Plain(openmpi::v5_0),
     },
     Entry {
         id: "openmpi@4.1",
         aliases: &["openmpi@4"],
-        title: "Open MPI 4.1: coll/tuned's fixed decisions",
-        make: openmpi::v4_1,
+        title: Cow::Borrowed("Open MPI 4.1: coll/tuned's fixed decisions"),
+        make: Make::Plain(openmpi::v4_1),
     },
     Entry {
         id: "openmpi@4.0",
         aliases: &["openmpi@3", "openmpi@2"],
-        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
-        make: openmpi::v4_0,
+        title: Cow::Borrowed("Open MPI 4.0 and before: coll/tuned's fixed decisions"),
+        make: Make::Plain(openmpi::v4_0),
     },
     Entry {
         id: "mpich@4",
         aliases: &["mpich", "mpich@5"],
-        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
-        make: mpich::v4,
+        title: Cow::Borrowed("MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules"),
+        make: Make::Plain(mpich::v4),
     },
-    Entry {
-        id: "nccl@2.30.7",
-        aliases: &["nccl"],
-        title: "NCCL 2.30's tuner, bit for bit; versions between are answered by the nearest",
-        make: nccl::policy::v2_30,
-    },
-    Entry {
-        id: "nccl@2.27.3",
-        aliases: &[],
-        title: "NCCL 2.27's tuner",
-        make: nccl::policy::v2_27,
-    },
-    Entry {
-        id: "nccl@2.21.5",
-        aliases: &[],
-        title: "NCCL 2.21's tuner",
-        make: nccl::policy::v2_21,
-    },
-    Entry {
-        id: "nccl@2.18.3",
-        aliases: &[],
-        title: "NCCL 2.18's tuner",
-        make: nccl::policy::v2_18,
-    },
+];
+
+const OTHERS: &[Entry] = &[
     Entry {
         id: "gloo",
         aliases: &[],
-        title: "Gloo's default algorithms, which do not depend on the size",
-        make: gloo::gloo,
+        title: Cow::Borrowed("Gloo's default algorithms, which do not depend on the size"),
+        make: Make::Plain(gloo::gloo),
     },
     Entry {
         id: "pytorch-inductor@2025",
         aliases: &["pytorch-inductor", "inductor", "inductor@2025"],
-        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL",
-        make: inductor::v2025,
+        title: Cow::Borrowed("PyTorch inductor's estimate of 2025: NCCL's ring with LL"),
+        make: Make::Plain(inductor::v2025),
     },
     Entry {
         id: "xla-sol",
         aliases: &["xla"],
-        title: "XLA's speed-of-light model: rings over hosts, own kernels inside",
-        make: xla::sol,
+        title: Cow::Borrowed("XLA's speed-of-light model: rings over hosts, own kernels inside"),
+        make: Make::Plain(xla::sol),
     },
     Entry {
         id: "textbook",
         aliases: &["textbook@regimes"],
-        title: "the introduction's rules: in-network, else tree or ring by regime",
-        make: textbook::regimes,
+        title: Cow::Borrowed("the introduction's rules: in-network, else tree or ring by regime"),
+        make: Make::Plain(textbook::regimes),
     },
     Entry {
         id: "textbook@thresholds",
         aliases: &[],
-        title: "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
-        make: textbook::thresholds,
+        title: Cow::Borrowed("the ring and tree chapter's table: tree below 256 KB, ring above 4 MB"),
+        make: Make::Plain(textbook::thresholds),
     },
 ];
 
@@ -180,11 +202,7 @@ pub const POLICIES: &[Entry] = &[
 /// # Errors
 /// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
-    // The note of a version that another stands for is the policy's.
-    if let Some(version) = plain(name).strip_prefix("nccl@") {
-        return nccl::policy::asked(site, version.parse()?);
-    }
-    (entry(name)?.make)(site)
+    entry(name)?.make(site)
 }
 
 /// The entry of the list called `name`: an id, an alias, or a more exact version of one.
@@ -196,9 +214,9 @@ pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
 /// An unknown name, with the nearest known one; a version that none of the list is.
 pub fn entry(name: &str) -> Result<&'static Entry> {
     let mut typed = plain(name);
-    // Any version of NCCL is answered, by the nearest that is known.
+    // A release of NCCL has several names.
     if let Some(version) = typed.strip_prefix("nccl@") {
-        typed = format!("nccl@{}", version.parse::<crate::library::nccl::Asked>()?.rules);
+        typed = version.parse::<Version>()?.policy().to_owned();
     }
     let named = |name: &str| POLICIES.iter().find(|e| e.id == name || e.aliases.contains(&name));
     let mut shorter = typed.as_str();
@@ -254,8 +272,9 @@ mod tests {
     fn names_are_taken_as_people_type_them() {
         let id = |name: &str| entry(name).unwrap().id;
         assert_eq!(id("nccl"), "nccl@2.30.7");
-        assert_eq!(id("nccl-2.28.3"), "nccl@2.27.3");
-        assert_eq!(id("nccl@2.24"), "nccl@2.21.5");
+        assert_eq!(id("nccl-2.28.3"), "nccl@2.28.3");
+        assert_eq!(id("nccl@2.24"), "nccl@2.24.3");
+        assert_eq!(id("nccl@torch-2.10-cu13"), "nccl@2.28.9");
         for name in ["openmpi@4.1", "ompi-4.1", "OMPI@4.1.6", "open-mpi@v4.1", "openmpi-4.1.8"] {
             assert_eq!(id(name), "openmpi@4.1", "{name}");
         }
@@ -285,8 +304,8 @@ mod tests {
             ..Site::default()
         };
         let mut names = Vec::new();
-        for entry in POLICIES {
-            let policy = (entry.make)(&site).unwrap();
+        for entry in POLICIES.iter() {
+            let policy = entry.make(&site).unwrap();
             assert_eq!(policy.meta().id, entry.id);
             assert!(!policy.meta().source.is_empty() && !policy.meta().counts.is_empty());
             names.push(entry.id);

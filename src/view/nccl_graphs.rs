@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::library::nccl::search::{Attempt, Found, Searched};
-use crate::library::nccl::{Version, write_float};
+use crate::library::nccl::{Version, since, write_float};
 
 /// The graphs as the version's log has them, with the searches one after another where `explain` is
 /// set; a line of a table for programs.
@@ -60,12 +60,12 @@ fn write_log(out: &mut impl fmt::Write, searched: &Searched) -> fmt::Result {
             if let Some([first, _]) = channel.nets {
                 write!(out, " NET/{}", net(version, first))?;
             }
-            // Since 2.30 NVLS names the head alone.
-            let all = id != 3 || version < Version::V2_30;
+            // Since 2.27.5 NVLS names the head alone.
+            let all = id != 3 || !version.has(since::BUS_IDS);
             let listed = if all { channel.gpus.len() } else { 1 };
             for &gpu in &channel.gpus[..listed] {
                 let gpu = &searched.devices[gpu];
-                if version >= Version::V2_30 {
+                if version.has(since::BUS_IDS) {
                     write!(out, " GPU/{:x}-{:x}", gpu.host, gpu.bus)?;
                 } else {
                     write!(out, " GPU/{}", gpu.rank)?;
@@ -83,8 +83,8 @@ fn write_log(out: &mut impl fmt::Write, searched: &Searched) -> fmt::Result {
 /// A port as the version's log names it.
 fn net(version: Version, id: i64) -> String {
     match version {
-        Version::V2_18 => id.to_string(),
-        Version::V2_21 => format!("{id:x}"),
+        _ if !version.has(since::HEX_IDS) => id.to_string(),
+        _ if !version.has(since::NICS_BY_HOST) => format!("{id:x}"),
         _ => format!("{:x}-{:x}", id >> 56, id & ((1 << 56) - 1)),
     }
 }
@@ -108,7 +108,7 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
     let version = searched.version;
     let graph = &found.graph;
     let dev = |id: i64| match id {
-        _ if version == Version::V2_18 => id.to_string(),
+        _ if !version.has(since::HEX_IDS) => id.to_string(),
         0 => "0".to_owned(),
         _ => format!("{id:#x}"),
     };
@@ -136,14 +136,14 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
         if let Some([first, _]) = channel.nets {
             writeln!(out, "      <net dev=\"{}\"/>", dev(first))?;
         }
-        let all = id != 3 || version == Version::V2_18;
+        let all = id != 3 || !version.has(since::HEX_IDS);
         let listed = if all { channel.gpus.len() } else { 1 };
         for &gpu in &channel.gpus[..listed] {
             let gpu = &searched.devices[gpu];
             let own = dev((gpu.host << 56) as i64 + i64::from(gpu.device));
-            let rank = match version {
-                Version::V2_30 => format!(" rank=\"{}\"", gpu.rank),
-                _ => String::new(),
+            let rank = match version.has(since::DUMPS_RANKS) {
+                true => format!(" rank=\"{}\"", gpu.rank),
+                false => String::new(),
             };
             writeln!(out, "      <gpu dev=\"{own}\"{rank}/>")?;
         }

@@ -15,7 +15,7 @@ use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::nccl_tables::NcclTables;
-use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version};
+use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version, since};
 
 /// Algorithms beside each other.
 const BESIDE: usize = 3;
@@ -92,7 +92,7 @@ pub fn table(
     version: Version,
     prefix: &str,
 ) -> io::Result<()> {
-    let count = if version.is_new() { Algo::ALL.len() } else { Algo::ALL.len() - 1 };
+    let count = if version.has(since::PAT) { Algo::ALL.len() } else { Algo::ALL.len() - 1 };
     for block in Algo::ALL[..count].chunks(BESIDE) {
         write!(out, "{prefix}  Algorithm   |")?;
         for algo in block {

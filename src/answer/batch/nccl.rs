@@ -10,16 +10,15 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::rc::Rc;
 
 use csv::StringRecord;
 
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
-use crate::library::nccl::cost_model::{Best, Candidate, CostModel, Release, Windows};
+use crate::library::nccl::cost_model::{Best, Candidate, Windows};
 use crate::library::nccl::{
-    self, Asked, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version,
+    self, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version,
 };
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
@@ -33,16 +32,7 @@ pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
     /// By id, version, environment and type; nothing where NCCL refuses the environment.
-    prepared: HashMap<[String; 4], Option<Ready>>,
-}
-
-/// A communicator's tuner, made ready.
-#[derive(Clone)]
-enum Ready {
-    /// Until 2.30.
-    Table(Chooser),
-    /// Since 2.31.
-    Models(Rc<CostModel>),
+    prepared: HashMap<[String; 4], Option<Chooser>>,
 }
 
 /// What is answered.
@@ -81,7 +71,7 @@ impl<'a> Replay<'a> {
         }
         lines.push('\n');
         let mut key: [String; 4] = Default::default();
-        let mut ready: Option<Option<Ready>> = None;
+        let mut ready: Option<Option<Chooser>> = None;
         let mut line = StringRecord::new();
         while reader.read_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
@@ -105,7 +95,10 @@ impl<'a> Replay<'a> {
             };
             let answer = match tuner {
                 None => Answer::Refused,
-                Some(tuner) => tuner.answer(&call(field(3), field(4), field(5)).map_err(at)?, on),
+                Some(chooser) => {
+                    let call = call(field(3), field(4), field(5)).map_err(at)?;
+                    Answer::of(chooser, &call, on)
+                }
             };
             answer.push(&mut lines);
             if windows[0].is_some() {
@@ -121,7 +114,7 @@ impl<'a> Replay<'a> {
         answers.flush().map_err(Failed::Io)
     }
 
-    fn ready(&mut self, key: &[String; 4]) -> Result<Option<Ready>> {
+    fn ready(&mut self, key: &[String; 4]) -> Result<Option<Chooser>> {
         if let Some(ready) = self.prepared.get(key) {
             return Ok(ready.clone());
         }
@@ -134,7 +127,7 @@ impl<'a> Replay<'a> {
                 || "name one of its ids".to_owned(),
             ))
         })?;
-        let asked = version.parse::<Asked>()?;
+        let version = version.parse::<Version>()?;
         let none = Settings::default();
         let settings = match env.as_str() {
             "" => &none,
@@ -145,17 +138,12 @@ impl<'a> Replay<'a> {
         };
         let element = if dtype.is_empty() { nccl::Element::default() } else { dtype.parse()? };
         let reduction = Reduction { element, ..Reduction::default() };
-        let made = match Release::of(asked.asked) {
-            Some(release) => CostModel::new(comm, release, settings, reduction)
-                .map(|model| Ready::Models(Rc::new(model))),
-            None => Table::new(comm, asked.rules, settings)
-                .map(|table| Ready::Table(Chooser::new(comm, asked.rules, &table, reduction))),
-        };
-        let ready = match made {
-            Ok(ready) => Some(ready),
+        let table = match Table::new(comm, version, settings) {
+            Ok(table) => Some(table),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
+        let ready = table.map(|t| Chooser::new(comm, version, &t, reduction));
         self.prepared.insert(key.clone(), ready.clone());
         Ok(ready)
     }
@@ -228,23 +216,21 @@ fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
     })
 }
 
-impl Ready {
+impl Answer {
     #[inline]
-    fn answer(&self, call: &Call, windows: Windows) -> Answer {
-        match self {
-            Self::Table(chooser) => Answer::Chosen(chooser.decide(call)),
-            Self::Models(model) => {
-                let best = model.decide(call, windows);
-                match best.map(|best| best.decision()) {
-                    Some(Some(decision)) => Answer::Chosen(Some(decision)),
-                    _ => Answer::Taken(best),
+    fn of(chooser: &Chooser, call: &Call, windows: Windows) -> Self {
+        match chooser.models() {
+            None => Self::Chosen(chooser.decide(call)),
+            Some(models) => {
+                let best = models.decide(call, windows);
+                match best.and_then(|best| best.decision()) {
+                    Some(decision) => Self::Chosen(Some(decision)),
+                    None => Self::Taken(best),
                 }
             }
         }
     }
-}
 
-impl Answer {
     /// The answer's fields.
     fn push(&self, line: &mut String) {
         match self {

@@ -1,11 +1,11 @@
 //! What a log is held against: version, communicator and settings, told, read or found by trying.
 
-use super::{Asked, CellDifference, CommView, Given, choices, parsed, too_old};
+use super::{Asked, CellDifference, CommView, Given, choices};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::log::{Detail, Known, Layout, Log, Table};
 use crate::library::nccl::{
     self, Algo, Arch, Behind, Bounds, Capability, Chooser, Communicator, Element, Function,
-    Operation, Printed, Processor, Proto, Reduction, Settings, Tenths, Vendor, Version,
+    Operation, Printed, Processor, Proto, Reduction, Settings, Tenths, Vendor, Version, since,
 };
 
 /// What choices and cells are compared with.
@@ -137,11 +137,16 @@ impl Basis {
             (Some(asked), _) => Some(*asked),
             (None, Some(at)) => {
                 self.version = Some(at.what.clone());
-                if let Some(note) = too_old(&at.what) {
-                    self.notes.push(note);
-                    return Ok(None);
+                match at.what.parse::<Version>() {
+                    Ok(version) => Some(version),
+                    Err(unknown) => {
+                        self.notes.push(format!(
+                            "{}: what it printed is decoded, not checked",
+                            unknown.what()
+                        ));
+                        return Ok(None);
+                    }
                 }
-                Some(parsed(&at.what, &format!("{}:{}", log.file, at.line))?)
             }
             (None, None) => None,
         };
@@ -154,19 +159,18 @@ impl Basis {
             return Ok(None);
         }
         if let Some(named) = named {
-            let (major, minor, patch) = named.asked;
-            if let Some(table) = table.filter(|t| minor >= 23 && !t.algos.contains(&Algo::Pat)) {
-                let what = format!("the table ends before PAT, which NCCL 2.{minor} has");
+            let has_pat = named.has(since::PAT);
+            if let Some(table) = table.filter(|t| has_pat && !t.algos.contains(&Algo::Pat)) {
+                let what = format!("the table ends before PAT, which NCCL {named} has");
                 return Err(Error::input(what)
                     .at(format!("{}:{}", log.file, table.line))
                     .help("copy the whole table, or say the version that wrote it with --nccl"));
             }
-            self.version = Some(format!("{major}.{minor}.{patch}"));
-            self.notes.extend(named.note());
-            return Ok(Some(vec![named.rules]));
+            self.version = Some(named.id().to_owned());
+            return Ok(Some(vec![named]));
         }
         let new = table.is_some_and(|t| t.algos.contains(&Algo::Pat));
-        let fits = |v: &Version| table.is_none() || v.is_new() == new;
+        let fits = |v: &Version| table.is_none() || v.has(since::PAT) == new;
         // Of versions that give the same, the newest.
         let versions: Vec<Version> = Version::ALL.into_iter().rev().filter(fits).collect();
         Ok((table.is_some() || asked.given.is_some()).then_some(versions))

@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::log::{Choice, Log};
 use crate::library::nccl::{
-    Algo, Asked, Call, Chooser, Element, Function, Proto, Reduction, Settings, Table,
+    Algo, Call, Chooser, Element, Function, Proto, Reduction, Settings, Table, Version,
 };
 use crate::machine::sample::DataType;
 use crate::measure::logs::{self, Measured, Tested};
@@ -103,9 +103,9 @@ fn other(table: &logs::Table, own: &Own) -> Option<String> {
         return Some("several of its ranks share a GPU".to_owned());
     }
     let library = table.library.as_deref()?;
-    let version = library.strip_prefix("NCCL ").and_then(|v| v.parse::<Asked>().ok());
+    let version = library.strip_prefix("NCCL ").and_then(|v| v.parse::<Version>().ok());
     match version {
-        Some(asked) if asked.rules == own.version => None,
+        Some(version) if version == own.version => None,
         _ => Some(format!("it is of {library}, and the file for the rules of {}", own.version)),
     }
 }

@@ -13,7 +13,7 @@ use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::library::Operation;
-use collcost::library::nccl::{Asked, Function, Place, Settings, Version};
+use collcost::library::nccl::{Function, Place, Settings, Version};
 use collcost::library::tuning_file::nccl_tuner_csv;
 
 impl Args {
@@ -33,8 +33,8 @@ impl Args {
         let target = self.target.as_ref().map(|target| {
             target.trim_start_matches("nccl").trim_start_matches(['@', '-']).to_owned()
         });
-        let asked = value::<Asked>("--for", target.as_ref())?;
-        let version = asked.map_or(Version::NEWEST, |asked| asked.rules);
+        let asked = value::<Version>("--for", target.as_ref())?;
+        let version = asked.unwrap_or(Version::NEWEST);
         let own = Own::new(&place, version).map_err(at)?;
         let evidence = self.evidence(&own)?;
         let departures = evidence.departures();
@@ -42,7 +42,6 @@ impl Args {
             format!("written by collcost {} for nccl {version}", env!("CARGO_PKG_VERSION")),
             format!("communicator {place}, ranks: {}, nodes: {}", own.comm.ranks, own.comm.nodes),
         ];
-        lines.extend(asked.and_then(|asked| asked.note()));
         lines.extend(self.rests_on(&evidence, &departures));
         lines.extend(head(self.output.as_deref()));
         let (_, silent) = evidence.counts();

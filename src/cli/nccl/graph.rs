@@ -7,7 +7,6 @@ use super::super::format::{FormatFlag, OfGraphs, write};
 use super::source::{self, MachineFlags};
 use collcost::answer::nccl_graphs::nccl_graphs;
 use collcost::base::format::Format;
-use collcost::library::nccl::Asked;
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -35,25 +34,15 @@ impl Args {
         let Self { machine, format, explain } = self;
         let description = source::topology(&machine.topo)?;
         let (nccl, job, knobs) = machine.asked()?;
-        let searched = source::searched(&machine.topo, &description, nccl.rules, job, &knobs)?;
+        let searched = source::searched(&machine.topo, &description, nccl, job, &knobs)?;
         let name = source::machine(&machine.topo, searched.per_node);
         let format = format.get()?;
-        if format != Format::Json {
-            noted(nccl);
-        }
         if format == Format::Xml {
             return Ok(view::nccl_graphs::xml(out, &searched)?);
         }
         // NCCL's log is what the text shows.
         let format = if format == Format::Log { Format::Text } else { format };
-        let report = nccl_graphs(name.clone(), &searched, nccl.note().into_iter().collect());
+        let report = nccl_graphs(name.clone(), &searched, Vec::new());
         write(format, out, &report, |_| view::nccl_graphs::page(&name, &searched, explain))
-    }
-}
-
-/// Says on standard error what the layouts have no place for.
-pub(super) fn noted(nccl: Asked) {
-    if let Some(note) = nccl.note() {
-        eprintln!("note: {note}");
     }
 }

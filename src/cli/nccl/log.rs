@@ -10,7 +10,7 @@ use collcost::answer::nccl_log::{Asked, Given, NcclLog, nccl_log};
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
-use collcost::library::nccl::{Asked as Nccl, Capability, Place, Processor, Told};
+use collcost::library::nccl::{Capability, Place, Processor, Told, Version};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -70,7 +70,7 @@ impl Args {
                 gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
                 processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
             },
-            version: value::<Nccl>("--nccl", self.nccl.as_ref())?,
+            version: value::<Version>("--nccl", self.nccl.as_ref())?,
             table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),
             given: self.given()?,
         };

@@ -12,7 +12,7 @@ use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
 use collcost::library::nccl::topology_file;
 use collcost::library::nccl::{
-    Asked, Capability, Communicator, Place, Processor, Settings, Told, Version,
+    Capability, Communicator, Place, Processor, Settings, Told, Version,
 };
 use collcost::library::nccl::{comms, envs};
 
@@ -77,12 +77,12 @@ pub(super) struct MachineFlags {
 
 impl MachineFlags {
     /// The version, the job, and what its environment says to the search.
-    pub(super) fn asked(&self) -> Result<(Asked, Job, Knobs)> {
-        let asked = value::<Asked>("--nccl", self.nccl.as_ref())?;
+    pub(super) fn asked(&self) -> Result<(Version, Job, Knobs)> {
+        let asked = value::<Version>("--nccl", self.nccl.as_ref())?;
         let nodes = count("--nodes", "nodes", self.nodes.as_ref())?.map_or(1, Into::into);
         let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
         let (_, knobs) = self.env.split()?;
-        Ok((asked.unwrap_or(Version::NEWEST.into()), Job { nodes, per_node }, knobs))
+        Ok((asked.unwrap_or(Version::NEWEST), Job { nodes, per_node }, knobs))
     }
 }
 
@@ -101,19 +101,19 @@ pub(super) struct EnvFlags {
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) comm: Communicator,
-    pub(super) nccl: Asked,
+    pub(super) nccl: Version,
     pub(super) settings: Settings,
     pub(super) notes: Vec<String>,
 }
 
 impl SourceFlags {
     /// The version that is asked, or that a log names.
-    fn version(&self, logged: Option<String>) -> Result<Asked> {
-        let asked = value::<Asked>("--nccl", self.nccl.as_ref())?;
+    fn version(&self, logged: Option<String>) -> Result<Version> {
+        let asked = value::<Version>("--nccl", self.nccl.as_ref())?;
         match (asked, logged) {
             (Some(asked), _) => Ok(asked),
             (None, Some(logged)) => logged.parse(),
-            (None, None) => Ok(Version::NEWEST.into()),
+            (None, None) => Ok(Version::NEWEST),
         }
     }
 
@@ -188,7 +188,7 @@ impl SourceFlags {
         let nccl = self.version(None)?;
         let graphs = Graphs::read(&text("--graph", file)?, file)?;
         let told = self.told()?;
-        let comm = graphs.communicator(&told, nccl.rules).map_err(|e| e.at(file))?;
+        let comm = graphs.communicator(&told, nccl).map_err(|e| e.at(file))?;
         let mut notes = vec!["channels are those that start-up makes of the graphs".to_owned()];
         if told.processor.is_none() {
             notes.push("the processors are taken as Intel's; say --cpu".to_owned());
@@ -202,14 +202,14 @@ impl SourceFlags {
         let description = topology(file)?;
         let job = self.job(&description)?;
         let (settings, knobs) = self.env.split()?;
-        let searched = searched(file, &description, nccl.rules, job, &knobs)?;
+        let searched = searched(file, &description, nccl, job, &knobs)?;
         let nodes = match job.nodes {
             1 => "on one node",
             _ => "on each of several nodes",
         };
         let notes = vec![format!(
             "graphs are those that the search of NCCL {} finds {nodes}, in {} steps",
-            nccl.rules, searched.steps
+            nccl, searched.steps
         )];
         let name = machine(file, searched.per_node);
         Ok(Source { name, comm: searched.communicator(), nccl, settings, notes })
@@ -252,7 +252,7 @@ impl SourceFlags {
         let processor = known.processor.or(told.processor);
         let processor =
             processor.ok_or_else(|| missing("the processors", "give --cpu, such as intel"))?;
-        let comm = known.communicator(nccl.rules, gpu, processor)?;
+        let comm = known.communicator(nccl, gpu, processor)?;
         let comm = comm.ok_or_else(|| {
             missing(
                 "ranks, nodes and graphs",

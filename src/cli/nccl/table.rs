@@ -11,7 +11,7 @@ use collcost::answer::nccl_tables::nccl_tables;
 use collcost::base::error::Error;
 use collcost::base::format::Format;
 use collcost::library::nccl::comms::Named;
-use collcost::library::nccl::{Asked, Settings, Table, Version};
+use collcost::library::nccl::{Settings, Table, Version};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ impl Args {
             return self.all(out, file, &source::comms(file)?);
         }
         let source = self.source.source()?;
-        let version = source.nccl.rules;
+        let version = source.nccl;
         let named = [Named { id: source.name, comm: source.comm }];
         let format = self.format.get()?;
         if format == Format::Csv {
@@ -49,9 +49,7 @@ impl Args {
         }
         let table = Table::new(&named[0].comm, version, &source.settings)?;
         let envs = [(String::new(), source.settings)];
-        let mut notes = source.notes;
-        notes.extend(source.nccl.note());
-        let report = nccl_tables(&named, &[version], &envs, notes);
+        let report = nccl_tables(&named, &[version], &envs, source.notes);
         let format = if format == Format::Log { Format::Text } else { format };
         // The others have no place for them.
         for note in report.notes.iter().filter(|_| format != Format::Json) {
@@ -74,8 +72,8 @@ impl Args {
             Some(file) => source::envs(file)?,
             None => vec![(String::new(), self.source.env.settings(Settings::default())?)],
         };
-        let asked = value::<Asked>("--nccl", self.source.nccl.as_ref())?;
-        let one = asked.map(|asked| vec![asked.rules]);
+        let asked = value::<Version>("--nccl", self.source.nccl.as_ref())?;
+        let one = asked.map(|version| vec![version]);
         let versions = one.unwrap_or_else(|| Version::ALL.to_vec());
         if format == Format::Csv {
             return Ok(write_tables(out, comms, &versions, &envs)?);

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use super::super::Stop;
-use super::graph::noted;
 use super::source::{self, MachineFlags};
 use collcost::library::nccl::search::picture;
 
@@ -26,11 +25,10 @@ impl Args {
         let description = source::topology(file)?;
         let (nccl, job, knobs) = self.machine.asked()?;
         let lines =
-            picture(&description, nccl.rules, job, &knobs).map_err(|error| error.at(file))?;
+            picture(&description, nccl, job, &knobs).map_err(|error| error.at(file))?;
         for line in lines {
             writeln!(out, "{}", line.trim_end())?;
         }
-        noted(nccl);
         Ok(())
     }
 }

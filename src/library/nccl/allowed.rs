@@ -4,7 +4,7 @@ use super::communicator::{Communicator, PathType};
 use super::settings::Enabled;
 use super::table::Table;
 use super::tuner::Tuner;
-use super::{Algo, Function, Proto, Version};
+use super::{Algo, Function, Proto, Version, since};
 
 /// Whether a version implements the function by the algorithm.
 pub(super) fn has_code(version: Version, function: Function, algo: Algo) -> bool {
@@ -12,8 +12,9 @@ pub(super) fn has_code(version: Version, function: Function, algo: Algo) -> bool
         Function::Broadcast | Function::Reduce => algo == Algo::Ring,
         Function::AllGather | Function::ReduceScatter => match algo {
             Algo::Ring => true,
-            Algo::Nvls | Algo::CollNetDirect => version >= Version::V2_21,
-            Algo::Pat => version.is_new(),
+            Algo::Nvls => version.has(since::NVLS_STEPS),
+            Algo::CollNetDirect => version.has(since::DIRECT_GATHERS),
+            Algo::Pat => version.has(since::PAT),
             _ => false,
         },
         Function::AllReduce => algo != Algo::Pat,
@@ -35,20 +36,26 @@ impl Tuner<'_> {
             let f = function as usize;
             for algo in Algo::ALL {
                 // 2.18 has no check of its own for what only rings can do.
-                let always = self.version == Version::V2_18
+                let always = self.version.has(since::RING_STAYS)
                     && algo == Algo::Ring
                     && function != Function::AllReduce;
                 let on = always || enabled.algos[f][algo as usize];
                 for proto in Proto::ALL {
-                    let on = on
-                        && enabled.protos[f][proto as usize].unwrap_or_else(|| self.trusts(algo));
-                    if !on {
-                        table.bandwidth[f][algo as usize][proto as usize] = 0.0;
+                    let p = proto as usize;
+                    let may = enabled.protos[f][p].unwrap_or_else(|| self.trusts(algo));
+                    if !(on && may) {
+                        table.bandwidth[f][algo as usize][p] = 0.0;
+                    }
+                    if algo == Algo::Ring
+                        && !may
+                        && self.version.has(since::RING_BACKUP_PROTOCOLS)
+                    {
+                        table.backup[f][p] = 0.0;
                     }
                 }
             }
             let none = table.bandwidth[f].as_flattened().iter().all(|&b| b == 0.0);
-            if none && self.version == Version::V2_21 {
+            if none && self.version.has(since::RING_BACKUP) {
                 table.bandwidth[f][Algo::Ring as usize] = table.backup[f];
             }
         }
@@ -70,11 +77,12 @@ impl Tuner<'_> {
         if !nvswitch {
             off(Algo::CollNetDirect);
         }
-        if self.version >= Version::V2_30 && !collnet_chain {
+        if self.version.has(since::ASKS_CHAIN) && !collnet_chain {
             off(Algo::CollNetChain);
         }
         let left = [Algo::Ring, Algo::Tree, Algo::Nvls, Algo::NvlsTree];
-        if !self.version.is_new() && !collnet && left.iter().all(|&a| !on[a as usize]) {
+        let back = self.version.has(since::RING_AND_TREE_BACK);
+        if back && !collnet && left.iter().all(|&a| !on[a as usize]) {
             on[Algo::Ring as usize] = true;
             on[Algo::Tree as usize] = true;
         }
@@ -83,9 +91,14 @@ impl Tuner<'_> {
     /// Whether LL128 is safe on an algorithm's links and GPUs.
     fn trusts(&self, algo: Algo) -> bool {
         let Communicator { min_cc, max_cc, .. } = *self.comm;
-        let alike = min_cc == max_cc || (self.version >= Version::V2_30 && min_cc >= 90);
-        let known =
-            if self.version.is_new() { min_cc >= 70 } else { matches!(min_cc, 70 | 80 | 90) };
+        let has = |rule| self.version.has(rule);
+        let alike = min_cc == max_cc || (has(since::LL128_MIXED_GPUS) && min_cc >= 90);
+        let known = match min_cc {
+            _ if has(since::LL128_ALL_GPUS) => min_cc >= 70,
+            70 | 80 | 90 => true,
+            100 | 120 => has(since::LL128_BLACKWELL),
+            _ => false,
+        };
         alike && known && self.trusts_paths(algo)
     }
 
@@ -94,13 +107,15 @@ impl Tuner<'_> {
         let within =
             |path: PathType, limit: PathType| path.rank(self.version) <= limit.rank(self.version);
         let hopper = self.comm.min_cc >= 90;
-        let far = match self.version {
-            Version::V2_18 | Version::V2_21 if hopper => PathType::Pxn,
-            Version::V2_27 if hopper && self.settings.ll128_over_c2c() => PathType::P2c,
-            Version::V2_27 if hopper => PathType::Pxn,
-            Version::V2_30 if hopper && self.settings.ll128_over_c2c() => PathType::Pxn,
+        let has = |rule| self.version.has(rule);
+        let over_c2c = has(since::LL128_C2C) && self.settings.ll128_over_c2c();
+        // The farther of another GPU's NIC, and of one that hangs on a chip's processor.
+        let far = match hopper {
+            true if over_c2c && !has(since::P2C_BEFORE_PXN) => PathType::P2c,
+            true if over_c2c || !has(since::P2C_BEFORE_PXN) => PathType::Pxn,
             _ => PathType::Pxb,
         };
-        within(graph.type_intra, PathType::Nvb) && within(graph.type_inter, far)
+        let near = if has(since::LL128_NVB) { PathType::Nvb } else { PathType::Nvl };
+        within(graph.type_intra, near) && within(graph.type_inter, far)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::communicator::Communicator;
 use super::table::Table;
-use super::{Algo, Proto, Version};
+use super::{Algo, Proto, Version, since};
 
 /// How a cell's channels and threads fall with the size.
 #[derive(Debug, Clone, Copy)]
@@ -31,13 +31,13 @@ impl Limit {
         table: &Table,
         (algo, proto): (Algo, Proto),
     ) -> Self {
-        let new = version.is_new();
         let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
-        let Communicator { channels, nvls_channels, nodes, .. } = *comm;
-        let channels = match version {
-            Version::V2_30 if algo == Algo::Nvls && nodes > 1 => nvls_channels.min(channels),
+        let Communicator { channels, call_channels, nvls_channels, nodes, .. } = *comm;
+        let within = version.has(since::NVLS_WITHIN_CHANNELS);
+        let channels = match algo {
+            Algo::Nvls if nodes > 1 && within => nvls_channels.min(channels),
             _ if nvls => nvls_channels,
-            _ => channels,
+            _ => call_channels,
         };
         let threads = table.threads(algo, proto);
         let threshold = table.thresholds[algo as usize][proto as usize];
@@ -62,7 +62,10 @@ impl Limit {
                 (Algo::Tree, Proto::Simple) => 128,
                 _ => 0,
             },
-            fixed: if new && matches!(algo, Algo::Tree | Algo::Pat) { 640 } else { 0 },
+            fixed: match algo {
+                Algo::Tree | Algo::Pat if version.has(since::ONE_TABLE) => 640,
+                _ => 0,
+            },
             halvings,
             is_odd: overflows || algo == Algo::CollNetDirect,
         }

@@ -138,6 +138,7 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
         arch: Arch::X86,
         vendor: Vendor::Other,
         channels,
+        call_channels: channels,
         nvls_channels: behind.nvls_channels.unwrap_or(0),
         nvls: true,
         collnet: true,

@@ -4,10 +4,11 @@ use super::Arch;
 use super::blocks::{Limit, collnet_direct_channels, is_short};
 use super::communicator::Communicator;
 use super::constants;
+use super::cost_model::{Best, CostModel, Windows};
 use super::lanes::{CELLS, FACTORS, LANES, Lanes, Prepared, RING};
 use super::table::Table;
 use super::{
-    Algo, Call, Decision, Element, Function, Micros, Operation, Proto, Reduction, Version,
+    Algo, Call, Decision, Element, Function, Micros, Operation, Proto, Reduction, Version, since,
 };
 use crate::base::quantity::{Bytes, Ratio};
 
@@ -18,7 +19,7 @@ use crate::base::quantity::{Bytes, Ratio};
 #[repr(align(128))]
 pub struct Chooser {
     functions: [Prepared; 5],
-    /// Whether there is a single rank.
+    /// Whether there is a single rank, or no table is asked.
     is_alone: bool,
     limits: [Limit; CELLS.len()],
     rare: Rare,
@@ -27,9 +28,11 @@ pub struct Chooser {
 /// What few decisions ask.
 #[derive(Debug, Clone)]
 struct Rare {
+    /// What is asked instead of the table, since 2.31.
+    models: Option<Box<CostModel>>,
     /// What a single rank gets without a look at the table.
     alone: Option<Decision>,
-    /// What rings would carry where nothing else is left, by function; 2.21.5 alone has it.
+    /// What rings would carry where nothing else is left, by function; until 2.23.
     backup: [[f32; 3]; 5],
     /// Bytes a thread below which channels are given up.
     thresholds: [u32; CELLS.len()],
@@ -47,28 +50,33 @@ impl Chooser {
         comm: &Communicator,
         version: Version,
         table: &Table,
-        Reduction { element, operation }: Reduction,
+        reduction: Reduction,
     ) -> Self {
+        let Reduction { element, operation } = reduction;
+        let models = table.models.as_ref().map(|models| Box::new(models.with(reduction)));
         let scope = Scope { comm, version, element, operation };
         let alone = (comm.ranks == 1).then(|| Decision {
             algo: Algo::Ring,
             proto: Proto::Simple,
-            channels: comm.channels,
+            channels: comm.call_channels,
             threads: table.threads(Algo::Ring, Proto::Simple) + 32,
-            time: version.is_new().then_some(Micros(0.0)),
+            time: version.has(since::ONE_TABLE).then_some(Micros(0.0)),
         });
         let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
         Self {
             functions: Function::ALL.map(|f| scope.prepare(f, table)),
-            is_alone: alone.is_some(),
+            is_alone: alone.is_some() || models.is_some(),
             limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
             rare: Rare {
+                models,
                 alone,
                 backup: table.backup,
                 thresholds: CELLS.map(threshold),
                 heads: comm.collnet_heads,
                 pipelined: constants::of(version).pipelined,
-                avoids_ring: version.is_new() && element == Element::Fp8 && comm.ranks > 8,
+                avoids_ring: version.has(since::FP8_AVOIDS_RINGS)
+                    && element == Element::Fp8
+                    && comm.ranks > 8,
             },
         }
     }
@@ -77,7 +85,7 @@ impl Chooser {
     #[must_use]
     pub fn decide(&self, call: &Call) -> Option<Decision> {
         if self.is_alone {
-            return self.rare.alone;
+            return self.rare.decide(call);
         }
         let prepared = &self.functions[call.function as usize];
         let best = prepared.least(&self.times(call, &prepared.bandwidth));
@@ -90,11 +98,20 @@ impl Chooser {
     /// Whether a cell takes part in the choice.
     #[must_use]
     pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        if let Some(models) = &self.rare.models {
+            return models.considers(function, algo, proto);
+        }
         if let Some(alone) = self.rare.alone {
             return (algo, proto) == (alone.algo, alone.proto);
         }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
         lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
+    }
+
+    /// The cost models that are asked instead of the table, since 2.31.
+    #[must_use]
+    pub fn models(&self) -> Option<&CostModel> {
+        self.rare.models.as_deref()
     }
 
     /// From which size on the ring's latency in Simple is longer for a large all-reduce.
@@ -105,6 +122,9 @@ impl Chooser {
     /// What trees and their like reach of their bandwidth at a size; 1 for others.
     #[must_use]
     pub fn factor(&self, algo: Algo, proto: Proto, size: Bytes) -> Ratio {
+        if let Some(models) = &self.rare.models {
+            return models.reached(size, algo, proto);
+        }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
         lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.functions[0].row(size.0)[i])))
     }
@@ -112,6 +132,11 @@ impl Chooser {
     /// Every available cell with its time, the fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
+        if let Some(models) = &self.rare.models {
+            let ranked = models.ranked(call, Windows::None);
+            let cell = |best: &Best| best.decision().map(|d| (d.algo, d.proto, best.time()));
+            return ranked.iter().filter_map(cell).collect();
+        }
         if let Some(d) = self.rare.alone {
             return vec![(d.algo, d.proto, d.time.unwrap_or_default())];
         }
@@ -123,7 +148,7 @@ impl Chooser {
         ranked
     }
 
-    /// The rings that 2.21.5 falls back to, whatever forbids them.
+    /// The rings that NCCL until 2.23 falls back to, whatever forbids them.
     #[cold]
     fn last_resort(&self, call: &Call) -> Option<(usize, f32)> {
         let mut rings = [0.0; LANES];
@@ -203,6 +228,16 @@ impl Chooser {
     }
 }
 
+impl Rare {
+    #[cold]
+    fn decide(&self, call: &Call) -> Option<Decision> {
+        match &self.models {
+            Some(models) => models.decide(call, Windows::None)?.decision(),
+            None => self.alone,
+        }
+    }
+}
+
 /// What decides about cells beside the table.
 struct Scope<'a> {
     comm: &'a Communicator,
@@ -226,8 +261,9 @@ impl Scope<'_> {
         let longer = if self.comm.min_cc < 80 { 1.9 } else { 1.4 };
         let plateaus = function == Function::AllReduce && self.comm.nodes > 1;
         let comm = self.comm;
-        let blackwell =
-            self.version >= Version::V2_30 && comm.min_cc >= 100 && comm.arch == Arch::X86;
+        let blackwell = self.version.has(since::NVLS_TREE_FACTORS)
+            && comm.min_cc >= 100
+            && comm.arch == Arch::X86;
         Prepared {
             latency,
             bandwidth,
@@ -236,23 +272,25 @@ impl Scope<'_> {
             slowest: constants::of(self.version).slowest,
             factors: &FACTORS[usize::from(blackwell)],
             // Old versions put less than 64 bytes into the first class of sizes.
-            smallest: u8::from(!self.version.is_new()),
+            smallest: u8::from(!self.version.has(since::ONE_TABLE)),
         }
     }
 
     /// Whether an algorithm is considered at all.
     fn may(&self, function: Function, algo: Algo) -> bool {
-        let Communicator { nodes, collnet, local_ranks, nvls, .. } = *self.comm;
-        let new = self.version.is_new();
+        let Communicator { ranks, nodes, collnet, local_ranks, .. } = *self.comm;
+        let has = |rule| self.version.has(rule);
+        let over_8 = local_ranks > 8;
         match algo {
-            Algo::CollNetDirect => collnet && !(new && local_ranks > 8),
-            Algo::CollNetChain => collnet && !(self.version >= Version::V2_30 && local_ranks > 8),
+            Algo::CollNetDirect => collnet && !(has(since::DIRECT_8_RANKS) && over_8),
+            Algo::CollNetChain => collnet && !(has(since::CHAIN_8_RANKS) && over_8),
             Algo::Nvls | Algo::NvlsTree => {
-                let able = self.nvls_reduces(function) && (nvls || self.version == Version::V2_18);
-                let wide = new && function != Function::AllReduce && local_ranks > 32;
-                let gathers = self.version == Version::V2_21 && function.gathers();
-                let alone = algo == Algo::Nvls && nodes > 1 && (!collnet || gathers);
-                able && !wide && !alone
+                let gathers = function.gathers();
+                let wide = has(since::NVLS_32_RANKS) && gathers && local_ranks > 32
+                    || has(since::NVLS_32_RANKS_IN_ALL) && gathers && ranks > 32;
+                let at_home = has(since::NVLS_GATHERS_AT_HOME) && gathers;
+                let alone = algo == Algo::Nvls && nodes > 1 && (!collnet || at_home);
+                self.nvls_supports(function) && !wide && !alone
             }
             Algo::Pat => {
                 !(function == Function::ReduceScatter && self.operation == Operation::Scaled)
@@ -261,15 +299,21 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether the switch has the reduction.
-    fn nvls_reduces(&self, function: Function) -> bool {
-        match (self.element, self.operation) {
-            _ if self.version.is_new() && function == Function::AllGather => true,
+    /// Whether the communicator's switch has the call.
+    fn nvls_supports(&self, function: Function) -> bool {
+        let has = |rule| self.version.has(rule);
+        let all_gather = function == Function::AllGather;
+        if all_gather && has(since::NVLS_GATHERS_UNASKED) && !has(since::NVLS_GATHERS_ASKED) {
+            return true;
+        }
+        let reduces = match (self.element, self.operation) {
+            _ if all_gather && has(since::NVLS_GATHERS_ANY) => true,
             (Element::Float | Element::Double, operation) => operation == Operation::Sum,
             (Element::Half | Element::Integer, operation) => {
                 matches!(operation, Operation::Sum | Operation::MinMax)
             }
             (Element::Fp8 | Element::Byte, _) => false,
-        }
+        };
+        reduces && (self.comm.nvls || !has(since::NVLS_ASKS_COMM))
     }
 }

@@ -95,6 +95,11 @@ impl Record<'_> {
         })
     }
 
+    /// The first column where the table has it, else the second.
+    fn either<'c>(&self, first: &'c str, second: &'c str) -> &'c str {
+        if self.columns.contains_key(first) { first } else { second }
+    }
+
     pub(super) fn whole(&self, column: &str) -> Result<u32> {
         let text = self.text(column)?;
         text.parse().map_err(|_| {
@@ -131,6 +136,7 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         arch: Arch::named(record.text("cpuarch")?)?,
         vendor: Vendor::named(record.text("cpuvendor")?)?,
         channels: record.whole("nchannels")?,
+        call_channels: record.whole(record.either("collchannels", "nchannels"))?,
         nvls_channels: record.whole("nvlschannels")?,
         nvls: record.flag("nvlssupport")?,
         collnet: record.flag("collnet")?,

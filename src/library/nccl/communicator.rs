@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::cost_model::Reach;
-use super::{Algo, Gbps, Micros, Version};
+use super::{Algo, Gbps, Micros, Version, since};
 use super::{Arch, Vendor};
 use crate::base::error::{Error, Result};
 
@@ -26,6 +26,8 @@ pub struct Communicator {
     pub vendor: Vendor,
     /// Channels after duplication.
     pub channels: u32,
+    /// Channels that a call starts from: the same, but where 2.20 and 2.21 raised them to NVLS's.
+    pub call_channels: u32,
     /// Channels of NVLS.
     pub nvls_channels: u32,
     /// Whether the GPUs share a switch that multicasts and reduces.
@@ -34,7 +36,7 @@ pub struct Communicator {
     pub collnet: bool,
     /// GPUs of a node through which the network is entered.
     pub collnet_heads: u32,
-    /// Whether that works along chains too; asked since 2.30.
+    /// Whether that works along chains too; asked since 2.30.7.
     pub collnet_chain: bool,
     /// Whether there is an `NVSwitch`.
     pub nvswitch: bool,
@@ -109,7 +111,7 @@ pub enum PathType {
 }
 
 impl PathType {
-    /// All of them, in the order of 2.30.7 but for PXN and P2C, which 2.30 swapped.
+    /// All of them, in the order of 2.30.7 but for PXN and P2C, which 2.27.5 swapped.
     pub const ALL: [Self; 12] = [
         Self::Loc,
         Self::Nvl,
@@ -147,15 +149,25 @@ impl PathType {
     /// How far it is: what the version compares. Versions before C2C and P2C see a host bridge.
     #[must_use]
     pub fn rank(self, version: Version) -> u8 {
-        let index = self as u8;
-        match version {
-            Version::V2_18 | Version::V2_21 => [0, 1, 2, 6, 3, 4, 5, 6, 6, 7, 8, 9][index as usize],
-            Version::V2_27 => index,
-            Version::V2_30 => match self {
-                Self::P2c => Self::Pxn as u8,
-                Self::Pxn => Self::P2c as u8,
-                _ => index,
-            },
+        const OLD: [u8; 12] = [0, 1, 2, 6, 3, 4, 5, 6, 6, 7, 8, 9];
+        const C2C: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10];
+        const PXN_FIRST: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+        const P2C_FIRST: [u8; 12] = [0, 1, 2, 3, 4, 5, 7, 6, 8, 9, 10, 11];
+        let ranks = match version {
+            _ if version.has(since::P2C_BEFORE_PXN) => P2C_FIRST,
+            _ if version.has(since::P2C_TYPE) => PXN_FIRST,
+            _ if version.has(since::C2C_TYPE) => C2C,
+            _ => OLD,
+        };
+        ranks[self as usize]
+    }
+
+    /// Whether a version has the type at all.
+    pub(super) fn is_known(self, version: Version) -> bool {
+        match self {
+            Self::C2c => version.has(since::C2C_TYPE),
+            Self::P2c => version.has(since::P2C_TYPE),
+            _ => true,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::base::error::{Error, Result};
 use crate::base::refused::Refused;
 use crate::base::xml::Events;
 use crate::library::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Told, Vendor, Version,
+    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Told, Vendor, Version, since,
 };
 
 /// The most channels that any version has.
@@ -95,7 +95,10 @@ impl Graphs {
         let Processor { arch, vendor } = told.processor.unwrap_or(intel);
         let empty = |pattern| Graph { pattern, ..Graph::default() };
         let chain = self.collnet_chain.unwrap_or(empty(3));
-        let direct = self.collnet_direct.unwrap_or(if version.is_new() { empty(6) } else { chain });
+        let direct = self.collnet_direct.unwrap_or(match version.has(since::DIRECT_GRAPH) {
+            true => empty(6),
+            false => chain,
+        });
         let nvls = self.nvls.unwrap_or(empty(5));
         let channels = self.ring.channels.min(self.tree.channels);
         let collnet = nodes > 1 && chain.channels > 0;
@@ -108,6 +111,7 @@ impl Graphs {
             arch,
             vendor,
             channels: 0,
+            call_channels: 0,
             nvls_channels: 0,
             nvls: false,
             collnet,

@@ -3,12 +3,12 @@
 //! For every function, algorithm and protocol the tuner keeps a latency and a bandwidth, computed
 //! once a communicator from the graphs that its search found ([`Table`]); a call takes the cell
 //! with the least `latency + bytes/bandwidth` ([`Chooser`]). All of it is float32 arithmetic, and
-//! is reproduced bit for bit for x86-64 builds of 2.18.3, 2.21.5, 2.27.3 and 2.30.7.
+//! is reproduced bit for bit for x86-64 builds of every release from 2.18.1 to 2.30.7.
 //!
 //! The graphs come from tables and logs, or from the search itself: [`topology`] is a machine as
 //! NCCL sees it, [`search`] what it finds there.
 //!
-//! Source: NVIDIA/nccl at those tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
+//! Source: NVIDIA/nccl at their tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
 
 mod allowed;
@@ -33,6 +33,7 @@ pub mod rules;
 mod schedule;
 pub mod search;
 mod settings;
+pub(crate) mod since;
 mod startup;
 mod table;
 pub mod topology;
@@ -52,9 +53,9 @@ pub use printed::{Printed, Tenths};
 pub use ranges::{Range, ranges};
 pub use schedule::logged_channels;
 pub use settings::Settings;
-pub use startup::Startup;
+pub use startup::{Starting, Startup};
 pub use table::Table;
-pub use version::{Asked, Version};
+pub use version::Version;
 pub use why::{Out, why_not};
 
 /// A rate of 10^9 bytes a second in float32, as NCCL keeps it.

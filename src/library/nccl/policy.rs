@@ -9,35 +9,15 @@ use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
 use crate::library::nccl::{
-    self, Algo, Asked, Chooser, Communicator, Decision, Function, Place, Proto, Range, Reduction,
-    Settings, Table, Version, ranges,
+    self, Algo, Chooser, Communicator, Decision, Function, Place, Proto, Range, Reduction,
+    Settings, Table, Version, ranges, since,
 };
 use crate::library::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
 
-/// The rules of 2.30.7.
-pub(in crate::library) fn v2_30(site: &Site) -> Result<Box<dyn Policy>> {
-    asked(site, Version::V2_30.into())
-}
-
-/// The rules of 2.27.3.
-pub(in crate::library) fn v2_27(site: &Site) -> Result<Box<dyn Policy>> {
-    asked(site, Version::V2_27.into())
-}
-
-/// The rules of 2.21.5.
-pub(in crate::library) fn v2_21(site: &Site) -> Result<Box<dyn Policy>> {
-    asked(site, Version::V2_21.into())
-}
-
-/// The rules of 2.18.3.
-pub(in crate::library) fn v2_18(site: &Site) -> Result<Box<dyn Policy>> {
-    asked(site, Version::V2_18.into())
-}
-
-/// The rules that stand for any version from 2.18 on.
-pub(in crate::library) fn asked(site: &Site, asked: Asked) -> Result<Box<dyn Policy>> {
-    Ok(Box::new(Nccl::new(site, asked)?))
+/// The rules of a release.
+pub(in crate::library) fn of(version: Version, site: &Site) -> Result<Box<dyn Policy>> {
+    Ok(Box::new(Nccl::new(site, version)?))
 }
 
 /// NCCL on one communicator.
@@ -46,7 +26,6 @@ pub struct Nccl {
     comm: Communicator,
     version: Version,
     chooser: Chooser,
-    notes: Vec<String>,
 }
 
 /// Sizes over which the tuner is asked where its choice changes.
@@ -81,7 +60,7 @@ impl Nccl {
     ///
     /// # Errors
     /// A machine whose graphs are not known, for so many ranks and nodes.
-    pub fn new(site: &Site, asked: Asked) -> Result<Self> {
+    pub fn new(site: &Site, version: Version) -> Result<Self> {
         let nodes = site.nodes.max(1);
         if !site.ranks.is_multiple_of(nodes) {
             return Err(Error::unsupported(format!(
@@ -89,18 +68,17 @@ impl Nccl {
                 site.ranks
             )));
         }
-        let version = asked.rules;
         let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
         let table = Table::new(&comm, version, &Settings::default())?;
         let chooser = Chooser::new(&comm, version, &table, Reduction::default());
         let meta = Meta {
-            id: format!("nccl@{version}"),
+            id: version.policy().to_owned(),
             library: Some(Library::Nccl),
             title: format!("NCCL {version}'s tuner on {place}"),
             counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
             source: format!("NVIDIA/nccl v{version}-1, src/graph/tuning.cc, src/enqueue.cc"),
         };
-        Ok(Self { meta, comm, version, chooser, notes: asked.note().into_iter().collect() })
+        Ok(Self { meta, comm, version, chooser })
     }
 
     /// The decision for a call; absent where NCCL returns an error.
@@ -121,7 +99,7 @@ impl Nccl {
 
     /// What makes a list mean one collective, which it can since 2.24.
     fn scope(&self, collective: Collective) -> String {
-        if self.version.is_new() { format!("{}:", collective.id()) } else { String::new() }
+        if self.version.has(since::LISTS_BY_COLLECTIVE) { format!("{}:", collective.id()) } else { String::new() }
     }
 
     /// What the decision runs, as far as a closed form has it.
@@ -190,7 +168,7 @@ impl Policy for Nccl {
         let rule = "the least latency + size / bandwidth of its table".to_owned();
         let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
         // Since 2.24 a list can be meant for one collective.
-        let scope = if self.version.is_new() {
+        let scope = if self.version.has(since::LISTS_BY_COLLECTIVE) {
             format!("{}:", call.collective.id())
         } else {
             String::new()
@@ -201,7 +179,6 @@ impl Policy for Nccl {
                 format!("NCCL_ALGO={scope}{}", decision.algo),
                 format!("NCCL_PROTO={scope}{}", decision.proto),
             ],
-            notes: self.notes.iter().cloned().map(Into::into).collect(),
             ..choice
         })
     }
@@ -286,7 +263,7 @@ mod tests {
         for (machine, per_node, nodes) in places.filter(|(_, p, n)| p * n > 1) {
             for version in Version::ALL {
                 let site = site(machine, per_node, nodes);
-                let Ok(policy) = Nccl::new(&site, version.into()) else { continue };
+                let Ok(policy) = Nccl::new(&site, version) else { continue };
                 let fabric = fabric(per_node);
                 for function in Function::ALL {
                     let collective = function.collective();
@@ -318,7 +295,7 @@ mod tests {
             for (per_node, nodes) in [(8, 1), (4, 2), (8, 2), (8, 4), (8, 8), (8, 16)] {
                 for version in Version::ALL {
                     let site = site(machine, per_node, nodes);
-                    let Ok(policy) = Nccl::new(&site, version.into()) else { continue };
+                    let Ok(policy) = Nccl::new(&site, version) else { continue };
                     for function in Function::ALL {
                         let collective = function.collective();
                         let call = Call { nodes, ..Call::new(collective, site.ranks, Bytes(1)) };
@@ -350,7 +327,7 @@ mod tests {
         let registry = Registry::builtin();
         for (per_node, nodes) in [(8, 1), (8, 2), (8, 4), (1, 4)] {
             let site = site("dgx_h100_8x400g", per_node, nodes);
-            let policy = Nccl::new(&site, Version::NEWEST.into()).unwrap();
+            let policy = Nccl::new(&site, Version::NEWEST).unwrap();
             let size = Bytes(1 << 24);
             let call = Call { nodes, ..Call::new(Collective::AllReduce, site.ranks, size) };
             let decision = policy.decide(&call).unwrap().unwrap();

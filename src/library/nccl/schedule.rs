@@ -1,18 +1,19 @@
 //! How many channels a call really gets: what the scheduler behind the tuner makes of its answer.
 
-use super::{Call, Communicator, Decision, Function, Proto, Version};
+use super::{Call, Communicator, Decision, Function, Proto, Version, since};
 
 /// Traffic below which a channel is not worth it, in bytes.
 fn least_traffic(version: Version) -> u64 {
     match version {
-        Version::V2_30 => 32 << 10,
-        _ => 16 << 10,
+        _ if version.has(since::CHANNEL_32_KIB) => 32 << 10,
+        _ if version.has(since::CHANNEL_16_KIB) => 16 << 10,
+        _ => 512,
     }
 }
 
 /// The channels that a call alone in its group uses, as its log line prints them: `{0..n−1}`.
 ///
-/// Since 2.23 the tuner's channels are a maximum, and the scheduler fills them one after another;
+/// Since 2.22 the tuner's channels are a maximum, and the scheduler fills them one after another;
 /// before, they are what is used.
 ///
 /// Source: NVIDIA/nccl `src/enqueue.cc`, `scheduleCollTasksToPlan`.
@@ -23,7 +24,7 @@ pub fn logged_channels(
     call: &Call,
     decision: &Decision,
 ) -> u32 {
-    if !version.is_new() || comm.ranks == 1 {
+    if !version.has(since::FILLS_CHANNELS) || comm.ranks == 1 {
         return decision.channels;
     }
     let bytes = match call.function.gathers() {

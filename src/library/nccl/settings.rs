@@ -1,7 +1,7 @@
 //! The environment variables that reach the tuner.
 
 use super::cost_model::Variables;
-use super::{Algo, Function, Proto, Version};
+use super::{Algo, Function, Proto, Version, since};
 use crate::base::error::{Error, Result, did_you_mean};
 
 /// What a job's environment says to the tuner. The default is an empty environment.
@@ -91,9 +91,8 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let place = || format!("{name}={value}");
         let number = || {
-            let value = value.trim();
-            value.parse::<i64>().map_err(|_| {
-                Error::input(format!("`{value}` is no whole number"))
+            whole(value).ok_or_else(|| {
+                Error::input(format!("`{}` is no whole number", value.trim()))
                     .at(place())
                     .help("write one such as 256")
             })
@@ -222,10 +221,9 @@ impl Settings {
         let mut enabled =
             Enabled { algos: [[true; 7]; 5], protos: [[Some(true), None, Some(true)]; 5] };
         if let Some(list) = &self.algo {
-            let known = if version.is_new() { 7 } else { 6 };
+            let known = if version.has(since::PAT) { 7 } else { 6 };
             let names: Vec<_> = Algo::ALL[..known].iter().map(|a| a.name()).collect();
-            for (function, on) in lists(version.is_new(), version.id(), "NCCL_ALGO", list, &names)?
-            {
+            for (function, on) in lists(version, "NCCL_ALGO", list, &names)? {
                 for (row, on) in enabled.algos[function].iter_mut().zip(on) {
                     *row = on;
                 }
@@ -233,7 +231,7 @@ impl Settings {
         }
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
-            for (function, on) in lists(version.is_new(), version.id(), "NCCL_PROTO", list, &names)?
+            for (function, on) in lists(version, "NCCL_PROTO", list, &names)?
             {
                 // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
@@ -248,14 +246,13 @@ impl Settings {
 /// Until 2.23 it is one list, in which unknown names are passed over; since 2.24 entries for single
 /// functions may follow behind `;`, and unknown names are errors.
 pub(super) fn lists(
-    by_function: bool,
-    version: &str,
+    version: Version,
     variable: &str,
     text: &str,
     names: &[&str],
 ) -> Result<Vec<(usize, Vec<bool>)>> {
     let everywhere = |on: Vec<bool>| (0..5).map(|f| (f, on.clone())).collect();
-    if !by_function {
+    if !version.has(since::LISTS_BY_COLLECTIVE) {
         let (on, _) = list(text, names);
         return Ok(everywhere(on));
     }
@@ -303,6 +300,20 @@ fn list<'a>(text: &'a str, names: &[&str]) -> (Vec<bool>, Option<&'a str>) {
         }
     }
     (on, unknown)
+}
+
+/// A whole number as C's `strtoll` reads it with base 0: hexadecimal behind `0x`, octal behind `0`.
+pub(super) fn whole(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None if digits.len() > 1 && digits.starts_with('0') => i64::from_str_radix(digits, 8),
+        None => digits.parse(),
+    };
+    // A second sign is none of a number.
+    let number = number.ok().filter(|_| !digits.starts_with(['-', '+']))?;
+    Some(if text.starts_with('-') { -number } else { number })
 }
 
 /// Six thresholds; a negative one keeps the default.

@@ -1,36 +1,153 @@
-//! How many channels a communicator starts with, from the graphs that the search found.
+//! How many channels a communicator starts with, from the graphs that the search found and from
+//! what the job's environment says.
 //!
 //! The search counts a channel for each path; a communicator has two for each, more with in-network
 //! reduction and with fast rings. NVLS has a number of its own.
 //!
-//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling),
-//! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS).
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling, bounds),
+//! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).
 
-use super::{Communicator, Version};
+use super::topology::most_channels;
+use super::{Communicator, Gbps, Version, since};
+
+/// What a job's environment says to start-up; the default is an empty environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Starting {
+    numbers: [Option<i64>; Starting::KNOWN.len()],
+    /// Whether `NCCL_COLLNET_ENABLE` is the text `1`, and nothing else that means one.
+    is_plain_one: bool,
+}
+
+/// Variables by their place in [`Starting::KNOWN`].
+#[derive(Debug, Clone, Copy)]
+enum Variable {
+    MaxChannels,
+    MinChannels,
+    MaxRings,
+    MinRings,
+    MaxCtas,
+    MinCtas,
+    Nvls,
+    NvlsChannels,
+    Collnet,
+    CollnetNodes,
+}
+
+impl Starting {
+    /// The variables that are understood.
+    pub const KNOWN: [&'static str; 10] = [
+        "NCCL_MAX_NCHANNELS",
+        "NCCL_MIN_NCHANNELS",
+        "NCCL_MAX_NRINGS",
+        "NCCL_MIN_NRINGS",
+        "NCCL_MAX_CTAS",
+        "NCCL_MIN_CTAS",
+        "NCCL_NVLS_ENABLE",
+        "NCCL_NVLS_NCHANNELS",
+        "NCCL_COLLNET_ENABLE",
+        "NCCL_COLLNET_NODE_THRESHOLD",
+    ];
+
+    /// Sets one variable to a number, or to nothing; says whether it is one of [`Self::KNOWN`].
+    pub(super) fn set(&mut self, name: &str, value: &str, number: Option<i64>) -> bool {
+        let Some(index) = Self::KNOWN.iter().position(|known| *known == name) else { return false };
+        self.numbers[index] = number;
+        if index == Variable::Collnet as usize {
+            self.is_plain_one = value == "1";
+        }
+        true
+    }
+
+    fn get(&self, variable: Variable) -> Option<i64> {
+        self.numbers[variable as usize]
+    }
+
+    /// Whether NVLS may be used at all: anything but 0.
+    pub(super) fn nvls(&self) -> bool {
+        self.get(Variable::Nvls) != Some(0)
+    }
+
+    /// Whether in-network reduction was asked for: nothing means no.
+    pub(super) fn collnet(&self, version: Version) -> bool {
+        match version.has(since::COLLNET_NUMBER) {
+            true => self.get(Variable::Collnet) == Some(1),
+            false => self.is_plain_one,
+        }
+    }
+
+    /// The least and the most channels that `NCCL_MIN_NCHANNELS` and `NCCL_MAX_NCHANNELS` leave.
+    fn channels(&self, room: u32) -> (u32, u32) {
+        let either = |new, old| self.get(new).or(self.get(old)).filter(|&number| number != -2);
+        let most = either(Variable::MaxChannels, Variable::MaxRings).unwrap_or(room.into());
+        let least = either(Variable::MinChannels, Variable::MinRings).unwrap_or(0);
+        (within(least, 0, room), within(most, 1, room))
+    }
+
+    /// The least and the most blocks of a kernel: `NCCL_MIN_CTAS`, `NCCL_MAX_CTAS`.
+    fn ctas(&self, room: u32) -> (u32, u32) {
+        let set = |variable| self.get(variable).filter(|&number| number > 0);
+        let most = set(Variable::MaxCtas).map_or(room, |most| within(most, 1, room));
+        let least = set(Variable::MinCtas).map_or(1, |least| within(least, 1, room));
+        (least.min(most), most)
+    }
+}
+
+/// A number as one of channels.
+fn within(number: i64, least: u32, most: u32) -> u32 {
+    number.clamp(least.into(), most.into()) as u32
+}
 
 /// What start-up makes of the graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Startup {
     /// Channels of rings and trees, after duplication.
     pub channels: u32,
+    /// Channels that a call starts from; 2.20 and 2.21 alone raise the others above them.
+    pub call_channels: u32,
     /// Whether NVLS is used.
     pub nvls: bool,
     /// Channels of NVLS; 0 where it is not used.
     pub nvls_channels: u32,
+    /// Whether the network reduces.
+    pub collnet: bool,
 }
 
 impl Startup {
-    /// The rule of a version. Of `comm` the ranks, nodes, compute capability, `collnet` and the
-    /// graphs are read; what start-up itself sets is not.
+    /// The rule of a version in an empty environment. Of `comm` the ranks, nodes, compute
+    /// capability, `collnet` and the graphs are read; what start-up itself sets is not.
     ///
-    /// No `NCCL_MIN_NCHANNELS` and its like are applied. What a NIC carries, which 2.30 asks on
-    /// Blackwell, is taken from the fastest graph between nodes: the search tries rates just below
-    /// those of NICs.
+    /// What a NIC carries, which 2.30.3 asks on Blackwell, is taken from the fastest graph between
+    /// nodes: the search tries rates just below those of NICs.
     #[must_use]
     pub fn of(version: Version, comm: &Communicator) -> Self {
-        let nvls = has_nvls(version, comm);
-        let nvls_channels = if nvls { nvls_channels(version, comm) } else { 0 };
-        Self { channels: channels(version, comm), nvls, nvls_channels }
+        Self::under(version, comm, &Starting::default(), None)
+    }
+
+    /// The same in an environment, and with what the slowest NIC carries, where that is known.
+    #[must_use]
+    pub fn under(
+        version: Version,
+        comm: &Communicator,
+        start: &Starting,
+        slowest_nic: Option<Gbps>,
+    ) -> Self {
+        let rules = Rules { version, comm, start, slowest_nic, room: room(version) };
+        let nvls = rules.has_nvls();
+        let nvls_channels = if nvls { rules.nvls_channels() } else { 0 };
+        let collnet = rules.has_collnet();
+        let call_channels = rules.channels(collnet);
+        let raised = version.has(since::RAISED_TO_NVLS);
+        let channels = if raised { call_channels.max(nvls_channels) } else { call_channels };
+        let call_channels =
+            if version.has(since::CALLS_NOT_RAISED) { call_channels } else { channels };
+        Self { channels, call_channels, nvls, nvls_channels, collnet }
+    }
+
+    /// The communicator with what start-up makes of it.
+    #[must_use]
+    pub fn on(self, comm: Communicator) -> Communicator {
+        let Self { channels, call_channels, nvls, nvls_channels, collnet } = self;
+        Communicator { channels, call_channels, nvls, nvls_channels, collnet, ..comm }
     }
 }
 
@@ -38,55 +155,99 @@ impl Communicator {
     /// The same communicator with the channels that the version starts with.
     #[must_use]
     pub fn started(self, version: Version) -> Self {
-        let Startup { channels, nvls, nvls_channels } = Startup::of(version, &self);
-        Self { channels, nvls, nvls_channels, ..self }
+        Startup::of(version, &self).on(self)
     }
 }
 
-fn channels(version: Version, comm: &Communicator) -> u32 {
-    let most = if version.is_new() { 64 } else { 32 };
-    let searched = comm.ring.channels.min(comm.tree.channels);
-    let mut channels = searched.saturating_mul(2).min(most);
-    let chain = &comm.collnet_chain_graph;
-    if comm.collnet && chain.intra > chain.inter && comm.ranks > comm.nodes {
-        channels = (channels / 2 * 3).min(most);
+fn room(version: Version) -> u32 {
+    most_channels(version) as u32
+}
+
+struct Rules<'a> {
+    version: Version,
+    comm: &'a Communicator,
+    start: &'a Starting,
+    slowest_nic: Option<Gbps>,
+    room: u32,
+}
+
+impl Rules<'_> {
+    fn channels(&self, collnet: bool) -> u32 {
+        let Self { version, comm, .. } = *self;
+        let searched = comm.ring.channels.min(comm.tree.channels);
+        let mut channels = searched.saturating_mul(2).min(self.room);
+        let chain = &comm.collnet_chain_graph;
+        if collnet && chain.intra > chain.inter && comm.ranks > comm.nodes {
+            channels = (channels / 2 * 3).min(self.room);
+        }
+        // One ring of such a rate cannot fill a NIC with the channels that it has.
+        if comm.nodes > 1 && comm.ring.intra.0 > 45.0 {
+            let known = comm.min_cc == 90 || comm.min_cc > 90 && version.has(since::BLACKWELL);
+            let few = match version.has(since::FAST_RINGS_BELOW_16) {
+                true => channels < 16,
+                false => 2 * channels <= 32,
+            };
+            if known && few {
+                channels *= 2;
+            }
+        }
+        let (least, most) = self.start.channels(self.room);
+        let (least_ctas, most_ctas) = self.start.ctas(self.room);
+        channels.min(most).min(most_ctas).max(least).max(least_ctas)
     }
-    // One ring of such a rate cannot fill a NIC with the channels that it has.
-    if comm.nodes > 1 && comm.ring.intra.0 > 45.0 {
-        let doubles = match version {
-            Version::V2_18 => comm.min_cc == 90 && 2 * channels <= 32,
-            Version::V2_21 => comm.min_cc == 90 && channels < 16,
-            Version::V2_27 | Version::V2_30 => comm.min_cc >= 90 && channels < 16,
-        };
-        if doubles {
-            channels *= 2;
+
+    fn has_nvls(&self) -> bool {
+        let Self { version, comm, .. } = *self;
+        let least = if version.has(since::NVLS_TWO_GPUS) { 2 } else { 3 };
+        let home = comm.nodes == 1 || !version.has(since::NVLS_ONE_NODE);
+        let enough = comm.min_cc >= 90 && comm.local_ranks >= least;
+        comm.nvls_graph.channels > 0 && enough && home && self.start.nvls()
+    }
+
+    fn nvls_channels(&self) -> u32 {
+        let Self { version, comm, .. } = *self;
+        let set = self.start.get(Variable::NvlsChannels);
+        let set = set.filter(|&number| number >= 0 || version.has(since::NVLS_CHANNELS_SIGNED));
+        let (least, most) = self.start.ctas(self.room);
+        let channels = set.unwrap_or_else(|| match comm.min_cc {
+            100.. if version.has(since::NVLS_24_CHANNELS) => self.blackwell_channels().into(),
+            100.. if version.has(since::BLACKWELL) => 32,
+            _ => 16,
+        });
+        channels.min(most.into()).max(least.into()) as u32
+    }
+
+    fn blackwell_channels(&self) -> u32 {
+        let Self { version, comm, .. } = *self;
+        if comm.nodes == 1 {
+            return 24;
+        }
+        if !version.has(since::NVLS_BY_NIC) {
+            return 32;
+        }
+        let nic = self.slowest_nic.map_or_else(
+            || {
+                let nic = [&comm.ring, &comm.tree, &comm.nvls_graph].map(|graph| graph.inter.0);
+                nic.into_iter().fold(0.0, f32::max)
+            },
+            |nic| nic.0,
+        );
+        match comm.nodes {
+            2 if nic >= 48.0 => 32,
+            nodes if nic >= 96.0 && comm.ranks <= 8 * nodes => 24,
+            _ if nic >= 96.0 => 32,
+            _ if nic >= 48.0 => 24,
+            _ => 32,
         }
     }
-    channels
-}
 
-fn has_nvls(version: Version, comm: &Communicator) -> bool {
-    let least = if version >= Version::V2_30 { 2 } else { 3 };
-    comm.nvls_graph.channels > 0 && comm.min_cc >= 90 && comm.local_ranks >= least
-}
-
-fn nvls_channels(version: Version, comm: &Communicator) -> u32 {
-    if comm.min_cc < 100 || !version.is_new() {
-        return 16;
-    }
-    if comm.nodes == 1 {
-        return 24;
-    }
-    if version < Version::V2_30 {
-        return 32;
-    }
-    let nic = [&comm.ring, &comm.tree, &comm.nvls_graph].map(|graph| graph.inter.0);
-    let nic = nic.into_iter().fold(0.0, f32::max);
-    match comm.nodes {
-        2 if nic >= 48.0 => 32,
-        nodes if nic >= 96.0 && comm.ranks <= 8 * nodes => 24,
-        _ if nic >= 96.0 => 32,
-        _ if nic >= 48.0 => 24,
-        _ => 32,
+    fn has_collnet(&self) -> bool {
+        let comm = self.comm;
+        let nodes = self.start.get(Variable::CollnetNodes).unwrap_or(2);
+        let wide = comm.local_ranks > 8 && self.version.has(since::COLLNET_8_RANKS);
+        comm.collnet
+            && i64::from(comm.nodes) >= nodes
+            && comm.collnet_chain_graph.channels > 0
+            && !wide
     }
 }

@@ -25,7 +25,7 @@ use crate::base::error::Result;
 use crate::base::refused::Refused;
 use crate::base::xml::Events;
 use crate::library::nccl::topology::{
-    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
+    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
 use crate::library::nccl::{Arch, Micros, Vendor};
 
@@ -359,7 +359,10 @@ fn net(at: &Element) -> Read<Net> {
         speed: at.count_or_none("speed", 1_000_000_000)?,
         latency: Micros(latency),
         port: at.maybe("port")?.unwrap_or(0),
-        guid: at.bits("guid")?,
+        guid: at.bits("guid")?.map(|number| Guid {
+            number,
+            is_prefixed: at.get("guid").is_some_and(|text| text.trim().starts_with("0x")),
+        }),
         gdr: at.flag("gdr")?,
         collective: at.flag("coll")?,
         rail: at.maybe("rail")?.filter(|&rail| rail >= 0),

@@ -7,7 +7,7 @@ use super::communicator::{Communicator, Graph, PATTERN_TREE, PathType};
 use super::constants::{self, Constants, gpu_class};
 use super::settings::Settings;
 use super::table::Table;
-use super::{Algo, Function, Gbps, Proto, Version};
+use super::{Algo, Function, Gbps, Proto, Version, since};
 use super::{Arch, Vendor};
 
 /// Links, as rows of the hardware latencies.
@@ -82,7 +82,7 @@ impl<'a> Tuner<'a> {
                 let bandwidth = self.bus_bandwidth(function, algo, proto, bus) * ratio;
                 table.bandwidth[f][a][p] = bandwidth;
                 table.latency[f][a][p] = self.latency(function, algo, proto);
-                if algo == Algo::Ring && self.version == Version::V2_21 {
+                if algo == Algo::Ring && self.version.has(since::RING_BACKUP) {
                     table.backup[f][p] = bandwidth;
                 }
             }
@@ -92,7 +92,8 @@ impl<'a> Tuner<'a> {
     /// Whether the cell is computed at all.
     fn has(&self, function: Function, algo: Algo) -> bool {
         let nvls = matches!(algo, Algo::Nvls | Algo::NvlsTree);
-        let too_few = self.version >= Version::V2_30 && self.comm.nvls_graph.channels < 2;
+        let by_channels = self.version.has(since::NVLS_BY_CHANNELS);
+        let too_few = by_channels && self.comm.nvls_graph.channels < 2;
         has_code(self.version, function, algo)
             && !(nvls && too_few)
             && (algo != Algo::Pat || self.has_pat())
@@ -100,25 +101,18 @@ impl<'a> Tuner<'a> {
 
     fn has_pat(&self) -> bool {
         let one_rank_a_node = self.comm.nodes == self.comm.ranks;
-        self.comm.min_cc >= 60 && self.settings.pat().unwrap_or(one_rank_a_node)
+        let known = self.comm.min_cc >= 60 || !self.version.has(since::PAT_ASKS_GPU);
+        known && self.settings.pat().unwrap_or(one_rank_a_node)
     }
 
     /// What one channel carries.
     fn channel_rate(&self, function: Function, algo: Algo) -> f32 {
         let Graph { intra: Gbps(intra), inter: Gbps(inter), channels, .. } = *self.comm.graph(algo);
         let few_nodes = self.comm.nodes <= 2;
-        let channels = channels as f32;
-        match (algo, self.version) {
-            (Algo::Nvls, Version::V2_21) => intra.min(inter),
-            (Algo::Nvls, Version::V2_27) if function == Function::AllReduce => intra.min(inter),
-            (Algo::Nvls, Version::V2_27) => {
-                (intra * (self.per_node - 1.0) / self.per_node).min(inter * 0.9)
-            }
-            (Algo::NvlsTree, Version::V2_21 | Version::V2_27) => {
-                intra.min(if few_nodes { inter } else { inter / 2.0 })
-            }
-            (Algo::Nvls | Algo::NvlsTree, Version::V2_30) => {
+        match algo {
+            Algo::Nvls | Algo::NvlsTree if self.version.has(since::NVLS_BY_CHANNELS) => {
                 let efficiency = self.constants.nvls_efficiency[self.class];
+                let channels = channels as f32;
                 let mut intra = intra * efficiency * (channels - 1.0) / channels;
                 if function == Function::AllReduce {
                     intra *= 2.0;
@@ -130,6 +124,13 @@ impl<'a> Tuner<'a> {
                 let cap = self.constants.nvls_tree[self.class][self.column];
                 if tree { f64::from(rate).min(cap) as f32 } else { rate }
             }
+            Algo::Nvls if function.gathers() && self.version.has(since::NVLS_GATHER_RATE) => {
+                (intra * (self.per_node - 1.0) / self.per_node).min(inter * 0.9)
+            }
+            Algo::Nvls if self.version.has(since::NVLS_STEPS) => intra.min(inter),
+            Algo::NvlsTree if self.version.has(since::NVLS_STEPS) => {
+                intra.min(if few_nodes { inter } else { inter / 2.0 })
+            }
             _ if few_nodes || algo.is_collnet() => intra,
             _ => inter,
         }
@@ -138,7 +139,6 @@ impl<'a> Tuner<'a> {
     /// What all channels carry over the busiest link, for channels of the given rate.
     fn bus_bandwidth(&self, function: Function, algo: Algo, proto: Proto, rate: f32) -> f32 {
         let graph = self.comm.graph(algo);
-        let old = !self.version.is_new();
         let nodes = self.comm.nodes;
         let channels = graph.channels as f32;
         let bus = channels * rate;
@@ -148,7 +148,8 @@ impl<'a> Tuner<'a> {
             Algo::Ring => match proto {
                 Proto::Ll => self.ll_cap().min(wide * self.ring_ll_share(function)) as f32,
                 Proto::Ll128 => {
-                    let share = if old && self.per_node < 2.0 { 0.7 } else { 0.92 };
+                    let alone = self.per_node < 2.0 && !self.version.has(since::RING_LL128_ALONE);
+                    let share = if alone { 0.7 } else { 0.92 };
                     (wide * share).min(cap(&self.constants.ring_ll128)) as f32
                 }
                 Proto::Simple => bus,
@@ -164,9 +165,11 @@ impl<'a> Tuner<'a> {
                     }
                     Proto::Simple => bus,
                 };
-                if graph.pattern == PATTERN_TREE { (f64::from(bus) * 0.85) as f32 } else { bus }
+                let less = graph.pattern == PATTERN_TREE && self.version.has(since::TREE_SHARE);
+                if less { (f64::from(bus) * 0.85) as f32 } else { bus }
             }
-            Algo::Pat => (wide * 0.75) as f32,
+            Algo::Pat if self.version.has(since::PAT_THREE_QUARTERS) => (wide * 0.75) as f32,
+            Algo::Pat => (wide * 0.85) as f32,
             Algo::CollNetDirect | Algo::CollNetChain if proto != Proto::Simple => 0.0,
             Algo::CollNetDirect if function.gathers() => self.collnet_gathers(graph, rate),
             Algo::CollNetDirect => {
@@ -175,7 +178,13 @@ impl<'a> Tuner<'a> {
                 let bus = bus / factor;
                 if self.comm.min_cc >= 90 { (f64::from(bus) * 0.85) as f32 } else { bus }
             }
-            Algo::Nvls if !old && function.gathers() && self.gathers_in_vain() => 0.0,
+            Algo::Nvls
+                if function.gathers()
+                    && self.version.has(since::NVLS_GATHER_RATE)
+                    && self.gathers_in_vain() =>
+            {
+                0.0
+            }
             Algo::CollNetChain | Algo::Nvls | Algo::NvlsTree => bus,
         }
     }
@@ -183,17 +192,19 @@ impl<'a> Tuner<'a> {
     /// LL's cap depends on the GPU on one node, on the processor on several.
     fn ll_cap(&self) -> f64 {
         let amd = self.comm.vendor == Vendor::Amd
-            || (self.version.is_new() && self.comm.vendor == Vendor::Mixed);
+            || (self.version.has(since::MIXED_CPUS) && self.comm.vendor == Vendor::Mixed);
         let row = if self.comm.nodes == 1 { self.class } else { usize::from(amd) };
         self.constants.ll[row][self.column]
     }
 
     fn ring_ll_share(&self, function: Function) -> f64 {
         let reduces = matches!(function, Function::AllReduce | Function::Reduce);
-        match self.version {
-            Version::V2_18 if self.comm.nodes > 1 || reduces => 1.0 / 4.0,
-            Version::V2_18 => 1.0 / 3.0,
-            _ => 0.5,
+        if self.version.has(since::RING_LL_HALF) {
+            0.5
+        } else if self.comm.nodes > 1 || reduces {
+            1.0 / 4.0
+        } else {
+            1.0 / 3.0
         }
     }
 
@@ -201,7 +212,7 @@ impl<'a> Tuner<'a> {
         if self.gathers_in_vain() {
             return 0.0;
         }
-        if self.version.is_new() {
+        if self.version.has(since::NVLS_GATHER_RATE) {
             return self.per_node * graph.intra.0.min(graph.inter.0 * 0.9);
         }
         let weight = (self.per_node - 1.0) / 7.0;
@@ -215,26 +226,28 @@ impl<'a> Tuner<'a> {
         if nodes == 1 {
             return false;
         }
-        match self.version {
-            Version::V2_21 => !collnet || self.per_node > collnet_heads as f32,
-            _ => !collnet || local_ranks > collnet_heads,
-        }
+        let beyond = match self.version.has(since::NVLS_GATHER_RATE) {
+            true => local_ranks > collnet_heads,
+            false => self.per_node > collnet_heads as f32,
+        };
+        !collnet || beyond
     }
 
     /// From the busiest link's rate to the largest buffer over time.
     fn ratio(&self, function: Function, algo: Algo) -> f32 {
         let ring = || f64::from(self.comm.ranks) / f64::from(self.ring_steps(function));
         let gathers = function.gathers();
-        let ratio = match (algo, self.version) {
-            (Algo::Ring, _) => ring(),
-            (Algo::CollNetDirect, Version::V2_21) if gathers => 1.0,
-            (_, Version::V2_27 | Version::V2_30) if gathers => 1.0,
-            (Algo::Nvls, Version::V2_18) => 5.0 / 6.0,
-            (Algo::NvlsTree, Version::V2_18) => {
+        let has = |rule| self.version.has(rule);
+        let ratio = match algo {
+            Algo::Ring => ring(),
+            _ if gathers && has(since::PAT) => 1.0,
+            Algo::CollNetDirect if gathers => 1.0,
+            Algo::Nvls | Algo::NvlsTree if has(since::NVLS_BY_CHANNELS) => ring(),
+            Algo::NvlsTree if !has(since::NVLS_STEPS) => {
                 0.70 * f64::from(self.comm.nodes) / f64::from(2 * (self.comm.nodes - 1))
             }
-            (Algo::Nvls | Algo::NvlsTree, Version::V2_30) => ring(),
-            (Algo::Nvls | Algo::NvlsTree, _) => 5.0 / 6.0,
+            Algo::Nvls if !has(since::NVLS_FIVE_SIXTHS) => 0.75,
+            Algo::Nvls | Algo::NvlsTree => 5.0 / 6.0,
             _ => 0.5,
         };
         ratio as f32
@@ -248,7 +261,8 @@ impl<'a> Tuner<'a> {
         let link = if graph.type_intra == PathType::Nvl { NVLINK } else { PCI };
         let base = self.constants.base[a][p];
         let intra = self.step(link, algo, proto);
-        let between = if self.version.is_new() && self.per_node == 1.0 { Algo::Tree } else { algo };
+        let as_tree = self.version.has(since::LATENCY_BETWEEN) && self.per_node == 1.0;
+        let between = if as_tree { Algo::Tree } else { algo };
         let mut inter = self.constants.hardware[NET][between as usize][p] + graph.latency_inter.0;
         if proto == Proto::Simple {
             inter += graph.latency_inter.0;
@@ -263,7 +277,7 @@ impl<'a> Tuner<'a> {
                 (f64::from(base) + (2.0 * beside + f64::from(inter))) as f32
             }
             Algo::CollNetChain => base + ((2 * (local - 1)) as f32 * intra + inter),
-            Algo::Nvls | Algo::NvlsTree if self.version == Version::V2_18 => {
+            Algo::Nvls | Algo::NvlsTree if !self.version.has(since::NVLS_STEPS) => {
                 let net = self.constants.hardware[NET][a][p];
                 match algo {
                     Algo::NvlsTree => base + (2 * (nodes - 1)) as f32 * net,
@@ -277,8 +291,7 @@ impl<'a> Tuner<'a> {
             Algo::Pat => {
                 let steps = f64::from(self.log_nodes) * (f64::from(inter) / 3.5)
                     + f64::from(self.comm.ranks) * 2.8;
-                // 2.27.3 has the base in the formula, 2.30.7 in the table.
-                let base = if self.version == Version::V2_27 { 8.0 } else { f64::from(base) };
+                let base = if self.version.has(since::PAT_BASE) { f64::from(base) } else { 8.0 };
                 (base + steps) as f32
             }
         }
@@ -315,9 +328,10 @@ impl<'a> Tuner<'a> {
             intra = intra.max(self.overhead * times);
         }
         let all_reduce = function == Function::AllReduce;
+        let new = self.version.has(since::LATENCY_BETWEEN);
         let between = match nodes {
-            1 if self.version.is_new() || all_reduce => 0,
-            _ if all_reduce && self.version.is_new() => 2 * (nodes - 1),
+            1 if new || all_reduce => 0,
+            _ if all_reduce && new => 2 * (nodes - 1),
             _ if all_reduce => 2 * nodes,
             _ => nodes - 1,
         };

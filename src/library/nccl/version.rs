@@ -1,54 +1,167 @@
-//! The versions of NCCL whose tuner is known, and which of them stands for another.
+//! The releases of NCCL whose rules are known, one row each, and the names that people give them.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::since::Rule;
 use crate::base::error::{Error, Result};
 
-/// A version whose rules are known; later ones are greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Version {
-    /// 2.18.3.
-    V2_18,
-    /// 2.21.5.
-    V2_21,
-    /// 2.27.3.
-    V2_27,
-    /// 2.30.7.
-    V2_30,
+/// What is known of a release beside its rules, which [`super::since`] names with their tags.
+struct Release {
+    /// Minor version and patch level; the major one is 2.
+    tag: (u8, u8),
+    /// The name among the policies; the tag stands behind the `@`.
+    policy: &'static str,
+    /// The versions of PyTorch that pin it, by the metadata of their packages on PyPI
+    /// (`nvidia-nccl-cu12==…`); since 2.10 a version pins one for each CUDA.
+    pytorch: &'static [&'static str],
 }
 
-/// The version that somebody asked for, and the one whose rules answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// The rules that answer.
-    pub rules: Version,
-    /// Major, minor and patch that were asked for.
-    pub asked: (u32, u32, u32),
+const fn release(
+    tag: (u8, u8),
+    policy: &'static str,
+    pytorch: &'static [&'static str],
+) -> Release {
+    Release { tag, policy, pytorch }
 }
+
+/// Every release from 2.18.1 on, the oldest first.
+static RELEASES: [Release; 33] = [
+    release((18, 1), "nccl@2.18.1", &["2.1"]),
+    release((18, 3), "nccl@2.18.3", &[]),
+    release((18, 5), "nccl@2.18.5", &[]),
+    release((18, 6), "nccl@2.18.6", &[]),
+    release((19, 1), "nccl@2.19.1", &[]),
+    release((19, 3), "nccl@2.19.3", &["2.2"]),
+    release((19, 4), "nccl@2.19.4", &[]),
+    release((20, 3), "nccl@2.20.3", &[]),
+    release((20, 5), "nccl@2.20.5", &["2.3", "2.4"]),
+    release((21, 5), "nccl@2.21.5", &["2.5", "2.6"]),
+    release((22, 3), "nccl@2.22.3", &[]),
+    release((23, 4), "nccl@2.23.4", &[]),
+    release((24, 3), "nccl@2.24.3", &[]),
+    release((25, 1), "nccl@2.25.1", &[]),
+    release((26, 2), "nccl@2.26.2", &["2.7"]),
+    release((26, 3), "nccl@2.26.3", &[]),
+    release((26, 5), "nccl@2.26.5", &[]),
+    release((26, 6), "nccl@2.26.6", &[]),
+    release((27, 3), "nccl@2.27.3", &["2.8"]),
+    release((27, 5), "nccl@2.27.5", &["2.9", "2.10-cu12"]),
+    release((27, 6), "nccl@2.27.6", &[]),
+    release((27, 7), "nccl@2.27.7", &[]),
+    release((28, 3), "nccl@2.28.3", &[]),
+    release((28, 7), "nccl@2.28.7", &[]),
+    release((28, 9), "nccl@2.28.9", &["2.10-cu13", "2.11"]),
+    release((29, 2), "nccl@2.29.2", &[]),
+    release((29, 3), "nccl@2.29.3", &[]),
+    release((29, 7), "nccl@2.29.7", &["2.12", "2.13"]),
+    release((30, 3), "nccl@2.30.3", &[]),
+    release((30, 4), "nccl@2.30.4", &[]),
+    release((30, 7), "nccl@2.30.7", &["2.14"]),
+    release((31, 2), "nccl@2.31.2", &[]),
+    release((32, 6), "nccl@2.32.6", &[]),
+];
+
+/// A release of NCCL whose tuner and search are known; later ones are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(u8);
 
 impl Version {
     /// All of them, the oldest first.
-    pub const ALL: [Self; 4] = [Self::V2_18, Self::V2_21, Self::V2_27, Self::V2_30];
+    pub const ALL: [Self; RELEASES.len()] = {
+        let mut all = [Self(0); RELEASES.len()];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = Self(i as u8);
+            i += 1;
+        }
+        all
+    };
 
-    /// The newest.
-    pub const NEWEST: Self = Self::V2_30;
+    /// The newest that a PyTorch pins: it answers where none is named.
+    pub const NEWEST: Self = {
+        let mut newest = RELEASES.len() - 1;
+        while RELEASES[newest].pytorch.is_empty() {
+            newest -= 1;
+        }
+        Self(newest as u8)
+    };
 
-    fn numbers(self) -> (u32, u32, u32) {
-        [(2, 18, 3), (2, 21, 5), (2, 27, 3), (2, 30, 7)][self as usize]
+    const fn release(self) -> &'static Release {
+        &RELEASES[self.0 as usize]
+    }
+
+    /// Minor version and patch level.
+    pub(super) const fn tag(self) -> (u8, u8) {
+        self.release().tag
+    }
+
+    /// Its place among all, the oldest at 0.
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether the release has a rule.
+    #[must_use]
+    pub(crate) const fn has(self, rule: Rule) -> bool {
+        rule.holds(self.tag())
     }
 
     /// The text, such as `2.27.3`.
     #[must_use]
     pub fn id(self) -> &'static str {
-        ["2.18.3", "2.21.5", "2.27.3", "2.30.7"][self as usize]
+        self.policy().split_at("nccl@".len()).1
     }
 
-    /// Whether PAT, per-collective `NCCL_ALGO` lists and the later rules of NVLS and LL128 apply:
-    /// 2.27.3 and later.
+    /// The name of its tuner among the policies, such as `nccl@2.27.3`.
     #[must_use]
-    pub fn is_new(self) -> bool {
-        self >= Self::V2_27
+    pub fn policy(self) -> &'static str {
+        self.release().policy
+    }
+
+    /// What to know of its answers: 2.32 was read before its release.
+    #[must_use]
+    pub fn caveat(self) -> Option<&'static str> {
+        self.has(super::since::FITTED_KERNELS).then_some(
+            "2.32.6 is known from the last state of development before it, not from the release",
+        )
+    }
+
+    /// The versions of PyTorch that pin it, such as `2.10-cu13`.
+    #[must_use]
+    pub fn pytorch(self) -> &'static [&'static str] {
+        self.release().pytorch
+    }
+
+    /// The release that a version of PyTorch pins.
+    fn pinned(name: &str) -> Result<Self> {
+        let pins: Vec<(&str, Self)> =
+            Self::ALL.iter().flat_map(|&v| v.pytorch().iter().map(move |&pin| (pin, v))).collect();
+        if let Some(&(_, version)) = pins.iter().find(|(pin, _)| *pin == name) {
+            return Ok(version);
+        }
+        let names = |which: &dyn Fn(&str) -> bool| {
+            let named = pins.iter().map(|(pin, _)| *pin).filter(|pin| which(pin));
+            named.map(|pin| format!("torch-{pin}")).collect::<Vec<_>>()
+        };
+        let by_cuda = names(&|pin| pin.strip_prefix(name).is_some_and(|c| c.starts_with("-cu")));
+        Err(match by_cuda.is_empty() {
+            false => Error::input(format!("PyTorch {name} pins a release for each CUDA"))
+                .help(format!("write {}", by_cuda.join(" or "))),
+            true => Error::input(format!("which NCCL PyTorch {name} pins is not known"))
+                .help(format!("known are {}", names(&|_| true).join(", "))),
+        })
+    }
+
+    /// The release next to a tag that is none; of two equally near ones the older.
+    fn nearest(minor: u32, patch: u32) -> Self {
+        // No minor version has sixteen patch levels.
+        let place = |minor: u32, patch: u32| minor.saturating_mul(16).saturating_add(patch.min(15));
+        let far = |version: &Self| {
+            let (known, level) = version.tag();
+            place(known.into(), level.into()).abs_diff(place(minor, patch))
+        };
+        Self::ALL.into_iter().min_by_key(far).unwrap_or(Self::NEWEST)
     }
 }
 
@@ -58,56 +171,43 @@ impl fmt::Display for Version {
     }
 }
 
-impl Asked {
-    /// What to tell a person where the rules of another version answer.
-    #[must_use]
-    pub fn note(&self) -> Option<String> {
-        if self.asked == self.rules.numbers() {
-            return None;
-        }
-        let (major, minor, patch) = self.asked;
-        Some(format!(
-            "NCCL {major}.{minor}.{patch} is not known decision for decision; {} stands for it",
-            self.rules
-        ))
-    }
-}
-
-impl FromStr for Asked {
+impl FromStr for Version {
     type Err = Error;
 
-    /// Reads `2.27.3`, `2.27` or `v2.27.3-1`; a version between known ones is answered by the
-    /// nearest minor version, of two equally near ones by the older.
+    /// Reads a release, `2.27.3` or `v2.27.3-1`; a minor version alone, `2.27`, which means its last
+    /// release; or a version of PyTorch, `torch-2.7`, which means the release that it pins.
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = || {
-            let known: Vec<_> = Version::ALL.iter().map(|v| v.id()).collect();
-            Error::input(format!("`{text}` is no NCCL version"))
-                .help(format!("write one such as 2.27.3; known in full are {}", known.join(", ")))
-        };
-        let plain = text.trim().trim_start_matches('v');
-        let plain = plain.split(['-', '+']).next().unwrap_or(plain);
-        let mut parts = plain.split('.').map(str::parse::<u32>);
-        let mut next = || parts.next().transpose().map_err(|_| refuse());
-        let major = next()?.ok_or_else(refuse)?;
-        let minor = next()?.ok_or_else(refuse)?;
-        let patch = next()?;
-        if next()?.is_some() || major != 2 {
-            return Err(refuse());
+        let text = text.trim();
+        for prefix in ["torch-", "pytorch-"] {
+            if let Some(name) = text.to_ascii_lowercase().strip_prefix(prefix) {
+                return Self::pinned(name);
+            }
         }
+        let refuse = || {
+            Error::input(format!("`{text}` is no NCCL version"))
+                .help("write a release such as 2.27.3, or the PyTorch that pins it, torch-2.7")
+        };
+        let plain = text.trim_start_matches('v');
+        let plain = plain.split(['-', '+']).next().unwrap_or(plain);
+        let numbers: std::result::Result<Vec<u32>, _> = plain.split('.').map(str::parse).collect();
+        let numbers = numbers.map_err(|_| refuse())?;
+        let (minor, patch) = match numbers[..] {
+            [2, minor] => (minor, None),
+            [2, minor, patch] => (minor, Some(patch)),
+            _ => return Err(refuse()),
+        };
         if minor < 18 {
             return Err(Error::unsupported(format!("NCCL {plain} chose by other rules"))
                 .help("ask for 2.18 or later"));
         }
-        let distance = |v: &Version| v.numbers().1.abs_diff(minor);
-        let rules = Version::ALL.into_iter().min_by_key(distance).ok_or_else(refuse)?;
-        // A minor version alone means the known one where there is one.
-        let patch = patch.unwrap_or(if distance(&rules) == 0 { rules.numbers().2 } else { 0 });
-        Ok(Self { rules, asked: (major, minor, patch) })
-    }
-}
-
-impl From<Version> for Asked {
-    fn from(rules: Version) -> Self {
-        Self { rules, asked: rules.numbers() }
+        let asked = |version: &Self| {
+            let (known, level) = version.tag();
+            u32::from(known) == minor && patch.is_none_or(|patch| u32::from(level) == patch)
+        };
+        Self::ALL.into_iter().rfind(asked).ok_or_else(|| {
+            let nearest = Self::nearest(minor, patch.unwrap_or(0));
+            Error::input(format!("the rules of NCCL {plain} are not known"))
+                .help(format!("the nearest release whose rules are is {nearest}"))
+        })
     }
 }

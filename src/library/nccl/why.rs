@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::communicator::PathType;
-use super::{Algo, Chooser, Communicator, Function, Proto, Settings, Table, Version};
+use super::{Algo, Chooser, Communicator, Function, Proto, Settings, Table, Version, since};
 
 /// Why NCCL does not consider an algorithm and protocol for a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn why_not(
         Out::NoCollnet
     } else if algo == Algo::CollNetDirect && !nvswitch {
         Out::NoSwitch
-    } else if algo == Algo::CollNetChain && version >= Version::V2_30 && !collnet_chain {
+    } else if algo == Algo::CollNetChain && version.has(since::ASKS_CHAIN) && !collnet_chain {
         Out::NoChain
     } else if nvls && (!comm.nvls || comm.nvls_graph.channels == 0) {
         Out::NoNvls

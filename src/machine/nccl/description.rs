@@ -177,6 +177,15 @@ pub struct C2c {
     pub count: u32,
 }
 
+/// The number of a NIC's chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guid {
+    /// The number.
+    pub number: u64,
+    /// Whether `0x` stands before it; NCCL before 2.28.7 reads no other.
+    pub is_prefixed: bool,
+}
+
 /// A port of a NIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Net {
@@ -191,7 +200,7 @@ pub struct Net {
     /// The port.
     pub port: i64,
     /// What ports of one chip share; none where nobody said.
-    pub guid: Option<u64>,
+    pub guid: Option<Guid>,
     /// Whether it may reach GPUs' memory.
     pub gdr: bool,
     /// Whether the network behind it reduces.

@@ -6,7 +6,7 @@ mod names;
 use crate::base::error::{Error, Result};
 
 pub use description::{
-    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
+    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
 pub use names::{Algo, Function, Proto};
 

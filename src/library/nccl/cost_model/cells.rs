@@ -7,7 +7,7 @@ use super::super::communicator::{Graph, PATTERN_TREE, PathType};
 use super::super::{Algo, Arch, Communicator, Function, Gbps, Micros, Proto, Settings, Vendor};
 use super::enabled::Enabled;
 use super::figures::Figures;
-use super::{Candidate, Release};
+use super::Candidate;
 
 /// Links, as rows of the hardware latencies.
 pub(super) const NVLINK: usize = 0;
@@ -34,7 +34,6 @@ pub(super) struct Filler<'a> {
     pub figures: &'a Figures,
     pub settings: &'a Settings,
     pub enabled: &'a Enabled,
-    pub release: Release,
     /// Whether the pipeline model prices rings and trees.
     pub rubin: bool,
 }
@@ -108,7 +107,7 @@ impl Filler<'_> {
     pub fn trusts_paths(&self, algo: Algo) -> bool {
         let graph = self.comm.graph(algo);
         let within = |path: PathType, limit: PathType| {
-            path.rank(Version::V2_30) <= limit.rank(Version::V2_30)
+            path.rank(Version::NEWEST) <= limit.rank(Version::NEWEST)
         };
         let far = match self.comm.min_cc >= 90 && self.settings.ll128_over_c2c() {
             true => PathType::Pxn,

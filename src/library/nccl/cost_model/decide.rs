@@ -2,7 +2,7 @@
 
 use super::super::settings::Settings;
 use super::super::{
-    Algo, Call, Communicator, Decision, Element, Function, Micros, Proto, Reduction,
+    Algo, Call, Communicator, Decision, Element, Function, Micros, Proto, Reduction, Version,
 };
 use super::cells::{Cell, Filler};
 use super::enabled::Enabled;
@@ -12,7 +12,7 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio};
 
 /// A communicator's candidates, made ready for one decision after another.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
     pub(super) comm: Communicator,
     pub(super) reach: Reach,
@@ -22,7 +22,6 @@ pub struct CostModel {
     pub(super) rubin: bool,
     pub(super) enabled: Enabled,
     pub(super) variables: Variables,
-    pub(super) ll128_per_c2c: bool,
     pub(super) threads: [[u32; 3]; 7],
     /// Bytes a thread below which channels and threads are given up.
     pub(super) thresholds: [[u32; 3]; 7],
@@ -78,16 +77,17 @@ impl CostModel {
     /// Settings that this release refuses.
     pub fn new(
         comm: &Communicator,
-        release: Release,
+        version: Version,
         settings: &Settings,
         reduction: Reduction,
     ) -> Result<Self> {
-        let enabled = Enabled::of(settings, release)?;
+        let release = Release::of(version);
+        let enabled = Enabled::of(settings, version)?;
         let figures = Figures::of(comm, release);
         let rubin = is_rubin(comm, release);
         let mut cells = [[[Cell::default(); 3]; 7]; 5];
         let filler =
-            Filler { comm, figures: &figures, settings, enabled: &enabled, release, rubin };
+            Filler { comm, figures: &figures, settings, enabled: &enabled, rubin };
         for (function, rows) in Function::ALL.into_iter().zip(&mut cells) {
             for (algo, row) in Algo::ALL.into_iter().zip(rows) {
                 for (proto, cell) in Proto::ALL.into_iter().zip(row) {
@@ -102,7 +102,6 @@ impl CostModel {
             reduction,
             rubin,
             variables: settings.variables().clone(),
-            ll128_per_c2c: settings.ll128_over_c2c(),
             threads: threads(settings, release),
             thresholds: thresholds(comm.ranks, settings),
             figures,
@@ -111,10 +110,9 @@ impl CostModel {
         })
     }
 
-    /// The release whose rules answer.
-    #[must_use]
-    pub fn release(&self) -> Release {
-        self.release
+    /// The same for calls of another type or operation.
+    pub(in super::super) fn with(&self, reduction: Reduction) -> Self {
+        Self { reduction, ..self.clone() }
     }
 
     /// A cell of the table, as the log prints it.
@@ -187,6 +185,15 @@ impl CostModel {
         all.reverse();
         all.sort_by(|a, b| a.rank.total_cmp(&b.rank));
         all
+    }
+
+    /// Whether a cell takes part in the choice.
+    #[must_use]
+    pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        match self.comm.ranks {
+            1 => (algo, proto) == (Algo::Ring, Proto::Simple),
+            _ => self.may(function, algo, proto),
+        }
     }
 
     /// What a size reaches of a cell's bandwidth.

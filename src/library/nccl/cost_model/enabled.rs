@@ -1,12 +1,12 @@
 //! What a job's environment lets run.
 
 use super::super::settings::{Settings, lists};
-use super::super::{Algo, Function, Proto};
-use super::{Candidate, Kernel, Release};
+use super::super::{Algo, Function, Proto, Version};
+use super::{Candidate, Kernel};
 use crate::base::error::Result;
 
 /// Which candidates a job may use, by function.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Enabled {
     algos: [[bool; 7]; 5],
     /// Nothing: by NCCL's own rules.
@@ -21,7 +21,7 @@ impl Enabled {
     ///
     /// # Errors
     /// A list that NCCL refuses, so that no communicator comes up.
-    pub fn of(settings: &Settings, release: Release) -> Result<Self> {
+    pub fn of(settings: &Settings, version: Version) -> Result<Self> {
         let (algo, proto) = settings.lists();
         let kernels = settings.variables().kernels.as_deref();
         // One of these lists switches everything off first, so that naming algorithms leaves no
@@ -34,7 +34,7 @@ impl Enabled {
             forced: [false; 5],
         };
         let rows = |variable: &str, text: &str, names: &[&str]| {
-            lists(true, release.id(), variable, text, names)
+            lists(version, variable, text, names)
         };
         if let Some(text) = algo {
             for (f, on) in rows("NCCL_ALGO", text, &Algo::ALL.map(Algo::name))? {

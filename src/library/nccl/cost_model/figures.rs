@@ -5,7 +5,7 @@ use super::super::{Communicator, Vendor, Version};
 use super::Release;
 
 /// Rates in GB/s, latencies in microseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
     /// LL's cap over all channels; a channel's on GPUs of Rubin's kind.
     pub ll: f64,
@@ -70,11 +70,14 @@ pub(super) fn is_rubin(comm: &Communicator, release: Release) -> bool {
 
 const BLACKWELL: usize = 3;
 
+/// The release whose constants the later ones kept.
+const NEWEST_TABLE: Version = Version::NEWEST;
+
 impl Figures {
     pub fn of(comm: &Communicator, release: Release) -> Self {
-        let known = constants::of(Version::V2_30);
+        let known = constants::of(NEWEST_TABLE);
         let column = (comm.nodes.min(3) - 1) as usize;
-        let class = gpu_class(comm.min_cc, Version::V2_30);
+        let class = gpu_class(comm.min_cc, NEWEST_TABLE);
         let amd = matches!(comm.vendor, Vendor::Amd | Vendor::Mixed);
         // LL's cap depends on the GPU on one node, on the processor on several.
         let ll_row = if comm.nodes == 1 { class } else { usize::from(amd) };

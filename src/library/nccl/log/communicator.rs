@@ -209,6 +209,7 @@ impl Known<'_> {
         let started = graphs.communicator(&told, version)?;
         Ok(Some(Communicator {
             channels: self.channels.unwrap_or(started.channels),
+            call_channels: self.channels.unwrap_or(started.call_channels),
             nvls_channels: self.nvls_channels.unwrap_or(started.nvls_channels),
             nvswitch: self.nvswitch.unwrap_or(started.nvswitch),
             ..started

@@ -12,7 +12,7 @@
 //! Source: NVIDIA/nccl, `src/graph/search.cc` (lines), `src/init.cc` (order, agreement).
 
 use crate::base::refused::Refused;
-use crate::library::nccl::{Gbps, Graph, Micros, PathType, Version};
+use crate::library::nccl::{Gbps, Graph, Micros, PathType, Version, since};
 
 /// What one rank's search found.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +88,7 @@ pub(super) fn agreed(searches: &[&Search], version: Version) -> Option<Agreed> {
     };
     let first = searches.first()?;
     let (ring, mut tree) = (worst(Search::ring)?, worst(Search::tree)?);
-    if !version.is_new() {
+    if !version.has(since::WORST_TREE) {
         tree.pattern = first.tree()?.graph.pattern;
     }
     let listed = first.ring()?.channels.first();

@@ -20,7 +20,7 @@ use super::order::{GpuOrder, Toward};
 use super::routes::{Rate, Stop};
 use super::searcher::{PERFECT, Searcher};
 use super::trial::Pattern;
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 use crate::library::nccl::topology::{Kind, Level};
 
 /// How the next GPU is chosen.
@@ -120,14 +120,15 @@ impl Searcher {
         if trial.channels < trial.least {
             return false;
         }
-        let old = self.version() == Version::V2_18;
-        if trial.pattern == Pattern::Nvls {
+        let version = self.version();
+        if trial.pattern == Pattern::Nvls && version.has(since::NVLS_MORE_CHANNELS) {
             let more = trial.channels > best.channels && trial.channels <= self.gpus();
-            return more || !old && trial.net_rate() > best.net_rate();
+            let rates = version.has(since::NVLS_RATE);
+            return more || rates && trial.net_rate() > best.net_rate();
         }
         let mut least = best.rate();
-        if old {
-            // 2.18 gives channels that stay at one NIC 15 % more.
+        if version.has(since::CROSSING_COSTS) {
+            // Channels that stay at one NIC are worth 15 % more.
             let crossing = i32::from(best.cross_nic) - i32::from(trial.cross_nic);
             least *= (1.0 - f64::from(crossing) * 0.15) as f32;
         }
@@ -174,9 +175,12 @@ impl Searcher {
         let twin = first.asic == last.asic && first.port == last.port;
         let returns =
             || channel.is_multiple_of(2) || net == usize::from(trial.nets[channel - 1][0]);
-        let allowed = match self.version() {
-            Version::V2_18 => trial.cross_nic == 1 || twin,
-            Version::V2_21 => (trial.cross_nic == 1 || twin) && (trial.cross_nic == 0 || returns()),
+        let version = self.version();
+        let allowed = match trial.cross_nic {
+            cross if !version.has(since::CROSSED_IS_2) => match cross {
+                1 => !version.has(since::PAIRED_NICS) || returns(),
+                _ => twin,
+            },
             _ if trial.pattern == Pattern::Ring && trial.cross_nic == 2 => returns(),
             _ if trial.cross_nic == 0 => match (first.rail, last.rail) {
                 (Some(a), Some(b)) => a == b,
@@ -200,7 +204,8 @@ impl Searcher {
             }
             Order::Free => {}
         }
-        if self.world.has_switch() && self.version() > Version::V2_18 {
+        let switched = self.world.has_switch();
+        if switched && self.version().has(since::NEIGHBOURS_ONLY) {
             for next in self.neighbours(gpu).into_iter().flatten() {
                 self.go(Stop::Gpu(gpu), next, position + 1, turns, order);
             }
@@ -214,6 +219,14 @@ impl Searcher {
         let from = self.pending.len();
         self.list(gpu, toward);
         let to = self.pending.len();
+        if switched && self.version().has(since::NEIGHBOURS_FIRST) {
+            for next in self.neighbours(gpu).into_iter().flatten().rev() {
+                let listed = &mut self.pending[from..];
+                if let Some(at) = listed.iter().position(|&other| usize::from(other) == next) {
+                    listed[..=at].rotate_right(1);
+                }
+            }
+        }
         for at in from..to {
             let next = usize::from(self.pending[at]);
             self.go(Stop::Gpu(gpu), next, position + 1, turns, order);
@@ -275,17 +288,16 @@ impl Searcher {
     pub(super) fn walk(&mut self, from: Stop, to: Stop, rate: Rate) -> bool {
         self.ways += 1;
         let route = self.routes.get(from, to);
-        let old = self.world.system.version == Version::V2_18;
-        if old && route.hops == 0 {
+        if self.walks.no_hops_succeed && route.hops == 0 {
             return true;
         }
         let inside = !matches!(from, Stop::Net(_)) && !matches!(to, Stop::Net(_));
         let most = if inside { self.trial.level_intra } else { self.trial.level_inter };
         let far = |level: Level| level > most;
         let lost = self.world.levels.dis;
-        if route.level >= lost && self.version().is_new()
+        if route.level >= lost && self.walks.lost_fail
             || far(route.level)
-            || self.trial.pattern.is_tree() && far(route.back)
+            || self.walks.trees_back && self.trial.pattern.is_tree() && far(route.back)
         {
             return false;
         }

@@ -5,7 +5,8 @@ use super::trial::Trial;
 use super::world::World;
 use crate::library::nccl::topology::Kind;
 use crate::library::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Vendor, Version,
+    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Startup, Starting, Vendor, Version,
+    since,
 };
 
 /// The graphs of a job, and what else its communicator starts with.
@@ -33,11 +34,15 @@ pub struct Searched {
     pub nvls: bool,
     /// Whether in-network reduction was.
     pub collnet: bool,
+    /// What the job's environment says to start-up.
+    pub start: Starting,
+    /// What the slowest of the NICs carries that GPUs use; none on one node.
+    pub slowest_nic: Option<Gbps>,
     /// Rings.
     pub ring: Found,
     /// Trees.
     pub tree: Found,
-    /// In-network reduction by all GPUs at once; until 2.21 the same as along chains.
+    /// In-network reduction by all GPUs at once; until 2.21.5 the same as along chains.
     pub collnet_direct: Found,
     /// In-network reduction along chains.
     pub collnet_chain: Found,
@@ -142,7 +147,7 @@ impl Searched {
     #[must_use]
     pub fn graphs(&self) -> Vec<(u32, &Found)> {
         let mut graphs = vec![(0, &self.ring), (1, &self.tree), (2, &self.collnet_chain)];
-        if self.version.is_new() {
+        if self.version.has(since::DIRECT_GRAPH) {
             graphs.push((4, &self.collnet_direct));
         }
         graphs.push((3, &self.nvls_graph));
@@ -182,6 +187,7 @@ impl Searched {
             arch: self.processor.arch,
             vendor: self.processor.vendor,
             channels: 0,
+            call_channels: 0,
             nvls_channels: 0,
             nvls: self.nvls,
             collnet: self.collnet,
@@ -195,7 +201,7 @@ impl Searched {
             nvls_graph: self.nvls_graph.graph,
             reach: None,
         };
-        comm.started(self.version)
+        Startup::under(self.version, &comm, &self.start, self.slowest_nic).on(comm)
     }
 }
 

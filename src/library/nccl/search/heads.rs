@@ -36,7 +36,7 @@ impl Searcher {
             return self.walk(from, to, self.rates.intra);
         }
         let route = self.routes.get(from, to);
-        if route.level >= self.world.levels.dis && self.version().is_new() {
+        if route.level >= self.world.levels.dis && self.walks.lost_fail {
             return false;
         }
         let taken = self.routes.take(route, self.rates.double);
@@ -84,7 +84,7 @@ impl Searcher {
             return self.walk(from, to, self.rates.intra);
         }
         let route = self.routes.get(from, to);
-        if route.level >= self.world.levels.dis {
+        if route.level >= self.world.levels.dis && self.walks.lost_fail {
             return false;
         }
         let taken = self.routes.take(route, self.rates.part);

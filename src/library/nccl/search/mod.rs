@@ -9,8 +9,8 @@
 //! last; which it ends with depends on the order of everything. So all of it is done as NCCL does
 //! it, float32 operation by operation, and nothing is cut off that NCCL would try.
 //!
-//! Source: NVIDIA/nccl at v2.18.3-1, v2.21.5-1, v2.27.3-1 and v2.30.7-1: `src/graph/search.cc`,
-//! `src/graph/paths.cc`, `src/init.cc`.
+//! Source: NVIDIA/nccl at the tags of [`Version`]: `src/graph/search.cc`, `src/graph/paths.cc`,
+//! `src/init.cc`.
 
 mod channels;
 mod found;
@@ -27,7 +27,7 @@ mod world;
 use std::thread;
 
 use super::topology::{Description, Kind, Knobs, draw, most_channels};
-use super::{Communicator, Version};
+use super::{Communicator, Gbps, Version, since};
 use crate::base::error::{Error, Result};
 use outer::{MOST_WAYS, Wanted, compute};
 use searcher::Searcher;
@@ -111,20 +111,25 @@ fn world(
 }
 
 /// The graphs, in NCCL's order: links keep traces from one to the next.
-fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
+fn graphs(mut world: World, nodes: u32, per_node: usize) -> Result<Searched> {
     let version = world.version();
     let (room, gpus) = (most_channels(version), world.gpus());
-    let least = if version >= Version::V2_30 { 2 } else { 3 };
-    let nvls = world.has_switch() && world.min_cc >= 90 && gpus >= least;
+    let start = world.knobs.start;
+    let least = if version.has(since::NVLS_TWO_GPUS) { 2 } else { 3 };
+    let home = !world.inter || !version.has(since::NVLS_ONE_NODE);
+    let nvls = start.nvls() && world.has_switch() && world.min_cc >= 90 && gpus >= least && home;
     let nets = 0..world.nets();
-    let collnet = world.inter && nets.into_iter().any(|net| world.system.net(net).collective);
+    let collnet = start.collnet(version)
+        && world.inter
+        && nets.into_iter().any(|net| world.system.net(net).collective);
+    let slowest_nic = slowest_nic(&mut world);
     let mut searcher = Searcher::new(world)?;
     let wanted = |id, pattern, collnet, channels| Wanted { id, pattern, collnet, channels };
     let ring = compute(&mut searcher, wanted(0, Pattern::Ring, false, (1, room / 2)));
     let both = (ring.channels, ring.channels);
     let tree = compute(&mut searcher, wanted(1, Pattern::BalancedTree, false, both));
     let chain = collnet.then(|| compute(&mut searcher, wanted(2, Pattern::Tree, true, both)));
-    let direct = (collnet && version.is_new())
+    let direct = (collnet && version.has(since::DIRECT_GRAPH))
         .then(|| compute(&mut searcher, wanted(4, Pattern::CollnetDirect, true, (1, room))));
     let nvls = nvls.then(|| compute(&mut searcher, wanted(3, Pattern::Nvls, false, (1, room))));
     if searcher.ways > MOST_WAYS {
@@ -134,7 +139,7 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
             .help("describe one node, or fewer of its GPUs and NICs"));
     }
     let found = |trial: Option<Trial>, pattern| found::found(&searcher.world, trial, pattern);
-    let direct = if version.is_new() { direct } else { chain.clone() };
+    let direct = if version.has(since::DIRECT_GRAPH) { direct } else { chain.clone() };
     Ok(Searched {
         version,
         nodes,
@@ -147,12 +152,29 @@ fn graphs(world: World, nodes: u32, per_node: usize) -> Result<Searched> {
         nvswitch: searcher.world.system.count(Kind::Nvs) > 0,
         nvls: nvls.is_some(),
         collnet,
+        start,
+        slowest_nic,
         ring: found(Some(ring), 4),
         tree: found(Some(tree), 1),
-        collnet_direct: found(direct, if version.is_new() { 6 } else { 0 }),
+        collnet_direct: found(direct, if version.has(since::DIRECT_GRAPH) { 6 } else { 0 }),
         collnet_chain: found(chain, 3),
         nvls_graph: found(nvls, 5),
         steps: searcher.steps,
         attempts: std::mem::take(&mut searcher.attempts),
     })
+}
+
+/// What the slowest of the NICs carries that GPUs use, on the way from them; none on one node.
+fn slowest_nic(world: &mut World) -> Option<Gbps> {
+    if !world.inter {
+        return None;
+    }
+    let mut slowest = f32::INFINITY;
+    for gpu in 0..world.gpus() {
+        let node = world.system.of(Kind::Gpu)[gpu];
+        for net in order::own_nics(world, gpu) {
+            slowest = slowest.min(world.paths.get(node, Kind::Net, net).rate);
+        }
+    }
+    Some(Gbps(if slowest.is_finite() { slowest } else { 0.0 }))
 }

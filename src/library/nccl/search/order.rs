@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 
 use super::world::World;
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 use crate::library::nccl::topology::{Kind, Level, Nics, most_channels};
 
 /// NICs for the start of a channel, and for each GPU at its end.
@@ -40,25 +40,31 @@ pub(super) fn nics(world: &mut World, level: Option<Level>, gpu: Option<usize>) 
     let gpus: Vec<usize> = gpu.map_or_else(|| (0..world.gpus()).collect(), |gpu| vec![gpu]);
     let mut found = Found { seen: vec![false; world.nets()], nets: Vec::new(), most: usize::MAX };
     let version = world.version();
-    if version > Version::V2_18 {
-        if version >= Version::V2_30 && world.system.hosts() > 1 {
-            by_channel(world, &gpus, &mut found);
-        } else {
-            by_gpu(world, &gpus, &mut found);
+    let own_first = version.has(since::OWN_NICS_FIRST);
+    let scatters = version.has(since::NICS_BY_CHANNEL) && world.knobs.scatters_nics;
+    if own_first && scatters && world.system.hosts() > 1 {
+        by_channel(world, &gpus, &mut found);
+    } else if own_first {
+        for &gpu in &gpus {
+            for net in own_nics(world, gpu) {
+                found.add(net);
+            }
         }
     }
-    if let (Version::V2_30, Nics::Max(most)) = (version, world.knobs.nics) {
+    if let Nics::Max(most) = world.knobs.nics
+        && version.has(since::NICS_POLICY_ENDS)
+    {
         found.most = most as usize * gpus.len();
     }
     let Some(level) = level else { return found.nets };
-    let visible = if version == Version::V2_18 { usize::MAX } else { most_channels(version) };
+    let visible = if own_first { most_channels(version) } else { usize::MAX };
     for at in 0..=level.0 {
         for &gpu in &gpus {
             let node = world.system.of(Kind::Gpu)[gpu];
             let to = world.paths.to_all(node, Kind::Net).iter().take(visible).enumerate();
             let near = to.filter(|(_, path)| path.level == Level(at));
             let mut near: Vec<usize> = near.map(|(net, _)| net).collect();
-            if version == Version::V2_18 && !near.is_empty() {
+            if !own_first && !near.is_empty() {
                 let turn = world.system.gpu(gpu).device as usize % near.len();
                 near.rotate_left(turn);
             }
@@ -93,18 +99,17 @@ fn own(world: &mut World, gpu: usize, channel: usize) -> Option<usize> {
     world.locals.net(&world.system, &world.paths, gpu, channel)
 }
 
-/// GPU by GPU its own NICs, until they repeat.
-fn by_gpu(world: &mut World, gpus: &[usize], found: &mut Found) {
-    for &gpu in gpus {
-        let first = own(world, gpu, 0);
-        for channel in 0..most_channels(world.version()) {
-            let Some(net) = own(world, gpu, channel) else { break };
-            if channel > 0 && Some(net) == first {
-                break;
-            }
-            found.add(net);
+/// A GPU's own NICs, until they repeat.
+pub(super) fn own_nics(world: &mut World, gpu: usize) -> Vec<usize> {
+    let first = own(world, gpu, 0);
+    let mut nets = Vec::new();
+    for channel in 0..most_channels(world.version()) {
+        match own(world, gpu, channel) {
+            Some(net) if channel == 0 || Some(net) != first => nets.push(net),
+            _ => break,
         }
     }
+    nets
 }
 
 /// Channel by channel every GPU's own NIC, as long as it has new ones.

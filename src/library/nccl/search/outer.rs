@@ -15,7 +15,7 @@ use super::speeds::speeds;
 use super::trial::{Pattern, Trial};
 use super::world::World;
 use crate::library::nccl::topology::{Kind, Level, most_channels};
-use crate::library::nccl::{Arch, Vendor, Version};
+use crate::library::nccl::{Arch, Vendor, Version, since};
 
 /// Steps of one search whose channels all go the same way, and of any other.
 const SAME_STEPS: i32 = 1 << 8;
@@ -42,7 +42,11 @@ pub(super) struct Wanted {
 
 /// Steps of all searches of a first pass together.
 fn all_steps(version: Version) -> i64 {
-    if version == Version::V2_18 { 327_680 } else { 1 << 19 }
+    match version {
+        _ if version.has(since::STEPS_524_288) => 1 << 19,
+        _ if version.has(since::STEPS_327_680) => 327_680,
+        _ => 1 << 18,
+    }
 }
 
 /// How far paths may go.
@@ -63,7 +67,7 @@ enum After {
 struct Outer<'a> {
     searcher: &'a mut Searcher,
     id: u32,
-    speeds: &'static [f32],
+    speeds: Vec<f32>,
     at: usize,
     bounds: Bounds,
     /// As `NCCL_CROSS_NIC`, where the graph allows it.
@@ -82,10 +86,10 @@ pub(super) fn compute(searcher: &mut Searcher, wanted: Wanted) -> Trial {
     let mut best = Trial::empty(wanted.pattern, world.levels.loc, world.gpus(), room);
     let crossing = crossing(world, wanted.pattern);
     best.collnet = wanted.collnet;
-    best.cross_nic = u8::from(if version == Version::V2_18 {
-        world.knobs.cross_nic == 1
-    } else {
+    best.cross_nic = u8::from(if version.has(since::CROSSES_FROM_START) {
         crossing == 1
+    } else {
+        world.knobs.cross_nic == 1
     });
     (best.least, best.most) = wanted.channels;
     (best.level_intra, best.level_inter) = (bounds.intra.0, bounds.inter.0);
@@ -98,7 +102,7 @@ pub(super) fn compute(searcher: &mut Searcher, wanted: Wanted) -> Trial {
     let start_same = best.same;
     searcher.trial = best.clone();
     searcher.best = best;
-    let at = first_speed(&searcher.world, &searcher.best, speeds);
+    let at = first_speed(&searcher.world, &searcher.best, &speeds);
     let mut outer = Outer {
         searcher,
         id: wanted.id,
@@ -115,8 +119,8 @@ pub(super) fn compute(searcher: &mut Searcher, wanted: Wanted) -> Trial {
     if best.channels == 0 && !best.collnet && best.pattern != Pattern::Nvls {
         fall_back(&mut searcher.world, &mut best);
     }
-    if version == Version::V2_18 {
-        best.duplicate(searcher.world.min_cc);
+    if !version.has(since::DUPLICATES_FIRST) {
+        best.duplicate(version, searcher.world.min_cc);
     }
     best
 }
@@ -129,7 +133,7 @@ fn crossing(world: &World, pattern: Pattern) -> u8 {
 
 fn bounds(world: &World) -> Bounds {
     let levels = world.levels;
-    if !world.version().is_new() {
+    if !world.version().has(since::TYPES_OF_MACHINE) {
         let near = if world.gpus() == 1 { levels.loc } else { levels.nvl };
         return Bounds { intra: (near, levels.sys), inter: (levels.pix, levels.sys) };
     }
@@ -143,7 +147,7 @@ fn bounds(world: &World) -> Bounds {
         intra.1 = inter.1;
     }
     // Balanced trees of Ampere sometimes have to come back the long way.
-    if world.version() >= Version::V2_30 && world.min_cc < 90 {
+    if world.version().has(since::AMPERE_ANY_NIC) && world.min_cc < 90 {
         inter.1 = levels.sys;
     }
     Bounds { intra, inter }
@@ -154,13 +158,16 @@ fn shape(world: &World, best: &mut Trial) {
     let (gpus, version) = (world.gpus(), world.version());
     let room = most_channels(version);
     match best.pattern {
-        Pattern::Nvls if version.is_new() => best.most = NVLS_HEADS.min(gpus),
-        Pattern::Nvls if version > Version::V2_18 => best.most = gpus.min(room),
-        Pattern::CollnetDirect => best.most = DIRECT_HEADS.min(gpus),
+        Pattern::Nvls if version.has(since::NVLS_32_HEADS) => best.most = NVLS_HEADS.min(gpus),
+        Pattern::Nvls if version.has(since::NVLS_HEADS) => best.most = gpus.min(room),
+        Pattern::CollnetDirect if version.has(since::DIRECT_8_HEADS) => {
+            best.most = DIRECT_HEADS.min(gpus);
+        }
+        Pattern::CollnetDirect => best.most = gpus.min(room),
         _ => {}
     }
     if best.pattern == Pattern::Nvls && !world.inter && gpus > 1 {
-        if !version.is_new() {
+        if !version.has(since::NVLS_HEADS) {
             best.most = gpus.min(room);
         }
         // Inside a node all GPUs are to be heads alike.
@@ -170,7 +177,7 @@ fn shape(world: &World, best: &mut Trial) {
         best.pattern = Pattern::Tree;
     }
     let ring = best.pattern == Pattern::Ring && best.most >= 2 && best.least == 1;
-    if version.is_new() && ring && world.is_split() {
+    if version.has(since::SPLIT_TWO_RINGS) && ring && world.is_split() {
         // Trees fare better there, and need two channels.
         best.least = 2;
     }
@@ -179,19 +186,28 @@ fn shape(world: &World, best: &mut Trial) {
 /// The fastest rate that could be carried.
 fn first_speed(world: &World, best: &Trial, speeds: &[f32]) -> usize {
     let version = world.version();
-    let devices = if version >= Version::V2_30 { Kind::Dev } else { Kind::Gpu };
-    let count = world.system.count(devices) as f64;
+    let mut most = world.most;
     let mut total = world.total;
-    // All but rings need not come back to where they started. 2.18 divides by nothing for a single
-    // GPU, so that nothing limits it.
-    let ring = best.pattern == Pattern::Ring;
-    let stretched =
-        if version == Version::V2_18 { count == 1.0 || !ring } else { count > 1.0 && !ring };
-    if stretched {
-        total = (f64::from(total) * (count / (count - 1.0))) as f32;
+    if version.has(since::TOTAL_BOUNDS_SPEED) {
+        let count = world.system.count(world.system.device_kind()) as f64;
+        // All but rings need not come back to where they started. Old versions divide by nothing
+        // for a single GPU, so that nothing limits it.
+        let ring = best.pattern == Pattern::Ring;
+        let stretched = match version.has(since::ALONE_UNLIMITED) {
+            true => count > 1.0 && !ring,
+            false => count == 1.0 || !ring,
+        };
+        if stretched {
+            total = (f64::from(total) * (count / (count - 1.0))) as f32;
+        }
+    } else {
+        total = f32::INFINITY;
+        if best.pattern == Pattern::Nvls && !world.inter {
+            most /= world.gpus() as f32;
+        }
     }
     let least = best.least as f32;
-    let fits = |speed: f32| !(speed > world.most || speed * least > total);
+    let fits = |speed: f32| !(speed > most || speed * least > total);
     speeds.iter().position(|&speed| fits(speed)).unwrap_or(speeds.len() - 1)
 }
 
@@ -246,14 +262,18 @@ impl Outer<'_> {
             return After::Enough;
         }
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
-        if cc >= 90 && trial.pattern == Pattern::BalancedTree {
+        if cc >= 90
+            && trial.pattern == Pattern::BalancedTree
+            && version.has(since::TREES_SIMPLIFY)
+        {
             trial.pattern = Pattern::Tree;
             return After::Again;
         }
         trial.pattern = best.pattern;
         let nothing = best.channels == 0;
         let Bounds { intra, inter } = self.bounds;
-        let bounded = |level: Level| level < world.levels.dis || !version.is_new();
+        let bounded =
+            |level: Level| level < world.levels.dis || !version.has(since::LOST_PATHS_FAIL);
         let most = if world.inter { trial.level_inter } else { intra.1 };
         if trial.level_intra < most && (nothing || trial.level_intra < best.level_intra) {
             trial.level_intra.0 += 1;
@@ -279,7 +299,8 @@ impl Outer<'_> {
     /// Whether all channels go the same way because the way between AMD's processors is one.
     fn is_amd_over_sys(&self) -> bool {
         let Searcher { trial, world, .. } = &*self.searcher;
-        if world.version() == Version::V2_18 || world.system.count(Kind::Cpu) == 0 {
+        let mixes = !world.version().has(since::AMD_STAYS_SAME);
+        if mixes || world.system.count(Kind::Cpu) == 0 {
             return false;
         }
         let cpu = world.system.cpu(0);
@@ -289,13 +310,14 @@ impl Outer<'_> {
     /// Tries with channels that leave by another NIC, unless that was tried.
     fn crosses(&mut self) -> bool {
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
-        let (may, with, without) = match world.version() {
-            Version::V2_18 => (self.crossing != 0, 1, 0),
-            Version::V2_21 => (self.crossing == 2, 1, u8::from(self.crossing == 1)),
-            _ => {
-                let shaped = matches!(best.pattern, Pattern::Ring | Pattern::BalancedTree);
-                (self.crossing == 2 && shaped, 2, u8::from(self.crossing == 1))
-            }
+        let version = world.version();
+        let (may, with, without) = if version.has(since::CROSSED_IS_2) {
+            let shaped = matches!(best.pattern, Pattern::Ring | Pattern::BalancedTree);
+            (self.crossing == 2 && shaped, 2, u8::from(self.crossing == 1))
+        } else if version.has(since::CROSSES_FROM_START) {
+            (self.crossing == 2, 1, u8::from(self.crossing == 1))
+        } else {
+            (self.crossing != 0, 1, 0)
         };
         let again = may && trial.cross_nic == 0;
         trial.cross_nic = if again { with } else { without };
@@ -317,8 +339,8 @@ impl Outer<'_> {
     fn second_pass(&mut self) {
         let version = self.searcher.world.version();
         let cc = self.searcher.world.min_cc;
-        if version > Version::V2_18 {
-            self.searcher.best.duplicate(cc);
+        if version.has(since::DUPLICATES_FIRST) {
+            self.searcher.best.duplicate(version, cc);
         }
         let Searcher { trial, best, .. } = &mut *self.searcher;
         trial.clone_from(best);
@@ -337,19 +359,22 @@ impl Outer<'_> {
     fn raise(&mut self) -> bool {
         let faster = self.speeds[self.at - 1];
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
-        let old = world.version() == Version::V2_18;
+        let version = world.version();
+        let nvls = best.pattern == Pattern::Nvls;
         if best.pattern == Pattern::Ring {
-            if old {
+            if !version.has(since::RINGS_RAISED) {
                 return false;
             }
             (trial.intra, trial.inter) = (faster, faster);
-        } else if !old
-            && best.pattern == Pattern::Nvls
+        } else if nvls
+            && version.has(since::NVLS_RAISED)
             && trial.inter == best.inter
             && trial.inter < trial.intra * 2.0
         {
             (trial.least, trial.most) = (best.channels, best.channels);
             trial.inter = faster;
+        } else if nvls && version.has(since::NVLS_RAISED_ONCE) {
+            return false;
         } else if trial.intra == best.intra && trial.intra < trial.inter * 2.0 {
             trial.intra = faster;
         } else {
@@ -369,7 +394,7 @@ fn fall_back(world: &mut World, best: &mut Trial) {
     }
     (best.intra, best.level_intra) = (0.1, levels.sys);
     (best.inter, best.level_inter) = (0.1, levels.sys);
-    if world.version() >= Version::V2_30 {
+    if world.version().has(since::FALLS_BACK_TO_OWN) {
         let ends = [0, gpus - 1].map(|gpu| nics(world, None, Some(gpu)).first().copied());
         match ends {
             [Some(first), Some(last)] => best.nets[0] = [first, last],

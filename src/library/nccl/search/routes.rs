@@ -8,7 +8,7 @@
 
 use super::world::World;
 use crate::library::nccl::topology::{Kind, Level, What, Wire};
-use crate::library::nccl::{Arch, Vendor, Version};
+use crate::library::nccl::{Arch, Vendor, since};
 
 /// One link of a route.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ impl Routes {
             match end.what {
                 What::Cpu(cpu) => {
                     intel |= cpu.arch == Arch::X86 && cpu.vendor == Vendor::Intel;
-                    let shared = cpu.arch == Arch::Power || world.version() == Version::V2_18;
+                    let shared = cpu.arch == Arch::Power || !world.version().has(since::C2C);
                     if shared && way.wire == Wire::Nvl {
                         share = 1.0;
                     }

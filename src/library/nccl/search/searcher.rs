@@ -7,7 +7,7 @@ use super::routes::{Rate, Routes};
 use super::trial::{Pattern, Trial};
 use super::world::World;
 use crate::base::error::Result;
-use crate::library::nccl::Version;
+use crate::library::nccl::{Version, since};
 use crate::library::nccl::topology::{Kind, Path, Paths, nearest};
 
 /// What is left once the best that can be was found.
@@ -43,6 +43,14 @@ pub(super) fn portion(gpus: usize) -> f32 {
     (1.0 / f64::from((gpus.max(2) - 1) as f32)) as f32
 }
 
+/// Which walks a release allows; asked too often to look it up each time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walks {
+    pub(super) no_hops_succeed: bool,
+    pub(super) lost_fail: bool,
+    pub(super) trees_back: bool,
+}
+
 /// A NIC's port while channels use it.
 #[derive(Debug, Clone)]
 pub(super) struct Port {
@@ -67,6 +75,7 @@ pub(super) struct Searcher {
     /// Candidates of the positions above, behind one another.
     pub(super) pending: Vec<u16>,
     pub(super) rates: Rates,
+    pub(super) walks: Walks,
     pub(super) trial: Trial,
     pub(super) best: Trial,
     /// Steps left; 0 once they ran out, [`PERFECT`] once nothing better can come.
@@ -97,7 +106,8 @@ impl Searcher {
         } else {
             vec![None; nets]
         };
-        let begin = if world.version().is_new() { nearest } else { fastest };
+        let version = world.version();
+        let begin = if version.has(since::BEGINS_NEAR) { nearest } else { fastest };
         let near = world.system.of(Kind::Net).iter();
         let near = near.map(|&net| begin(&world.paths, net, Kind::Gpu)).collect();
         let empty = Trial::empty(Pattern::Ring, world.levels.loc, gpus, 0);
@@ -111,6 +121,11 @@ impl Searcher {
             used: vec![0; gpus],
             pending: Vec::new(),
             rates: Rates::of(&empty, gpus),
+            walks: Walks {
+                no_hops_succeed: version.has(since::NO_HOPS_SUCCEED),
+                lost_fail: version.has(since::LOST_PATHS_FAIL),
+                trees_back: version.has(since::TREES_BACK),
+            },
             trial: empty.clone(),
             best: empty,
             budget: 0,

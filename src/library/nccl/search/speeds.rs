@@ -3,6 +3,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 
 use crate::library::nccl::Version;
+use crate::library::nccl::since::{self, Rule};
 
 const VOLTA_INTRA: &[f32] =
     &[40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0];
@@ -10,35 +11,50 @@ const VOLTA_INTER: &[f32] = &[
     48.0, 30.0, 28.0, 24.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.4, 1.2,
     0.24, 0.12,
 ];
-const HOPPER_INTRA_2_18: &[f32] = &[60.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 6.0, 3.0];
-const HOPPER_INTER_2_18: &[f32] =
-    &[48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12];
-const HOPPER_INTRA: &[f32] = &[60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0];
+const HOPPER_INTRA: &[f32] =
+    &[60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0];
 const HOPPER_INTER: &[f32] = &[
     48.0, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24,
-    0.12,
-];
-const BLACKWELL_INTRA_2_27: &[f32] =
-    &[90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0];
-const BLACKWELL_INTER_2_27: &[f32] = &[
-    47.9, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0, 2.4, 1.2, 0.24,
     0.12,
 ];
 const BLACKWELL_INTRA: &[f32] =
     &[90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0];
 const BLACKWELL_INTER: &[f32] = &[
-    96.0, 86.0, 80.0, 48.0, 45.1, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0, 12.0, 6.0, 3.0,
-    2.4, 1.2, 0.24, 0.12,
+    96.0, 86.0, 80.0, 48.0, 47.9, 45.1, 45.0, 42.0, 40.0, 30.0, 24.0, 22.0, 20.0, 17.5, 15.0,
+    12.0, 6.0, 3.0, 2.4, 1.2, 0.24, 0.12,
 ];
 
+/// Whether a release tries a rate of these lists.
+fn tries(version: Version, blackwell: bool, inter: bool, rate: f32) -> bool {
+    let rules: &[(f32, Rule)] = match (blackwell, inter) {
+        (false, false) => &[(50.0, since::SPEED_50), (11.0, since::SPEED_11)],
+        (false, true) => {
+            &[(22.0, since::SPEED_22), (20.0, since::SPEED_20), (17.5, since::SPEED_20)]
+        }
+        (true, false) => &[(45.0, since::SPEED_45), (18.0, since::SPEED_18)],
+        (true, true) => &[
+            (96.0, since::SPEED_96),
+            (86.0, since::SPEED_86),
+            (80.0, since::SPEED_80),
+            (47.9, since::SPEED_47_9),
+            (45.1, since::SPEED_45_1),
+            (45.0, since::SPEED_45_0),
+        ],
+    };
+    if blackwell && inter && rate == 48.0 {
+        return !version.has(since::SPEED_47_9);
+    }
+    rules.iter().find(|(of, _)| *of == rate).is_none_or(|(_, rule)| version.has(*rule))
+}
+
 /// The rates for the least compute capability of a machine.
-pub(super) fn speeds(version: Version, cc: u32, inter: bool) -> &'static [f32] {
-    let (intra, between) = match (version, cc) {
-        (_, ..90) => (VOLTA_INTRA, VOLTA_INTER),
-        (Version::V2_18, _) => (HOPPER_INTRA_2_18, HOPPER_INTER_2_18),
-        (Version::V2_27, 100..) => (BLACKWELL_INTRA_2_27, BLACKWELL_INTER_2_27),
-        (Version::V2_30, 100..) => (BLACKWELL_INTRA, BLACKWELL_INTER),
+pub(super) fn speeds(version: Version, cc: u32, inter: bool) -> Vec<f32> {
+    let blackwell = cc >= 100 && version.has(since::BLACKWELL);
+    let (intra, between) = match cc {
+        ..90 => return if inter { VOLTA_INTER } else { VOLTA_INTRA }.to_vec(),
+        _ if blackwell => (BLACKWELL_INTRA, BLACKWELL_INTER),
         _ => (HOPPER_INTRA, HOPPER_INTER),
     };
-    if inter { between } else { intra }
+    let all = if inter { between } else { intra };
+    all.iter().copied().filter(|&rate| tries(version, blackwell, inter, rate)).collect()
 }

@@ -6,7 +6,7 @@ use super::channels::{Order, Turns};
 use super::routes::Stop;
 use super::searcher::{PERFECT, Searcher};
 use super::trial::Pattern;
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 use crate::library::nccl::topology::Kind;
 
 /// The steps of the attempt in PCI order that comes before all others.
@@ -65,9 +65,11 @@ impl Searcher {
         for turn in 0..count {
             let channel = self.trial.channels;
             let version = self.version();
-            let at = if version == Version::V2_18 { turn } else { (channel + turn) % count };
+            let in_turn = version.has(since::NICS_IN_TURN);
+            let at = if in_turn { (channel + turn) % count } else { turn };
             let net = usize::from(self.nics.all[at]);
-            if self.trial.pattern == Pattern::Nvls && version == Version::V2_21 && turn > 0 {
+            let once = version.has(since::HEADS_CHARGED) && !version.has(since::HEADS_ONCE);
+            if self.trial.pattern == Pattern::Nvls && once && turn > 0 {
                 return;
             }
             if self.trial.collnet && !self.world.system.net(net).collective
@@ -94,9 +96,10 @@ impl Searcher {
     /// ended.
     fn follows(&self, channel: usize, net: usize) -> bool {
         let pairs = match self.version() {
-            Version::V2_18 => false,
-            Version::V2_21 => self.trial.cross_nic != 0,
-            _ => self.trial.pattern == Pattern::Ring && self.trial.cross_nic == 2,
+            version if version.has(since::CROSSED_IS_2) => {
+                self.trial.pattern == Pattern::Ring && self.trial.cross_nic == 2
+            }
+            version => version.has(since::PAIRED_NICS) && self.trial.cross_nic != 0,
         };
         !pairs || channel.is_multiple_of(2) || usize::from(self.trial.nets[channel - 1][1]) == net
     }
@@ -112,18 +115,22 @@ impl Searcher {
     /// A head behind a NIC, for NVLS and in-network reduction.
     fn head(&mut self, net: usize, turns: Turns) -> Done {
         let channel = self.trial.channels;
-        if self.version() == Version::V2_18 {
+        let version = self.version();
+        if !version.has(since::HEADS_OF_NICS) {
             return self.head_2_18(turns);
         }
         if channel >= self.nics.all.len() {
             return Done::Next;
         }
-        let Some(gpu) = self.own_gpu[net] else { return Done::Next };
-        if self.version().is_new() && (0..channel).any(|c| self.trial.gpu(c, 0) == gpu) {
+        let charged = version.has(since::HEADS_CHARGED);
+        let head_of = if charged { net } else { usize::from(self.nics.all[channel]) };
+        let Some(gpu) = self.own_gpu[head_of] else { return Done::Next };
+        let once = version.has(since::HEADS_ONCE);
+        if once && (0..channel).any(|c| self.trial.gpu(c, 0) == gpu) {
             return Done::Next;
         }
-        self.start(Some(net), gpu, turns, Order::Free);
-        if self.version().is_new() { Done::Found } else { Done::Next }
+        self.start(charged.then_some(net), gpu, turns, Order::Free);
+        if once { Done::Found } else { Done::Next }
     }
 
     /// 2.18 takes a NIC's number for a GPU's, and reads behind its list: zeroes as far as memory was
@@ -151,7 +158,7 @@ impl Searcher {
     fn through(&mut self, net: usize, turns: Turns) -> Done {
         let channel = self.trial.channels;
         let version = self.version();
-        let replay = channel > 0 && (self.trial.same || version < Version::V2_30);
+        let replay = channel > 0 && (self.trial.same || !version.has(since::BEGINS_AT_OWN));
         if replay {
             let first = self.trial.gpu(channel - 1, 0);
             self.start(Some(net), first, turns, Order::Replay);
@@ -159,12 +166,13 @@ impl Searcher {
         if channel > 0 && self.trial.same {
             return Done::Next;
         }
-        if channel == 0 && (!self.world.has_switch() || version == Version::V2_18) {
+        let switched = self.world.has_switch() && version.has(since::PCI_ORDER_UNSWITCHED);
+        if channel == 0 && !switched {
             let budget = std::mem::replace(&mut self.budget, PCI_ORDER_STEPS);
             self.start(Some(net), 0, turns, Order::Pci);
             self.budget = if self.budget == PERFECT { PERFECT } else { budget };
         }
-        if version.is_new() {
+        if version.has(since::BEGINS_NEAR) {
             self.behind_near(net, turns)
         } else {
             self.behind_fastest(net, turns)
@@ -173,7 +181,7 @@ impl Searcher {
 
     /// Begins at the GPUs that are nearest to a NIC.
     fn behind_near(&mut self, net: usize, turns: Turns) -> Done {
-        let own = self.own_gpu[net].filter(|_| self.version() >= Version::V2_30);
+        let own = self.own_gpu[net].filter(|_| self.version().has(since::BEGINS_AT_OWN));
         if let Some(gpu) = own {
             self.start(Some(net), gpu, turns, Order::Free);
         }
@@ -200,7 +208,7 @@ impl Searcher {
         if rate < f32::trunc(self.trial.inter) {
             return Done::Next;
         }
-        if self.version() == Version::V2_18 {
+        if !self.version().has(since::BEGINS_IN_TURN) {
             // First those whose PCI link still carries something.
             for spent in [false, true] {
                 for at in 0..self.near[net].len() {

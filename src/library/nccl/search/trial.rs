@@ -1,6 +1,7 @@
 //! A set of channels: the one that is being tried, and the best so far.
 
 use super::super::topology::Level;
+use super::super::{Version, since};
 
 /// The shape of a graph, under the numbers of NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,9 +116,12 @@ impl Trial {
     }
 
     /// Runs channels twice, each at half the rate, where one is too fast for what serves it.
-    pub(super) fn duplicate(&mut self, cc: u32) {
-        let few = cc > 80 && self.intra < 50.0 && self.channels > 4;
-        if self.channels == 0 || self.pattern == Pattern::Nvls || self.intra < 25.0 || few {
+    pub(super) fn duplicate(&mut self, version: Version, cc: u32) {
+        let fast = match version.has(since::DUPLICATES_BY_COUNT) {
+            true => self.intra >= 25.0 && !(cc > 80 && self.intra < 50.0 && self.channels > 4),
+            false => cc <= 80 && self.intra >= 25.0 || cc <= 90 && self.intra >= 50.0,
+        };
+        if self.channels == 0 || self.pattern == Pattern::Nvls || !fast {
             return;
         }
         let count = (2 * self.channels).min(self.most);

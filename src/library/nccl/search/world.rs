@@ -4,7 +4,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc` and `src/graph/search.cc`.
 
 use crate::base::error::{Error, Result};
-use crate::library::nccl::Version;
+use crate::library::nccl::{Version, since};
 use crate::library::nccl::topology::{
     Description, Kind, Knobs, Level, Levels, Locals, Path, Paths, System, UNLIMITED, Wire,
 };
@@ -59,7 +59,7 @@ impl World {
                      </nic> to the <pci> of each NIC, or ask for one node",
                 ));
         }
-        if !inter && version < Version::V2_30 {
+        if !inter && !version.has(since::NICS_STAY) {
             let nets = system.of(Kind::Net).to_vec();
             system.trim(&nets);
         }
@@ -138,7 +138,7 @@ fn unreachable(system: &System, paths: &Paths) -> Vec<usize> {
 /// The fastest path, and the fastest GPU.
 fn limits(system: &System, paths: &Paths, inter: bool) -> (f32, f32) {
     if !inter && system.count(Kind::Gpu) == 1 {
-        let total = if system.version == Version::V2_18 { 0.0 } else { UNLIMITED };
+        let total = if system.version.has(since::ALONE_UNLIMITED) { UNLIMITED } else { 0.0 };
         return (UNLIMITED, total);
     }
     let kind = system.device_kind();

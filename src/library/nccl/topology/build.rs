@@ -6,7 +6,7 @@
 use super::rules::{UNLIMITED, between_cpus as rate_between, model, nvlink};
 use super::system::{Cpu, Gpu, Kind, Net, System, What, Wire};
 use crate::base::error::{Error, Result};
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 use crate::machine::nccl as description;
 use crate::machine::nccl::{Bus, Description, Device, Far, Pci};
 
@@ -32,7 +32,8 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
             match device {
                 Device::Pci(pci) => below(system, pci, node, host)?,
                 Device::Nic(nets) => {
-                    let local = id(host, 0);
+                    let by_numa = system.version.has(since::NIC_FUNCTIONS);
+                    let local = id(host, if by_numa { cpu.numa as u64 } else { 0 });
                     let nic = match system.find(Kind::Nic, local) {
                         Some(nic) => nic,
                         None => {
@@ -49,9 +50,9 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
     Ok(())
 }
 
-/// The number of the host with that hash. 2.18 takes all for one.
+/// The number of the host with that hash. Until 2.20.5 all are one.
 fn host(system: &mut System, hash: u64) -> u64 {
-    let hash = if system.version == Version::V2_18 { 0 } else { hash };
+    let hash = if system.version.has(since::HOSTS) { hash } else { 0 };
     let known = system.hosts.iter().position(|&other| other == hash);
     known.unwrap_or_else(|| {
         system.hosts.push(hash);
@@ -67,7 +68,7 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
         gpus(system, pci, parent, host, rate)?;
     } else if let Some(nets) = &pci.nets {
         // Functions of one device are one NIC, as far as the version looks.
-        let mask = if system.version.is_new() { 0 } else { 0xf };
+        let mask = if system.version.has(since::NIC_FUNCTIONS) { 0 } else { 0xf };
         let local = id(host, pci.bus.0 & !mask);
         if let Some(nic) = system.find(Kind::Nic, local) {
             ports(system, nets, nic, host)?;
@@ -90,12 +91,12 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
 /// How to tell devices apart.
 fn apart(system: &System, usual: &str) -> String {
     match system.version {
-        Version::V2_18 => format!("{usual}; NCCL 2.18 takes all hosts of a file for one"),
-        _ => usual.to_owned(),
+        version if version.has(since::HOSTS) => usual.to_owned(),
+        version => format!("{usual}; NCCL {version} takes all hosts of a file for one"),
     }
 }
 
-/// The GPU of a PCI device; since 2.30 the device is a node, and its ranks others.
+/// The GPU of a PCI device; since 2.30.3 the device is a node, and its ranks others.
 fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> Result<()> {
     let kind = system.device_kind();
     let local = id(host, pci.bus.0);
@@ -135,7 +136,7 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
 /// The ports of a NIC.
 fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) -> Result<()> {
     for net in nets {
-        if !net.carries && system.version >= Version::V2_30 {
+        if !net.carries && system.version.has(since::NET_CARRIES) {
             continue;
         }
         let own = id(host, u64::from(net.device));
@@ -144,13 +145,20 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
                 .at(format!("{}:{}", system.origin, net.line))
                 .help(apart(system, "number the ports of a host from 0")));
         }
-        let nobody = if system.version >= Version::V2_30 { own } else { u64::from(net.device) };
+        // Versions that read no plain number take it for nothing.
+        let reads = system.version.has(since::PLAIN_GUID);
+        let asic = match net.guid {
+            Some(guid) if reads || guid.is_prefixed => guid.number,
+            Some(_) => 0,
+            None if reads => own,
+            None => u64::from(net.device),
+        };
         let speed = if net.speed == 0 { 10_000 } else { net.speed };
         let rate = (f64::from(speed) / 8000.0) as f32;
-        let rails = system.version >= Version::V2_30;
+        let rails = system.version.has(since::RAILS);
         let what = What::Net(Net {
             device: net.device,
-            asic: net.guid.unwrap_or(nobody),
+            asic,
             port: net.port,
             rate,
             latency: net.latency.0,
@@ -219,12 +227,12 @@ pub(super) fn nvlinks(system: &mut System, description: &Description) -> Result<
     Ok(())
 }
 
-/// Links from a GPU to its processor; 2.18 does not know them, and 2.21 takes them for `NVLinks`.
+/// Links from a GPU to its processor; 2.18 does not know them, and until 2.25 they are `NVLinks`.
 pub(super) fn c2c(system: &mut System, description: &Description) -> Result<()> {
     let wire = match system.version {
-        Version::V2_18 => return Ok(()),
-        Version::V2_21 => Wire::Nvl,
-        Version::V2_27 | Version::V2_30 => Wire::C2c,
+        version if !version.has(since::C2C) => return Ok(()),
+        version if !version.has(since::C2C_TYPE) => Wire::Nvl,
+        _ => Wire::C2c,
     };
     let found: Vec<_> = devices(system, description).collect();
     for (pci, cpu, host) in found {
@@ -238,9 +246,9 @@ pub(super) fn c2c(system: &mut System, description: &Description) -> Result<()> 
     Ok(())
 }
 
-/// Links between switches; since 2.27.
+/// Links between switches; since 2.22.
 pub(super) fn peers(system: &mut System, description: &Description) -> Result<()> {
-    if !system.version.is_new() {
+    if !system.version.has(since::PCI_LINKS) {
         return Ok(());
     }
     let found: Vec<_> = devices(system, description).collect();

@@ -9,7 +9,7 @@ use super::paths::{Path, Paths};
 use super::rules::Level;
 use super::system::{Kind, System};
 use crate::base::error::Result;
-use crate::library::nccl::{Arch, Vendor, Version};
+use crate::library::nccl::{Arch, Vendor, since};
 
 impl Paths {
     /// All paths of a system, and which NICs and GPUs belong together by them.
@@ -66,7 +66,7 @@ impl Detours<'_> {
     fn merged(&self, a: Level, b: Level) -> Level {
         let levels = self.paths.levels;
         let (near, far) = (a.min(b), a.max(b));
-        let chip = self.system.version >= Version::V2_30;
+        let chip = self.system.version.has(since::P2C_MERGED);
         if chip && far == levels.phb && near == levels.c2c { levels.p2c } else { far }
     }
 
@@ -78,7 +78,7 @@ impl Detours<'_> {
         }
         let cpu = (self.system.count(Kind::Cpu) > 0).then(|| self.system.cpu(0));
         let (arch, vendor) = cpu.map_or((Arch::X86, Vendor::Other), |cpu| (cpu.arch, cpu.vendor));
-        let far = if self.system.version.is_new() {
+        let far = if self.system.version.has(since::P2P_PXB) {
             let few = self.system.count(self.system.device_kind()) <= 2;
             arch == Arch::X86 && vendor == Vendor::Amd && few
         } else {
@@ -107,31 +107,28 @@ impl Detours<'_> {
     /// NICs on a processor that the GPU is linked to chip to chip.
     fn chip_to_chip(&mut self) -> Result<()> {
         let levels = self.paths.levels;
-        let (gpus, nets) = (self.system.count(Kind::Gpu), self.system.count(Kind::Net));
-        match self.system.version {
-            Version::V2_18 | Version::V2_21 => {}
-            Version::V2_27 => {
-                for net in 0..nets {
-                    for gpu in 0..gpus {
-                        let cpu = cpu(self.system, &self.paths, gpu)?;
-                        let chip = self.paths.get(self.gpu(gpu), Kind::Cpu, cpu).level;
-                        if self.out(gpu, net).level == levels.phb && chip == levels.c2c {
-                            self.relevel(gpu, net, |_| levels.p2c);
-                        }
-                    }
+        let version = self.system.version;
+        if !version.has(since::P2C_TYPE) {
+            return Ok(());
+        }
+        for gpu in 0..self.system.count(Kind::Gpu) {
+            let cpu = cpu(self.system, &self.paths, gpu)?;
+            let chip = self.paths.get(self.gpu(gpu), Kind::Cpu, cpu).level;
+            let nets: Vec<usize> = match version.has(since::P2C_NEAREST) {
+                true => {
+                    let near = nearest(&self.paths, self.gpu(gpu), Kind::Net);
+                    near.into_iter().map(|net| net as usize).collect()
                 }
-            }
-            Version::V2_30 => {
-                for gpu in 0..gpus {
-                    let cpu = cpu(self.system, &self.paths, gpu)?;
-                    let chip = self.paths.get(self.gpu(gpu), Kind::Cpu, cpu).level;
-                    for net in nearest(&self.paths, self.gpu(gpu), Kind::Net) {
-                        let net = net as usize;
-                        let bridge = self.paths.get(self.net(net), Kind::Cpu, cpu).level;
-                        if self.merged(chip, bridge) == levels.p2c {
-                            self.relevel(gpu, net, |level| level.min(levels.p2c));
-                        }
+                false => (0..self.system.count(Kind::Net)).collect(),
+            };
+            for net in nets {
+                if version.has(since::P2C_MERGED) {
+                    let bridge = self.paths.get(self.net(net), Kind::Cpu, cpu).level;
+                    if self.merged(chip, bridge) == levels.p2c {
+                        self.relevel(gpu, net, |level| level.min(levels.p2c));
                     }
+                } else if self.out(gpu, net).level == levels.phb && chip == levels.c2c {
+                    self.relevel(gpu, net, |_| levels.p2c);
                 }
             }
         }
@@ -155,7 +152,7 @@ impl Detours<'_> {
                     self.through_another(gpu, net)?;
                 }
                 let near = self.out(gpu, net).level < self.paths.levels.phb;
-                let asked = near || self.system.version == Version::V2_18;
+                let asked = near || !self.system.version.has(since::DETOUR_NEAR);
                 if asked && !self.reaches(gpu, net, false) {
                     let cpu = cpu(self.system, &self.paths, gpu)?;
                     self.over_cpu(self.net(net), cpu, Kind::Gpu, gpu);
@@ -176,20 +173,18 @@ impl Detours<'_> {
         }
         let version = self.system.version;
         let theirs = self.out(relay, net);
-        let beside = match version {
-            Version::V2_18 | Version::V2_21 => theirs.level <= levels.pxb,
-            Version::V2_27 => {
-                let chip = self.knobs.pxn_c2c.unwrap_or(false) && theirs.level == levels.p2c;
-                theirs.level <= levels.pxb || chip
-            }
-            Version::V2_30 if self.knobs.pxn_c2c.unwrap_or(true) => theirs.level <= levels.p2c,
-            Version::V2_30 => theirs.level <= levels.pxb,
-        };
+        let chips = version.has(since::PXN_C2C)
+            && self.knobs.pxn_c2c.unwrap_or(version.has(since::PXN_C2C_ON));
+        let beside = theirs.level <= levels.pxb || chips && theirs.level == levels.p2c;
         let between = self.paths.get(self.gpu(relay), Kind::Gpu, gpu).level;
         let host = |gpu| self.system.host(Kind::Gpu, gpu);
-        let reached = version < Version::V2_30 || self.reaches(relay, net, true);
+        let reached = !version.has(since::PXN_READS) || self.reaches(relay, net, true);
         let ours = self.out(gpu, net);
-        let far = if version >= Version::V2_30 { levels.pxn } else { levels.pxb };
+        let far = match version {
+            _ if version.has(since::PXN_BEHIND_PXN) => levels.pxn,
+            _ if chips && version.has(since::P2C_BEFORE_PXN) => levels.p2c,
+            _ => levels.pxb,
+        };
         let better = theirs.rate > ours.rate || ours.level > far;
         if beside && reached && between <= levels.nvl && host(relay) == host(gpu) && better {
             let before = self.paths.get(self.gpu(gpu), Kind::Gpu, relay);
@@ -209,7 +204,7 @@ impl Detours<'_> {
             return false;
         }
         if read {
-            let old = of.cc < 80 || version == Version::V2_18;
+            let old = of.cc < 80 || !version.has(since::GDR_READ_AMPERE);
             let linked = || {
                 let to = self.paths.to_all(self.gpu(gpu), Kind::Gpu);
                 let others = to.iter().enumerate().filter(|&(other, _)| other != gpu);
@@ -226,15 +221,28 @@ impl Detours<'_> {
         if distance == levels.pxn {
             distance = self.out(self.relay(gpu, net), net).level;
         }
-        if version == Version::V2_27 && self.knobs.gdr_c2c && distance == levels.p2c {
+        let chips = version.has(since::GDR_C2C)
+            && self.knobs.gdr_c2c.unwrap_or(version.has(since::GDR_C2C_ON));
+        let nearest_counts = version.has(since::P2C_NEAREST);
+        if chips && !nearest_counts && self.is_over_chip(gpu, distance) {
             distance = levels.c2c;
         }
         let most = match self.knobs.gdr {
             Some(level) => Level(level.rank(version)),
-            None if version >= Version::V2_30 && self.knobs.gdr_c2c => levels.p2c,
+            None if chips && nearest_counts => levels.p2c,
             None => levels.pxb,
         };
         distance <= most
+    }
+
+    /// Whether a NIC at a level reaches a GPU over the link between processor and chip.
+    fn is_over_chip(&self, gpu: usize, distance: Level) -> bool {
+        let levels = self.paths.levels;
+        if self.system.version.has(since::P2C_TYPE) {
+            return distance == levels.p2c;
+        }
+        let linked = |cpu| self.paths.get(self.gpu(gpu), Kind::Cpu, cpu).level == levels.c2c;
+        distance == levels.phb && cpu(self.system, &self.paths, gpu).is_ok_and(linked)
     }
 
     /// The first other GPU on the path from a GPU to a NIC.

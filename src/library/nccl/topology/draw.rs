@@ -19,7 +19,7 @@
 
 use super::paths::Paths;
 use super::system::{Kind, System, What, Wire};
-use crate::library::nccl::{Arch, Vendor, Version};
+use crate::library::nccl::{Arch, Vendor, Version, since};
 
 /// The lines of a system with its fastest path and its fastest GPU.
 pub(in crate::library::nccl) fn draw(
@@ -42,12 +42,12 @@ pub(in crate::library::nccl) fn draw(
     drawing.lines
 }
 
-/// An id as host and number, or whole where `whole` asks for it; 2.18 has one host, and large
+/// An id as host and number, or whole where `whole` asks for it; until 2.20 there is one host, and large
 /// letters.
 fn hexed(version: Version, id: u64, whole: bool) -> String {
     match version {
-        Version::V2_18 => format!("{id:X}"),
-        Version::V2_21 if whole => format!("{id:x}"),
+        _ if !version.has(since::HOSTS) => format!("{id:X}"),
+        _ if whole && !version.has(since::NICS_BY_HOST) => format!("{id:x}"),
         _ => format!("{:x}-{:x}", id >> 56, id & ((1 << 56) - 1)),
     }
 }
@@ -107,7 +107,7 @@ impl Drawing<'_> {
     fn port(&self, node: usize) -> String {
         let What::Net(net) = &self.system.nodes[node].what else { return String::new() };
         let collective = match self.system.version {
-            Version::V2_18 | Version::V2_21 => String::new(),
+            version if !version.has(since::NICS_BY_HOST) => String::new(),
             _ => format!("{}/", u8::from(net.collective)),
         };
         format!(" ({collective}{:x}/{}/{:.6})", net.asic, net.port, net.rate)
@@ -123,7 +123,7 @@ impl Drawing<'_> {
             }
             for (index, &end) in to.iter().enumerate() {
                 let path = paths.get(node, kind, index);
-                let digits = if self.system.version == Version::V2_18 { 6 } else { 1 };
+                let digits = if self.system.version.has(since::HOSTS) { 1 } else { 6 };
                 let (end, level) = (self.named(end, false), paths.levels.path_type(path.level));
                 line += &format!("{end} ({}/{:.digits$}/{level}) ", path.hops, path.rate);
             }

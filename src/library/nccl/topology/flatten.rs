@@ -4,7 +4,7 @@
 
 use super::rules::broadcom;
 use super::system::{Kind, System, What};
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 
 /// Every such switch takes over what hangs on its neighbours of the same make.
 pub(super) fn broadcom_switches(system: &mut System) {
@@ -15,7 +15,7 @@ pub(super) fn broadcom_switches(system: &mut System) {
             at += 1;
             continue;
         };
-        let exact = system.version == Version::V2_18;
+        let exact = !system.version.has(since::BROADCOM_MAKE);
         let mut swallowed: Vec<usize> = Vec::new();
         for link in &system.nodes[switch].links {
             if system.nodes[link.to].kind != Kind::Pci || swallowed.contains(&link.to) {
@@ -39,7 +39,7 @@ pub(super) fn broadcom_switches(system: &mut System) {
         system.nodes[switch].what =
             What::Pci(if exact { 0x1000_c010_1000_0000 } else { number | 0xffff });
         // Older versions look again from the second switch on.
-        at = usize::from(!system.version.is_new());
+        at = usize::from(!system.version.has(since::BROADCOM_FROM_FIRST));
     }
 }
 

@@ -1,9 +1,11 @@
-//! The variables of a job's environment that paths and searches ask for.
+//! The variables of a job's environment that paths, searches and start-up ask for.
 
 use crate::base::error::{Error, Result};
-use crate::library::nccl::PathType;
+use crate::library::nccl::settings::whole;
+use crate::library::nccl::{PathType, Starting};
 
-/// What a job's environment says of paths and graphs; the default is an empty environment.
+/// What a job's environment says of paths, graphs and channels; the default is an empty
+/// environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knobs {
     /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 where it helps.
@@ -15,8 +17,9 @@ pub struct Knobs {
     pub gdr: Option<PathType>,
     /// `NCCL_NET_GDR_READ`: whether a NIC may read a GPU's memory.
     pub gdr_read: Option<bool>,
-    /// `NCCL_NET_GDR_C2C`: whether it may through the processor, where that is linked chip to chip.
-    pub gdr_c2c: bool,
+    /// `NCCL_NET_GDR_C2C`: whether it may through the processor, where that is linked chip to chip;
+    /// the version decides without it.
+    pub gdr_c2c: Option<bool>,
     /// Not `NCCL_PXN_DISABLE`: whether a GPU sends through another's NIC.
     pub pxn: bool,
     /// `NCCL_PXN_C2C`: whether it does where that NIC hangs on the processor; the version decides
@@ -24,8 +27,14 @@ pub struct Knobs {
     pub pxn_c2c: Option<bool>,
     /// Not `NCCL_NVB_DISABLE`: whether paths lead through another GPU.
     pub nvb: bool,
-    /// `NCCL_NETDEVS_POLICY`: how many NICs a GPU uses; asked since 2.30.
+    /// `NCCL_NETDEVS_POLICY`: how many NICs a GPU uses; asked since 2.28.3.
     pub nics: Nics,
+    /// `NCCL_MNNVL_SCATTER_NETS_ENABLE`: whether NICs of several hosts are tried channel by channel.
+    pub scatters_nics: bool,
+    /// `NCCL_MNNVL_RAIL_PER_HOST`: whether NICs of several hosts are one rail by their addresses.
+    pub rail_per_host: bool,
+    /// What start-up is told.
+    pub start: Starting,
 }
 
 /// How many NICs a GPU uses.
@@ -46,29 +55,45 @@ impl Default for Knobs {
             p2p: None,
             gdr: None,
             gdr_read: None,
-            gdr_c2c: true,
+            gdr_c2c: None,
             pxn: true,
             pxn_c2c: None,
             nvb: true,
             nics: Nics::Auto,
+            scatters_nics: true,
+            rail_per_host: false,
+            start: Starting::default(),
         }
     }
 }
 
 impl Knobs {
-    /// The variables that are understood.
-    pub const KNOWN: [&'static str; 10] = [
-        "NCCL_CROSS_NIC",
-        "NCCL_P2P_DISABLE",
-        "NCCL_P2P_LEVEL",
-        "NCCL_NET_GDR_LEVEL",
-        "NCCL_NET_GDR_READ",
-        "NCCL_NET_GDR_C2C",
-        "NCCL_PXN_DISABLE",
-        "NCCL_PXN_C2C",
-        "NCCL_NVB_DISABLE",
-        "NCCL_NETDEVS_POLICY",
-    ];
+    /// The variables that are understood: those of paths and searches, then those of start-up.
+    pub const KNOWN: [&'static str; 22] = {
+        let mut known = [""; 22];
+        let searches = [
+            "NCCL_CROSS_NIC",
+            "NCCL_P2P_DISABLE",
+            "NCCL_P2P_LEVEL",
+            "NCCL_NET_GDR_LEVEL",
+            "NCCL_NET_GDR_READ",
+            "NCCL_NET_GDR_C2C",
+            "NCCL_PXN_DISABLE",
+            "NCCL_PXN_C2C",
+            "NCCL_NVB_DISABLE",
+            "NCCL_NETDEVS_POLICY",
+            "NCCL_MNNVL_SCATTER_NETS_ENABLE",
+            "NCCL_MNNVL_RAIL_PER_HOST",
+        ];
+        let mut i = 0;
+        while i < known.len() {
+            let at_start = i >= searches.len();
+            known[i] =
+                if at_start { Starting::KNOWN[i - searches.len()] } else { searches[i] };
+            i += 1;
+        }
+        known
+    };
 
     /// Sets one variable, unless it is none of [`Self::KNOWN`]; says whether it is.
     ///
@@ -107,7 +132,7 @@ impl Knobs {
                 self.gdr = Some(level(value).ok_or_else(|| refuse(LEVELS))?);
             }
             "NCCL_NET_GDR_READ" => self.gdr_read = Some(flag()?),
-            "NCCL_NET_GDR_C2C" => self.gdr_c2c = flag()?,
+            "NCCL_NET_GDR_C2C" => self.gdr_c2c = Some(flag()?),
             "NCCL_PXN_DISABLE" => self.pxn = !flag()?,
             "NCCL_PXN_C2C" => self.pxn_c2c = Some(flag()?),
             "NCCL_NVB_DISABLE" => self.nvb = !flag()?,
@@ -115,7 +140,16 @@ impl Knobs {
                 self.nics =
                     nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
             }
-            _ => return Ok(false),
+            "NCCL_MNNVL_SCATTER_NETS_ENABLE" => self.scatters_nics = flag()?,
+            "NCCL_MNNVL_RAIL_PER_HOST" => self.rail_per_host = flag()?,
+            _ if !Starting::KNOWN.contains(&name) => return Ok(false),
+            _ => {
+                let number = match value {
+                    "" => None,
+                    _ => Some(whole(value).ok_or_else(|| refuse("a whole number"))?),
+                };
+                self.start.set(name, value, number);
+            }
         }
         Ok(true)
     }

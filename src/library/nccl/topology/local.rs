@@ -11,7 +11,7 @@ use super::paths::{Path, Paths};
 use super::rules::most_channels;
 use super::system::{Kind, System};
 use crate::base::error::{Error, Result};
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 
 /// What is nearest to what, kept as long as no path changes.
 #[derive(Debug, Clone)]
@@ -50,10 +50,10 @@ fn nearest_of(paths: &Paths, to: &[Path]) -> Vec<u32> {
 pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
     let node = system.of(Kind::Gpu)[gpu];
     let to = paths.to_all(node, Kind::Cpu);
-    let found = if system.version >= Version::V2_30 {
+    let found = if system.version.has(since::CPU_FASTEST) {
         let near = nearest(paths, node, Kind::Cpu);
         near.into_iter().map(|cpu| cpu as usize).min_by_key(|&cpu| to[cpu].hops)
-    } else if system.version.is_new() {
+    } else if system.version.has(since::CPU_HOPS) {
         (0..to.len()).filter(|&cpu| to[cpu].hops > 0).min_by_key(|&cpu| to[cpu].hops)
     } else {
         // What is not reached has no hops, and is replaced by whatever comes next.
@@ -76,7 +76,7 @@ pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
 impl Locals {
     pub(super) fn new(system: &System, knobs: &Knobs) -> Self {
         let (gpus, nets) = (system.count(Kind::Gpu), system.count(Kind::Net));
-        let nics = if system.version >= Version::V2_30 { knobs.nics } else { Nics::Auto };
+        let nics = if system.version.has(since::NICS_POLICY) { knobs.nics } else { Nics::Auto };
         Self {
             nics,
             nets_of_gpu: vec![None; gpus],
@@ -90,7 +90,7 @@ impl Locals {
         self.nets_of_gpu[gpu] = None;
         self.gpus_of_net[net] = None;
         self.gpu_of_net.fill(None);
-        if system.version == Version::V2_18 {
+        if !system.version.has(since::OWN_NICS) {
             self.nets_of_gpu.fill(None);
         }
     }
@@ -115,7 +115,8 @@ impl Locals {
             Nics::Max(most) => count.min(most as usize),
         };
         let device = system.gpu(gpu).device as usize;
-        let start = if system.version >= Version::V2_30 { device % shared } else { device };
+        let again = system.version.has(since::TURNS_AGAIN);
+        let start = if again { device % shared } else { device };
         let start = if count.is_power_of_two() { mirrored(start, count) } else { start };
         let nets = self.nets_of_gpu[gpu].as_deref().unwrap_or_default();
         nets.get((start + channel % each.max(1)) % count).map(|&net| net as usize)
@@ -124,7 +125,7 @@ impl Locals {
     /// The GPU that a NIC is for; none where each has one of its own that it rather uses.
     ///
     /// # Errors
-    /// In 2.18, GPUs equally near to the NIC of which one has others too: NCCL fails there.
+    /// In 2.18.1 and 2.18.3, GPUs equally near to the NIC of which one has others too: NCCL fails there.
     pub(in crate::library::nccl) fn gpu(
         &mut self,
         system: &System,
@@ -134,23 +135,26 @@ impl Locals {
         if let Some(known) = self.gpu_of_net[net] {
             return Ok(known);
         }
-        let found = if system.version == Version::V2_18 {
-            self.by_turns(system, paths, net)?
-        } else {
+        let found = if system.version.has(since::OWN_NICS) {
             self.know_net(system, paths, net);
-            let gpus = self.gpus_of_net[net].clone().unwrap_or_default();
+            let gpus = match system.version.has(since::OWN_GPU_IS_NEAR) {
+                true => self.gpus_of_net[net].clone().unwrap_or_default(),
+                false => (0..system.count(Kind::Gpu) as u32).collect(),
+            };
             let channels = 0..most_channels(system.version);
             // A GPU's NICs repeat after as many channels as it has NICs.
             let channels = channels.take(system.count(Kind::Net));
             let mut pairs = channels.flat_map(|c| gpus.iter().map(move |&gpu| (c, gpu as usize)));
             let own = pairs.find(|&(c, gpu)| self.net(system, paths, gpu, c) == Some(net));
             own.map(|(_, gpu)| gpu)
+        } else {
+            self.by_turns(system, paths, net)?
         };
         self.gpu_of_net[net] = Some(found);
         Ok(found)
     }
 
-    /// The rule of 2.18: of GPUs with the same nearest NICs, each takes the next.
+    /// The rule of 2.18.1 and 2.18.3: of GPUs with the same nearest NICs, each takes the next.
     fn by_turns(&mut self, system: &System, paths: &Paths, net: usize) -> Result<Option<usize>> {
         let mut least = paths.levels.dis;
         let mut gpus: Vec<usize> = Vec::new();
@@ -167,7 +171,7 @@ impl Locals {
             }
             if level == least {
                 if gpus.first().is_some_and(|&g| self.nets_of_gpu[g] != self.nets_of_gpu[gpu]) {
-                    let what = "NCCL 2.18 fails on GPUs that share a NIC and not all of theirs";
+                    let what = "NCCL 2.18.3 fails on GPUs that share a NIC and not all of theirs";
                     return Err(Error::unsupported(what)
                         .at(&system.origin)
                         .help("ask for --nccl 2.21.5 or newer"));
@@ -181,12 +185,12 @@ impl Locals {
         Ok(Some(gpus[turn % gpus.len()]))
     }
 
-    /// The nearest NICs of a GPU. 2.18 looks from the NIC, and orders them by their numbers.
+    /// The nearest NICs of a GPU. 2.18.3 looks from the NIC, and orders them by their numbers.
     fn know_gpu(&mut self, system: &System, paths: &Paths, gpu: usize) {
         if self.nets_of_gpu[gpu].is_some() {
             return;
         }
-        let found = if system.version == Version::V2_18 {
+        let found = if !system.version.has(since::OWN_NICS) {
             let nets = system.of(Kind::Net);
             let to: Vec<Path> = nets.iter().map(|&net| paths.get(net, Kind::Gpu, gpu)).collect();
             let mut found = nearest_of(paths, &to);

@@ -4,7 +4,7 @@
 //! Description ──System::new──► System ──Paths::new──► Paths      (then crate::library::nccl::search)
 //! ```
 //!
-//! Source: NVIDIA/nccl at v2.18.3-1, v2.21.5-1, v2.27.3-1 and v2.30.7-1: `src/graph/topo.cc` and
+//! Source: NVIDIA/nccl at the tags of [`Version`](super::Version): `src/graph/topo.cc` and
 //! `src/graph/paths.cc`. What those ask of a live machine (NVML, whether a plugin reports a NIC, NICs
 //! merged into one) is not asked: the file is believed.
 
@@ -19,7 +19,7 @@ mod rules;
 mod system;
 
 pub use crate::machine::nccl::{
-    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, LaneSpeed, Net, NvLink, Pci,
+    Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
 pub use knobs::{Knobs, Nics};
 

@@ -11,7 +11,7 @@ use super::Knobs;
 use super::rules::{Level, Levels, UNLIMITED};
 use super::system::{Kind, System, Wire};
 use crate::base::error::{Error, Result};
-use crate::library::nccl::Version;
+use crate::library::nccl::since;
 
 /// Entries of all tables together: a machine of 640 GPUs with as many NICs has 3.4 million.
 const MOST_ENTRIES: usize = 6_000_000;
@@ -89,8 +89,9 @@ impl Paths {
             return Err(too_large(system));
         }
         let levels = Levels::of(system.version);
-        // 2.18 gives what it has not reached the nearest type of all.
-        let none = if system.version == Version::V2_18 { levels.loc } else { levels.dis };
+        // Old versions give what they have not reached the nearest type of all.
+        let far = system.version.has(since::STARTS_FAR);
+        let none = if far { levels.dis } else { levels.loc };
         let none = Path { rate: 0.0, hops: 0, first: END, level: none };
         let mut paths = Self {
             levels,
@@ -154,7 +155,7 @@ impl Paths {
 
     /// Numbers the links, and finds the way back of each. 2.18 takes the first of any kind.
     fn number(&mut self, system: &System) {
-        let any = system.version == Version::V2_18;
+        let any = !system.version.has(since::SAME_WAY_BACK);
         let key = |from: usize, to: usize, wire: Wire| (from, to, (!any).then_some(wire));
         let mut firsts = HashMap::new();
         for (from, node) in system.nodes.iter().enumerate() {
@@ -232,7 +233,8 @@ struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     fn new(system: &'a System, knobs: &Knobs, base: usize, levels: Levels) -> Self {
-        let gpus = system.version >= Version::V2_30 && system.nodes[base].kind == Kind::Gpu;
+        let devices = system.device_kind() == Kind::Dev;
+        let gpus = devices && system.nodes[base].kind == Kind::Gpu;
         let home = if gpus { system.home(base) } else { base };
         Self { system, levels, nvb: knobs.nvb, home, most_before: if gpus { 2 } else { 1 } }
     }
@@ -244,7 +246,7 @@ impl<'a> Rules<'a> {
         }
         let level = self.level(path, way).max(path.level);
         let rate = if way.rate < path.rate { way.rate } else { path.rate };
-        let taken = if self.system.version >= Version::V2_30 {
+        let taken = if self.system.version.has(since::NEARER_FIRST) {
             level < before.level
                 || level == before.level
                     && (before.rate < rate || before.rate == rate && before.hops > path.hops + 1)
@@ -278,7 +280,7 @@ impl<'a> Rules<'a> {
             Wire::Pci if from == Kind::Cpu || to == Kind::Cpu => levels.phb,
             Wire::Pci => levels.pix,
             Wire::Nvl => {
-                let second = if self.system.version >= Version::V2_30 {
+                let second = if self.system.device_kind() == Kind::Dev {
                     path.hops == self.most_before
                 } else {
                     path.hops > 0

@@ -3,7 +3,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.h` and `src/graph/topo.cc`.
 
 use super::Kind;
-use crate::library::nccl::{Arch, PathType, Vendor, Version};
+use crate::library::nccl::{Arch, PathType, Vendor, Version, since};
 use crate::machine::nccl::Cpu;
 
 /// What no link limits, in GB/s.
@@ -11,14 +11,14 @@ pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;
 
 /// What one `NVLink` of a GPU carries, in GB/s.
 pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
-    match (version, cc) {
-        (Version::V2_27, 100..) => 40.0,
-        (Version::V2_30, 100..) => 40.1,
-        (Version::V2_18, 90..) => 20.0,
-        (_, 90..) => 20.6,
-        (_, 86) => 12.0,
-        (_, 70..) => 20.0,
-        (_, 60..) => 18.0,
+    match cc {
+        100.. if version.has(since::BLACKWELL_NVLINK) => 40.1,
+        100.. if version.has(since::BLACKWELL) => 40.0,
+        90.. if version.has(since::HOPPER_NVLINK) => 20.6,
+        90.. => 20.0,
+        86 => 12.0,
+        70.. => 20.0,
+        60.. => 18.0,
         _ => 20.0,
     }
 }
@@ -27,8 +27,8 @@ pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
 /// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
 pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
     match (cpu.arch, cpu.vendor, cpu.model) {
-        (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.is_new() => 4,
-        (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.is_new() => 3,
+        (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.has(since::SAPPHIRE_RAPIDS) => 4,
+        (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.has(since::SAPPHIRE_RAPIDS) => 3,
         (Arch::X86, Vendor::Intel, (6, 0x55..)) => 2,
         (Arch::X86, Vendor::Intel, _) | (Arch::X86, Vendor::Zhaoxin, (7, 0x5b)) => 1,
         _ => -1,
@@ -41,7 +41,7 @@ pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
         (Arch::Power, _) => 32.0,
         (Arch::Arm, _) => 6.0,
         (Arch::X86, Vendor::Intel) => [6.0, 10.0, 22.0, 40.0][model(version, cpu) as usize - 1],
-        (Arch::X86, Vendor::Amd) if version > Version::V2_18 => 16.0,
+        (Arch::X86, Vendor::Amd) if version.has(since::AMD_SYS) => 16.0,
         (Arch::X86, Vendor::Zhaoxin) if model(version, cpu) == 1 => 9.0,
         (Arch::X86, Vendor::Zhaoxin) => 6.0,
         _ => UNLIMITED,
@@ -51,24 +51,24 @@ pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
 /// Nodes of one kind that a version holds.
 pub(super) fn most_nodes(version: Version) -> usize {
     match version {
-        Version::V2_18 | Version::V2_21 => 256,
-        Version::V2_27 => 576,
-        Version::V2_30 => 640,
+        _ if version.has(since::MORE_NODES) => 640,
+        _ if version.has(since::MANY_NODES) => 576,
+        _ => 256,
     }
 }
 
 /// Links of one node that a version holds.
 pub(super) fn most_links(version: Version) -> usize {
     match version {
-        Version::V2_18 => 32,
-        Version::V2_21 => 128,
-        Version::V2_27 | Version::V2_30 => 576,
+        _ if version.has(since::MANY_NODES) => 576,
+        _ if version.has(since::MANY_LINKS) => 128,
+        _ => 32,
     }
 }
 
 /// Channels that a version has at most.
 pub(in crate::library::nccl) fn most_channels(version: Version) -> usize {
-    if version.is_new() { 64 } else { 32 }
+    if version.has(since::CHANNELS_64) { 64 } else { 32 }
 }
 
 /// The generation of a Broadcom switch that shows as two levels; `below` asks for the lower one.
@@ -76,7 +76,11 @@ pub(super) fn broadcom(version: Version, id: u64, below: bool) -> Option<u8> {
     let lower = u64::from(below) * 0x1000;
     match id & !0xfff {
         0x1000_c010_1000_a000 => Some(4),
-        other if version > Version::V2_18 && other == (0x1000_c030_1000_0000 | lower) => Some(5),
+        0x1000_c030_1000_0000 | 0x1000_c030_1000_1000
+            if version.has(since::BROADCOM_MAKE) && id & 0x1000 == lower =>
+        {
+            Some(5)
+        }
         _ => None,
     }
 }
@@ -127,7 +131,7 @@ impl Levels {
     pub(in crate::library::nccl) fn path_type(self, level: Level) -> PathType {
         let names = PathType::ALL
             .into_iter()
-            .filter(|path| self.version.is_new() || !matches!(path, PathType::C2c | PathType::P2c));
+            .filter(|path| path.is_known(self.version));
         let mut named = names.filter(|path| path.rank(self.version) == level.0);
         named.next().unwrap_or(PathType::Dis)
     }

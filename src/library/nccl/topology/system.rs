@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::rules::{most_links, most_nodes, plural};
 use super::{build, flatten};
 use crate::base::error::{Error, Result};
-use crate::library::nccl::{Arch, Vendor, Version};
+use crate::library::nccl::{Arch, Vendor, Version, since};
 use crate::machine::nccl::Description;
 
 /// What a node stands for. Nodes of a kind are numbered in the order in which they came up; these
@@ -24,7 +24,7 @@ pub(in crate::library::nccl) enum Kind {
     Nic,
     /// A port of a NIC.
     Net,
-    /// The GPU as a device, which ranks may share; since 2.30.
+    /// The GPU as a device, which ranks may share; since 2.30.3.
     Dev,
 }
 
@@ -206,7 +206,7 @@ impl System {
 
     /// The kind whose nodes stand for GPUs as devices.
     pub(in crate::library::nccl) fn device_kind(&self) -> Kind {
-        if self.version >= Version::V2_30 { Kind::Dev } else { Kind::Gpu }
+        if self.version.has(since::DEVICES) { Kind::Dev } else { Kind::Gpu }
     }
 
     /// A GPU by its number.
