@@ -18,7 +18,7 @@ use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
 use crate::library::nccl::cost_model::{Best, Candidate, Windows};
 use crate::library::nccl::{
-    self, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version,
+    self, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, since,
 };
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
@@ -292,7 +292,10 @@ pub fn write_tables(
     versions: &[Version],
     envs: &[(String, Settings)],
 ) -> std::io::Result<()> {
-    writeln!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
+    write!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
+    // What may run is no longer told by the bandwidth since 2.31.
+    let says_enabled = versions.iter().all(|version| version.has(since::COST_MODELS));
+    writeln!(out, "{}", if says_enabled { ",enabled" } else { "" })?;
     let (mut latency, mut bandwidth) = (String::new(), String::new());
     for &version in versions {
         for (env, settings) in envs {
@@ -304,10 +307,17 @@ pub fn write_tables(
                     nccl::write_float(&mut latency, table.latency(function, algo, proto).0);
                     nccl::write_float(&mut bandwidth, table.bandwidth(function, algo, proto).0);
                     let threads = table.threads(algo, proto);
-                    writeln!(
+                    write!(
                         out,
                         "{id},{version},{env},{function},{algo},{proto},{latency},{bandwidth},{threads}"
                     )?;
+                    match table.models().filter(|_| says_enabled) {
+                        Some(models) => {
+                            let runs = models.cell(function, algo, proto).runs;
+                            writeln!(out, ",{}", u8::from(runs))?;
+                        }
+                        None => writeln!(out)?,
+                    }
                 }
             }
         }

@@ -181,6 +181,8 @@ impl Table {
                 }
             }
         }
+        // What is printed is asked, whatever printed it.
+        self.models = None;
         self.backup = [[0.0; 3]; 5];
         self
     }

@@ -70,7 +70,7 @@ pub(super) struct Enabled {
 
 impl Settings {
     /// The variables that are understood.
-    pub const KNOWN: [&'static str; 8] = [
+    pub const KNOWN: [&'static str; 15] = [
         "NCCL_ALGO",
         "NCCL_PROTO",
         "NCCL_NTHREADS",
@@ -79,6 +79,13 @@ impl Settings {
         "NCCL_PAT_ENABLE",
         "NCCL_LL128_C2C",
         "NCCL_THREAD_THRESHOLDS",
+            "NCCL_SYM_KERNEL",
+        "NCCL_SYM_CTAS",
+        "NCCL_SYM_TMA_ENABLE",
+        "NCCL_SYM_GIN_KERNELS_ENABLE",
+        "NCCL_SYM_RS_GIN_CHUNK_SIZE",
+        "NCCL_SYM_CE_THRESHOLD",
+        "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
     ];
 
     /// Sets one variable; an empty value leaves NCCL's default, but until 2.23 an empty list of

@@ -69,7 +69,7 @@ impl Table {
             bandwidth: [[[0.0; 3]; 7]; 5],
             threads: [[0; 3]; 7],
             backup: [[0.0; 3]; 5],
-            thresholds: [[0; 3]; 7],
+            thresholds: models.thresholds,
             models: None,
         };
         for (f, function) in Function::ALL.into_iter().enumerate() {

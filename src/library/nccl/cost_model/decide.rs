@@ -7,7 +7,7 @@ use super::super::{
 use super::cells::{Cell, Filler};
 use super::enabled::Enabled;
 use super::figures::{Figures, is_rubin};
-use super::{Candidate, Kernel, Reach, Release, Variables};
+use super::{Candidate, Kernel, Reach, Release, Variables, general};
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio};
 
@@ -24,7 +24,7 @@ pub struct CostModel {
     pub(super) variables: Variables,
     pub(super) threads: [[u32; 3]; 7],
     /// Bytes a thread below which channels and threads are given up.
-    pub(super) thresholds: [[u32; 3]; 7],
+    pub(in super::super) thresholds: [[u32; 3]; 7],
     cells: [[[Cell; 3]; 7]; 5],
 }
 
@@ -59,6 +59,12 @@ impl Best {
     #[must_use]
     pub fn time(&self) -> Micros {
         Micros(self.time)
+    }
+
+    /// What is compared: the estimate, or more where blocks are charged for.
+    #[must_use]
+    pub fn compared(&self) -> Micros {
+        Micros(self.rank)
     }
 
     /// The algorithm and protocol, where it is one.
@@ -202,6 +208,21 @@ impl CostModel {
         Ratio(f64::from(self.factor(size, algo, proto)))
     }
 
+    /// Sizes, beside powers of two, from which on times follow another line.
+    pub(in super::super) fn changes(&self) -> Vec<u64> {
+        let each = u64::from(self.comm.channels) * u64::from(self.comm.ranks);
+        let mut changes = general::BREAKS.map(|bytes| each.saturating_mul(bytes)).to_vec();
+        if self.rubin {
+            changes.extend(curve_points());
+        }
+        changes
+    }
+
+    /// Where the cheapest candidate changes on windows is looked for between these sizes.
+    pub fn points() -> impl Iterator<Item = u64> {
+        curve_points()
+    }
+
     /// Whether the answer is NCCL's less surely than elsewhere: GPUs of Rubin's kind.
     #[must_use]
     pub fn is_least_certain(&self) -> bool {
@@ -223,6 +244,12 @@ impl CostModel {
         let ranks = if call.function.gathers() { u64::from(self.comm.ranks) } else { 1 };
         call.size.0 / ranks / self.element()
     }
+}
+
+/// Sixteen sizes in each power of two: where times are no lines, two changes between neighbours of
+/// these are not told apart.
+fn curve_points() -> impl Iterator<Item = u64> {
+    (4..40).flat_map(|bits| (16..32).map(move |part| (part << bits) >> 4))
 }
 
 fn threads(settings: &Settings, release: Release) -> [[u32; 3]; 7] {

@@ -224,7 +224,7 @@ impl Fit {
 }
 
 /// Blocks that have something to do.
-fn active_blocks(bytes: u64, blocks: u32) -> u32 {
+pub(super) fn active_blocks(bytes: u64, blocks: u32) -> u32 {
     let cells = bytes.div_ceil(GRAIN).max(1);
     let each = cells.div_ceil(u64::from(blocks));
     u32::try_from(cells.div_ceil(each)).unwrap_or(blocks)

@@ -22,6 +22,9 @@ const PLATEAU: u64 = 64;
 /// far.
 const EASE: u64 = 256 << 10;
 
+/// Bytes a channel and rank at which a ring's latency follows another rule.
+pub(super) const BREAKS: [u64; 3] = [PLATEAU, EASE + 1, 2 * EASE];
+
 impl CostModel {
     /// The time of a general candidate, where it may run.
     pub(super) fn general(

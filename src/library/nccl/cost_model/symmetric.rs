@@ -5,6 +5,7 @@
 
 use super::super::{Call, Element, Function, Operation};
 use super::decide::CostModel;
+use super::fitted::active_blocks;
 use super::general::switch_adds;
 use super::{Best, Candidate, Copies, Kernel};
 
@@ -19,7 +20,8 @@ const COPIES_ABOVE: u64 = 8 << 20;
 
 impl CostModel {
     /// What is taken where both buffers lie in windows; none where the algorithms are asked.
-    pub(super) fn on_windows(&self, call: &Call) -> Option<Best> {
+    #[must_use]
+    pub fn on_windows(&self, call: &Call) -> Option<Best> {
         if !self.reach.symmetric || self.comm.ranks == 1 {
             return None;
         }
@@ -62,6 +64,13 @@ impl CostModel {
             time,
             rank: time,
         })
+    }
+
+    /// Blocks that a symmetric kernel is launched with: those that have something to do.
+    #[must_use]
+    pub fn launched(&self, call: &Call, best: &Best) -> Option<u32> {
+        matches!(best.candidate, Candidate::Symmetric(_))
+            .then(|| active_blocks(self.bytes(call), best.channels.max(1)))
     }
 
     fn copies(&self, bytes: u64) -> (Copies, f32) {
