@@ -1,10 +1,13 @@
 //! What NCCL takes over a range of sizes, and for one size why.
 
+mod windows;
+
 use serde::Serialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
+use crate::library::nccl::cost_model::{CostModel, Windows};
 use crate::library::nccl::{
     Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
     Settings, Table, Version, logged_channels, ranges, since, why_not,
@@ -27,6 +30,8 @@ pub struct Question<'a> {
     pub reduction: Reduction,
     /// The least and the greatest size; both the same for one size.
     pub sizes: (Bytes, Bytes),
+    /// Whether both buffers lie in symmetric windows.
+    pub windows: Windows,
     /// What to know of where the communicator comes from.
     pub notes: Vec<String>,
 }
@@ -65,7 +70,9 @@ pub struct RangeView {
     pub from_bytes: u64,
     /// The greatest.
     pub to_bytes: u64,
-    /// The algorithm; absent where NCCL returns an error.
+    /// The symmetric kernel or the way of the copy engines; absent where an algorithm is taken.
+    pub kernel: Option<&'static str>,
+    /// The algorithm; absent where NCCL returns an error, and where a kernel is taken.
     pub algorithm: Option<&'static str>,
     /// The protocol.
     pub protocol: Option<&'static str>,
@@ -135,7 +142,20 @@ pub fn choose(question: &Question) -> Result<Choose> {
     let found = ranges(&chooser, function, from, to);
     let one = from == to;
     let mut notes = question.notes.clone();
+    notes.extend(version.caveat().map(str::to_owned));
+    if chooser.models().is_some_and(CostModel::is_least_certain) {
+        notes.push(
+            "GPUs of Rubin's kind have a model of their own, which is the least certain here: how \
+             many blocks serve a channel is not known"
+                .to_owned(),
+        );
+    }
     notes.extend(warnings(question, &found));
+    let on_windows = match question.windows {
+        Windows::None => None,
+        Windows::Both => Some(windows::OnWindows::of(question, &chooser)?),
+    };
+    notes.extend(on_windows.iter().flat_map(windows::OnWindows::notes));
     Ok(Choose {
         schema: "collcost/nccl-choose/1",
         collective: function.collective(),
@@ -143,9 +163,15 @@ pub fn choose(question: &Question) -> Result<Choose> {
         ranks: comm.ranks,
         nodes: comm.nodes,
         nccl: version.id(),
-        ranges: found.iter().map(|r| scope.range(r)).collect(),
+        ranges: match &on_windows {
+            Some(on_windows) => on_windows.ranges(from, to),
+            None => found.iter().map(|r| scope.range(r)).collect(),
+        },
         cells: if one { scope.cells(&table, settings, from) } else { Vec::new() },
-        rule: if one { Some(scope.rule(from)) } else { None },
+        rule: one.then(|| match &on_windows {
+            Some(on_windows) => on_windows.rule(from),
+            None => scope.rule(from),
+        }),
         notes,
     })
 }
@@ -189,6 +215,7 @@ impl Scope<'_> {
         RangeView {
             from_bytes: range.from.0,
             to_bytes: range.to.0,
+            kernel: None,
             algorithm: range.first.map(|d| d.algo.name()),
             protocol: range.first.map(|d| d.proto.name()),
             channels_from: range.first.map(|d| d.channels),

@@ -46,8 +46,8 @@ fn ranges(report: &Choose) -> Sheet {
         vec![
             size(r.from_bytes),
             size(r.to_bytes),
-            words(r.algorithm),
-            words(r.protocol),
+            words(r.kernel.or(r.algorithm)),
+            words(r.kernel.map_or(r.protocol, |_| Some(""))),
             span(r.channels_from, r.channels_to),
             span(r.logged_channels_from, r.logged_channels_to),
             Cell::number(r.threads.map(f64::from), |t| format!("{t:.0}")),

@@ -103,9 +103,11 @@ pub fn table(
         for proto in [Proto::ALL; BESIDE].as_flattened() {
             write!(out, " {:>14} |", proto.name())?;
         }
-        write!(out, "\n{prefix} Max NThreads |")?;
-        for (&algo, proto) in pairs(block) {
-            write!(out, " {:14} |", cells.threads(algo, proto))?;
+        if !version.has(since::COST_MODELS) {
+            write!(out, "\n{prefix} Max NThreads |")?;
+            for (&algo, proto) in pairs(block) {
+                write!(out, " {:14} |", cells.threads(algo, proto))?;
+            }
         }
         writeln!(out)?;
         for function in Function::ALL {

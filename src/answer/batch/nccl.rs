@@ -4,6 +4,9 @@
 //! are passed over. An answer repeats them and adds `algo`, `proto`, `nchannels`, `nthreads` and
 //! `time_us`. Where NCCL would return an error, the algorithm is `NONE`; where it would not start
 //! a communicator, `TUNE_RC5`.
+//!
+//! Where there are columns `reg` (1: both buffers in symmetric windows) and `dtype`, the answer has
+//! them behind, and `kind` (`general`, `sym`, `ce`) and `kernel`.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -13,19 +16,31 @@ use csv::StringRecord;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
+use crate::library::nccl::cost_model::{Best, Candidate, Windows};
 use crate::library::nccl::{
-    self, Call, Chooser, Communicator, Function, Settings, Table, Version,
+    self, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, since,
 };
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
 const ANSWERED: [&str; 5] = ["algo", "proto", "nchannels", "nthreads", "time_us"];
+/// What may be asked on top, and what is answered then.
+const ON_WINDOWS: [&str; 2] = ["reg", "dtype"];
+const OF_WINDOWS: [&str; 2] = ["kind", "kernel"];
 
 /// What questions may refer to, and what has been prepared for them.
 pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
-    /// By id, version and environment; nothing where NCCL refuses the environment.
-    prepared: HashMap<[String; 3], Option<Chooser>>,
+    /// By id, version, environment and type; nothing where NCCL refuses the environment.
+    prepared: HashMap<[String; 4], Option<Chooser>>,
+}
+
+/// What is answered.
+enum Answer {
+    /// No communicator starts.
+    Refused,
+    Taken(Option<Best>),
+    Chosen(Option<nccl::Decision>),
 }
 
 impl<'a> Replay<'a> {
@@ -47,10 +62,16 @@ impl<'a> Replay<'a> {
         mut answers: impl Write,
     ) -> std::result::Result<(), Failed> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(questions);
-        let columns = columns(&reader.headers().map_err(|e| broken(&e))?.clone())?;
-        let mut lines = ASKED.join(",") + "," + &ANSWERED.join(",") + "\n";
-        let mut key: [String; 3] = Default::default();
-        let mut chooser: Option<Option<Chooser>> = None;
+        let header = reader.headers().map_err(|e| broken(&e))?.clone();
+        let columns = columns(&header)?;
+        let windows = ON_WINDOWS.map(|name| header.iter().position(|h| h.trim() == name));
+        let mut lines = ASKED.join(",") + "," + &ANSWERED.join(",");
+        if windows[0].is_some() {
+            lines += &format!(",{},{}", ON_WINDOWS.join(","), OF_WINDOWS.join(","));
+        }
+        lines.push('\n');
+        let mut key: [String; 4] = Default::default();
+        let mut ready: Option<Option<Chooser>> = None;
         let mut line = StringRecord::new();
         while reader.read_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
@@ -59,15 +80,31 @@ impl<'a> Replay<'a> {
                 )
             };
             let field = |i: usize| line.get(columns[i]).unwrap_or("");
-            if chooser.is_none() || (0..3).any(|i| key[i] != field(i)) {
-                key = [field(0).to_owned(), field(1).to_owned(), field(2).to_owned()];
-                chooser = Some(self.chooser(&key).map_err(at)?);
+            let [reg, dtype] = windows.map(|column| column.and_then(|i| line.get(i)).unwrap_or(""));
+            if ready.is_none() || (0..3).any(|i| key[i] != field(i)) || key[3] != dtype {
+                key = [field(0), field(1), field(2), dtype].map(str::to_owned);
+                ready = Some(self.ready(&key).map_err(at)?);
             }
             for i in 0..ASKED.len() {
                 push_field(&mut lines, field(i));
             }
-            let chooser = chooser.as_ref().and_then(Option::as_ref);
-            push_answer(&mut lines, chooser, field(3), field(4), field(5)).map_err(at)?;
+            let tuner = ready.as_ref().and_then(Option::as_ref);
+            let on = match reg {
+                "" | "0" => Windows::None,
+                _ => Windows::Both,
+            };
+            let answer = match tuner {
+                None => Answer::Refused,
+                Some(chooser) => {
+                    let call = call(field(3), field(4), field(5)).map_err(at)?;
+                    Answer::of(chooser, &call, on)
+                }
+            };
+            answer.push(&mut lines);
+            if windows[0].is_some() {
+                answer.push_kind(&mut lines, reg, dtype);
+            }
+            lines.push('\n');
             if lines.len() > BUFFERED {
                 answers.write_all(lines.as_bytes()).map_err(Failed::Io)?;
                 lines.clear();
@@ -77,11 +114,11 @@ impl<'a> Replay<'a> {
         answers.flush().map_err(Failed::Io)
     }
 
-    fn chooser(&mut self, key: &[String; 3]) -> Result<Option<Chooser>> {
+    fn ready(&mut self, key: &[String; 4]) -> Result<Option<Chooser>> {
         if let Some(ready) = self.prepared.get(key) {
             return Ok(ready.clone());
         }
-        let [id, version, env] = key;
+        let [id, version, env, dtype] = key;
         let comm = self.comms.get(id.as_str()).ok_or_else(|| {
             let ids = self.comms.keys().copied();
             Error::input(format!("`{id}` is no communicator of the table")).help(did_you_mean(
@@ -99,12 +136,14 @@ impl<'a> Replay<'a> {
                     .help("leave it empty, or give a table of environments with --envs")
             })?,
         };
+        let element = if dtype.is_empty() { nccl::Element::default() } else { dtype.parse()? };
+        let reduction = Reduction { element, ..Reduction::default() };
         let table = match Table::new(comm, version, settings) {
             Ok(table) => Some(table),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
-        let ready = table.map(|t| Chooser::new(comm, version, &t, nccl::Reduction::default()));
+        let ready = table.map(|t| Chooser::new(comm, version, &t, reduction));
         self.prepared.insert(key.clone(), ready.clone());
         Ok(ready)
     }
@@ -160,46 +199,85 @@ fn push_field(line: &mut String, field: &str) {
     line.push(',');
 }
 
-/// The answer's fields with the line's end.
-fn push_answer(
-    line: &mut String,
-    chooser: Option<&Chooser>,
-    pipeops: &str,
-    collective: &str,
-    nbytes: &str,
-) -> Result<()> {
-    let Some(chooser) = chooser else {
-        line.push_str("TUNE_RC5,,,,\n");
-        return Ok(());
-    };
+/// The question of a line.
+fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
     let whole = |text: &str, what: &str| {
         text.parse::<u64>().map_err(|_| {
             Error::input(format!("`{text}` is no {what}")).help("write a whole number")
         })
     };
     let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
-    let call = Call {
+    Ok(Call {
         function: Function::named(collective)?,
         size: Bytes(whole(nbytes, "nbytes")?),
         pipelined: pipelined.ok_or_else(|| {
             Error::input(format!("`{pipeops}` is no pipeops")).help("write 1 or more")
         })?,
-    };
-    let Some(decision) = chooser.decide(&call) else {
-        line.push_str("NONE,NONE,,,\n");
-        return Ok(());
-    };
-    push_field(line, decision.algo.name());
-    push_field(line, decision.proto.name());
-    nccl::write_whole(line, decision.channels.into());
+    })
+}
+
+impl Answer {
+    #[inline]
+    fn of(chooser: &Chooser, call: &Call, windows: Windows) -> Self {
+        match chooser.models() {
+            None => Self::Chosen(chooser.decide(call)),
+            Some(models) => {
+                let best = models.decide(call, windows);
+                match best.and_then(|best| best.decision()) {
+                    Some(decision) => Self::Chosen(Some(decision)),
+                    None => Self::Taken(best),
+                }
+            }
+        }
+    }
+
+    /// The answer's fields.
+    fn push(&self, line: &mut String) {
+        match self {
+            Self::Refused => line.push_str("TUNE_RC5,,,,"),
+            Self::Chosen(None) => line.push_str("NONE,NONE,,,"),
+            Self::Taken(None) => line.push_str("NONE,,,,"),
+            Self::Chosen(Some(decision)) => {
+                push_field(line, decision.algo.name());
+                push_field(line, decision.proto.name());
+                push_blocks(line, decision.channels, decision.threads, decision.time);
+            }
+            Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => {
+                line.push_str(",,,,");
+                nccl::write_float(line, best.time().0);
+            }
+            Self::Taken(Some(best)) => {
+                line.push_str(",,");
+                push_blocks(line, best.channels, best.threads, Some(best.time()));
+            }
+        }
+    }
+
+    /// The fields behind, for a question about windows.
+    fn push_kind(&self, line: &mut String, reg: &str, dtype: &str) {
+        line.push(',');
+        push_field(line, reg);
+        push_field(line, dtype);
+        line.push_str(match self {
+            Self::Refused => ",",
+            Self::Chosen(_) | Self::Taken(None) => "general,",
+            Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => "ce,",
+            Self::Taken(Some(_)) => "sym,",
+        });
+        if let Self::Taken(Some(best)) = self {
+            line.push_str(&best.candidate.to_string());
+        }
+    }
+}
+
+fn push_blocks(line: &mut String, channels: u32, threads: u32, time: Option<nccl::Micros>) {
+    nccl::write_whole(line, channels.into());
     line.push(',');
-    nccl::write_whole(line, decision.threads.into());
+    nccl::write_whole(line, threads.into());
     line.push(',');
-    if let Some(micros) = decision.time {
+    if let Some(micros) = time {
         nccl::write_float(line, micros.0);
     }
-    line.push('\n');
-    Ok(())
 }
 
 /// Writes the tables of all communicators, versions and environments, a line a cell.
@@ -214,7 +292,10 @@ pub fn write_tables(
     versions: &[Version],
     envs: &[(String, Settings)],
 ) -> std::io::Result<()> {
-    writeln!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
+    write!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
+    // What may run is no longer told by the bandwidth since 2.31.
+    let says_enabled = versions.iter().all(|version| version.has(since::COST_MODELS));
+    writeln!(out, "{}", if says_enabled { ",enabled" } else { "" })?;
     let (mut latency, mut bandwidth) = (String::new(), String::new());
     for &version in versions {
         for (env, settings) in envs {
@@ -226,10 +307,17 @@ pub fn write_tables(
                     nccl::write_float(&mut latency, table.latency(function, algo, proto).0);
                     nccl::write_float(&mut bandwidth, table.bandwidth(function, algo, proto).0);
                     let threads = table.threads(algo, proto);
-                    writeln!(
+                    write!(
                         out,
                         "{id},{version},{env},{function},{algo},{proto},{latency},{bandwidth},{threads}"
                     )?;
+                    match table.models().filter(|_| says_enabled) {
+                        Some(models) => {
+                            let runs = models.cell(function, algo, proto).runs;
+                            writeln!(out, ",{}", u8::from(runs))?;
+                        }
+                        None => writeln!(out)?,
+                    }
                 }
             }
         }

@@ -170,7 +170,10 @@ impl Basis {
             return Ok(Some(vec![named]));
         }
         let new = table.is_some_and(|t| t.algos.contains(&Algo::Pat));
-        let fits = |v: &Version| table.is_none() || v.has(since::PAT) == new;
+        let models = table.is_some_and(|t| t.is_of_cost_models());
+        let fits = |v: &Version| {
+            v.has(since::COST_MODELS) == models && (table.is_none() || v.has(since::PAT) == new)
+        };
         // Of versions that give the same, the newest.
         let versions: Vec<Version> = Version::ALL.into_iter().rev().filter(fits).collect();
         Ok((table.is_some() || asked.given.is_some()).then_some(versions))

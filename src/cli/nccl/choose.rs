@@ -11,6 +11,7 @@ use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::Bytes;
+use collcost::library::nccl::cost_model::Windows;
 use collcost::library::nccl::{Function, Reduction};
 use collcost::view;
 
@@ -22,7 +23,8 @@ Examples:
   collcost nccl choose broadcast 1MiB --comm dgx_a100_8x200g.p8.n4 --env NCCL_ALGO=Tree
   collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8.n2 --emit env
   collcost nccl choose allgather --graph graphs.xml --nodes 4 --gpu h100 --nccl 2.27.3
-  collcost nccl choose allreduce --topo topo.xml --nodes 4 --ppn 4")]
+  collcost nccl choose allreduce --topo topo.xml --nodes 4 --ppn 4
+  collcost nccl choose allgather --comm dgx_h100_8x400g.p8 --nccl 2.31.2 --registered")]
 pub(super) struct Args {
     /// allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
@@ -44,6 +46,9 @@ pub(super) struct Args {
     /// The rule that decided, with every cell of the table; for one size
     #[arg(long, requires = "size")]
     explain: bool,
+    /// Both buffers lie in symmetric windows (ncclCommWindowRegister), out of place
+    #[arg(long, conflicts_with = "emit")]
+    registered: bool,
     /// env: the lines that force this choice, and their traps
     #[arg(long, value_name = "WHAT", requires = "size")]
     emit: Option<Emit>,
@@ -69,6 +74,7 @@ impl Args {
             function: self.function()?,
             reduction: self.reduction()?,
             sizes: self.sizes()?,
+            windows: if self.registered { Windows::Both } else { Windows::None },
             notes: source.notes,
         };
         if self.emit.is_some() {

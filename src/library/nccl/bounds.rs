@@ -150,6 +150,7 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
         collnet_direct_graph: graph,
         collnet_chain_graph: graph,
         nvls_graph: graph,
+        reach: None,
     }
 }
 
@@ -180,6 +181,8 @@ impl Table {
                 }
             }
         }
+        // What is printed is asked, whatever printed it.
+        self.models = None;
         self.backup = [[0.0; 3]; 5];
         self
     }

@@ -35,9 +35,11 @@ pub struct Decision {
 /// The data type of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Element {
-    /// 32 and 64 bit floats.
+    /// 32 bit floats.
     #[default]
     Float,
+    /// 64 bit floats.
+    Double,
     /// Half and bfloat16.
     Half,
     /// 32 and 64 bit integers.
@@ -68,9 +70,8 @@ impl FromStr for Element {
     /// Reads a data type's name, such as `float`, `bf16` or `int32`.
     fn from_str(text: &str) -> Result<Self> {
         Ok(match text.to_ascii_lowercase().as_str() {
-            "float" | "fp32" | "f32" | "float32" | "double" | "fp64" | "f64" | "float64" => {
-                Self::Float
-            }
+            "float" | "fp32" | "f32" | "float32" => Self::Float,
+            "double" | "fp64" | "f64" | "float64" => Self::Double,
             "half" | "fp16" | "f16" | "float16" | "bf16" | "bfloat16" => Self::Half,
             "int32" | "uint32" | "int64" | "uint64" | "int" => Self::Integer,
             "fp8" | "f8e4m3" | "f8e5m2" => Self::Fp8,

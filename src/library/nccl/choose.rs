@@ -4,6 +4,7 @@ use super::Arch;
 use super::blocks::{Limit, collnet_direct_channels, is_short};
 use super::communicator::Communicator;
 use super::constants;
+use super::cost_model::{Best, CostModel, Windows};
 use super::lanes::{CELLS, FACTORS, LANES, Lanes, Prepared, RING};
 use super::table::Table;
 use super::{
@@ -18,7 +19,7 @@ use crate::base::quantity::{Bytes, Ratio};
 #[repr(align(128))]
 pub struct Chooser {
     functions: [Prepared; 5],
-    /// Whether there is a single rank.
+    /// Whether there is a single rank, or no table is asked.
     is_alone: bool,
     limits: [Limit; CELLS.len()],
     rare: Rare,
@@ -27,6 +28,8 @@ pub struct Chooser {
 /// What few decisions ask.
 #[derive(Debug, Clone)]
 struct Rare {
+    /// What is asked instead of the table, since 2.31.
+    models: Option<Box<CostModel>>,
     /// What a single rank gets without a look at the table.
     alone: Option<Decision>,
     /// What rings would carry where nothing else is left, by function; until 2.23.
@@ -47,8 +50,10 @@ impl Chooser {
         comm: &Communicator,
         version: Version,
         table: &Table,
-        Reduction { element, operation }: Reduction,
+        reduction: Reduction,
     ) -> Self {
+        let Reduction { element, operation } = reduction;
+        let models = table.models.as_ref().map(|models| Box::new(models.with(reduction)));
         let scope = Scope { comm, version, element, operation };
         let alone = (comm.ranks == 1).then(|| Decision {
             algo: Algo::Ring,
@@ -60,9 +65,10 @@ impl Chooser {
         let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
         Self {
             functions: Function::ALL.map(|f| scope.prepare(f, table)),
-            is_alone: alone.is_some(),
+            is_alone: alone.is_some() || models.is_some(),
             limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
             rare: Rare {
+                models,
                 alone,
                 backup: table.backup,
                 thresholds: CELLS.map(threshold),
@@ -79,7 +85,7 @@ impl Chooser {
     #[must_use]
     pub fn decide(&self, call: &Call) -> Option<Decision> {
         if self.is_alone {
-            return self.rare.alone;
+            return self.rare.decide(call);
         }
         let prepared = &self.functions[call.function as usize];
         let best = prepared.least(&self.times(call, &prepared.bandwidth));
@@ -92,11 +98,20 @@ impl Chooser {
     /// Whether a cell takes part in the choice.
     #[must_use]
     pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        if let Some(models) = &self.rare.models {
+            return models.considers(function, algo, proto);
+        }
         if let Some(alone) = self.rare.alone {
             return (algo, proto) == (alone.algo, alone.proto);
         }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
         lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
+    }
+
+    /// The cost models that are asked instead of the table, since 2.31.
+    #[must_use]
+    pub fn models(&self) -> Option<&CostModel> {
+        self.rare.models.as_deref()
     }
 
     /// From which size on the ring's latency in Simple is longer for a large all-reduce.
@@ -107,6 +122,9 @@ impl Chooser {
     /// What trees and their like reach of their bandwidth at a size; 1 for others.
     #[must_use]
     pub fn factor(&self, algo: Algo, proto: Proto, size: Bytes) -> Ratio {
+        if let Some(models) = &self.rare.models {
+            return models.reached(size, algo, proto);
+        }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
         lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.functions[0].row(size.0)[i])))
     }
@@ -114,6 +132,11 @@ impl Chooser {
     /// Every available cell with its time, the fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
+        if let Some(models) = &self.rare.models {
+            let ranked = models.ranked(call, Windows::None);
+            let cell = |best: &Best| best.decision().map(|d| (d.algo, d.proto, best.time()));
+            return ranked.iter().filter_map(cell).collect();
+        }
         if let Some(d) = self.rare.alone {
             return vec![(d.algo, d.proto, d.time.unwrap_or_default())];
         }
@@ -205,6 +228,16 @@ impl Chooser {
     }
 }
 
+impl Rare {
+    #[cold]
+    fn decide(&self, call: &Call) -> Option<Decision> {
+        match &self.models {
+            Some(models) => models.decide(call, Windows::None)?.decision(),
+            None => self.alone,
+        }
+    }
+}
+
 /// What decides about cells beside the table.
 struct Scope<'a> {
     comm: &'a Communicator,
@@ -275,7 +308,7 @@ impl Scope<'_> {
         }
         let reduces = match (self.element, self.operation) {
             _ if all_gather && has(since::NVLS_GATHERS_ANY) => true,
-            (Element::Float, operation) => operation == Operation::Sum,
+            (Element::Float | Element::Double, operation) => operation == Operation::Sum,
             (Element::Half | Element::Integer, operation) => {
                 matches!(operation, Operation::Sum | Operation::MinMax)
             }

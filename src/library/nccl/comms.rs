@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use csv::StringRecord;
 
+use super::cost_model::Reach;
 use super::{Arch, Communicator, Gbps, Graph, Micros, PathType, Vendor};
 use crate::base::error::{Error, Result};
 
@@ -147,10 +148,30 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         collnet_direct_graph: graph(record, "cnd")?,
         collnet_chain_graph: graph(record, "cnc")?,
         nvls_graph: graph(record, "nvls")?,
+        reach: None,
     };
+    let comm = Communicator { reach: reach(record, &comm)?, ..comm };
     comm.check()?;
     comm.check_channels()?;
     Ok(comm)
+}
+
+/// What windows ask, where the table has a column of it: the others are as of a plain machine.
+fn reach(record: &Record, comm: &Communicator) -> Result<Option<Reach>> {
+    if !record.columns.contains_key("lsasize") {
+        return Ok(None);
+    }
+    let blocks_per_channel = match record.columns.contains_key("ncta") {
+        true => record.whole("ncta")?,
+        false => Reach::of(comm).blocks_per_channel,
+    };
+    Ok(Some(Reach {
+        nic: Gbps(record.float("minnetbw")?),
+        direct: record.flag("alldirectnvlink")?,
+        domain: record.whole("lsasize")?,
+        symmetric: record.flag("symsupport")?,
+        blocks_per_channel,
+    }))
 }
 
 fn graph(record: &Record, prefix: &str) -> Result<Graph> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cost_model::Reach;
 use super::{Algo, Gbps, Micros, Version, since};
 use super::{Arch, Vendor};
 use crate::base::error::{Error, Result};
@@ -49,6 +50,8 @@ pub struct Communicator {
     pub collnet_chain_graph: Graph,
     /// The `NVLink` switch, for NVLS and `NVLSTree`.
     pub nvls_graph: Graph,
+    /// Who reaches whose memory, where it is known; asked since 2.31.
+    pub reach: Option<Reach>,
 }
 
 /// What the search found for one pattern, on the worst of all ranks.

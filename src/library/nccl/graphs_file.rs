@@ -124,6 +124,7 @@ impl Graphs {
             collnet_direct_graph: direct,
             collnet_chain_graph: chain,
             nvls_graph: nvls,
+            reach: None,
         };
         comm.check()?;
         Ok(comm.started(version))

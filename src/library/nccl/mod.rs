@@ -19,6 +19,7 @@ mod choose;
 pub mod comms;
 mod communicator;
 mod constants;
+pub mod cost_model;
 pub mod envs;
 pub mod graphs_file;
 mod lanes;

@@ -1,5 +1,6 @@
 //! Over which sizes NCCL takes what.
 
+use super::cost_model::CostModel;
 use super::{Algo, Call, Chooser, Decision, Function, Proto};
 use crate::base::quantity::Bytes;
 
@@ -36,7 +37,9 @@ pub fn ranges(chooser: &Chooser, function: Function, from: Bytes, to: Bytes) -> 
 /// The last sizes before something other than the size changes, and the last of all.
 fn edges(chooser: &Chooser, from: u64, to: u64) -> Vec<u64> {
     let classes = (0..25).map(|k| 64 << k);
-    let changes = classes.chain([chooser.plateau()]).filter(|&s| from < s && s <= to);
+    let models = chooser.models().map(CostModel::changes).unwrap_or_default();
+    let changes = classes.chain([chooser.plateau()]).chain(models);
+    let changes = changes.filter(|&s| from < s && s <= to);
     let mut edges: Vec<_> = changes.map(|s| s - 1).chain([to]).collect();
     edges.sort_unstable();
     edges.dedup();

@@ -27,20 +27,35 @@ pub fn logged_channels(
     if !version.has(since::FILLS_CHANNELS) || comm.ranks == 1 {
         return decision.channels;
     }
-    let ranks = u64::from(comm.ranks);
-    let (bytes, mut per_byte) = match call.function {
-        Function::AllReduce => (call.size.0, 2),
-        Function::AllGather | Function::ReduceScatter => (call.size.0 / ranks, ranks),
-        Function::Broadcast | Function::Reduce => (call.size.0, 1),
+    let bytes = match call.function.gathers() {
+        true => call.size.0 / u64::from(comm.ranks),
+        false => call.size.0,
     };
-    if decision.proto == Proto::Ll {
+    let limits = (decision.channels, least_traffic(version));
+    used_channels(call.function, comm.ranks, decision.proto, bytes, limits)
+}
+
+/// The channels that a call of so many bytes uses, of at most so many, each with so much traffic at
+/// least; the bytes are a rank's part where the call gathers.
+pub(super) fn used_channels(
+    function: Function,
+    ranks: u32,
+    proto: Proto,
+    bytes: u64,
+    (channels, least): (u32, u64),
+) -> u32 {
+    let mut per_byte = match function {
+        Function::AllReduce => 2,
+        Function::AllGather | Function::ReduceScatter => u64::from(ranks),
+        Function::Broadcast | Function::Reduce => 1,
+    };
+    if proto == Proto::Ll {
         per_byte *= 4;
     }
-    let least = least_traffic(version);
     let traffic = bytes.saturating_mul(per_byte);
     let cell = least.div_ceil(per_byte).next_multiple_of(16);
     let cells = bytes.div_ceil(cell).max(1);
-    let channel = (traffic.max(least) / u64::from(decision.channels.max(1))).next_multiple_of(16);
+    let channel = (traffic.max(least) / u64::from(channels.max(1))).next_multiple_of(16);
     let per_channel = cells.min(channel.div_ceil(cell * per_byte)).max(1);
-    u32::try_from(cells.div_ceil(per_channel)).unwrap_or(decision.channels)
+    u32::try_from(cells.div_ceil(per_channel)).unwrap_or(channels)
 }

@@ -1,5 +1,6 @@
 //! The environment variables that reach the tuner.
 
+use super::cost_model::Variables;
 use super::{Algo, Function, Proto, Version, since};
 use crate::base::error::{Error, Result, did_you_mean};
 
@@ -10,6 +11,8 @@ pub struct Settings {
     proto: Option<String>,
     numbers: [Option<i64>; NUMBERS.len()],
     thresholds: [Option<u32>; 6],
+    /// Asked since 2.31.
+    variables: Variables,
 }
 
 /// Variables that hold one whole number.
@@ -67,7 +70,7 @@ pub(super) struct Enabled {
 
 impl Settings {
     /// The variables that are understood.
-    pub const KNOWN: [&'static str; 8] = [
+    pub const KNOWN: [&'static str; 15] = [
         "NCCL_ALGO",
         "NCCL_PROTO",
         "NCCL_NTHREADS",
@@ -76,6 +79,13 @@ impl Settings {
         "NCCL_PAT_ENABLE",
         "NCCL_LL128_C2C",
         "NCCL_THREAD_THRESHOLDS",
+            "NCCL_SYM_KERNEL",
+        "NCCL_SYM_CTAS",
+        "NCCL_SYM_TMA_ENABLE",
+        "NCCL_SYM_GIN_KERNELS_ENABLE",
+        "NCCL_SYM_RS_GIN_CHUNK_SIZE",
+        "NCCL_SYM_CE_THRESHOLD",
+        "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
     ];
 
     /// Sets one variable; an empty value leaves NCCL's default, but until 2.23 an empty list of
@@ -97,7 +107,7 @@ impl Settings {
         match name {
             "NCCL_ALGO" => self.algo = Some(value.to_owned()),
             "NCCL_PROTO" => self.proto = Some(value.to_owned()),
-            _ if HARMLESS.contains(&name) => {}
+            _ if HARMLESS.contains(&name) || self.variables.set(name, value)? => {}
             _ if BEFORE.contains(&name) => {
                 return Err(Error::input(format!(
                     "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
@@ -198,6 +208,18 @@ impl Settings {
         &self.thresholds
     }
 
+    /// The lists of algorithms and protocols, where they name any.
+    pub(super) fn lists(&self) -> (Option<&str>, Option<&str>) {
+        let algo = self.algo.as_deref().filter(|list| !list.is_empty());
+        let proto = self.proto.as_deref().filter(|list| !list.is_empty());
+        (algo, proto)
+    }
+
+    /// What is set for symmetric kernels and copy engines.
+    pub(super) fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
     /// What may run.
     ///
     /// # Errors
@@ -216,7 +238,8 @@ impl Settings {
         }
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
-            for (function, on) in lists(version, "NCCL_PROTO", list, &names)? {
+            for (function, on) in lists(version, "NCCL_PROTO", list, &names)?
+            {
                 // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
             }
@@ -229,7 +252,7 @@ impl Settings {
 ///
 /// Until 2.23 it is one list, in which unknown names are passed over; since 2.24 entries for single
 /// functions may follow behind `;`, and unknown names are errors.
-fn lists(
+pub(super) fn lists(
     version: Version,
     variable: &str,
     text: &str,

@@ -39,6 +39,15 @@ impl Rule {
     }
 }
 
+// tuning/: the rewritten tuner.
+
+/// Kernels on symmetric windows are there.
+pub(crate) const SYMMETRIC_KERNELS: Rule = since(27, 3);
+/// Each candidate has a model of its cost, symmetric kernels and copy engines among them.
+pub(crate) const COST_MODELS: Rule = since(31, 2);
+/// Symmetric kernels have fitted rows, GPUs of Rubin's kind a pipeline; read before the release.
+pub(crate) const FITTED_KERNELS: Rule = since(32, 6);
+
 // graph/tuning.cc: bandwidths and latencies.
 
 /// Blackwell has constants, rates and channels of its own.

@@ -1,10 +1,13 @@
 //! The tuner's table: a latency and a bandwidth for every function, algorithm and protocol.
 
+use std::sync::Arc;
+
 use super::allowed::{has_code, has_protocols};
 use super::communicator::Communicator;
+use super::cost_model::CostModel;
 use super::settings::Settings;
 use super::tuner::Tuner;
-use super::{Algo, Function, Gbps, Micros, Proto, Version, since};
+use super::{Algo, Function, Gbps, Micros, Proto, Reduction, Version, since};
 use crate::base::error::Result;
 
 /// Latencies and bandwidths as NCCL prints them at start-up, and the threads of a block.
@@ -17,6 +20,8 @@ pub struct Table {
     pub(super) backup: [[f32; 3]; 5],
     /// Bytes a thread, by algorithm and protocol, below which channels and threads are given up.
     pub(super) thresholds: [[u32; 3]; 7],
+    /// What the choice asks instead, since 2.31.
+    pub(super) models: Option<Arc<CostModel>>,
 }
 
 const TREE: usize = Algo::Tree as usize;
@@ -33,12 +38,16 @@ impl Table {
     /// # Errors
     /// Settings that this version refuses.
     pub fn new(comm: &Communicator, version: Version, settings: &Settings) -> Result<Self> {
+        if version.has(since::COST_MODELS) {
+            return CostModel::new(comm, version, settings, Reduction::default()).map(Self::of);
+        }
         let mut table = Self {
             latency: [[[0.0; 3]; 7]; 5],
             bandwidth: [[[0.0; 3]; 7]; 5],
             threads: threads(comm, settings),
             backup: [[0.0; 3]; 5],
             thresholds: [[0; 3]; 7],
+            models: None,
         };
         // A rank alone has nothing to tune: its environment is not even read.
         if comm.ranks > 1 {
@@ -51,6 +60,36 @@ impl Table {
             table.thresholds = thresholds(comm.ranks, settings);
         }
         Ok(table)
+    }
+
+    /// The table that cost models print.
+    fn of(models: CostModel) -> Self {
+        let mut table = Self {
+            latency: [[[0.0; 3]; 7]; 5],
+            bandwidth: [[[0.0; 3]; 7]; 5],
+            threads: [[0; 3]; 7],
+            backup: [[0.0; 3]; 5],
+            thresholds: models.thresholds,
+            models: None,
+        };
+        for (f, function) in Function::ALL.into_iter().enumerate() {
+            for (a, algo) in Algo::ALL.into_iter().enumerate() {
+                for (p, proto) in Proto::ALL.into_iter().enumerate() {
+                    let cell = models.cell(function, algo, proto);
+                    table.latency[f][a][p] = cell.latency.0;
+                    table.bandwidth[f][a][p] = cell.bandwidth.0;
+                    table.threads[a][p] = models.threads(algo, proto).cast_signed();
+                }
+            }
+        }
+        table.models = Some(Arc::new(models));
+        table
+    }
+
+    /// What the choice asks since 2.31, where it is that.
+    #[must_use]
+    pub fn models(&self) -> Option<&CostModel> {
+        self.models.as_deref()
     }
 
     /// Every cell of a version's table, in the order of its log.

@@ -26,7 +26,7 @@ const fn release(
 }
 
 /// Every release from 2.18.1 on, the oldest first.
-static RELEASES: [Release; 31] = [
+static RELEASES: [Release; 33] = [
     release((18, 1), "nccl@2.18.1", &["2.1"]),
     release((18, 3), "nccl@2.18.3", &[]),
     release((18, 5), "nccl@2.18.5", &[]),
@@ -58,6 +58,8 @@ static RELEASES: [Release; 31] = [
     release((30, 3), "nccl@2.30.3", &[]),
     release((30, 4), "nccl@2.30.4", &[]),
     release((30, 7), "nccl@2.30.7", &["2.14"]),
+    release((31, 2), "nccl@2.31.2", &[]),
+    release((32, 6), "nccl@2.32.6", &[]),
 ];
 
 /// A release of NCCL whose tuner and search are known; later ones are greater.
@@ -76,8 +78,14 @@ impl Version {
         all
     };
 
-    /// The newest.
-    pub const NEWEST: Self = Self(RELEASES.len() as u8 - 1);
+    /// The newest that a PyTorch pins: it answers where none is named.
+    pub const NEWEST: Self = {
+        let mut newest = RELEASES.len() - 1;
+        while RELEASES[newest].pytorch.is_empty() {
+            newest -= 1;
+        }
+        Self(newest as u8)
+    };
 
     const fn release(self) -> &'static Release {
         &RELEASES[self.0 as usize]
@@ -109,6 +117,14 @@ impl Version {
     #[must_use]
     pub fn policy(self) -> &'static str {
         self.release().policy
+    }
+
+    /// What to know of its answers: 2.32 was read before its release.
+    #[must_use]
+    pub fn caveat(self) -> Option<&'static str> {
+        self.has(super::since::FITTED_KERNELS).then_some(
+            "2.32.6 is known from the last state of development before it, not from the release",
+        )
     }
 
     /// The versions of PyTorch that pin it, such as `2.10-cu13`.

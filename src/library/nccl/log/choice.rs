@@ -4,10 +4,13 @@
 //! 1048576 Bytes -> Algo 1 proto 2 time 76.686562                              2.20 to 2.22
 //! AllReduce: 1048576 Bytes -> Algo 1 proto 2 time 76.686562                   2.23
 //! AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..23}      2.24 and later
+//! Input: { … .func = AllReduce, … .nBytes = 1048576, .numPipesOps = 1, … }    2.31 and later:
+//! Best tuning { … timeUs = 76.686562,  .algo = RING, .proto = LL, … }         the two together
 //! ```
 //!
-//! The first two count the largest buffer; the third counts count · element size, which for
-//! all-gather and reduce-scatter is one rank's block.
+//! All but the third count the largest buffer; the third counts count · element size, which for
+//! all-gather and reduce-scatter is one rank's block. A symmetric kernel or a copy engine, which
+//! `Best tuning` names too, is no algorithm and passed over.
 //!
 //! Source: NVIDIA/nccl at those tags, `src/enqueue.cc`.
 
@@ -59,6 +62,59 @@ impl Choice {
         };
         (self.function, self.bytes, self.algo, self.proto, detail)
     }
+}
+
+/// What the tuner was asked, until it says what is best.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Input {
+    function: Function,
+    bytes: Bytes,
+    pipelined: u32,
+}
+
+/// How a request begins, and its answer.
+pub(super) const INPUT: &str = "Input: {";
+pub(super) const BEST: &str = "Best tuning {";
+
+/// A field behind its name, up to the comma.
+fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
+    let (_, after) = message.split_once(name)?;
+    let value = after.trim_start().strip_prefix('=')?;
+    Some(value.split([',', '}']).next().unwrap_or(value).trim())
+}
+
+/// Reads a request to the tuner; none for a function that it has no say in.
+pub(super) fn input(message: &str, line: usize) -> Result<Option<Input>, Refused> {
+    let cut = || Refused::at(line, "the line of a request is cut off").help("copy the whole line");
+    let number = |name| field(message, name).and_then(|text| text.parse::<u64>().ok());
+    let Ok(function) = Function::named(field(message, ".func").ok_or_else(cut)?) else {
+        return Ok(None);
+    };
+    let bytes = Bytes(number(".nBytes").ok_or_else(cut)?);
+    let pipelined = number(".numPipesOps").and_then(|n| u32::try_from(n).ok()).ok_or_else(cut)?;
+    Ok(Some(Input { function, bytes, pipelined }))
+}
+
+/// Reads the answer to a request: none where no algorithm was chosen, or for several operations at
+/// once.
+pub(super) fn best(
+    message: &str,
+    asked: Input,
+    printer: &str,
+    line: usize,
+) -> Result<Option<Choice>, Refused> {
+    let cut = || Refused::at(line, "the line of a choice is cut off").help("copy the whole line");
+    let named = |name| field(message, name).ok_or_else(cut);
+    let (algo, proto) = (named(".algo")?, named(".proto")?);
+    if algo == "Unknown" || asked.pipelined != 1 {
+        return Ok(None);
+    }
+    let (algo, proto) = (algorithm(algo, line)?, protocol(proto, line)?);
+    let time = named("timeUs")?.parse::<f32>().ok().filter(|t| t.is_finite() && *t >= 0.0);
+    let detail = Detail::Time(Micros(time.ok_or_else(cut)?));
+    let Input { function, bytes, .. } = asked;
+    let printer = printer.to_owned();
+    Ok(Some(Choice { line, function: Some(function), bytes, algo, proto, detail, printer }))
 }
 
 pub(super) const MARK: &str = " Bytes -> Algo ";

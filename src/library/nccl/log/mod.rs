@@ -189,6 +189,8 @@ struct Reader {
     log: Log,
     tables: table::Tables,
     searches: graph::Searches,
+    /// What each printer's tuner was asked last.
+    asked: Vec<(String, choice::Input)>,
     /// Rows that the last matrix still lacks.
     matrix: usize,
 }
@@ -222,6 +224,19 @@ impl Reader {
     }
 
     fn choice(&mut self, message: &str, printer: &str, line: usize) -> Read<bool> {
+        if message.contains(choice::INPUT) {
+            let input = choice::input(message, line)?;
+            self.asked.retain(|(of, _)| of != printer);
+            self.asked.extend(input.map(|input| (printer.to_owned(), input)));
+            return Ok(true);
+        }
+        if message.contains(choice::BEST) {
+            if let Some(at) = self.asked.iter().position(|(of, _)| of == printer) {
+                let (_, asked) = self.asked.remove(at);
+                self.log.choices.extend(choice::best(message, asked, printer, line)?);
+            }
+            return Ok(true);
+        }
         if !message.contains(choice::MARK) {
             return Ok(false);
         }

@@ -78,6 +78,13 @@ impl Table {
         self.threads[algo as usize][proto as usize]
     }
 
+    /// Whether the tuner is that of 2.31 and later, which prints no threads.
+    #[must_use]
+    pub fn is_of_cost_models(&self) -> bool {
+        let ring = self.threads(Algo::Ring, Proto::Simple);
+        self.layout == Layout::Blocks && ring.is_none()
+    }
+
     /// The line of a cell's row.
     #[must_use]
     pub fn line_of(&self, function: Function, algo: Algo) -> usize {
@@ -259,6 +266,10 @@ impl Tables {
         };
         // 2.12 to 2.17 print threads under the one block too.
         let optional = table.layout == Layout::OneBlock && row == Row::Threads;
+        // Since 2.31 threads are not printed.
+        if table.missing.first() == Some(&Row::Threads) && row == Row::Of(Function::ALL[0]) {
+            table.missing.remove(0);
+        }
         match table.missing.first() {
             Some(next) if *next == row => {
                 table.missing.remove(0);
@@ -300,7 +311,7 @@ impl Tables {
                     table.threads[a][p] = Some(threads);
                 }
                 Row::Of(function) => {
-                    table.cells[function as usize][a][p] = Some(printed(cell, line)?);
+                    table.cells[function as usize][a][p] = printed(cell, line)?;
                     table.lines[function as usize][a] = line;
                 }
             }
@@ -329,12 +340,16 @@ fn algo(name: &str, line: usize) -> Result<Algo, Refused> {
     found.ok_or_else(|| Refused::at(line, format!("`{name}` is no algorithm of NCCL")))
 }
 
-fn printed(cell: &str, line: usize) -> Result<Printed, Refused> {
+/// A cell; none where 2.31 and later print that the function is not served.
+fn printed(cell: &str, line: usize) -> Result<Option<Printed>, Refused> {
     let parts = cell.split_once('/').map(|(latency, bandwidth)| (latency.trim(), bandwidth.trim()));
+    if parts.is_some_and(|(_, bandwidth)| bandwidth == "-1.0") {
+        return Ok(None);
+    }
     let read = parts.and_then(|(latency, bandwidth)| {
         Some(Printed { latency: Tenths::read(latency)?, bandwidth: Tenths::read(bandwidth)? })
     });
-    read.ok_or_else(|| {
+    read.map(Some).ok_or_else(|| {
         Refused::at(line, format!("`{cell}` is no latency/bandwidth"))
             .help("cells look like `9.3/   6.0`")
     })

@@ -199,6 +199,7 @@ impl Searched {
             collnet_direct_graph: self.collnet_direct.graph,
             collnet_chain_graph: self.collnet_chain.graph,
             nvls_graph: self.nvls_graph.graph,
+            reach: None,
         };
         Startup::under(self.version, &comm, &self.start, self.slowest_nic).on(comm)
     }

@@ -1,0 +1,209 @@
+//! What NCCL takes where both buffers of a call lie in symmetric windows.
+
+use super::{Question, RangeView, seconds};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::nccl::cost_model::{Best, Candidate, CostModel, Windows};
+use crate::library::nccl::{Call, Chooser, Version, logged_channels, since};
+
+/// The choices on windows, by size.
+pub(super) struct OnWindows<'a> {
+    question: &'a Question<'a>,
+    chooser: &'a Chooser,
+    models: CostModel,
+}
+
+/// What is taken at a size.
+#[derive(Clone, Copy)]
+struct Taken {
+    size: u64,
+    best: Option<Best>,
+}
+
+impl<'a> OnWindows<'a> {
+    /// The choices of a question.
+    ///
+    /// # Errors
+    /// A release without symmetric kernels.
+    pub fn of(question: &'a Question<'a>, chooser: &'a Chooser) -> Result<Self> {
+        let version = question.nccl;
+        if !version.has(since::SYMMETRIC_KERNELS) {
+            return Err(Error::unsupported(format!("NCCL {version} has no symmetric kernels"))
+                .at("--registered")
+                .help("they came with 2.27.3: say --nccl 2.31.2"));
+        }
+        let models = match chooser.models() {
+            Some(models) => models.clone(),
+            None => CostModel::new(
+                question.comm,
+                first_with_models(),
+                question.settings,
+                question.reduction,
+            )?,
+        };
+        Ok(Self { question, chooser, models })
+    }
+
+    /// What to know of these answers.
+    pub fn notes(&self) -> Vec<String> {
+        let version = self.question.nccl;
+        let mut notes = Vec::new();
+        if self.chooser.models().is_none() {
+            notes.push(format!(
+                "kernels are those that {} takes: {version} has them too, with constants of its \
+                 own that are not known",
+                first_with_models()
+            ));
+        }
+        if self.question.comm.reach.is_none() {
+            notes.push(
+                "a node is taken as one NVLink domain, windows as working between nodes too"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn call(&self, size: u64) -> Call {
+        Call { function: self.question.function, size: Bytes(size), pipelined: 1 }
+    }
+
+    fn at(&self, size: u64) -> Taken {
+        let call = self.call(size);
+        let best = match self.chooser.models() {
+            Some(models) => models.decide(&call, Windows::Both),
+            None => self.models.on_windows(&call),
+        };
+        Taken { size, best }
+    }
+
+    /// What tells two choices apart.
+    fn key(&self, taken: &Taken) -> Option<String> {
+        match taken.best {
+            Some(best) => Some(best.candidate.to_string()),
+            None => self
+                .chooser
+                .decide(&self.call(taken.size))
+                .map(|d| format!("{}/{}", d.algo, d.proto)),
+        }
+    }
+
+    /// The choices between two sizes. Where one changes and changes back within a sixteenth of a
+    /// power of two, that is passed over.
+    pub fn ranges(&self, from: Bytes, to: Bytes) -> Vec<RangeView> {
+        let points = CostModel::points().filter(|&p| from.0 < p && p < to.0).chain([to.0]);
+        let mut ranges = Vec::new();
+        let mut first = self.at(from.0);
+        let mut last = first;
+        for point in points {
+            let end = self.at(point);
+            while self.key(&last) != self.key(&end) {
+                let (before, behind) = self.change(last, end);
+                ranges.push(self.range(first, before));
+                (first, last) = (behind, behind);
+            }
+            last = end;
+        }
+        ranges.push(self.range(first, last));
+        ranges
+    }
+
+    /// The two neighbours between which what is taken at the lower size changes.
+    fn change(&self, mut low: Taken, mut high: Taken) -> (Taken, Taken) {
+        let key = self.key(&low);
+        while high.size - low.size > 1 {
+            let middle = self.at(low.size + (high.size - low.size) / 2);
+            if self.key(&middle) == key { low = middle } else { high = middle }
+        }
+        (low, high)
+    }
+
+    fn range(&self, first: Taken, last: Taken) -> RangeView {
+        let decision = |taken: Taken| match taken.best {
+            Some(best) => best.decision(),
+            None => self.chooser.decide(&self.call(taken.size)),
+        };
+        let (from, to) = (decision(first), decision(last));
+        let kernel = first.best.map(|best| best.candidate).and_then(name);
+        let blocks = |taken: Taken, channels: Option<u32>| {
+            channels.or(taken.best.map(|best| best.channels)).filter(|&channels| channels > 0)
+        };
+        let comm = self.question.comm;
+        let used = |taken: Taken| {
+            let call = self.call(taken.size);
+            match decision(taken) {
+                Some(d) => Some(logged_channels(comm, self.question.nccl, &call, &d)),
+                None => taken.best.and_then(|best| self.models.launched(&call, &best)),
+            }
+        };
+        let time = |taken: Taken, own: Option<f32>| {
+            own.or(taken.best.map(|best| best.time().0)).map(seconds)
+        };
+        let middle = (first.size as f64 * last.size as f64).sqrt() as u64;
+        let middle = self.call(middle.clamp(first.size, last.size));
+        let ranked = match (first.best, self.chooser.models()) {
+            (Some(_), _) | (_, Some(_)) => self.models.ranked(&middle, Windows::Both),
+            (None, None) => Vec::new(),
+        };
+        let second = ranked.first().zip(ranked.get(1));
+        RangeView {
+            from_bytes: first.size,
+            to_bytes: last.size,
+            kernel,
+            algorithm: from.map(|d| d.algo.name()),
+            protocol: from.map(|d| d.proto.name()),
+            channels_from: blocks(first, from.map(|d| d.channels)),
+            channels_to: blocks(last, to.map(|d| d.channels)),
+            logged_channels_from: used(first),
+            logged_channels_to: used(last),
+            threads: blocks(
+                last,
+                to.map(|d| d.threads).or(last.best.map(|best| best.threads)),
+            ),
+            time_from_s: time(first, from.and_then(|d| d.time).map(|t| t.0)),
+            time_to_s: time(last, to.and_then(|d| d.time).map(|t| t.0)),
+            second: second.map(|(_, second)| second.candidate.to_string()),
+            margin: second
+                .map(|(first, second)| f64::from(second.compared().0 / first.compared().0) - 1.0),
+        }
+    }
+
+    /// The rule that decided, in a sentence.
+    pub fn rule(&self, size: Bytes) -> String {
+        let call = self.call(size.0);
+        let ranked = self.models.ranked(&call, Windows::Both);
+        let (Some(_), Some(first)) = (self.at(size.0).best.and_then(|b| name(b.candidate)), ranked.first())
+        else {
+            return "no kernel on windows serves this call: the algorithms are asked".to_owned();
+        };
+        match (first.candidate, ranked.get(1)) {
+            (Candidate::Copied(_), _) => {
+                "so large an all-gather goes to the copy engines, whatever kernels take".to_owned()
+            }
+            (_, None) => format!("{} is the only kernel that may run", first.candidate),
+            (_, Some(second)) => format!(
+                "the least estimate with its blocks charged of {} kernels, algorithms are not \
+                 asked: {} {:.1} µs before {} {:.1} µs",
+                ranked.len(),
+                first.candidate,
+                first.compared().0,
+                second.candidate,
+                second.compared().0
+            ),
+        }
+    }
+}
+
+/// The oldest release whose kernels are known.
+fn first_with_models() -> Version {
+    let known = Version::ALL.into_iter().find(|version| version.has(since::COST_MODELS));
+    known.unwrap_or(Version::NEWEST)
+}
+
+fn name(candidate: Candidate) -> Option<&'static str> {
+    match candidate {
+        Candidate::General(..) => None,
+        Candidate::Symmetric(kernel) => Some(kernel.name()),
+        Candidate::Copied(copies) => Some(copies.name()),
+    }
+}

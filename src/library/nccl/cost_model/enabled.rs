@@ -1,0 +1,77 @@
+//! What a job's environment lets run.
+
+use super::super::settings::{Settings, lists};
+use super::super::{Algo, Function, Proto, Version};
+use super::{Candidate, Kernel};
+use crate::base::error::Result;
+
+/// Which candidates a job may use, by function.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Enabled {
+    algos: [[bool; 7]; 5],
+    /// Nothing: by NCCL's own rules.
+    protos: [[Option<bool>; 3]; 5],
+    kernels: [[bool; 18]; 5],
+    /// Whether a list names something for the function.
+    pub forced: [bool; 5],
+}
+
+impl Enabled {
+    /// What the lists leave.
+    ///
+    /// # Errors
+    /// A list that NCCL refuses, so that no communicator comes up.
+    pub fn of(settings: &Settings, version: Version) -> Result<Self> {
+        let (algo, proto) = settings.lists();
+        let kernels = settings.variables().kernels.as_deref();
+        // One of these lists switches everything off first, so that naming algorithms leaves no
+        // kernel, and naming kernels no algorithm.
+        let all = algo.is_none() && kernels.is_none();
+        let mut enabled = Self {
+            algos: [[all; 7]; 5],
+            protos: [[Some(true), None, Some(true)]; 5],
+            kernels: [[all; 18]; 5],
+            forced: [false; 5],
+        };
+        let rows = |variable: &str, text: &str, names: &[&str]| {
+            lists(version, variable, text, names)
+        };
+        if let Some(text) = algo {
+            for (f, on) in rows("NCCL_ALGO", text, &Algo::ALL.map(Algo::name))? {
+                enabled.algos[f].copy_from_slice(&on);
+                enabled.forced[f] = true;
+            }
+        }
+        if let Some(text) = proto {
+            for (f, on) in rows("NCCL_PROTO", text, &Proto::ALL.map(Proto::name))? {
+                enabled.protos[f] = [Some(on[0]), Some(on[1]), Some(on[2])];
+                enabled.forced[f] = true;
+            }
+        }
+        if let Some(text) = kernels {
+            for (f, on) in rows("NCCL_SYM_KERNEL", text, &Kernel::ALL.map(Kernel::name))? {
+                enabled.kernels[f].copy_from_slice(&on);
+                enabled.forced[f] = true;
+            }
+        }
+        Ok(enabled)
+    }
+
+    /// Whether the lists leave a candidate for a function.
+    pub fn has(&self, function: Function, candidate: Candidate) -> bool {
+        let f = function as usize;
+        !self.forced[f]
+            || match candidate {
+                Candidate::General(algo, proto) => {
+                    self.algos[f][algo as usize] && self.protos[f][proto as usize] != Some(false)
+                }
+                Candidate::Symmetric(kernel) => self.kernels[f][kernel as usize],
+                Candidate::Copied(_) => true,
+            }
+    }
+
+    /// Whether a list has LL128 on, so that its paths are not asked any more.
+    pub fn insists_on_ll128(&self, function: Function) -> bool {
+        self.protos[function as usize][Proto::Ll128 as usize] == Some(true)
+    }
+}

@@ -1,0 +1,223 @@
+//! What an algorithm and protocol takes at a size, and how many channels and threads it gets.
+
+use super::super::blocks::{collnet_direct_channels, is_short};
+use super::super::communicator::PathType;
+use super::super::constants::TREE_FACTORS;
+use super::super::{Algo, Arch, Call, Element, Function, Operation, Proto, Reduction};
+use super::cells::ring_steps;
+use super::decide::{CostModel, Windows};
+use super::{Best, Candidate, Release};
+use crate::base::quantity::Bytes;
+
+/// Operations of a group for which all but rings pay their latency once.
+const PIPELINED: u32 = 8;
+
+/// What stands for a time that is never taken while anything else is left.
+const LAST_RESORT: f32 = f32::MAX / 2.0;
+
+/// Bytes a channel and rank from which on rings in Simple pay more.
+const PLATEAU: u64 = 64;
+
+/// Above so many, a ring within a node begins to pay less again; nothing is left of that twice as
+/// far.
+const EASE: u64 = 256 << 10;
+
+/// Bytes a channel and rank at which a ring's latency follows another rule.
+pub(super) const BREAKS: [u64; 3] = [PLATEAU, EASE + 1, 2 * EASE];
+
+impl CostModel {
+    /// The time of a general candidate, where it may run.
+    pub(super) fn general(
+        &self,
+        call: &Call,
+        windows: Windows,
+        (algo, proto): (Algo, Proto),
+    ) -> Option<Best> {
+        if !self.may(call.function, algo, proto) {
+            return None;
+        }
+        let time = if self.is_last_resort(algo) {
+            LAST_RESORT
+        } else if self.rubin && !algo.is_collnet() && algo != Algo::Pat {
+            self.pipeline_time(call, windows, algo, proto)?
+        } else {
+            self.line_time(call, algo, proto)
+        };
+        // What has no bandwidth takes for ever, or less than nothing.
+        (time > 0.0).then(|| {
+            let (channels, threads) = self.general_blocks(call.size, algo, proto);
+            Best { candidate: Candidate::General(algo, proto), channels, threads, time, rank: time }
+        })
+    }
+
+    /// Whether a cell may run for calls of this reduction.
+    pub(super) fn may(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        let comm = &self.comm;
+        let gathers = function.gathers();
+        self.cell(function, algo, proto).runs
+            && match algo {
+                Algo::Tree | Algo::Ring => true,
+                Algo::CollNetDirect | Algo::CollNetChain => comm.collnet && comm.local_ranks <= 8,
+                Algo::Nvls | Algo::NvlsTree => {
+                    let narrow = comm.nvls_graph.channels <= 32 && comm.local_ranks <= 32;
+                    let network = algo == Algo::NvlsTree || comm.nodes == 1 || comm.collnet;
+                    comm.nvls
+                        && switch_adds(self.reduction, function)
+                        && (!gathers || narrow)
+                        && network
+                }
+                Algo::Pat => {
+                    comm.local_ranks == 1
+                        || function != Function::ReduceScatter
+                        || switch_adds(self.reduction, function)
+                }
+            }
+    }
+
+    /// PAT with several ranks a node.
+    fn is_last_resort(&self, algo: Algo) -> bool {
+        algo == Algo::Pat && self.comm.local_ranks > 1
+    }
+
+    /// What a size reaches of the cell's bandwidth.
+    pub(super) fn factor(&self, size: Bytes, algo: Algo, proto: Proto) -> f32 {
+        let Some(class) = (size.0 / 64).checked_ilog2().map(|k| k as usize) else { return 1.0 };
+        match algo {
+            Algo::Tree if class < 23 => TREE_FACTORS[proto as usize][class],
+            Algo::NvlsTree if class < 24 && self.derates_nvls_tree(class) => TREE_FACTORS[2][class],
+            _ => 1.0,
+        }
+    }
+
+    fn derates_nvls_tree(&self, class: usize) -> bool {
+        let comm = &self.comm;
+        let whole = comm.local_ranks == 4 && comm.ranks == 4 * comm.nodes;
+        let last = if self.release >= Release::V2_32 { 20 } else { 23 };
+        let grace = comm.arch == Arch::Arm
+            && self.reach.nic.0 >= 96.0
+            && whole
+            && (class < last || comm.nodes > 2);
+        comm.min_cc >= 100 && (comm.arch == Arch::X86 || grace)
+    }
+
+    /// Latency and size over bandwidth.
+    fn line_time(&self, call: &Call, algo: Algo, proto: Proto) -> f32 {
+        let cell = self.cell(call.function, algo, proto);
+        let mut latency = cell.latency.0;
+        if algo == Algo::Ring && proto == Proto::Simple {
+            latency = self.plateau(call, latency);
+        }
+        let bandwidth = cell.bandwidth.0 * self.factor(call.size, algo, proto);
+        self.total(call, algo, latency, bandwidth)
+    }
+
+    /// The time of a latency and a bandwidth, for as many operations as a group holds.
+    pub(super) fn total(&self, call: &Call, algo: Algo, latency: f32, bandwidth: f32) -> f32 {
+        let ring = algo == Algo::Ring;
+        let times = if ring { call.pipelined } else { call.pipelined.div_ceil(PIPELINED) };
+        let latency = latency * times as f32;
+        let moving = call.size.0 as f32 / (1000.0 * bandwidth);
+        // Rings add 8-bit floats only where nothing else does.
+        let shunned = ring && self.reduction.element == Element::Fp8 && self.comm.ranks > 8;
+        let many = if shunned { 1024.0 } else { 1.0 };
+        match self.release {
+            Release::V2_31 => (latency + moving) * many,
+            Release::V2_32 if bandwidth <= 0.0 => latency,
+            Release::V2_32 => latency + moving * many,
+        }
+    }
+
+    /// The ring's latency in Simple, which is longer for large sizes.
+    fn plateau(&self, call: &Call, latency: f32) -> f32 {
+        let comm = &self.comm;
+        let all_reduce = call.function == Function::AllReduce;
+        let switched =
+            comm.nodes == 1 && comm.min_cc >= 100 && comm.ring.type_intra == PathType::Nvl;
+        let newer = self.release >= Release::V2_32;
+        let applies = (comm.nodes > 1 && all_reduce)
+            || (switched && (call.function.gathers() || (newer && all_reduce)));
+        let each = call.size.0 / (u64::from(comm.channels) * u64::from(comm.ranks));
+        if !applies || each < PLATEAU {
+            return latency;
+        }
+        if newer && comm.nodes == 1 {
+            return latency * eased(ring_steps(comm, call.function), each);
+        }
+        match (newer, comm.min_cc < 80) {
+            (false, true) => (f64::from(latency) * 1.9) as f32,
+            (false, false) => (f64::from(latency) * 1.4) as f32,
+            (true, true) => latency * 1.9,
+            (true, false) => latency * 1.4,
+        }
+    }
+
+    /// Channels and threads of an algorithm at a size.
+    pub(super) fn general_blocks(&self, size: Bytes, algo: Algo, proto: Proto) -> (u32, u32) {
+        let (a, p) = (algo as usize, proto as usize);
+        let own_threads = self.threads[a][p];
+        let (channels, threads) = self.lowered(size, algo, (own_threads, self.thresholds[a][p]));
+        let helpers = match (algo, proto) {
+            (Algo::Ring, Proto::Simple) => 32,
+            (Algo::Tree, Proto::Simple) => 128,
+            _ => 0,
+        };
+        let fixed = matches!(algo, Algo::Tree | Algo::Pat);
+        (channels, if fixed { 640 } else { (threads + helpers).max(96) })
+    }
+
+    /// Channels and threads before helpers, given up one after another for small sizes.
+    pub(super) fn lowered(
+        &self,
+        size: Bytes,
+        algo: Algo,
+        (mut threads, threshold): (u32, u32),
+    ) -> (u32, u32) {
+        let comm = &self.comm;
+        let mut channels = match algo {
+            Algo::Nvls if comm.nodes > 1 => {
+                return (comm.nvls_channels.min(comm.channels), threads);
+            }
+            Algo::Nvls | Algo::NvlsTree => return (comm.nvls_channels, threads),
+            Algo::CollNetDirect => {
+                let (heads, all) = (comm.collnet_heads, comm.channels);
+                let left = collnet_direct_channels(heads, all, threads, threshold, size.0);
+                return (left, threads);
+            }
+            Algo::Pat if comm.local_ranks > 1 => match self.release {
+                Release::V2_31 => return (comm.nvls_channels.min(comm.channels), threads),
+                Release::V2_32 => return (comm.nvls_channels, threads),
+            },
+            _ => comm.channels,
+        };
+        while channels >= 2 && is_short(size.0, [channels, threads, threshold]) {
+            channels -= 1;
+        }
+        while threads.is_multiple_of(128) && is_short(size.0, [channels, threads, threshold]) {
+            threads /= 2;
+        }
+        (channels, threads)
+    }
+}
+
+/// How much longer a ring's latency is within a node, by its steps and the bytes of each.
+fn eased(steps: i32, each: u64) -> f32 {
+    let whole = 1.4_f32 - 1.0;
+    let share = 1.0 - (0.1 / whole).powf((steps - 1).max(0) as f32);
+    let mut longer = whole;
+    if each > EASE {
+        longer -= 0.1 * ((each - EASE) as f32 / EASE as f32).min(1.0);
+    }
+    1.0 + share * longer
+}
+
+/// Whether the switch has the reduction.
+pub(super) fn switch_adds(reduction: Reduction, function: Function) -> bool {
+    match (reduction.element, reduction.operation) {
+        _ if function == Function::AllGather => true,
+        (Element::Float | Element::Double, operation) => operation == Operation::Sum,
+        (Element::Half | Element::Integer, operation) => {
+            matches!(operation, Operation::Sum | Operation::MinMax)
+        }
+        (Element::Fp8 | Element::Byte, _) => false,
+    }
+}

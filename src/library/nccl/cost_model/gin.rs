@@ -1,0 +1,117 @@
+//! What a kernel between `NVLink` domains takes: inside by load and store, between over the rails.
+
+use super::super::Call;
+use super::decide::CostModel;
+use super::lsa::MOST_BLOCKS;
+use super::{Kernel, Release};
+
+/// What a block costs when kernels are compared, as a fraction of the time.
+const CHARGE: f32 = 0.025;
+
+impl CostModel {
+    /// Blocks, the estimate and what is compared.
+    pub(super) fn between_domains(&self, call: &Call, kernel: Kernel) -> (u32, f32, f32) {
+        let bytes = self.bytes(call).next_multiple_of(super::symmetric::GRAIN);
+        let (blocks, time) = match kernel {
+            Kernel::AllGatherRail => self.gather_by_rails(bytes),
+            _ => self.scatter_by_rails(bytes, kernel),
+        };
+        let charged = match self.release {
+            Release::V2_31 => time * (1.0 + CHARGE * blocks as f32),
+            Release::V2_32 => {
+                let dear = kernel == Kernel::ReduceScatterRail && self.comm.min_cc >= 100;
+                let charge = if dear { 1.0 } else { f64::from(CHARGE) };
+                (f64::from(time) * (1.0 + charge * f64::from(blocks))) as f32
+            }
+        };
+        (blocks, charged, charged)
+    }
+
+    /// Seconds that a step between domains takes.
+    fn rail_latency(&self) -> f64 {
+        1e-6 * self.figures.rail
+    }
+
+    fn domain_rate(&self) -> f64 {
+        if self.comm.min_cc < 100 { 360e9 } else { 720e9 }
+    }
+
+    fn rail_rate(&self) -> f64 {
+        f64::from(self.reach.nic.0) * 1e9
+    }
+
+    fn rails(&self) -> u32 {
+        self.comm.ranks / self.reach.domain
+    }
+
+    fn gather_by_rails(&self, bytes: u64) -> (u32, f32) {
+        const CHUNK: u64 = 1 << 20;
+        let most = MOST_BLOCKS.min(self.switch_blocks().div_ceil(self.comm.local_ranks));
+        let (least, most) = match self.variables.blocks() {
+            Some(set) => (set, set),
+            None => (1, most),
+        };
+        let chunks = bytes.div_ceil(CHUNK);
+        let steps = chunks * u64::from(self.rails() - 1);
+        let inside = (bytes * u64::from(self.comm.ranks)) as f32 / self.domain_rate() as f32;
+        let between = (bytes * u64::from(self.rails() - 1)) as f32 / self.rail_rate() as f32;
+        // In seconds, as in NCCL.
+        let time = (steps as f64 * self.rail_latency() + f64::from(inside.max(between))) as f32;
+        let blocks = u32::try_from(chunks).unwrap_or(u32::MAX);
+        (blocks.min(most).max(least), time)
+    }
+
+    fn scatter_by_rails(&self, bytes: u64, kernel: Kernel) -> (u32, f32) {
+        let own = self.rails_of(kernel == Kernel::ReduceScatterRailMc);
+        let other = self.rails_of(kernel != Kernel::ReduceScatterRailMc);
+        let (least, most) = match self.variables.blocks() {
+            Some(set) => (set, set.min(own.saturation)),
+            None => (
+                1,
+                MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(1).min(own.saturation),
+            ),
+        };
+        let chunk = self.variables.rail_chunk();
+        let chunks = u32::try_from(bytes.div_ceil(chunk)).unwrap_or(u32::MAX);
+        let blocks = chunks.min(most).max(least);
+        let rate = (f64::from(blocks) * own.block).min(own.inside).min(own.between);
+        let first = bytes.min(chunk * u64::from(blocks)) as f64;
+        let time = 1e6
+            * (bytes as f64 / rate
+                + first * (1.0 / own.inside + 1.0 / own.between)
+                + self.rail_latency());
+        (blocks, time as f32)
+    }
+
+    fn rails_of(&self, multicast: bool) -> Rails {
+        let (domain, rails) = (self.reach.domain, self.rails());
+        let loads = if multicast { 1 } else { domain };
+        let first = if domain == 1 { 0 } else { loads * (rails - 1) };
+        let work = first + loads + rails - 1;
+        let inside =
+            (if multicast { domain } else { domain - 1 } * rails).max((domain - 1) * rails);
+        let rate = match (self.comm.min_cc >= 100, multicast) {
+            (true, true) => 8.44e9,
+            (true, false) => 26.6e9,
+            (false, true) => 4.22e9,
+            (false, false) => 13.7e9,
+        };
+        let block = rate / f64::from(work);
+        let inside = self.domain_rate() / f64::from(inside);
+        let between = self.rail_rate() / f64::from(rails - 1);
+        let saturation = (inside.min(between) / block).min((1_u64 << 30) as f64).ceil();
+        Rails { block, inside, between, saturation: saturation as u32 }
+    }
+}
+
+/// Bytes a second of a reduce-scatter between domains.
+struct Rails {
+    /// What a block handles.
+    block: f64,
+    /// What the domain carries.
+    inside: f64,
+    /// What the rails carry.
+    between: f64,
+    /// Blocks beyond which nothing is gained.
+    saturation: u32,
+}

@@ -1,0 +1,48 @@
+//! NCCL's tuner since 2.31: each candidate has a model of its cost, and the cheapest is taken.
+//!
+//! Until 2.30 a table is filled and searched ([`Table`](super::Table), [`Chooser`](super::Chooser)).
+//! 2.31 asks 41 candidates instead: algorithms with their protocols, kernels on symmetric windows,
+//! and copy engines. They are asked from the highest number to the lowest, so of equals the highest
+//! stays. All of it is float32 and double as NCCL mixes them, and is reproduced bit for bit.
+//!
+//! Source: NVIDIA/nccl v2.31.2-1, `src/tuning` (`cost_model.cc`, `tuning.cc`, `ring.cc`, `tree.cc`,
+//! `collnet.cc`, `nvls.cc`, `pat.cc`, `sym_model.cc`, `ce_model.cc`), and the development state of
+//! those files before 2.32.6 (`pipeline_model`, `sym_model`).
+
+mod candidate;
+mod cells;
+mod copy_engine;
+mod decide;
+mod enabled;
+mod figures;
+mod fitted;
+mod general;
+mod gin;
+mod lsa;
+mod pipeline;
+mod reach;
+mod symmetric;
+mod variables;
+
+use super::{Version, since};
+
+pub use candidate::{Candidate, Copies, Kernel};
+pub use cells::Cell;
+pub use decide::{Best, CostModel, Windows};
+pub use reach::Reach;
+pub(super) use variables::Variables;
+
+/// The states of this tuner; later ones are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Release {
+    /// 2.31.2.
+    V2_31,
+    /// 2.32.6, read in the last state of development before it.
+    V2_32,
+}
+
+impl Release {
+    fn of(version: Version) -> Self {
+        if version.has(since::FITTED_KERNELS) { Self::V2_32 } else { Self::V2_31 }
+    }
+}

@@ -1,0 +1,40 @@
+//! What symmetric kernels ask of a communicator beside the graphs: who reaches whose memory.
+
+use super::super::{Communicator, Gbps, PathType};
+
+/// How the ranks reach each other, and what their NICs carry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reach {
+    /// The least path from a GPU to one of its own NICs, over all ranks; 0 without a NIC.
+    pub nic: Gbps,
+    /// Whether all pairs of GPUs of a node are directly on `NVLink`.
+    pub direct: bool,
+    /// Ranks that load and store each other's memory: the `NVLink` domain.
+    pub domain: u32,
+    /// Whether symmetric windows are supported at all.
+    pub symmetric: bool,
+    /// Blocks that serve one channel; more than one on GPUs of Rubin's kind alone.
+    pub blocks_per_channel: u32,
+}
+
+/// The least compute capability on which windows are taken to work.
+const WINDOWS: u32 = 80;
+
+impl Reach {
+    /// What is assumed of a communicator of which only the graphs are known: a node is a domain,
+    /// GPUs on a switch or alone are direct, windows work on those from Ampere on, between nodes
+    /// too, and the fastest graph between nodes runs just below what a NIC carries.
+    #[must_use]
+    pub fn of(comm: &Communicator) -> Self {
+        let pair = comm.local_ranks == 2 && comm.ring.type_intra == PathType::Nvl;
+        let direct = comm.nvswitch || comm.local_ranks == 1 || pair;
+        let between = [&comm.ring, &comm.tree, &comm.nvls_graph].map(|graph| graph.inter.0);
+        Self {
+            nic: Gbps(between.into_iter().fold(0.0, f32::max)),
+            direct,
+            domain: comm.local_ranks,
+            symmetric: direct && comm.min_cc >= WINDOWS,
+            blocks_per_channel: 1,
+        }
+    }
+}

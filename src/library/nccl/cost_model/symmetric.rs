@@ -1,0 +1,147 @@
+//! Kernels on symmetric windows: which may run, and how many blocks they get.
+//!
+//! They read and write the other ranks' memory themselves. Where both buffers of a call lie in
+//! windows the best of them is taken without a look at the algorithms.
+
+use super::super::{Call, Element, Function, Operation};
+use super::decide::CostModel;
+use super::fitted::active_blocks;
+use super::general::switch_adds;
+use super::{Best, Candidate, Copies, Kernel};
+
+/// Threads of a symmetric kernel's block.
+const THREADS: u32 = 512;
+
+/// What a call's size is rounded up to.
+pub(super) const GRAIN: u64 = 1024;
+
+/// Elements a rank above which copy engines gather.
+const COPIES_ABOVE: u64 = 8 << 20;
+
+impl CostModel {
+    /// What is taken where both buffers lie in windows; none where the algorithms are asked.
+    #[must_use]
+    pub fn on_windows(&self, call: &Call) -> Option<Best> {
+        if !self.reach.symmetric || self.comm.ranks == 1 {
+            return None;
+        }
+        if let Some(copied) = self.gathered_by_copies(call) {
+            return Some(copied);
+        }
+        if !self.allows_kernels(call.function) {
+            return None;
+        }
+        let mut best: Option<Best> = None;
+        for kernel in Kernel::ALL.into_iter().rev() {
+            let Some(next) = self.symmetric(call, kernel) else { continue };
+            if next.rank < best.map_or(f32::MAX, |best| best.rank) {
+                best = Some(next);
+            }
+        }
+        best
+    }
+
+    /// The gathering by copy engines, where it is taken.
+    pub(super) fn gathered_by_copies(&self, call: &Call) -> Option<Best> {
+        let comm = &self.comm;
+        let whole = self.reach.domain == comm.ranks;
+        if call.function != Function::AllGather || !whole || comm.min_cc < 100 || !self.reach.direct
+        {
+            return None;
+        }
+        let above = self.variables.copies_above().unwrap_or_else(|| {
+            let blocks = !self.has_multicast() && self.variables.tma();
+            if blocks { 4 * COPIES_ABOVE } else { COPIES_ABOVE }
+        });
+        if self.count(call) <= above {
+            return None;
+        }
+        let (method, time) = self.copies(self.bytes(call));
+        Some(Best {
+            candidate: Candidate::Copied(method),
+            channels: 0,
+            threads: 0,
+            time,
+            rank: time,
+        })
+    }
+
+    /// Blocks that a symmetric kernel is launched with: those that have something to do.
+    #[must_use]
+    pub fn launched(&self, call: &Call, best: &Best) -> Option<u32> {
+        matches!(best.candidate, Candidate::Symmetric(_))
+            .then(|| active_blocks(self.bytes(call), best.channels.max(1)))
+    }
+
+    fn copies(&self, bytes: u64) -> (Copies, f32) {
+        super::copy_engine::gather(&self.comm, &self.variables, &self.reach, bytes)
+    }
+
+    /// Whether symmetric kernels carry out the call at all.
+    fn allows_kernels(&self, function: Function) -> bool {
+        let floats =
+            matches!(self.reduction.element, Element::Float | Element::Half | Element::Fp8);
+        let sums = matches!(self.reduction.operation, Operation::Sum | Operation::Scaled);
+        self.reach.direct
+            && match function {
+                Function::AllGather => true,
+                Function::AllReduce | Function::ReduceScatter => floats && sums,
+                Function::Broadcast | Function::Reduce => false,
+            }
+    }
+
+    /// Whether the switch multicasts among the ranks of a domain.
+    pub(super) fn has_multicast(&self) -> bool {
+        self.comm.nvls && self.reach.domain > 2
+    }
+
+    /// Bytes of a call as its user counts them: a rank's part where it gathers.
+    pub(super) fn bytes(&self, call: &Call) -> u64 {
+        match call.function {
+            // Gathered are bytes, whatever they mean.
+            Function::AllGather => call.size.0 / u64::from(self.comm.ranks),
+            _ => self.count(call) * self.element(),
+        }
+    }
+
+    /// Whether a kernel may run for a call.
+    fn may_run(&self, call: &Call, kernel: Kernel) -> bool {
+        let ranks = u64::from(self.comm.ranks);
+        let whole = self.reach.domain == self.comm.ranks;
+        let all = if call.function == Function::AllReduce { 1 } else { ranks };
+        let bus = self.bytes(call).next_multiple_of(GRAIN).saturating_mul(all);
+        let multicast = self.has_multicast();
+        kernel.function() == call.function
+            && self.enabled.has(call.function, Candidate::Symmetric(kernel))
+            && (multicast || !kernel.stores_multicast())
+            && (!kernel.loads_multicast() || (multicast && self.adds_in_switch(call.function)))
+            && !(kernel.is_ll() && bus >= 2 << 30)
+            && bus < 64 << 30
+            && (!kernel.is_tma() || (self.comm.min_cc >= 100 && self.variables.tma()))
+            && kernel.is_rail() != whole
+            && (!kernel.is_rail() || self.variables.rails())
+    }
+
+    /// Whether the switch has the reduction for these kernels.
+    fn adds_in_switch(&self, function: Function) -> bool {
+        let averages = self.reduction.operation == Operation::Scaled;
+        match self.reduction.element {
+            Element::Fp8 => self.comm.min_cc >= 100,
+            Element::Float | Element::Double | Element::Half | Element::Integer if averages => true,
+            _ => switch_adds(self.reduction, function),
+        }
+    }
+
+    /// The time of a kernel with the blocks that it gets, where it may run.
+    pub(super) fn symmetric(&self, call: &Call, kernel: Kernel) -> Option<Best> {
+        if !self.may_run(call, kernel) {
+            return None;
+        }
+        let (channels, time, rank) = match kernel.is_rail() {
+            true => self.between_domains(call, kernel),
+            false => self.within_domain(call, kernel)?,
+        };
+        let candidate = Candidate::Symmetric(kernel);
+        (time > 0.0).then_some(Best { candidate, channels, threads: THREADS, time, rank })
+    }
+}

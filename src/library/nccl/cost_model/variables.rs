@@ -1,0 +1,84 @@
+//! The variables that the tuner reads since 2.31, beside those that it has always read.
+
+use crate::base::error::{Error, Result};
+
+/// What a job's environment says of symmetric kernels and copy engines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in super::super) struct Variables {
+    /// `NCCL_SYM_KERNEL`.
+    pub kernels: Option<String>,
+    numbers: [Option<i64>; NUMBERS.len()],
+}
+
+/// Variables that hold one whole number.
+const NUMBERS: [&str; 6] = [
+    "NCCL_SYM_CTAS",
+    "NCCL_SYM_TMA_ENABLE",
+    "NCCL_SYM_GIN_KERNELS_ENABLE",
+    "NCCL_SYM_RS_GIN_CHUNK_SIZE",
+    "NCCL_SYM_CE_THRESHOLD",
+    "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
+];
+
+/// The list of kernels.
+const KERNELS: &str = "NCCL_SYM_KERNEL";
+
+impl Variables {
+    /// Sets one variable; says whether it is one of these.
+    ///
+    /// # Errors
+    /// A value that is no number where one belongs.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        if name == KERNELS {
+            self.kernels = Some(value.to_owned()).filter(|list| !list.is_empty());
+            return Ok(true);
+        }
+        let Some(index) = NUMBERS.iter().position(|n| *n == name) else { return Ok(false) };
+        self.numbers[index] = match value.trim() {
+            "" => None,
+            text => Some(text.parse().map_err(|_| {
+                Error::input(format!("`{text}` is no whole number"))
+                    .at(format!("{name}={value}"))
+                    .help("write one such as 8")
+            })?),
+        };
+        Ok(true)
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        NUMBERS.iter().position(|n| *n == name).and_then(|i| self.numbers[i])
+    }
+
+    /// Blocks of every symmetric kernel, where they are set.
+    pub fn blocks(&self) -> Option<u32> {
+        self.number("NCCL_SYM_CTAS").filter(|&n| n > 0).map(|n| n.min(64) as u32)
+    }
+
+    /// Whether kernels with TMA may run.
+    pub fn tma(&self) -> bool {
+        self.number("NCCL_SYM_TMA_ENABLE") != Some(0)
+    }
+
+    /// Whether kernels between domains may run.
+    pub fn rails(&self) -> bool {
+        self.number("NCCL_SYM_GIN_KERNELS_ENABLE") != Some(0)
+    }
+
+    /// Bytes that a reduce-scatter between domains moves at a time: a power of two.
+    pub fn rail_chunk(&self) -> u64 {
+        const DEFAULT: i64 = 128 << 10;
+        let set = self.number("NCCL_SYM_RS_GIN_CHUNK_SIZE").unwrap_or(DEFAULT);
+        1 << (set.clamp(128, 1 << 30) as u64).ilog2()
+    }
+
+    /// Elements a rank above which copy engines gather, where it is set.
+    pub fn copies_above(&self) -> Option<u64> {
+        self.number("NCCL_SYM_CE_THRESHOLD").map(|n| n.max(0).cast_unsigned())
+    }
+
+    /// Bytes a rank up to which copy engines multicast, where it is set.
+    pub fn multicast_up_to(&self) -> Option<u64> {
+        let set = self.number("NCCL_CE_COLL_AG_MULTICAST_THRESHOLD");
+        set.filter(|&n| n >= 0).map(i64::cast_unsigned)
+    }
+}
