@@ -95,7 +95,8 @@ enum Verb {
     Barrier(cost::Args),
     /// The size at which one algorithm overtakes another
     Crossover(crossover::Args),
-    /// What a library will pick, why, and what that costs
+    /// What a library or engine will pick, why, and what that costs
+    #[command(visible_alias = "choose")]
     Select(select::Args),
     /// A schedule played out: makespan, critical path, form, bound
     Simulate(simulate::Args),
