@@ -29,10 +29,10 @@ pub use variables::Variables;
 
 use ask::Ask;
 
-use super::{Call, Choice, FellBack, Meta, Policy, Runs, Site};
+use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Ratio};
 use crate::machine::sample::DataType;
 
 /// An engine: its names, its releases, its rules.
@@ -317,12 +317,28 @@ impl Policy for Rules {
 /// The bytes of which kernels take whole multiples.
 const BLOCK: u64 = 16;
 
-/// A kernel as an algorithm of this crate.
+/// A kernel as an algorithm of this crate: whole vectors or blocks to all others, or the switch.
 fn runs(call: &Call, kernel: Kernel) -> Runs {
-    let _ = call;
+    let of = |algorithm, wire| {
+        let part = Part::new(call.collective, call.ranks, Where::All, algorithm);
+        Runs::Parts(vec![Part { wire: Ratio(wire), ..part }])
+    };
     match kernel.kernel {
         "none" => Runs::unpriced("nothing runs"),
         "library" => Runs::unpriced("the library decides inside; its own rules: select nccl"),
+        _ if call.collective != Collective::AllReduce => {
+            Runs::unpriced("no closed form stands for this kernel")
+        }
+        "one-shot-pull" | "one-shot-push" => of("one-shot", 1.0),
+        "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "RSxLD_AGxST" => {
+            of("two-shot", 1.0)
+        }
+        "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
+        "two-shot-multimem" | "one-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
+        // Eight bytes carry four.
+        "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),
+        "packet" => of("two-shot", 2.0),
         _ => Runs::unpriced("no closed form stands for this kernel"),
     }
 }

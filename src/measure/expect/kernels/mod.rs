@@ -117,6 +117,12 @@ impl<'r> Kernels<'r> {
         })
     }
 
+    /// busbw of a call of `size` bytes that takes `time`.
+    #[must_use]
+    pub fn busbw(&self, size: Bytes, time: Seconds) -> Option<Bandwidth> {
+        self.nccl.busbw(size, time)
+    }
+
     fn own(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
         let board = self.board.as_ref()?;
         let (like, more) = fits::like(kernel.backend, kernel.kernel)?;
