@@ -38,7 +38,8 @@ pub struct FileView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TableView {
-    /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `imb`, `perftest`, `nccom-test`, `csv`.
+    /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `imb`, `perftest`, `nccom-test`,
+    /// `aiconfigurator`, `vllm-bench`, `csv`.
     pub format: &'static str,
     /// The line where it begins.
     pub line: usize,

@@ -7,6 +7,7 @@ use crate::answer::notes::{CONTRADICTIONS, TOPICS};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::library::POLICIES;
+use crate::library::engines::ENGINES;
 use crate::machine::parameters::Parameter;
 use crate::model::algorithm::{Library, Registry};
 use crate::plan::config::Settings;
@@ -133,6 +134,12 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
         aliases: p.aliases.to_vec(),
         title: p.title.clone().into_owned(),
     });
+    let engines = ENGINES.iter().map(|e| Named {
+        id: e.id,
+        aliases: e.aliases.to_vec(),
+        title: format!("{}; releases {}", e.title, e.releases.join(", ")),
+    });
+    let policies = policies.chain(engines);
     let topics = TOPICS.iter().map(|t| Named {
         id: t.id,
         aliases: t.aliases.to_vec(),

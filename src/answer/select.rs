@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Expect;
+use super::{Expect, six};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -11,7 +11,7 @@ use crate::library::{
     Call, Choice, FellBack, Interval, Part, Policy, Priced, Runs, Where, intervals, priced,
 };
 use crate::machine::query::Query;
-use crate::measure::expect::{Expecting, Rules};
+use crate::measure::expect::{Expecting, Kernels, Rules};
 use crate::model::algorithm::Registry;
 
 /// The choices of one policy, or of two, over sizes.
@@ -48,6 +48,16 @@ pub struct Select {
     pub intervals: Vec<Span>,
     /// What else could run at the one size, from the fastest on.
     pub alternatives: Vec<Alternative>,
+    /// Whose kernel an engine runs at the one size: `nccl`, `custom`, `flashinfer-mnnvl`, …
+    pub backend: Option<&'static str>,
+    /// The kernel; `library` where the backend decides inside.
+    pub kernel: Option<&'static str>,
+    /// The rule that decided at the one size.
+    pub rule: Option<String>,
+    /// What the call is expected to take at the one size, in µs.
+    pub us: Option<f64>,
+    /// The same with its band and what it rests on.
+    pub expect: Option<Expect>,
 }
 
 /// A policy.
@@ -88,6 +98,22 @@ pub struct Span {
     pub best_title: Option<&'static str>,
     /// Its time there.
     pub best_time_s: Option<f64>,
+    /// What other engines run at the first size, the fastest first.
+    pub rivals: Vec<Rival>,
+}
+
+/// What another engine runs for the same call.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Rival {
+    /// The engine with its release.
+    pub engine: String,
+    /// Whose kernel.
+    pub backend: &'static str,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// What the call is expected to take, in µs.
+    pub us: Option<f64>,
 }
 
 /// What one policy chooses.
@@ -98,6 +124,10 @@ pub struct ChoiceView {
     pub name: String,
     /// The library's number.
     pub id: Option<u32>,
+    /// Whose kernel, where an engine chose.
+    pub backend: Option<&'static str>,
+    /// Which kernel; `library` where the backend decides inside.
+    pub kernel: Option<&'static str>,
     /// The rule that decided.
     pub rule: String,
     /// What the rules named first, and why it does not run.
@@ -209,6 +239,7 @@ struct Model<'a> {
     query: &'a Query,
     ready: Vec<Candidate>,
     expecting: Expecting<'a>,
+    kernels: Kernels<'a>,
 }
 
 impl Model<'_> {
@@ -217,8 +248,14 @@ impl Model<'_> {
         priced(self.registry, choice, shape, &machine.fabric, Bytes(size))
     }
 
-    /// What is expected of the machine, where the choice is what its library runs.
+    /// What is expected of an engine's kernel, or of the machine where the choice is what its library
+    /// runs.
     fn expect(&self, choice: &Choice, size: Bytes) -> Option<Expect> {
+        if let Some(kernel) = choice.kernel {
+            let expected = self.kernels.at(kernel, size)?;
+            let busbw = self.expecting.busbw(size, expected.time);
+            return Some(Expect::stated(expected, kernel.into(), busbw));
+        }
         let expect = Expect::new(&self.expecting, size);
         let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease);
         (own && expect.runs.name() == choice.name).then_some(expect)
@@ -256,6 +293,8 @@ impl Model<'_> {
         Ok(ChoiceView {
             name: choice.name.to_string(),
             id: choice.id,
+            backend: choice.kernel.map(|k| k.backend),
+            kernel: choice.kernel.map(|k| k.kernel),
             rule: choice.rule.clone(),
             fell_back: choice.fell_back.iter().map(turn).collect(),
             runs: parts(choice),
@@ -305,13 +344,17 @@ pub fn select(
 ) -> Result<Select> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
     let expecting = Expecting::new(registry, query)?;
-    let model = Model { registry, query, ready, expecting };
+    let kernels = Kernels::new(registry, query)?;
+    let model = Model { registry, query, ready, expecting, kernels };
+    let rivals = policy.rivals();
     let own = intervals(policy, call, first, last)?;
     let mut spans = Vec::new();
     match versus {
         None => {
             for Interval { from, to, choice } in &own {
-                spans.push(span(&model, (from.0, to.0), choice, None)?);
+                let mut span = span(&model, (from.0, to.0), choice, None)?;
+                beside(&model, &mut span, &rivals, call);
+                spans.push(span);
             }
         }
         Some(other) => {
@@ -323,9 +366,15 @@ pub fn select(
     }
     let one = (first == last).then_some(first);
     let alternatives = match (one, own.first()) {
-        (Some(size), Some(only)) => alternatives(&model, policy, call, &only.choice, size)?,
+        (Some(size), Some(only)) if only.choice.kernel.is_none() => {
+            alternatives(&model, policy, call, &only.choice, size)?
+        }
         _ => Vec::new(),
     };
+    let only = spans.first().filter(|_| one.is_some()).map(|span| &span.choice);
+    let (backend, kernel) = (only.and_then(|c| c.backend), only.and_then(|c| c.kernel));
+    let rule = only.map(|c| c.rule.clone());
+    let expect = only.and_then(|c| c.expect.clone());
     Ok(Select {
         schema: "collcost/select/1",
         operation: call.operation().to_string(),
@@ -342,7 +391,33 @@ pub fn select(
         versus: versus.map(view),
         intervals: spans,
         alternatives,
+        backend,
+        kernel,
+        rule,
+        us: expect.as_ref().map(|e| six(e.time_s * 1e6)),
+        expect,
     })
+}
+
+/// Puts what other engines run beside an engine's choice: its regret is then by what is expected.
+fn beside(model: &Model<'_>, span: &mut Span, rivals: &[Box<dyn Policy>], call: &Call) {
+    let size = Bytes(span.from_bytes);
+    for rival in rivals {
+        let Ok(choice) = rival.choose(&call.with_size(size)) else { continue };
+        let Some(kernel) = choice.kernel.filter(|k| k.backend != "none") else { continue };
+        let us = model.expect(&choice, size).map(|e| six(e.time_s * 1e6));
+        let engine = rival.meta().id.clone();
+        span.rivals.push(Rival { engine, backend: kernel.backend, kernel: kernel.kernel, us });
+    }
+    let time = |r: &Rival| r.us.unwrap_or(f64::INFINITY);
+    span.rivals.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    let own = span.choice.expect.as_ref().map(|e| e.time_s * 1e6);
+    let least = span.rivals.first().and_then(|r| r.us);
+    if let (Some(own), Some(least)) = (own, least) {
+        let regret = own / least.min(own);
+        span.choice.regret = Some(regret);
+        span.choice.regret_at_bytes = Some(span.from_bytes);
+    }
 }
 
 fn view(policy: &dyn Policy) -> PolicyView {
@@ -396,6 +471,7 @@ fn span(
         best_id: best.map(|(c, _)| c.algorithm.meta().id),
         best_title: best.map(|(c, _)| c.algorithm.meta().title),
         best_time_s: best.map(|(_, time)| time.0),
+        rivals: Vec::new(),
     })
 }
 

@@ -26,7 +26,8 @@ Examples:
   collcost import pingpong.txt --to jsonl > run.jsonl && collcost fit run.jsonl
 
 Reads nccl-tests and rccl-tests (text and -J), OSU, Intel's MPI benchmarks, perftest,
-nccom-test and CSV, also with gzip; - is standard input.")]
+nccom-test, aiconfigurator's tables, vLLM's benchmark of communicators and CSV,
+also with gzip; - is standard input.")]
 pub(super) struct Args {
     /// Logs, in any of the formats
     #[arg(value_name = "FILE", required = true)]

@@ -1,6 +1,7 @@
 //! `collcost select`: what a library will pick, and what that costs.
 
 use std::io::Write;
+use std::num::NonZeroU64;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
@@ -10,9 +11,13 @@ use collcost::answer::select::{Select, select, select_map};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, dtype_bytes};
+use collcost::library::engines::{Conditions, Variables};
 use collcost::library::tuning_file::read_rules;
-use collcost::library::{Call, Operation, Policy, Site, entry, of_file, policy};
+use collcost::library::{
+    Call, Operation, Policy, Site, entry, is_engine, is_policy, of_file, policy,
+};
 use collcost::machine::query::Query;
+use collcost::machine::sample::DataType;
 use collcost::measure::expect::site;
 use collcost::model::algorithm::Registry;
 use collcost::view::{self, plot};
@@ -23,7 +28,9 @@ Examples:
   collcost select nccl allreduce -n 64
   collcost select openmpi@4.1 allreduce 32K -n 128 --on gcp-c2d --explain
   collcost select bcast 1K..16M --policy openmpi --vs mpich -n 64 --on gcp-c2d
-  collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl")]
+  collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl
+  collcost choose vllm@0.33.0 allreduce 1K..64M -n 8 --on b200
+  collcost choose sglang allreduce 256K -n 8 --on h100 --vs vllm --explain")]
 pub(super) struct Args {
     /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
     #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
@@ -40,6 +47,8 @@ pub(super) struct Args {
     /// Bytes of the elements, by type: char, float, double, bf16
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
+    #[command(flatten)]
+    engine: EngineFlags,
     /// The operation does not commute
     #[arg(long, hide_short_help = true)]
     non_commutative: bool,
@@ -62,6 +71,48 @@ pub(super) struct Args {
     machine: MachineFlags,
     #[command(flatten)]
     params: ParamFlags,
+}
+
+/// What inference engines ask of a call.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Inference engines")]
+struct EngineFlags {
+    /// Columns of the tensor, the model's hidden size
+    #[arg(long, value_name = "H")]
+    hidden: Option<NonZeroU64>,
+    /// The call is captured in a CUDA graph, which is taken where nothing is said
+    #[arg(long, conflicts_with = "eager")]
+    graph: bool,
+    /// The call is launched from Python
+    #[arg(long)]
+    eager: bool,
+    /// A variable, or a flag of the engine; p2p=0: no peer access
+    #[arg(long, value_name = "K=V")]
+    env: Vec<String>,
+}
+
+impl EngineFlags {
+    fn conditions(&self, dtype: Option<&str>) -> Result<Conditions> {
+        let mut variables = Variables::default();
+        for text in &self.env {
+            variables.put(text).map_err(|e| e.at(format!("--env {text}")))?;
+        }
+        let default = Conditions::default();
+        Ok(Conditions {
+            dtype: dtype.map_or(default.dtype, data_type),
+            hidden: self.hidden.map(NonZeroU64::get),
+            graph: !self.eager,
+            variables,
+        })
+    }
+}
+
+/// The type that a name of bytes an element stands for.
+fn data_type(name: &str) -> DataType {
+    DataType::named(name).unwrap_or(match name {
+        "fp8" => DataType::F8e4m3,
+        _ => DataType::Byte,
+    })
 }
 
 /// The words sorted by what they are.
@@ -99,8 +150,10 @@ impl Args {
     /// The choices for one number of ranks.
     fn one(&self, asked: &Asked, mut query: Query) -> Result<Select> {
         let collective = asked.operation.collective;
+        let of_engine = is_engine(&asked.policy);
         let element = match &self.dtype {
             Some(name) => dtype_bytes(name).map_err(|e| e.at(format!("--dtype {name}")))?,
+            None if of_engine => DataType::Bf16.bytes(),
             None => Bytes(4),
         };
         let range = match &asked.sizes {
@@ -118,7 +171,8 @@ impl Args {
             in_place: self.in_place,
             ..Call::new(collective, query.shape.ranks, range.0)
         };
-        let site = site(&query);
+        let site =
+            Site { conditions: self.engine.conditions(self.dtype.as_deref())?, ..site(&query) };
         let one = |flag: &str, name: &String| {
             named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
         };
@@ -140,7 +194,7 @@ impl Args {
                 .help("write select allreduce --policy NAME")
         })?;
         let mut policy = self.policy.clone();
-        if first.parse::<Operation>().is_err() && (is_rules_file(first) || entry(first).is_ok()) {
+        if first.parse::<Operation>().is_err() && (is_rules_file(first) || is_policy(first)) {
             if let Some(other) = policy.replace(first.clone()) {
                 return Err(place(
                     Error::input(format!("two policies, `{first}` and `{other}`"))

@@ -15,18 +15,18 @@ use super::{
 #[cfg(target_os = "linux")]
 use super::{calibrate, run};
 
-/// Makes the verbs of `Name(module) "its line in the help"` below the heading of a group.
+/// Makes the verbs of `Name(module) or "other name" "its line in the help"` below a group's heading.
 macro_rules! verbs {
     (
         $first:literal { $($collective:ident $whose:literal)* }
-        $($heading:literal { $($(#[$if:meta])? $verb:ident($module:ident) $help:literal)* })*
+        $($heading:literal { $($(#[$if:meta])? $verb:ident($module:ident) $(or $also:literal)? $help:literal)* })*
     ) => {
         // Deferred: only the named verb's flags are built, which halves the start-up time.
         #[derive(Subcommand)]
         #[command(defer = true, rename_all = "lower")]
         pub(super) enum Verb {
             $(#[command(about = $whose)] $collective(cost::Args),)*
-            $($($(#[$if])? #[command(about = $help)] $verb($module::Args),)*)*
+            $($($(#[$if])? #[command(about = $help $(, visible_alias = $also)?)] $verb($module::Args),)*)*
         }
 
         /// Verbs by what they are for, in the order of the help.
@@ -81,7 +81,7 @@ verbs! {
     }
     "Choose" {
         Crossover(crossover) "The size at which one algorithm overtakes another"
-        Select(select) "What a library will pick, why, and what that costs"
+        Choose(select) or "select" "What a library or engine will pick, why, and what that costs"
         Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
         List(list) "Collectives, algorithms, libraries, topics by their names"
     }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
+use crate::library::engines::Conditions;
 use crate::library::nccl::topology::Description;
 use crate::machine::fabric::Fabric;
+use crate::machine::profile::Hardware;
 use crate::machine::query::Query;
 
 /// MPI's variants of a collective; libraries have rules of their own for them.
@@ -72,6 +74,10 @@ pub struct Site {
     pub topology: Option<Arc<Description>>,
     /// Its links and switches, where they are known.
     pub fabric: Option<Fabric>,
+    /// What it is made of, where that is known.
+    pub hardware: Option<Hardware>,
+    /// How a program makes its calls; engines ask.
+    pub conditions: Conditions,
 }
 
 impl Call {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::engines::Kernel;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
@@ -12,6 +13,8 @@ pub struct Choice {
     pub name: Cow<'static, str>,
     /// The library's number of it, where it has one.
     pub id: Option<u32>,
+    /// Whose kernel it is and which, where an inference engine chose.
+    pub kernel: Option<Kernel>,
     /// What the rules named instead, where the library turned away from it at run time.
     pub fell_back: Vec<FellBack>,
     /// The rule that decided, in words with its numbers.
@@ -92,6 +95,7 @@ impl Choice {
         Self {
             name: name.into(),
             id: None,
+            kernel: None,
             fell_back: Vec::new(),
             rule: rule.into(),
             runs,

@@ -9,6 +9,7 @@
 
 mod call;
 mod choice;
+pub mod engines;
 mod file_policy;
 mod fold;
 mod gloo;
@@ -73,6 +74,11 @@ pub trait Policy {
     /// # Errors
     /// As [`Self::choose`].
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
+
+    /// Other policies that a program could run by instead, asked the same: other engines.
+    fn rivals(&self) -> Vec<Box<dyn Policy>> {
+        Vec::new()
+    }
 
     /// The options or variables that make the library run the algorithm of this crate called
     /// `algorithm` for this call.
@@ -179,7 +185,7 @@ const OTHERS: &[Entry] = &[
     },
     Entry {
         id: "xla-sol",
-        aliases: &["xla"],
+        aliases: &[],
         title: Cow::Borrowed("XLA's speed-of-light model: rings over hosts, own kernels inside"),
         make: Make::Plain(xla::sol),
     },
@@ -202,7 +208,22 @@ const OTHERS: &[Entry] = &[
 /// # Errors
 /// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
+    if let Some(engine) = engines::asked(&plain(name), site) {
+        return engine;
+    }
     entry(name)?.make(site)
+}
+
+/// Whether `name` names a policy that needs no file, an engine's among them.
+#[must_use]
+pub fn is_policy(name: &str) -> bool {
+    is_engine(name) || entry(name).is_ok()
+}
+
+/// Whether `name` names an inference engine, as people type it.
+#[must_use]
+pub fn is_engine(name: &str) -> bool {
+    engines::is_engine(&plain(name))
 }
 
 /// The entry of the list called `name`: an id, an alias, or a more exact version of one.
@@ -239,8 +260,10 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
+    let names = names.chain(engines::ENGINES.iter().map(|e| e.id));
     Err(Error::input(format!("`{name}` is no policy")).help(did_you_mean(&typed, names, || {
-        let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).collect();
+        let engines = engines::ENGINES.iter().map(|e| e.id);
+        let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).chain(engines).collect();
         format!("known are {}, and rules-file:PATH", ids.join(", "))
     })))
 }

@@ -5,7 +5,7 @@ use super::columns::micro;
 use super::page::Page;
 use super::screen::expected;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::select::{ChoiceView, PartView, Select, Span};
+use crate::answer::select::{ChoiceView, PartView, Rival, Select, Span};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Where;
@@ -45,6 +45,7 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
             let from = exact(span.from_bytes);
             page.entry("rule  ", format!("from {from}: {}", span.choice.rule));
             turns(page, &span.choice);
+            page.entries("force ", &span.choice.force);
             page.entries("note  ", &span.choice.notes);
         }
         page.entry("sizes ", format!("{} counts {}", report.policy.id, report.policy.counts));
@@ -82,10 +83,10 @@ fn heading(report: &Select) -> String {
 
 /// One call: what runs, why, what it costs, what else there is.
 fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
-    choice(page, &report.policy.id, &span.choice);
+    choice(page, &report.policy.id, &span.choice, explain);
     if let (Some(versus), Some(other)) = (&report.versus, &span.versus) {
         page.gap();
-        choice(page, &versus.id, other);
+        choice(page, &versus.id, other, explain);
         if let Some(ratio) = span.ratio {
             let words = format!(
                 "{} takes {} times as long as {}",
@@ -101,6 +102,10 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         page.entry("sizes   ", counts);
     }
     page.entry("source  ", &report.policy.source);
+    if !span.rivals.is_empty() {
+        page.gap();
+        page.table(rivals(span));
+    }
     let sheet = alternatives(report);
     if !sheet.rows.is_empty() {
         page.gap();
@@ -119,10 +124,12 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
     }
 }
 
-fn choice(page: &mut Page, policy: &str, view: &ChoiceView) {
+fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
     page.entry("runs    ", format!("{} ({policy})", named(view)));
     page.entry("rule    ", &view.rule);
-    turns(page, view);
+    if view.backend.is_none() || explain {
+        turns(page, view);
+    }
     if !view.runs.is_empty() {
         let parts: Vec<String> = view.runs.iter().map(part).collect();
         page.entry("here    ", parts.join(", then "));
@@ -130,7 +137,17 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView) {
     if let Some(expect) = &view.expect {
         page.entry("expected ", expected(expect));
     }
+    if let (Some(_), Some(regret)) = (view.backend, view.regret) {
+        let words = match regret < 1.005 {
+            true => "no other engine is expected to take less".to_owned(),
+            false => {
+                format!("{} times the least that another engine is expected to take", times(regret))
+            }
+        };
+        page.entry("beside  ", words);
+    }
     match (view.time_s, view.regret, &view.unpriced) {
+        _ if view.backend.is_some() => {}
         (Some(time), Some(regret), _) => {
             let time = Seconds(time);
             let words = if regret < 1.005 {
@@ -147,8 +164,31 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView) {
     if let Some(estimate) = view.estimate_s {
         page.entry("says    ", format!("{}, its own estimate", Seconds(estimate)));
     }
-    page.entries("force   ", &view.force);
+    let own = |force: &&String| view.backend.is_none_or(|b| force.starts_with(b)) || explain;
+    page.entries("force   ", view.force.iter().filter(own));
     page.entries("note    ", &view.notes);
+}
+
+/// What other engines run for the call.
+fn rivals(span: &Span) -> Sheet {
+    let own = span.choice.expect.as_ref().map(|e| e.time_s * 1e6);
+    let row = |rival: &Rival| {
+        vec![
+            Cell::same(&rival.engine),
+            Cell::same(format!("{}/{}", rival.backend, rival.kernel)),
+            micro(rival.us.map(|us| us * 1e-6)),
+            Cell::number(rival.us.zip(own).map(|(us, own)| us / own), times),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("other engines", "engine"),
+            Column::words("run", "kernel"),
+            Column::numbers("expected", "µs", "us"),
+            Column::numbers("x choice", "", "over_choice"),
+        ],
+        rows: span.rivals.iter().map(row).collect(),
+    }
 }
 
 fn turns(page: &mut Page, view: &ChoiceView) {
@@ -177,7 +217,7 @@ fn named(view: &ChoiceView) -> String {
         let parts: Vec<&str> = view.runs.iter().map(|part| part.algorithm).collect();
         name.push_str(&format!(": {}", parts.join(" + ")));
     }
-    if let Some(first) = view.fell_back.first() {
+    if let Some(first) = view.fell_back.first().filter(|_| view.backend.is_none()) {
         name.push_str(&format!(", not {}", first.from));
     }
     name
@@ -200,8 +240,54 @@ fn sheets(reports: &[Select]) -> Sheet {
     all
 }
 
+/// An engine's choices over sizes: what they are expected to take, and the fastest other engine.
+fn engine_sheet(report: &Select) -> Sheet {
+    let mut columns = vec![
+        Column::numbers("from", "", "from_bytes"),
+        Column::numbers("below", "", "to_bytes"),
+        Column::words(&report.policy.id, "choice"),
+        Column::numbers("expected there", "µs", "us"),
+    ];
+    match &report.versus {
+        Some(versus) => columns.extend([
+            Column::words(&versus.id, "versus"),
+            Column::numbers("expected there", "µs", "versus_us"),
+        ]),
+        None => columns.extend([
+            Column::words("fastest other", "rival"),
+            Column::numbers("expected there", "µs", "rival_us"),
+            Column::numbers("x least", "", "regret"),
+        ]),
+    }
+    let last = report.intervals.len().saturating_sub(1);
+    let time = |view: &ChoiceView| micro(view.expect.as_ref().map(|e| e.time_s));
+    let row = |(i, span): (usize, &Span)| {
+        let below = |to: f64| if i == last { String::new() } else { exact(to as u64 + 1) };
+        let mut row = vec![
+            Cell::number(Some(span.from_bytes as f64), |v| exact(v as u64)),
+            Cell::number(Some(span.to_bytes as f64), below),
+            Cell::same(&span.choice.name),
+            time(&span.choice),
+        ];
+        match (&span.versus, span.rivals.first()) {
+            (Some(other), _) => row.extend([Cell::same(&other.name), time(other)]),
+            (None, Some(rival)) => row.extend([
+                Cell::same(format!("{} {}/{}", rival.engine, rival.backend, rival.kernel)),
+                micro(rival.us.map(|us| us * 1e-6)),
+                Cell::number(span.choice.regret, times),
+            ]),
+            (None, None) => row.extend([Cell::same(""), micro(None), Cell::number(None, times)]),
+        }
+        row
+    };
+    Sheet { columns, rows: report.intervals.iter().enumerate().map(row).collect() }
+}
+
 /// The sizes as a table, for people and programs.
 fn sheet(report: &Select) -> Sheet {
+    if report.intervals.iter().any(|span| span.choice.backend.is_some()) {
+        return engine_sheet(report);
+    }
     let mut columns = vec![
         Column::numbers("from", "", "from_bytes"),
         Column::numbers("below", "", "to_bytes"),
@@ -283,7 +369,8 @@ fn times(value: f64) -> String {
 fn unpriced(report: &Select) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for span in &report.intervals {
-        for view in [Some(&span.choice), span.versus.as_ref()].into_iter().flatten() {
+        let views = [Some(&span.choice), span.versus.as_ref()].into_iter().flatten();
+        for view in views.filter(|view| view.backend.is_none()) {
             let line =
                 view.unpriced.as_ref().map(|why| format!("{} is not priced: {why}", view.name));
             lines.extend(line.filter(|line| !lines.contains(line)));

@@ -12,6 +12,7 @@ mod convert;
 mod cores;
 mod curve;
 mod determinism;
+mod engines;
 mod expect;
 mod exports;
 mod fit;

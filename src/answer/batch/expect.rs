@@ -22,7 +22,23 @@ const OWN: [&str; 7] = ["id", "kind", "collective", "primitive", "size_bytes", "
 impl Batch {
     /// Kind `expect`.
     pub(super) fn expect(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
-        let fields = Fields::read(line)?;
+        let fields = Fields::read(line, &OWN)?;
+        let (mut query, size) = self.query(&fields, None)?;
+        query.seen = fields.seen()?;
+        let expecting =
+            Expecting::of(&self.registry, &query, fields.text("algorithm")?.as_deref())?;
+        let expect = Expect::new(&expecting, size);
+        out.extend_from_slice(b",\"expect\":");
+        serde_json::to_writer(out, &expect)
+            .map_err(|e| Error::environment(format!("an expectation cannot be written: {e}")))
+    }
+
+    /// The question that the parameters make, and its size; `default` where no collective is named.
+    pub(super) fn query(
+        &mut self,
+        fields: &Fields<'_>,
+        default: Option<Collective>,
+    ) -> Result<(Query, Bytes)> {
         let mut said = Parameters::default();
         for parameter in PARAMETERS {
             if let Some(text) = fields.text(parameter.key)? {
@@ -30,7 +46,11 @@ impl Batch {
             }
         }
         let collective = fields.text("collective")?.or(fields.text("primitive")?);
-        let collective: Collective = collective.ok_or_else(|| missing("collective"))?.parse()?;
+        let collective = match (collective, default) {
+            (Some(name), _) => name.parse()?,
+            (None, Some(default)) => default,
+            (None, None) => return Err(missing("collective")),
+        };
         let size = match collective {
             Collective::Barrier => Bytes(0),
             _ => fields.size()?,
@@ -45,14 +65,8 @@ impl Batch {
                 Machine::on(&profile, "profile", given, collective)?
             }
         };
-        let mut query = Query::new(machine, collective, size, said.layout, said.params)?;
-        query.seen = fields.seen()?;
-        let expecting =
-            Expecting::of(&self.registry, &query, fields.text("algorithm")?.as_deref())?;
-        let expect = Expect::new(&expecting, size);
-        out.extend_from_slice(b",\"expect\":");
-        serde_json::to_writer(out, &expect)
-            .map_err(|e| Error::environment(format!("an expectation cannot be written: {e}")))
+        let query = Query::new(machine, collective, size, said.layout, said.params)?;
+        Ok((query, size))
     }
 
     /// A machine by its name; many questions share one.
@@ -67,11 +81,12 @@ impl Batch {
 }
 
 /// The fields of a line, as they are written.
-struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
+pub(super) struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 impl<'a> Fields<'a> {
-    fn read(line: &'a str) -> Result<Self> {
-        let known = || OWN.into_iter().chain(PARAMETERS.iter().map(|p| p.key));
+    /// Reads a line that may hold `own` and the parameters of a question.
+    pub(super) fn read(line: &'a str, own: &[&'static str]) -> Result<Self> {
+        let known = || own.iter().copied().chain(PARAMETERS.iter().map(|p| p.key));
         let fields: BTreeMap<Cow<'a, str>, &RawValue> = serde_json::from_str(line)
             .map_err(|e| Error::input(format!("the line is no question: {e}")))?;
         refuse_unknown(fields.keys().map(AsRef::as_ref), known)?;
@@ -79,7 +94,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text, or a number or a truth value as it was written; none where it is null.
-    fn text(&self, key: &str) -> Result<Option<Cow<'a, str>>> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<Cow<'a, str>>> {
         let Some(raw) = self.0.get(key).map(|raw| raw.get()) else { return Ok(None) };
         match raw.as_bytes().first() {
             Some(b'"') => serde_json::from_str(raw)
@@ -90,6 +105,34 @@ impl<'a> Fields<'a> {
             }
             _ => Ok(Some(raw).filter(|raw| *raw != "null").map(Cow::Borrowed)),
         }
+    }
+
+    /// `{"NAME": "VALUE"}` or `["NAME=VALUE"]`, as texts of the second kind.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<String>> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Texts {
+            Pairs(BTreeMap<String, serde_json::Value>),
+            List(Vec<String>),
+            One(String),
+        }
+        let Some(raw) = self.0.get(key).map(|raw| raw.get()) else { return Ok(Vec::new()) };
+        let plain = |value: serde_json::Value| match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let texts: Option<Texts> = serde_json::from_str(raw).map_err(|_| {
+            let error = Error::input(format!("`{key}` names no variables"));
+            self.at(error.help("write {\"NAME\": \"VALUE\"}"), key)
+        })?;
+        Ok(match texts {
+            None => Vec::new(),
+            Some(Texts::Pairs(pairs)) => {
+                pairs.into_iter().map(|(name, value)| format!("{name}={}", plain(value))).collect()
+            }
+            Some(Texts::List(list)) => list,
+            Some(Texts::One(text)) => vec![text],
+        })
     }
 
     /// Bytes as every kind counts them: a number, which may be a fraction.
@@ -113,7 +156,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The error with the field that led to it.
-    fn at(&self, error: Error, key: &str) -> Error {
+    pub(super) fn at(&self, error: Error, key: &str) -> Error {
         let raw = self.0.get(key).map_or("null", |raw| raw.get());
         error.at(format!("\"{key}\": {raw}"))
     }

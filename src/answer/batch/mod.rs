@@ -15,6 +15,7 @@
 
 mod answer;
 mod calibrate;
+mod choose;
 mod expect;
 mod hierarchy;
 pub mod nccl;
@@ -81,6 +82,9 @@ impl Batch {
         let kind = q.kind()?;
         if kind == "expect" {
             return self.expect(line, out);
+        }
+        if kind == "choose" {
+            return self.choose(line, out);
         }
         question::refuse_unknown_fields(line)?;
         match kind {

@@ -32,6 +32,7 @@ pub const KINDS: &[&str] = &[
     "buckets",
     "step",
     "expect",
+    "choose",
 ];
 
 /// A number, or a text that is one or says something else.

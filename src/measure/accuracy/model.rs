@@ -125,8 +125,7 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
             ranks,
             nodes,
             nccl_graphs: profile.nccl_graphs.clone(),
-            topology: None,
-            fabric: None,
+            ..Site::default()
         };
         policy(name, &site).ok()
     };

@@ -12,11 +12,13 @@
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
 mod ideal;
+mod kernels;
 mod runs;
 mod transfer;
 mod view;
 
 pub use ideal::{Ideal, NOTHING, Priced};
+pub use kernels::Kernels;
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 

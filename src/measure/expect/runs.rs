@@ -2,6 +2,7 @@
 
 use super::ideal::Priced;
 use crate::base::quantity::Bytes;
+use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, policy};
 use crate::machine::query::Query;
@@ -62,6 +63,20 @@ impl Runs {
             protocol: None,
             channels: None,
             rules: Rules::Asked,
+        }
+    }
+}
+
+impl From<Kernel> for Runs {
+    /// An engine's kernel, by the engine's rules.
+    fn from(kernel: Kernel) -> Self {
+        Self {
+            library: Some(kernel.backend),
+            version: None,
+            algorithm: kernel.kernel.to_owned(),
+            protocol: None,
+            channels: None,
+            rules: Rules::Own,
         }
     }
 }
@@ -159,5 +174,7 @@ pub fn site(query: &Query) -> Site {
         nccl_graphs: query.machine.nccl_graphs.clone(),
         topology: query.machine.topology.clone(),
         fabric: Some(query.machine.fabric.clone()),
+        hardware: query.machine.hardware.clone(),
+        conditions: Conditions::default(),
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! Sizes become nccl-tests' M ([`Collective`]); every format says what its sizes count.
 
+mod aiconfigurator;
 mod draft;
 mod field;
 mod imb;
@@ -25,6 +26,7 @@ mod osu;
 mod perftest;
 mod samples;
 mod unknown;
+mod vllm_bench;
 
 use std::io::BufRead;
 
@@ -77,6 +79,16 @@ pub static FORMATS: &[Format] = &[
         id: "nccom-test",
         summary: "nccom-test of AWS Neuron",
         reader: || Box::new(nccom_test::Table::default()),
+    },
+    Format {
+        id: "aiconfigurator",
+        summary: "all-reduces of inference engines as aiconfigurator keeps them, as CSV",
+        reader: || Box::new(aiconfigurator::Table::default()),
+    },
+    Format {
+        id: "vllm-bench",
+        summary: "vLLM's benchmark of its device communicators",
+        reader: || Box::new(vllm_bench::Table::default()),
     },
     Format {
         id: "csv",

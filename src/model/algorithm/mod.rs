@@ -32,6 +32,7 @@ mod recursive_multiplying;
 mod registry;
 mod ring;
 mod rounds;
+mod shots;
 mod sparbit;
 mod stage;
 mod step;
@@ -77,6 +78,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     hierarchical::FAMILY,
     pipelined::FAMILY,
     torus::FAMILY,
+    shots::FAMILY,
     barrier::FAMILY,
 ];
 

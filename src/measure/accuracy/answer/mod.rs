@@ -144,8 +144,7 @@ fn pytorch(profile: &Profile, of: &Published) -> Option<Tell> {
         ranks: of.ranks,
         nodes: of.nodes,
         nccl_graphs: profile.nccl_graphs.clone(),
-        topology: None,
-        fabric: None,
+        ..Site::default()
     };
     let policy = policy("pytorch-inductor", &site).ok()?;
     let (collective, ranks, nodes) = (of.collective, of.ranks, of.nodes);

@@ -1,0 +1,97 @@
+//! Kind `choose`: what an inference engine runs for a call, and what that is expected to take.
+
+use serde::Serialize;
+
+use super::Batch;
+use super::expect::Fields;
+use super::question::missing;
+use crate::answer::{Expect, six};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::library::engines::{Conditions, Kernel, Variables};
+use crate::library::{Call, Site, is_engine, policy};
+use crate::machine::sample::DataType;
+use crate::measure::expect::{Kernels, site};
+
+/// What is asked beside the parameters of a question.
+const OWN: [&str; 10] = [
+    "id",
+    "kind",
+    "engine",
+    "collective",
+    "primitive",
+    "size_bytes",
+    "dtype",
+    "hidden",
+    "graph",
+    "env",
+];
+
+/// The answer's keys, as `choose --format json` has them.
+#[derive(Serialize)]
+struct Chosen {
+    backend: &'static str,
+    kernel: &'static str,
+    rule: String,
+    us: Option<f64>,
+    expect: Option<Expect>,
+}
+
+impl Batch {
+    /// Kind `choose`.
+    pub(super) fn choose(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line, &OWN)?;
+        let engine = fields.text("engine")?.ok_or_else(|| missing("engine"))?;
+        if !is_engine(&engine) {
+            let error = Error::input(format!("`{engine}` is no engine"));
+            return Err(fields.at(error.help("collcost list policies names them"), "engine"));
+        }
+        let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
+        let conditions = conditions(&fields)?;
+        let call = Call { element: conditions.dtype.bytes(), ..Call::of(&query) };
+        let site = Site { conditions, ..site(&query) };
+        let choice = policy(&engine, &site)?.choose(&call)?;
+        let kernel =
+            choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is no engine")))?;
+        let kernels = Kernels::new(&self.registry, &query)?;
+        let expect = kernels
+            .at(kernel, call.size)
+            .map(|told| Expect::stated(told, kernel.into(), kernels.busbw(call.size, told.time)));
+        let us = expect.as_ref().map(|e| six(e.time_s * 1e6));
+        let Kernel { backend, kernel, .. } = kernel;
+        let chosen = Chosen { backend, kernel, rule: choice.rule, us, expect };
+        let start = out.len();
+        serde_json::to_writer(&mut *out, &chosen)
+            .map_err(|e| Error::environment(format!("a choice cannot be written: {e}")))?;
+        // Its keys stand beside the id: an object of their own is none.
+        out[start] = b',';
+        out.pop();
+        Ok(())
+    }
+}
+
+fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
+    let default = Conditions::default();
+    let dtype = match fields.text("dtype")? {
+        Some(name) => name.parse::<DataType>().map_err(|e| fields.at(e, "dtype"))?,
+        None => default.dtype,
+    };
+    let hidden = match fields.text("hidden")? {
+        Some(text) => Some(text.parse().ok().filter(|&h: &u64| h > 0).ok_or_else(|| {
+            fields.at(Error::input("`hidden` is a whole number above 0"), "hidden")
+        })?),
+        None => None,
+    };
+    let graph = match fields.text("graph")?.as_deref() {
+        None | Some("true" | "graph") => true,
+        Some("false" | "eager") => false,
+        Some(_) => {
+            return Err(fields.at(Error::input("`graph` is true or false"), "graph"));
+        }
+    };
+    let mut variables = Variables::default();
+    for text in fields.texts("env")? {
+        variables.put(&text).map_err(|e| fields.at(e, "env"))?;
+    }
+    Ok(Conditions { dtype, hidden, graph, variables })
+}

@@ -1,0 +1,75 @@
+//! FlashInfer's all-reduce: through one multicast address (MNNVL) or TensorRT-LLM's kernels.
+//!
+//! Source: flashinfer-ai/flashinfer 0.7.2.post1 (0.6.18.post1 has the same rules),
+//! `flashinfer/comm/{allreduce,trtllm_ar,trtllm_mnnvl_ar}.py`.
+
+use super::ask::{Ask, MIB};
+use super::{Engine, Taken};
+use crate::base::collective::Collective;
+
+pub(super) static ENGINE: Engine = Engine {
+    id: "flashinfer",
+    aliases: &["flash-infer"],
+    title: "FlashInfer's all-reduce: MNNVL, or TensorRT-LLM's kernels",
+    releases: &["0.7.2", "0.6.18"],
+    source: "flashinfer-ai/flashinfer 0.7.2.post1, flashinfer/comm/allreduce.py",
+    variables: &["backend", "p2p"],
+    force: &[
+        ("flashinfer-mnnvl", "create_allreduce_fusion_workspace(backend=\"mnnvl\")"),
+        ("flashinfer-trtllm", "create_allreduce_fusion_workspace(backend=\"trtllm\")"),
+    ],
+    rivals: true,
+    collectives: &[Collective::AllReduce],
+    choose,
+};
+
+fn choose(ask: &Ask<'_>) -> Taken {
+    let asked = ask.env.get("backend").unwrap_or("auto").to_ascii_lowercase();
+    let mnnvl = asked != "trtllm" && ask.board.cuda() && ask.board.spans(ask.ranks);
+    let (mut taken, refused) = match asked.as_str() {
+        _ if mnnvl => return self::mnnvl(ask),
+        "mnnvl" => (None, "no multicast address over the group"),
+        _ => (trtllm(ask).ok(), "no multicast address over the group"),
+    };
+    let why = || Taken::none("no workspace can be made: the caller has to use another library");
+    let mut taken = taken.take().unwrap_or_else(why);
+    if asked != "trtllm" {
+        taken.refused.push(("flashinfer-mnnvl", refused.to_owned()));
+    }
+    taken
+}
+
+/// Largest S times n of one shot through the multicast address: 64 Ki rows of 8 halves.
+const MNNVL_ONE_SHOT: u64 = MIB;
+
+/// The kernel of the MNNVL backend.
+pub(super) fn mnnvl(ask: &Ask<'_>) -> Taken {
+    let limit = MNNVL_ONE_SHOT / u64::from(ask.ranks);
+    let (kernel, sign) = match ask.at_most(limit) {
+        true => ("one-shot-push", "at most"),
+        false => ("two-shot-push", "above"),
+    };
+    let rule = format!("S·n {sign} 1 MiB, so {sign} {limit} B with {} ranks", ask.ranks);
+    Taken::new("flashinfer-mnnvl", kernel, rule)
+}
+
+/// The kernel of TensorRT-LLM's backend, or why it cannot run.
+pub(super) fn trtllm(ask: &Ask<'_>) -> Result<Taken, String> {
+    ask.one_node()?;
+    ask.ranks_of(&[2, 4, 8])?;
+    if !ask.board.cuda() || !ask.board.peer_access {
+        return Err("GPUs cannot write into one another's memory".to_owned());
+    }
+    let most = match ask.ranks {
+        2 => 512 * MIB,
+        4 => 64 * MIB,
+        _ => 42 * MIB,
+    };
+    let limit = most / 2 / u64::from(ask.ranks);
+    let (kernel, sign) = match ask.at_most(limit) {
+        true => ("one-shot-push", "at most"),
+        false => ("two-shot-pull", "above"),
+    };
+    let rule = format!("2·S·n {sign} {} MiB, so {sign} {limit} B", most / MIB);
+    Ok(Taken::new("flashinfer-trtllm", kernel, rule))
+}

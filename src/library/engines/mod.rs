@@ -1,0 +1,375 @@
+//! Inference engines: which all-reduce each runs, by its own rules, a file an engine.
+//!
+//! An engine tries one path after another; the first that takes the call runs it, and each that
+//! refuses says why. Sizes are S, the bytes of one rank's tensor. What a rule compares the size with
+//! is noted as it is asked ([`Ask`]), so the sizes at which a choice changes come from the rules
+//! themselves and are written nowhere else.
+//!
+//! Adding an engine: one file here, one line in [`ENGINES`]. Adding a release: its name in the
+//! engine's `releases`, and a branch where its rules differ.
+
+mod ask;
+mod board;
+mod flashinfer;
+mod legacy;
+mod mscclpp;
+mod nccl_symm;
+mod quick_reduce;
+mod sglang;
+mod symm_mem;
+mod tensorrt_llm;
+mod torch;
+mod variables;
+mod vllm;
+mod xla;
+
+pub use ask::Release;
+pub use board::Board;
+pub use variables::Variables;
+
+use ask::Ask;
+
+use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Ratio};
+use crate::machine::sample::DataType;
+
+/// An engine: its names, its releases, its rules.
+pub struct Engine {
+    /// Its name on the command line.
+    pub id: &'static str,
+    /// Other names that are understood.
+    pub aliases: &'static [&'static str],
+    /// In one line.
+    pub title: &'static str,
+    /// The releases whose rules are known, the newest first.
+    pub releases: &'static [&'static str],
+    /// The public code that the rules were read from.
+    pub source: &'static str,
+    /// Variables and flags that the rules read.
+    pub variables: &'static [&'static str],
+    /// What turns a backend on, off or into another kernel.
+    force: &'static [(&'static str, &'static str)],
+    /// Whether people choose between it and others to serve a model.
+    rivals: bool,
+    /// The collectives that it has rules for.
+    collectives: &'static [Collective],
+    /// What runs.
+    choose: fn(&Ask<'_>) -> Taken,
+}
+
+impl Engine {
+    fn meta(&self, release: &str) -> Meta {
+        Meta {
+            id: format!("{}@{release}", self.id),
+            library: None,
+            title: self.title.to_owned(),
+            counts: "the bytes of one rank's tensor, in whole blocks of 16; its rows and columns \
+                     where --hidden says them"
+                .to_owned(),
+            source: self.source.to_owned(),
+        }
+    }
+}
+
+/// All engines.
+pub const ENGINES: &[&Engine] = &[
+    &vllm::ENGINE,
+    &sglang::ENGINE,
+    &tensorrt_llm::ENGINE,
+    &flashinfer::ENGINE,
+    &mscclpp::ENGINE,
+    &torch::ENGINE,
+    &xla::ENGINE,
+    &nccl_symm::ENGINE,
+];
+
+/// Who runs a call, and as what: `custom` and `one-shot-pull`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// Whose kernel: `nccl`, `custom`, `flashinfer-mnnvl`, …
+    pub backend: &'static str,
+    /// The kernel; `library` where the backend decides inside.
+    pub kernel: &'static str,
+    /// Whether the call is captured in a CUDA graph.
+    pub graph: bool,
+}
+
+/// How a program makes its calls, as far as engines ask.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conditions {
+    /// The type of the elements.
+    pub dtype: DataType,
+    /// Columns of the tensor; absent: a row of up to 4,096 elements, as benchmarks have it.
+    pub hidden: Option<u64>,
+    /// Whether the call is captured in a CUDA graph.
+    pub graph: bool,
+    /// Variables of the environment and flags of the engine.
+    pub variables: Variables,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        let variables = Variables::default();
+        Self { dtype: DataType::Bf16, hidden: None, graph: true, variables }
+    }
+}
+
+/// What an engine runs.
+struct Taken {
+    kernel: Kernel,
+    rule: String,
+    /// Paths that refused, and why.
+    refused: Vec<(&'static str, String)>,
+    notes: Vec<String>,
+}
+
+/// A path of an engine: it takes the call, or says why not.
+type Tried = std::result::Result<Taken, String>;
+
+impl Taken {
+    fn new(backend: &'static str, kernel: &'static str, rule: impl Into<String>) -> Self {
+        let kernel = Kernel { backend, kernel, graph: true };
+        Self { kernel, rule: rule.into(), refused: Vec::new(), notes: Vec::new() }
+    }
+
+    /// NCCL, or RCCL, decides inside.
+    fn nccl(rule: impl Into<String>) -> Self {
+        Self::new("nccl", "library", rule)
+    }
+
+    /// Nothing runs.
+    fn none(rule: impl Into<String>) -> Self {
+        Self::new("none", "none", rule)
+    }
+
+    fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// The first of the paths that takes the call; `last` where none does.
+fn first_of(ask: &Ask<'_>, paths: &[(&'static str, fn(&Ask<'_>) -> Tried)], last: Taken) -> Taken {
+    let mut refused = Vec::new();
+    for (name, path) in paths {
+        match path(ask) {
+            Ok(taken) => return Taken { refused, ..taken },
+            Err(why) => refused.push((*name, why)),
+        }
+    }
+    Taken { refused, ..last }
+}
+
+/// The engine of that name, and the release that was asked: `vllm@0.33.0`, `sglang`.
+fn named(name: &str) -> Option<(&'static Engine, Option<&str>)> {
+    let (library, version) = match name.split_once('@') {
+        Some((library, version)) => (library, Some(version)),
+        None => (name, None),
+    };
+    let is = |e: &&&Engine| e.id == library || e.aliases.contains(&library);
+    ENGINES.iter().find(is).map(|engine| (*engine, version))
+}
+
+/// Whether `name` names an engine, with a release or without.
+#[must_use]
+pub fn is_engine(name: &str) -> bool {
+    named(name).is_some()
+}
+
+/// The rules of the engine called `name` on a machine; none where no engine has that name.
+pub(super) fn asked(name: &str, site: &Site) -> Option<Result<Box<dyn Policy>>> {
+    let (engine, version) = named(name)?;
+    Some(Rules::new(engine, version, site).map(|rules| Box::new(rules) as Box<dyn Policy>))
+}
+
+/// An engine's rules in one release, on one machine.
+struct Rules {
+    engine: &'static Engine,
+    meta: Meta,
+    release: Release,
+    board: Board,
+    conditions: Conditions,
+    notes: Vec<String>,
+}
+
+impl Rules {
+    fn new(engine: &'static Engine, version: Option<&str>, site: &Site) -> Result<Self> {
+        let (rules, release, mut notes) = release(engine, version)?;
+        let board = Board::of(site).ok_or_else(|| {
+            Error::unsupported(format!("`{}` does not say which GPUs it has", site.machine)).help(
+                "name a machine with GPUs by --on, such as b200; collcost profiles lists them",
+            )
+        })?;
+        let conditions = site.conditions.clone();
+        let known = |name: &str| engine.variables.iter().any(|v| variables::same(v, name));
+        for name in conditions.variables.names().filter(|name| !known(name)) {
+            notes.push(format!("`{name}` is none of the variables that these rules read"));
+        }
+        let meta = engine.meta(rules);
+        Ok(Self { engine, meta, release, board, conditions, notes })
+    }
+
+    fn ask(&self, call: &Call, size: u64) -> Ask<'_> {
+        let nodes = call.nodes.max(call.ranks.div_ceil(self.board.tray));
+        Ask::new(self.release, &self.board, &self.conditions, call, nodes, size)
+    }
+
+    /// S of a call: one rank's tensor.
+    fn size(call: &Call) -> u64 {
+        match call.collective {
+            Collective::AllGather | Collective::ReduceScatter => call.block().0,
+            _ => call.size.0,
+        }
+    }
+}
+
+/// The release by whose rules `version` is answered, as text and as a number, and what to know.
+fn release(engine: &Engine, version: Option<&str>) -> Result<(&'static str, Release, Vec<String>)> {
+    let newest = engine.releases[0];
+    let Some(asked) = version else { return Ok((newest, newest.parse()?, Vec::new())) };
+    let wanted: Release = asked.parse()?;
+    let mut known = Vec::new();
+    for text in engine.releases {
+        known.push((*text, text.parse::<Release>()?));
+    }
+    let oldest = known[known.len() - 1];
+    let (text, release) = known.into_iter().find(|(_, r)| *r <= wanted).unwrap_or(oldest);
+    let exact = release == wanted;
+    let note = || format!("the rules of {text} stand for {asked}, whose own are not known here");
+    Ok((text, release, if exact { Vec::new() } else { vec![note()] }))
+}
+
+impl Policy for Rules {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        if !self.engine.collectives.contains(&call.collective) {
+            let known: Vec<&str> = self.engine.collectives.iter().map(|c| c.id()).collect();
+            let what = format!("{} has no rule for {}", self.meta.id, call.operation());
+            return Err(Error::unsupported(what).help(format!("ask for {}", known.join(", "))));
+        }
+        let taken = match call.ranks {
+            0 | 1 => Taken::none("one rank: there is nothing to reduce"),
+            _ => (self.engine.choose)(&self.ask(call, Self::size(call))),
+        };
+        let ran = Kernel { graph: self.conditions.graph, ..taken.kernel };
+        let Kernel { backend, kernel, .. } = ran;
+        let turned =
+            |(from, why): (&'static str, String)| FellBack { from: from.into(), id: None, why };
+        let force = self.engine.force.iter().filter(|(of, _)| *of == backend);
+        let others = self.engine.force.iter().filter(|(of, _)| *of != backend);
+        let notes = taken.notes.into_iter().chain(self.notes.iter().cloned());
+        Ok(Choice {
+            kernel: Some(ran),
+            fell_back: taken.refused.into_iter().map(turned).collect(),
+            force: force.chain(others).map(|(of, how)| format!("{of}: {how}")).collect(),
+            notes: notes.map(Into::into).collect(),
+            ..Choice::new(format!("{backend}/{kernel}"), taken.rule, runs(call, ran))
+        })
+    }
+
+    fn rivals(&self) -> Vec<Box<dyn Policy>> {
+        let others = ENGINES.iter().filter(|e| e.rivals && e.id != self.engine.id);
+        let beside = others.filter_map(|engine| {
+            let (rules, release, _) = release(engine, None).ok()?;
+            let conditions = Conditions {
+                variables: self.conditions.variables.only("p2p"),
+                ..self.conditions.clone()
+            };
+            let meta = engine.meta(rules);
+            let (board, notes) = (self.board.clone(), Vec::new());
+            Some(Self { engine, meta, release, board, conditions, notes })
+        });
+        beside.map(|rules| Box::new(rules) as Box<dyn Policy>).collect()
+    }
+
+    /// The sizes that the rules compare with, found by asking: between two of them nothing changes,
+    /// so asking at each until no new one appears finds all that can be reached.
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        self.choose(call)?;
+        if call.ranks < 2 {
+            return Ok(Vec::new());
+        }
+        let mut known = std::collections::BTreeSet::new();
+        let mut open = vec![BLOCK, 1 << 40];
+        while let Some(size) = open.pop() {
+            let ask = self.ask(call, size);
+            (self.engine.choose)(&ask);
+            for border in ask.borders() {
+                let border = border.next_multiple_of(BLOCK);
+                if known.insert(border) {
+                    open.extend([border, border.saturating_sub(BLOCK).max(BLOCK)]);
+                }
+            }
+        }
+        let parts = match call.collective {
+            Collective::AllGather | Collective::ReduceScatter => u64::from(call.ranks),
+            _ => 1,
+        };
+        Ok(known.into_iter().map(|s| Bytes(s.saturating_mul(parts))).collect())
+    }
+}
+
+/// The bytes of which kernels take whole multiples.
+const BLOCK: u64 = 16;
+
+/// A kernel as an algorithm of this crate: whole vectors or blocks to all others, or the switch.
+fn runs(call: &Call, kernel: Kernel) -> Runs {
+    let of = |algorithm, wire| {
+        let part = Part::new(call.collective, call.ranks, Where::All, algorithm);
+        Runs::Parts(vec![Part { wire: Ratio(wire), ..part }])
+    };
+    match kernel.kernel {
+        "none" => Runs::unpriced("nothing runs"),
+        "library" => Runs::unpriced("the library decides inside; its own rules: select nccl"),
+        _ if call.collective != Collective::AllReduce => {
+            Runs::unpriced("no closed form stands for this kernel")
+        }
+        "one-shot-pull" | "one-shot-push" => of("one-shot", 1.0),
+        "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "RSxLD_AGxST" => {
+            of("two-shot", 1.0)
+        }
+        "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
+        "two-shot-multimem" | "one-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
+        // Eight bytes carry four.
+        "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),
+        "packet" => of("two-shot", 2.0),
+        _ => Runs::unpriced("no closed form stands for this kernel"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_named_once_and_releases_fall() {
+        let names: Vec<&str> =
+            ENGINES.iter().flat_map(|e| e.aliases.iter().copied().chain([e.id])).collect();
+        for (i, name) in names.iter().enumerate() {
+            assert!(!names[..i].contains(name), "{name}");
+        }
+        for engine in ENGINES {
+            let releases: Vec<Release> =
+                engine.releases.iter().map(|r| r.parse().unwrap()).collect();
+            assert!(releases.windows(2).all(|p| p[0] > p[1]), "{}", engine.id);
+            assert!(!engine.source.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_release_between_is_answered_by_the_one_before() {
+        let asked = |name| release(named(name).unwrap().0, named(name).unwrap().1).unwrap();
+        assert_eq!(asked("vllm").0, "0.33.0");
+        assert_eq!(asked("vllm@0.29.1").0, "0.27.0");
+        assert_eq!(asked("sglang@0.5.10.post1").0, "0.5.10");
+        assert_eq!(asked("trtllm@1.3.0rc20").0, "1.3.0");
+        assert_eq!(asked("vllm@0.6.0").0, "0.14.0");
+        assert!(asked("vllm@0.27.0").2.is_empty() && !asked("vllm@0.29.1").2.is_empty());
+    }
+}

@@ -1,0 +1,107 @@
+//! MSCCL++'s library in NCCL's shape: kernels by size, memory and switch.
+//!
+//! Source: microsoft/mscclpp v0.9.0, `src/ext/nccl/algorithm_selector.cc`.
+
+use super::ask::{Ask, KIB, MIB};
+use super::{Engine, Taken};
+use crate::base::collective::Collective;
+use crate::machine::sample::DataType;
+
+pub(super) static ENGINE: Engine = Engine {
+    id: "mscclpp",
+    aliases: &["mscclplusplus", "msccl++"],
+    title: "MSCCL++'s library in NCCL's shape",
+    releases: &["0.9.0"],
+    source: "microsoft/mscclpp v0.9.0, src/ext/nccl/algorithm_selector.cc",
+    variables: &[
+        "MSCCLPP_NCCL_SYMMETRIC_MEMORY",
+        "symmetric",
+        "cumem",
+        "MSCCLPP_NCCL_LIB_PATH",
+        "p2p",
+    ],
+    force: &[
+        ("mscclpp", "buffers that ncclMemAlloc made, with MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"),
+        ("nccl", "MSCCLPP_NCCL_LIB_PATH names the NCCL to fall back to"),
+    ],
+    rivals: true,
+    collectives: &[Collective::AllReduce, Collective::AllGather],
+    choose,
+};
+
+fn choose(ask: &Ask<'_>) -> Taken {
+    if ask.nodes > 1 {
+        return Taken::nccl("more than one node");
+    }
+    if !ask.board.peer_access {
+        return Taken::none("it needs peer access, and has no other way");
+    }
+    let own = |kernel, rule: &str| Taken::new("mscclpp", kernel, rule);
+    let has_nccl = ask.env.get("MSCCLPP_NCCL_LIB_PATH").is_some_and(|path| !path.is_empty());
+    if ask.collective == Collective::AllGather {
+        return match (ask.at_most(32 * MIB), has_nccl) {
+            (true, _) => own("fullmesh2", "at most 32 MiB"),
+            (false, true) => Taken::nccl("above 32 MiB, and an NCCL is named"),
+            (false, false) => own("fullmesh", "above 32 MiB, and no NCCL is named"),
+        };
+    }
+    let registered =
+        ask.env.is_on("MSCCLPP_NCCL_SYMMETRIC_MEMORY", ask.env.is_on("symmetric", false));
+    let cumem = ask.env.is_on("cumem", registered);
+    let adds = nvls(ask);
+    let zero_copy = adds && registered && cumem;
+    if ask.board.sm.is_some_and(|sm| sm / 10 == 10) {
+        return blackwell(ask, adds, registered, zero_copy);
+    }
+    if ask.at_most(16 * KIB) {
+        return own("allpair-packet", "at most 16 KiB");
+    }
+    if adds && ask.at_most(32 * KIB) {
+        return own("nvls-packet", "at most 32 KiB, the switch multicasts");
+    }
+    let packets = if zero_copy { 64 * KIB } else { MIB };
+    if ask.at_most(packets) {
+        return own("packet", &format!("at most {} KiB", packets / KIB));
+    }
+    match (zero_copy, adds) {
+        (true, _) => own("nvls-zero-copy", "symmetric memory of cuMem, the switch adds"),
+        (_, true) if ask.below(16 * MIB) => own("nvls-warp-pipeline", "below 16 MiB"),
+        (_, true) => own("nvls-block-pipeline", "from 16 MiB on"),
+        _ if has_nccl && !ask.board.cdna => Taken::nccl("no switch adds, and an NCCL is named"),
+        _ => own("fullmesh", "no switch adds"),
+    }
+}
+
+fn blackwell(ask: &Ask<'_>, adds: bool, registered: bool, zero_copy: bool) -> Taken {
+    let own = |kernel, rule: &str| Taken::new("mscclpp", kernel, rule);
+    if adds && ask.at_most(32 * KIB) {
+        return own("nvls-packet", "at most 32 KiB");
+    }
+    let packets = if registered && zero_copy {
+        64 * KIB
+    } else if registered {
+        MIB
+    } else {
+        2 * MIB
+    };
+    if ask.at_most(packets) {
+        return own("packet", &format!("at most {} KiB", packets / KIB));
+    }
+    match () {
+        () if zero_copy => own("nvls-zero-copy", "symmetric memory of cuMem, the switch adds"),
+        () if registered => own("rsag-zero-copy", "symmetric memory, no switch adds"),
+        () if ask.graph => own("rsag-zero-copy", "inside a graph"),
+        () if ask.at_most(8 * MIB) => own("rsag", "at most 8 MiB, outside graphs"),
+        () => own("rsag-pipeline", "above 8 MiB, outside graphs"),
+    }
+}
+
+/// Whether the switch multicasts and adds elements of this type.
+fn nvls(ask: &Ask<'_>) -> bool {
+    let eighth = matches!(ask.dtype, DataType::F8e4m3 | DataType::F8e5m2);
+    let typed = match ask.dtype {
+        DataType::U8 | DataType::I8 | DataType::Byte => false,
+        _ => !eighth || ask.board.sm >= Some(100),
+    };
+    typed && ask.board.sm >= Some(90) && ask.board.spans(ask.ranks)
+}

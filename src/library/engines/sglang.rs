@@ -1,0 +1,337 @@
+//! SGLang's tensor-parallel all-reduce: its custom kernels in two generations, else NCCL.
+//!
+//! The order, with or without a graph: NCCL on symmetric buffers where nothing else takes it,
+//! FlashInfer where fusion made its workspace, custom unless MSCCL++ takes it, quick reduce, MSCCL++,
+//! torch symmetric memory, NCCL. By default only custom and NCCL are there.
+//!
+//! Source: sgl-project/sglang 0.5.9 to 0.5.23, `sglang/srt/distributed/parallel_state.py`,
+//! `…/device_communicators/{custom_all_reduce_v2,custom_all_reduce,torch_symm_mem}.py`,
+//! `…/configs/custom_all_reduce_v2.py`.
+
+use super::ask::{Ask, KIB, MIB, Release};
+use super::{Engine, Taken, Tried, first_of, flashinfer, legacy, quick_reduce, symm_mem};
+use crate::base::collective::Collective;
+use crate::machine::sample::DataType;
+
+pub(super) static ENGINE: Engine = Engine {
+    id: "sglang",
+    aliases: &["sgl"],
+    title: "SGLang: what its tensor-parallel group runs",
+    releases: &["0.5.23", "0.5.22", "0.5.14", "0.5.10", "0.5.9"],
+    source: "sgl-project/sglang, sglang/srt/distributed/parallel_state.py, custom_all_reduce_v2.py",
+    variables: &[
+        "disable_custom_all_reduce",
+        "enable_symm_mem",
+        "enable_mscclpp",
+        "enable_torch_symm_mem",
+        "enable_flashinfer_allreduce_fusion",
+        "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE",
+        "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2",
+        "SGLANG_USE_JIT_ALL_REDUCE",
+        "SGLANG_CUSTOM_ALL_REDUCE_V2_MAX_SIZE_KB",
+        "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB",
+        "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTORCH_ALLOC_CONF",
+        "expandable_segments",
+        "ROCM_QUICK_REDUCE_QUANTIZATION",
+        "ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16",
+        "ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB",
+        "p2p",
+    ],
+    force: &[
+        ("custom-v2", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=1, 0 gives the older kernel"),
+        ("custom", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0"),
+        ("symm-mem", "--enable-torch-symm-mem with --disable-custom-all-reduce"),
+        ("mscclpp", "--enable-mscclpp"),
+        ("nccl-symm", "--enable-symm-mem with --disable-custom-all-reduce"),
+        ("quick-reduce", "ROCM_QUICK_REDUCE_QUANTIZATION=FP|INT8|INT6|INT4"),
+        ("nccl", "--disable-custom-all-reduce"),
+    ],
+    rivals: true,
+    collectives: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
+    choose,
+};
+
+fn choose(ask: &Ask<'_>) -> Taken {
+    if ask.collective != Collective::AllReduce {
+        return match ask.env.is_on("enable_symm_mem", false) && ask.board.cuda() {
+            true => Taken::new("nccl-symm", "library", "--enable-symm-mem"),
+            false => Taken::nccl("pynccl, at any size"),
+        };
+    }
+    first_of(
+        ask,
+        &[
+            ("nccl-symm", nccl_symm),
+            ("flashinfer", fused),
+            ("custom", |ask| match mscclpp(ask) {
+                Ok(_) => Err("MSCCL++ takes it".to_owned()),
+                Err(_) => custom(ask),
+            }),
+            ("quick-reduce", |ask| quick_reduce::take(ask, "", false)),
+            ("mscclpp", mscclpp),
+            ("symm-mem", torch),
+        ],
+        Taken::nccl("no other path takes it"),
+    )
+}
+
+fn nccl_symm(ask: &Ask<'_>) -> Tried {
+    if !ask.env.is_on("enable_symm_mem", false) {
+        return Err("--enable-symm-mem is not given".to_owned());
+    }
+    if mscclpp(ask).is_ok() || custom(ask).is_ok() {
+        return Err("custom or MSCCL++ takes it".to_owned());
+    }
+    Ok(Taken::new("nccl-symm", "library", "--enable-symm-mem, in place on symmetric buffers"))
+}
+
+/// Rows for which the workspace of fused kernels is made.
+const FUSED_ROWS: u64 = 2048;
+
+fn fused(ask: &Ask<'_>) -> Tried {
+    if !ask.env.is_on("enable_flashinfer_allreduce_fusion", false) {
+        return Err("no workspace: fusion is not asked for (some models switch it on)".to_owned());
+    }
+    if !matches!(ask.board.sm, Some(90 | 100 | 103 | 107)) {
+        return Err("it is for Hopper and Blackwell".to_owned());
+    }
+    if !ask.rows_at_most(FUSED_ROWS) {
+        return Err(format!("{} rows, above {FUSED_ROWS}", ask.rows()));
+    }
+    match ask.board.spans(ask.ranks) {
+        true => Ok(flashinfer::mnnvl(ask)),
+        false => flashinfer::trtllm(ask),
+    }
+}
+
+fn mscclpp(ask: &Ask<'_>) -> Tried {
+    if !ask.env.is_on("enable_mscclpp", false) {
+        return Err("--enable-mscclpp is not given".to_owned());
+    }
+    ask.one_node()?;
+    match ask.at_least(512) && ask.at_most(8 * MIB) {
+        true => Ok(Taken::new("mscclpp", "library", "512 B to 8 MiB: the winner of its own start")),
+        false => Err("outside 512 B to 8 MiB, which it measures at start".to_owned()),
+    }
+}
+
+fn torch(ask: &Ask<'_>) -> Tried {
+    if !ask.env.is_on("enable_torch_symm_mem", false) {
+        return Err("--enable-torch-symm-mem is not given".to_owned());
+    }
+    if !ask.board.sm.is_some_and(|sm| sm / 10 == 9 || sm / 10 == 10) {
+        return Err("it is for Hopper and Blackwell".to_owned());
+    }
+    symm_mem::meets(ask)?;
+    ask.dtype_of(&[DataType::Bf16])?;
+    ask.blocks_of(4)?;
+    let column = symm_mem::column(ask.ranks).ok_or("it takes 2, 4, 6 or 8 ranks")?;
+    let mib = [64, 64, 128, 128][column];
+    let kernel = if ask.ranks == 2 { "two-shot-pull" } else { "two-shot-multimem" };
+    match ask.below(mib * MIB) {
+        true => Ok(Taken::new("symm-mem", kernel, format!("below {mib} MiB"))
+            .note("the tensor is copied in and out, inside a graph too")),
+        false => Err(format!("from {mib} MiB on")),
+    }
+}
+
+fn custom(ask: &Ask<'_>) -> Tried {
+    if ask.env.is_on("disable_custom_all_reduce", false) {
+        return Err("--disable-custom-all-reduce".to_owned());
+    }
+    match has_v2(ask) {
+        true => v2(ask),
+        false => old(ask),
+    }
+}
+
+fn old(ask: &Ask<'_>) -> Tried {
+    legacy::applies(ask)?;
+    let cap = if ask.board.cdna { 16 * MIB } else { 8 * MIB };
+    if !ask.at_most(cap) {
+        return Err(format!("above {} MiB", cap / MIB));
+    }
+    let (kernel, rule) = legacy::kernel(ask, None);
+    Ok(Taken::new("custom", kernel, format!("at most {} MiB; {rule}", cap / MIB)))
+}
+
+/// Whether the second generation is in use, whatever the size.
+fn has_v2(ask: &Ask<'_>) -> bool {
+    let switched = match ask.since(0, 5, 14) {
+        true => ask.env.is_on("SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2", true),
+        false => ask.since(0, 5, 10) && ask.env.is_on("SGLANG_USE_JIT_ALL_REDUCE", false),
+    };
+    let conf = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
+    let grows = |text: &str| text.to_ascii_lowercase().contains("expandable_segments:true");
+    let expandable = ask.env.is_on("expandable_segments", false)
+        || conf.iter().any(|name| ask.env.get(name).is_some_and(grows));
+    let near = ask.nodes == 1 || ask.ranks <= ask.board.domain && expandable;
+    switched && ask.board.cuda() && ask.board.linked && ask.board.peer_access && near
+}
+
+/// The largest sizes of one row, in bytes.
+#[derive(Clone, Copy)]
+struct Row {
+    push: u64,
+    pull: u64,
+    two: u64,
+    multimem: Option<(u64, u64)>,
+}
+
+/// MiB as the engine's table writes them, cut to whole bytes.
+fn mib(x: f64) -> u64 {
+    (x * MIB as f64) as u64
+}
+
+fn row(push: f64, pull: f64, two: f64) -> Row {
+    Row { push: mib(push), pull: mib(pull), two: mib(two), multimem: None }
+}
+
+impl Row {
+    fn multimem(self, from: f64, to: f64) -> Self {
+        Self { multimem: Some((mib(from), mib(to))), ..self }
+    }
+}
+
+/// One row for graphs, one without, and the largest size of two-shot-push; none where the table
+/// has no such number of ranks.
+fn rows(ask: &Ask<'_>) -> Option<(Row, Row, u64)> {
+    let both = |graph: Row, eager: Row| Some((graph, eager, 0));
+    let newest = ask.since(0, 5, 23);
+    match (ask.board.sm?, ask.ranks) {
+        (90, 2) => both(row(16., 128., 128.), row(32., 128., 128.)),
+        (90, 3) => both(row(1.25, 1.25, 128.), row(3., 3., 16.)),
+        (90, 4) => both(row(0.375, 0.375, 128.), row(0.875, 0.875, 32.).multimem(0., 32.)),
+        (90, 5) => both(row(0.1875, 0.1875, 32.), row(0.375, 0.375, 32.).multimem(0., 32.)),
+        (90, 6) => both(
+            row(0.125, 0.125, 32.).multimem(8., 32.),
+            row(0.1875, 0.1875, 32.).multimem(0., 32.),
+        ),
+        (90, 7) => {
+            both(row(0.125, 0.125, 32.).multimem(1., 32.), row(0.125, 0.125, 32.).multimem(0., 32.))
+        }
+        (90, 8) => both(
+            row(0.125, 0.125, 32.).multimem(0.5, 128.),
+            row(0.125, 0.125, 128.).multimem(0., 128.),
+        ),
+        (100 | 103, 2) => both(row(8., 32., 128.), row(16., 128., 128.)),
+        (100 | 103, 3) => both(row(4., 4., 128.), row(8., 8., 32.)),
+        (100 | 103, 4) if newest => {
+            Some((row(0.625, 0.625, 128.), row(0.625, 0.625, 32.), 8 * MIB))
+        }
+        (100 | 103, 4) => both(row(2.25, 2.25, 128.), row(3., 3., 32.)),
+        (100 | 103, 5) => both(row(1.5, 1.5, 128.), row(2., 2., 32.).multimem(0., 32.)),
+        (100 | 103, 6) => both(row(1., 1., 128.), row(1.25, 1.25, 64.).multimem(0., 64.)),
+        (100 | 103, 7) => both(row(0.625, 0.625, 128.), row(1., 1., 64.).multimem(0., 64.)),
+        (100 | 103, 8) => {
+            let (graph, eager, two) = if newest { (0.25, 0.25, 8 * MIB) } else { (0.5, 0.75, 0) };
+            let graph = row(graph, graph, 128.).multimem(8., 128.);
+            Some((graph, row(eager, eager, 128.).multimem(0., 128.), two))
+        }
+        (100 | 103, 16) => {
+            let one = row(0.25, 0.25, 128.).multimem(0.25, 128.);
+            both(one, one)
+        }
+        (107, 2) => both(row(128., 128., 128.), row(128., 128., 128.)),
+        (107, 3) => both(row(19.625, 19.625, 128.), row(39.188, 39.188, 128.)),
+        (107, 4) => both(row(6.938, 6.938, 128.), row(9.812, 9.812, 128.).multimem(9.812, 128.)),
+        (107, n @ (5..=8 | 16)) => {
+            let push = [6.938, 4.875, 3.438, 2.438].get(n as usize - 5).copied();
+            let push = push.unwrap_or(0.8125);
+            let one = row(push, push, 128.).multimem(push, 128.);
+            both(one, one)
+        }
+        (90 | 100 | 103 | 107, _) => None,
+        (_, 2..=16) => both(row(1., 1., 16.), row(1., 1., 16.)),
+        _ => None,
+    }
+}
+
+fn v2(ask: &Ask<'_>) -> Tried {
+    ask.blocks_of(16)?;
+    if ask.release < Release(0, 5, 22) {
+        return v2_before(ask);
+    }
+    let none = || format!("its table has no row for {} of these GPUs", ask.ranks);
+    let (graph, eager, two_push) = rows(ask).ok_or_else(none)?;
+    let Buffers { pull, slot } = Buffers::of(ask, graph, eager, two_push);
+    // "Graph" means an ordinary capture on one node.
+    let captured = ask.graph && ask.nodes == 1;
+    let own = if captured { graph } else { eager };
+    let two_push = two_push.min(u64::from(ask.ranks) * 16 * (slot / 32));
+    let mode = if captured { "in a graph" } else { "outside graphs" };
+    let take =
+        |kernel, words: String| Ok(Taken::new("custom-v2", kernel, format!("{mode}, {words}")));
+    let push = own.push.min(slot);
+    if ask.at_most(push) {
+        return take("one-shot-push", format!("at most {push} B"));
+    }
+    if two_push > 0 && ask.at_most(two_push) {
+        return take("two-shot-push", format!("at most {two_push} B"));
+    }
+    if ask.at_most(own.pull.min(pull)) {
+        return take("one-shot-pull", format!("at most {} B", own.pull.min(pull)));
+    }
+    if let Some((from, to)) = own.multimem.filter(|_| ask.board.spans(ask.ranks)) {
+        let (from, to) = (from.min(pull), to.min(pull));
+        if ask.at_least(from) && ask.at_most(to) {
+            return take("two-shot-multimem", format!("from {from} to {to} B, the switch adds"));
+        }
+    }
+    let most = own.two.min(pull);
+    match ask.at_most(most) {
+        true => take("two-shot-pull", format!("at most {most} B")),
+        false => Err(format!("above {most} B: its buffers hold no more")),
+    }
+}
+
+/// The buffers to which every threshold is cut.
+struct Buffers {
+    pull: u64,
+    slot: u64,
+}
+
+impl Buffers {
+    fn of(ask: &Ask<'_>, graph: Row, eager: Row, two_push: u64) -> Self {
+        let kib =
+            |name: &str| ask.env.number::<u64>(&format!("SGLANG_{name}_SIZE_KB")).map(|k| k * KIB);
+        let most = kib("CUSTOM_ALL_REDUCE_V2_MAX").unwrap_or(16 * MIB);
+        let reach = |row: Row| row.pull.max(row.two).max(row.multimem.map_or(0, |(_, to)| to));
+        let share = 32 * two_push.div_ceil(16 * u64::from(ask.ranks));
+        let pull = reach(graph).max(reach(eager)).min(most);
+        let slot = graph.push.max(eager.push).max(share).min(most);
+        let forced = |name: &str, own: u64| kib(name).unwrap_or(own).next_multiple_of(KIB);
+        Self {
+            pull: forced("FORCE_CUSTOM_ALL_REDUCE_V2_PULL", pull),
+            slot: forced("FORCE_CUSTOM_ALL_REDUCE_V2_PUSH", slot),
+        }
+    }
+}
+
+/// The second generation as it first came: one table for graphs and without.
+fn v2_before(ask: &Ask<'_>) -> Tried {
+    let index = (2..=8).position(|n| n == ask.ranks).ok_or("it takes 2 to 8 ranks")?;
+    let blackwell = ask.board.sm.is_some_and(|sm| sm / 10 == 10);
+    let (push, pull) = match blackwell {
+        true => {
+            let kib = [4096, 4096, 2048, 2048, 1024, 896, 720][index];
+            (kib, kib)
+        }
+        false => {
+            let pull = [0, 512, 256, 256, 192, 192, 160][index];
+            ([2048, 512, 384, 256, 192, 192, 160][index], pull)
+        }
+    };
+    let pull = if ask.ranks == 2 { u64::MAX / KIB } else { pull };
+    if !ask.at_most(16 * MIB) {
+        return Err("above 16 MiB".to_owned());
+    }
+    let take = |kernel, words| Ok(Taken::new("custom-v2", kernel, words));
+    match () {
+        () if ask.at_most(push * KIB) => take("one-shot-push", format!("at most {push} KiB")),
+        () if ask.at_most(pull * KIB) => take("one-shot-pull", "above that, one shot".to_owned()),
+        () => take("two-shot-pull", format!("above {pull} KiB, at most 16 MiB")),
+    }
+}

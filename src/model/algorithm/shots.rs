@@ -1,0 +1,183 @@
+//! One shot and two: what inference engines run inside a node, where every rank reaches every other.
+//!
+//! ```text
+//!   one shot    i ──x──► all others, each adds N vectors         reads, or stores into slots
+//!   two shots   i ──x/N─► owner of the block, which adds;        a reduce-scatter and an
+//!               owner ──x/N─► all others                         all-gather, each at once
+//! ```
+//!
+//! On k ports ⌈(N − 1)/k⌉ messages one after another: one shot ⌈(N − 1)/k⌉(α + M/BW), two shots
+//! 2⌈(N − 1)/k⌉(α + M/(N·BW)); with a port a partner one α against two. One shot adds (N − 1)·M on
+//! every rank, two shots (N − 1)/N·M. Whether a kernel stores or its peer reads moves the same bytes the
+//! same way: i's vector crosses the link from i. Kernels that read need barriers, which are messages
+//! without bytes and not counted here; kernels with packets (LL) move twice the bytes.
+//!
+//! A switch that adds and multicasts (multimem) is `inc`.
+//!
+//! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
+//! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
+
+use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns};
+use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
+use crate::base::collective::Collective::{AllGather, AllReduce};
+use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
+
+/// The all-reduces in which every rank talks to every other at once.
+pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
+
+/// Messages one after another to all others.
+fn waves<F: Field>(v: &At<F>) -> F {
+    let k = lanes(v.shape.ports, v.shape.ranks - 1);
+    match (v.shape.ports, k) {
+        (Ports::Unbounded, _) => F::int(1),
+        (_, 1) => F::int(shift_turns(&v.shape).into()) * v.others(),
+        _ => {
+            let value = (v.shape.ranks - 1).div_ceil(k).into();
+            v.ceil(&(v.others() / F::int(k.into())), value)
+        }
+    }
+}
+
+/// The same as steps, a part of the vector to each of the others.
+fn exchange(shape: &Shape, each: Share, adds: bool, emit: &mut dyn FnMut(Step)) {
+    let n = shape.ranks;
+    let lanes = lanes(shape.ports, n - 1);
+    for first in (1..n).step_by(lanes as usize) {
+        let last = (first + lanes - 1).min(n - 1);
+        let all = first == 1 && last == n - 1;
+        let route = if all { Route::All } else { Route::Offsets { first, last } };
+        let step = Step::new(1_u32, each, route);
+        let added = Share::new(each.chunks * u64::from(last + 1 - first), each.of);
+        let step = if adds { step.reducing_share(added) } else { step };
+        repeat(step, shift_turns(shape), emit);
+    }
+}
+
+fn guarantee(shape: &Shape) -> Guarantee {
+    if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+}
+
+/// Whole vectors.
+struct OneShot;
+
+impl ClosedForm for OneShot {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "one-shot",
+            title: "one shot",
+            collectives: &[AllReduce],
+            aliases: &["oneshot", "1stage", "all-pairs"],
+            known_as: &[],
+            summary: "every rank gets the vectors of all others at once and adds them itself",
+            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        Cost::new(waves(v), waves(v)).reducing(v.others())
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        guarantee(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        exchange(shape, Share::ALL, true, emit);
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(AllPairs { ranks: shape.ranks }))
+    }
+}
+
+/// Blocks to their owners, sums to all.
+struct TwoShot;
+
+impl ClosedForm for TwoShot {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "two-shot",
+            title: "two shots",
+            collectives: &[AllReduce],
+            aliases: &["twoshot", "2stage", "direct-rs-ag"],
+            known_as: &[],
+            summary: "every rank adds its block of all vectors, then gives the sum to all others",
+            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let messages = F::int(2) * waves(v);
+        Cost::new(messages.clone(), messages / v.n.clone()).reducing(v.others_share())
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        guarantee(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        F::int(2) * v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let block = Share::new(1_u32, shape.ranks);
+        exchange(shape, block, true, emit);
+        exchange(shape, block, false, emit);
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, Spread { ranks: shape.ranks }))
+    }
+}
+
+/// Every vector to all others in one round.
+#[derive(Debug, Clone, Copy)]
+struct AllPairs {
+    ranks: u32,
+}
+
+impl Schedule for AllPairs {
+    fn frame(&self) -> Frame {
+        Frame::new(AllReduce, self.ranks, 1, u64::from(self.ranks > 1))
+    }
+
+    fn sends(&self, _: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let others = (1..self.ranks).map(|offset| on(rank, offset, self.ranks));
+        others.for_each(|to| out.push(Endpoint::Rank(to), Op::Reduce, [Run::one(0)]));
+    }
+}
+
+/// Every block to all others in one round.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    ranks: u32,
+}
+
+impl Schedule for Spread {
+    fn frame(&self) -> Frame {
+        let frame = Frame::new(AllGather, self.ranks, self.ranks, u64::from(self.ranks > 1));
+        frame.turning()
+    }
+
+    fn sends(&self, _: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let others = (1..self.ranks).map(|offset| on(rank, offset, self.ranks));
+        others.for_each(|to| out.push(Endpoint::Rank(to), Op::Copy, [Run::one(rank)]));
+    }
+}
