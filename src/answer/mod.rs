@@ -38,6 +38,7 @@ pub mod simulate;
 mod sweep;
 pub mod timeline;
 pub mod trace;
+pub mod traffic;
 pub mod tune;
 pub mod verify;
 

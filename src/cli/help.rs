@@ -43,6 +43,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "explain",
             "explore",
             "simulate",
+            "optimum",
             "trace",
             "export",
             "convert",

@@ -25,6 +25,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod optimum;
 mod picture;
 mod plan;
 #[cfg(target_os = "linux")]
@@ -99,6 +100,8 @@ enum Verb {
     Select(select::Args),
     /// A schedule played out: makespan, critical path, form, bound
     Simulate(simulate::Args),
+    /// The best rate on a fabric, proven by a cut or by lengths
+    Optimum(optimum::Args),
     /// Why: an algorithm derived, a collective's algorithms, a topic
     Explain(explain::Args),
     /// One HTML page: costs by sliders, schedules step by step
@@ -308,6 +311,7 @@ impl Verb {
             Self::Crossover(args) => args.run(out),
             Self::Select(args) => args.run(out),
             Self::Simulate(args) => args.run(out),
+            Self::Optimum(args) => args.run(out),
             Self::Explain(args) => args.run(out),
             Self::Explore(args) => args.run(out),
             Self::Verify(args) => args.run(out),

@@ -6,3 +6,4 @@ pub mod crossover;
 pub mod price;
 pub mod rank;
 pub mod simulate;
+pub mod traffic;

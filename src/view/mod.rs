@@ -35,6 +35,7 @@ pub mod simulate;
 pub mod sweep;
 pub mod table;
 pub mod trace;
+pub mod traffic;
 pub mod verify;
 
 use std::io::{self, Write};
