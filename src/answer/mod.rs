@@ -28,6 +28,7 @@ pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_tables;
 pub mod notes;
+pub mod optimum;
 pub mod plan;
 mod priced_curves;
 mod profiles;

@@ -22,6 +22,7 @@ pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod optimum;
 pub mod page;
 pub mod plan;
 pub mod plot;

@@ -11,6 +11,7 @@ use crate::machine::graph::routes::Routes;
 use crate::machine::graph::{Graph, Node};
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
+use crate::model::schedule::direct::Direct;
 use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
 
 /// The most messages of all jobs together.
@@ -212,9 +213,13 @@ impl Tasks {
             Error::input("which algorithm?").help("give the job an algorithm, such as \"ring\"")
         })?;
         let shape = Shape::new(collective, count);
-        let schedule = registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
-            || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
-        )?;
+        let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
+        let schedule = match direct {
+            Some(direct) => Box::new(direct) as Box<dyn Schedule>,
+            None => registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
+                || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
+            )?,
+        };
         let builder = Rounds {
             tasks: self,
             job: number,
