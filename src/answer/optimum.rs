@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use crate::base::collective::Collective;
-use crate::base::error::Result;
-use crate::base::quantity::nearest;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Rate, nearest};
+use crate::cost::optimum::frontier::{Point, frontier};
 use crate::cost::optimum::{Pattern, Proof, optimum};
 use crate::machine::graph::{Graph, Node};
 
@@ -37,6 +38,26 @@ pub struct Optimum {
     pub lengths: Option<Vec<(String, String, String)>>,
     /// What reaches the rate, where it was asked.
     pub trees: Option<Vec<TreeView>>,
+    /// Steps against rounds, where it was asked.
+    pub frontier: Option<Vec<PointView>>,
+    /// What no number of steps goes below, rounds a chunk, as a fraction.
+    pub frontier_low: Option<String>,
+}
+
+/// A point of the frontier between latency and bandwidth.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PointView {
+    /// Steps, each of which costs a latency.
+    pub steps: u32,
+    /// Rounds of all steps together; in a round each link carries a chunk a unit of its rate.
+    pub rounds: i64,
+    /// Chunks of each rank that sends.
+    pub chunks: i64,
+    /// Rounds of each step.
+    pub rounds_by_step: Vec<i64>,
+    /// Trees of its schedule, which was carried out.
+    pub trees: usize,
 }
 
 /// How a rate is known.
@@ -135,7 +156,41 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         cut,
         lengths,
         trees,
+        frontier: None,
+        frontier_low: None,
     })
+}
+
+impl Optimum {
+    /// Adds the frontier between steps and rounds, in rounds of `unit`.
+    ///
+    /// # Errors
+    /// A collective that it is not known of; what [`frontier`] refuses.
+    pub fn with_frontier(mut self, graph: &Graph, root: Node, unit: Option<Rate>) -> Result<Self> {
+        let (graph, roots) = match self.collective {
+            Collective::AllGather => (graph.clone(), (0..graph.ranks).collect()),
+            Collective::ReduceScatter => (graph.reversed(), (0..graph.ranks).collect()),
+            Collective::Broadcast => (graph.clone(), vec![root]),
+            Collective::Reduce => (graph.reversed(), vec![root]),
+            other => {
+                return Err(Error::unsupported(format!("no frontier of {other} is known here"))
+                    .help("ask allgather, reducescatter, broadcast or reduce"));
+            }
+        };
+        let unit = unit.map_or_else(|| Ok(graph.whole_rates()?.1), Ok)?;
+        let (low, points) = frontier(&graph, &roots, unit)?;
+        let holds = |point: &&Point| point.holds(&graph, &roots, unit);
+        let view = |point: &Point| PointView {
+            steps: point.steps,
+            rounds: point.rounds.iter().sum(),
+            chunks: point.chunks,
+            rounds_by_step: point.rounds.clone(),
+            trees: point.trees.len(),
+        };
+        self.frontier = Some(points.iter().filter(holds).map(view).collect());
+        self.frontier_low = Some(low.to_string());
+        Ok(self)
+    }
 }
 
 struct Names<'a> {
@@ -165,9 +220,8 @@ impl Names<'_> {
         let crossing = links.iter().fold(zero, |sum, link| sum + link.rate.0);
         let outside: Vec<Node> =
             (0..is_in.len() as Node).filter(|&node| !is_in[node as usize]).collect();
-        let list = |nodes: &[Node]| {
-            nodes.iter().map(|&node| self.of(node)).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |nodes: &[Node]| nodes.iter().map(|&node| self.of(node)).collect::<Vec<_>>().join(", ");
         let name = match (inside.len(), outside.len()) {
             (i, o) if o < i && o <= 8 => format!("all but {}", list(&outside)),
             (i, _) if i <= 16 => list(inside),

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::whole;
+use super::flags::{value, whole};
 use super::format::{FormatFlag, Report};
 use collcost::answer::optimum::best;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Rate;
 use collcost::machine::graph::Graph;
 use collcost::plan::table::{Disk, Files as _};
 use collcost::view;
@@ -25,6 +26,12 @@ pub(super) struct Args {
     /// The trees or ways that reach the rate, too
     #[arg(long)]
     trees: bool,
+    /// Steps against rounds, for small vectors on fabrics without switches, too
+    #[arg(long, conflicts_with = "trees")]
+    frontier: bool,
+    /// What a link carries of a chunk a round, for --frontier; without it the largest that fits
+    #[arg(long, value_name = "RATE", requires = "frontier")]
+    unit: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,
 }
@@ -48,7 +55,11 @@ impl Args {
                 .help(format!("ranks are 0 to {}", graph.ranks - 1))
                 .into());
         }
-        let report = best(&graph, collective, root, self.trees).map_err(place)?;
+        let mut report = best(&graph, collective, root, self.trees).map_err(place)?;
+        if self.frontier {
+            let unit: Option<Rate> = value("--unit", self.unit.as_ref())?;
+            report = report.with_frontier(&graph, root, unit).map_err(place)?;
+        }
         self.format.write(out, &report, |_| view::optimum::optimum(&report))
     }
 }

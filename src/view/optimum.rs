@@ -53,6 +53,27 @@ pub fn optimum(report: &Optimum) -> Page {
         ];
         page.table(Sheet { columns, rows: rows.collect() });
     }
+    if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
+        page.entry("frontier   ", format!("steps against rounds a chunk, at least {low}"));
+        let rows = points.iter().map(|point| {
+            let by_step: Vec<String> = point.rounds_by_step.iter().map(i64::to_string).collect();
+            vec![
+                Cell::same(point.steps.to_string()),
+                Cell::same(point.rounds.to_string()),
+                Cell::same(point.chunks.to_string()),
+                Cell::same(by_step.join(" + ")),
+                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| format!("{x:.3}")),
+            ]
+        });
+        let columns = vec![
+            Column::numbers("steps", "", "steps"),
+            Column::numbers("rounds", "", "rounds"),
+            Column::numbers("chunks", "", "chunks"),
+            Column::words("by step", "rounds_by_step"),
+            Column::numbers("rounds a chunk", "", "rounds_per_chunk"),
+        ];
+        page.beside(Sheet { columns, rows: rows.collect() });
+    }
     let keys = ["collective", "fabric", "ranks", "root", "rate", "rate_Bps", "time_per_byte_s"];
     page.record(report, "", &keys);
     page

@@ -11,7 +11,7 @@
 
 use super::flow::Flow;
 use crate::base::error::{Error, Result};
-use crate::machine::graph::{Graph, Node, gcd};
+use crate::machine::graph::{Graph, Link, Node, gcd};
 use crate::model::formula::Rational;
 
 /// A cut, and the rate of each root that it allows.
@@ -66,54 +66,67 @@ fn around_one(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
     Ok(Cut { inside, roots: others(rank), leaves: enters[rank as usize] })
 }
 
+/// What a rate x = p/q asks of a graph: links carry q times what they do, a source gives p to
+/// each root.
+struct Asked {
+    flow: Flow,
+    source: u32,
+    wanted: i64,
+}
+
+impl Asked {
+    fn new(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Self {
+        let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
+        let (p, q) = (cut.leaves / common, cut.roots / common);
+        let source = graph.nodes.len() as u32;
+        let mut flow = Flow::new(graph.nodes.len() + 1);
+        for (link, &rate) in graph.links.iter().zip(rates) {
+            flow.edge(link.from, link.to, rate * q);
+        }
+        for &root in roots {
+            flow.edge(source, root, p);
+        }
+        Self { flow, source, wanted: p * roots.len() as i64 }
+    }
+}
+
 /// A cut that allows less than `cut`, if there is one.
 fn violated(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Option<Cut> {
-    // x = p/q: links carry q times what they do, sources give p.
-    let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
-    let (p, q) = (cut.leaves / common, cut.roots / common);
-    let source = graph.nodes.len() as u32;
-    let mut flow = Flow::new(graph.nodes.len() + 1);
-    for (link, &rate) in graph.links.iter().zip(rates) {
-        flow.edge(link.from, link.to, rate * q);
-    }
-    for &root in roots {
-        flow.edge(source, root, p);
-    }
-    let wanted = p * roots.len() as i64;
+    let mut asked = Asked::new(graph, rates, roots, cut);
     // One flow serves all: what has arrived at a rank is sent on to the next.
-    let mut at = source;
+    let mut at = asked.source;
     for rank in 0..graph.ranks {
-        let sent = flow.push(at, rank, wanted);
-        if sent < wanted {
-            // What is left waits at `at`; from the source the same flow would end there, too.
-            if at != source {
-                return fresh(graph, rates, roots, (p, q), rank);
-            }
-            return Some(near_side(graph, rates, roots, flow, source));
+        if asked.flow.push(at, rank, asked.wanted) < asked.wanted {
+            let mut alone = Asked::new(graph, rates, roots, cut);
+            alone.flow.push(alone.source, rank, i64::MAX);
+            return Some(near_side(graph, rates, roots, alone.flow, alone.source));
         }
         at = rank;
     }
     None
 }
 
-/// The least cut in front of one rank.
-fn fresh(
-    graph: &Graph,
-    rates: &[i64],
-    roots: &[Node],
-    (p, q): (i64, i64),
-    rank: Node,
-) -> Option<Cut> {
-    let source = graph.nodes.len() as u32;
-    let mut flow = Flow::new(graph.nodes.len() + 1);
-    for (link, &rate) in graph.links.iter().zip(rates) {
-        flow.edge(link.from, link.to, rate * q);
+/// How many of the cuts that are as tight as the tightest each link crosses: for each rank the one
+/// that is nearest to it. As lengths they are as good as the cut, and on a graph whose ranks are
+/// alike they are alike, too.
+#[must_use]
+pub fn crossed(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Vec<i128> {
+    let mut asked = Asked::new(graph, rates, roots, cut);
+    let mut lengths = vec![0; rates.len()];
+    let mut seen = std::collections::HashSet::new();
+    let mut at = asked.source;
+    for rank in 0..graph.ranks {
+        asked.flow.push(at, rank, asked.wanted);
+        at = rank;
+        let far = asked.flow.reaching(rank);
+        let leaves = |link: &Link| !far[link.from as usize] && far[link.to as usize];
+        if roots.iter().any(|&root| !far[root as usize]) && seen.insert(far.clone()) {
+            for (length, link) in lengths.iter_mut().zip(&graph.links) {
+                *length += i128::from(leaves(link));
+            }
+        }
     }
-    for &root in roots {
-        flow.edge(source, root, p);
-    }
-    flow.push(source, rank, i64::MAX);
-    Some(near_side(graph, rates, roots, flow, source))
+    lengths
 }
 
 fn near_side(graph: &Graph, rates: &[i64], roots: &[Node], mut flow: Flow, source: u32) -> Cut {

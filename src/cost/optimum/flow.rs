@@ -29,12 +29,6 @@ impl Flow {
         number
     }
 
-    /// Gives an edge that capacity and takes its flow away.
-    pub fn reset(&mut self, edge: u32, capacity: i64) {
-        self.edges[edge as usize].1 = capacity;
-        self.edges[edge as usize ^ 1].1 = 0;
-    }
-
     /// Sends as much as goes, at most `most`, beside what flows already; how much that is.
     pub fn push(&mut self, from: u32, to: u32, most: i64) -> i64 {
         let mut sent = 0;
@@ -56,6 +50,23 @@ impl Flow {
     pub fn reached(&mut self, from: u32) -> Vec<bool> {
         self.levels(from, FAR);
         self.level.iter().map(|&level| level != FAR).collect()
+    }
+
+    /// Which nodes can still reach `to`: after a maximal flow the far side of a least cut.
+    pub fn reaching(&self, to: u32) -> Vec<bool> {
+        let mut reaches = vec![false; self.leaving.len()];
+        reaches[to as usize] = true;
+        let mut open = vec![to];
+        while let Some(node) = open.pop() {
+            for &edge in &self.leaving[node as usize] {
+                let from = self.edges[edge as usize].0;
+                let left = self.edges[edge as usize ^ 1].1;
+                if left > 0 && !std::mem::replace(&mut reaches[from as usize], true) {
+                    open.push(from);
+                }
+            }
+        }
+        reaches
     }
 
     fn levels(&mut self, from: u32, to: u32) -> bool {

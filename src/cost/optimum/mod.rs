@@ -14,9 +14,12 @@ mod arborescence;
 pub mod cut;
 mod exact;
 mod flow;
+pub mod frontier;
 mod packing;
 pub mod pattern;
 mod simplex;
+mod split;
+mod trees;
 
 pub use cut::Cut;
 pub use packing::Packing;
@@ -112,13 +115,17 @@ impl Question<'_> {
         let cut = cut::tightest(self.graph, self.rates, &self.roots())?;
         let rate = self.rate(cut.each());
         let is_reached = cut::is_balanced(self.graph, self.rates);
-        if is_reached && !self.with_trees {
-            return Ok(Optimum { rate, proof: Proof::Cut(cut), patterns: None });
+        if is_reached {
+            let pack = || trees::pack(self.graph, self.rates, self.demand, &self.roots(), &cut);
+            let patterns = if self.with_trees {
+                Some(pack().ok_or_else(|| too_large(self.graph))?)
+            } else {
+                None
+            };
+            return Ok(Optimum { rate, proof: Proof::Cut(cut), patterns });
         }
         match self.by_packing() {
-            Some(packed) if packed.rate == rate => {
-                Ok(Optimum { proof: Proof::Cut(cut), ..packed })
-            }
+            Some(packed) if packed.rate == rate => Ok(Optimum { proof: Proof::Cut(cut), ..packed }),
             Some(packed) => Ok(packed),
             None if self.with_trees => Err(too_large(self.graph)),
             None => Ok(Optimum { rate, proof: Proof::Bound(cut), patterns: None }),
@@ -127,29 +134,72 @@ impl Question<'_> {
 
     fn by_packing(&self) -> Option<Optimum> {
         let packing = packing::pack(self.graph, self.rates, self.demand)?;
-        let part = |(weight, pattern): (Rational, Pattern)| (weight / packing.each, pattern);
-        let patterns = packing.patterns.into_iter().map(part).collect();
         Some(Optimum {
             rate: self.rate(packing.each),
             proof: Proof::Lengths(packing.lengths),
-            patterns: self.with_trees.then_some(patterns),
+            patterns: self.with_trees.then_some(packing.patterns),
         })
     }
 
+    /// Reduce-scatter and then all-gather where that is the best, else pairs of trees.
     fn all_reduce(&self) -> Result<Optimum> {
-        if let Some(packed) = self.by_packing() {
+        let roots = self.roots();
+        let turned = self.graph.reversed();
+        let gather = Question { demand: Demand::FromAll, ..*self };
+        let scatter = Question { graph: &turned, ..gather };
+        let (down, up) = (gather.by_cut()?, scatter.by_cut()?);
+        let rate = Rate(down.rate.0 * up.rate.0 / (down.rate.0 + up.rate.0));
+        let mut proof = Proof::TwoPhases;
+        if let (Proof::Cut(a), Proof::Cut(b)) = (&down.proof, &up.proof) {
+            let lengths = cut::crossed(self.graph, self.rates, &roots, a);
+            let back = cut::crossed(&turned, self.rates, &roots, b);
+            let lengths: Vec<i128> = lengths.iter().zip(back).map(|(a, b)| a + b).collect();
+            if pattern::bound(self.graph, self.rates, self.demand, &lengths)
+                .is_some_and(|each| self.rate(each) == rate)
+            {
+                proof = Proof::Lengths(lengths);
+            }
+        }
+        if proof == Proof::TwoPhases
+            && let Some(packed) = self.by_packing()
+        {
             return Ok(packed);
         }
-        if self.with_trees {
-            return Err(too_large(self.graph));
-        }
-        let all = Self { demand: Demand::FromAll, ..*self };
-        let turned = self.graph.reversed();
-        let back = Question { graph: &turned, ..all };
-        let (Rate(gather), Rate(scatter)) = (all.by_cut()?.rate, back.by_cut()?.rate);
-        let rate = Rate(gather * scatter / (gather + scatter));
-        Ok(Optimum { rate, proof: Proof::TwoPhases, patterns: None })
+        let patterns = match (up.patterns, down.patterns) {
+            (Some(up), Some(down)) => Some(pairs(self.graph, &up, &down)),
+            _ => None,
+        };
+        Ok(Optimum { rate, proof, patterns })
     }
+}
+
+/// Trees to each root and from it as pairs, each root with an equal share.
+fn pairs(
+    graph: &Graph,
+    up: &[(Rational, Pattern)],
+    down: &[(Rational, Pattern)],
+) -> Vec<(Rational, Pattern)> {
+    let of = |all: &[(Rational, Pattern)], root: Node| -> Vec<(Rational, pattern::Tree)> {
+        let own = all.iter().filter(|(_, pattern)| pattern.root == root);
+        own.map(|(part, pattern)| (*part, pattern.trees[0].clone())).collect()
+    };
+    let share = Rational::new(1, graph.ranks.into());
+    let mut found = Vec::new();
+    for root in 0..graph.ranks {
+        let (mut up, mut down) = (of(up, root), of(down, root));
+        while let (Some(a), Some(b)) = (up.last_mut(), down.last_mut()) {
+            let part = a.0.min(b.0);
+            // Up trees were found on the reversed graph: their ways run the other way.
+            let above = a.1.iter().map(|way| way.iter().rev().copied().collect()).collect();
+            let trees = vec![above, b.1.clone()];
+            found.push((part * share, Pattern { commodity: 0, root, trees }));
+            (a.0, b.0) = (a.0 - part, b.0 - part);
+            let none = Rational::from_integer(0);
+            up.retain(|one| one.0 > none);
+            down.retain(|one| one.0 > none);
+        }
+    }
+    found
 }
 
 fn too_large(graph: &Graph) -> Error {

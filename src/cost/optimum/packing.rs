@@ -1,24 +1,27 @@
 //! The best packing of trees or ways into a graph, exact, with the lengths that prove it.
 
-use super::exact::solve;
 use super::pattern::{Demand, Oracle, Pattern, bound};
-use super::simplex::{Column, Simplex, Sparse};
+use super::simplex::{Column, Exact, Simplex, Sparse};
+use crate::base::quantity::nearest;
 use crate::machine::graph::{Graph, gcd};
 use crate::model::formula::Rational;
 
 /// The most links and commodities together for which a packing is looked for.
 const ROWS: usize = 700;
-/// The most rounds of new columns.
-const ROUNDS: usize = 20_000;
+/// How long it is looked for, in entries of the inverse that change: some ten seconds.
+const WORK: u64 = 10_000_000_000;
 
 /// A packing that nothing beats.
+///
+/// The rate and the lengths are exact. Weights are, too, where their fractions are short; of long
+/// ones the nearest multiples of 2^-40 stand for them, which sum exactly and fit within 1e-9.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packing {
     /// What each commodity sends, in the unit of the whole rates.
     pub each: Rational,
     /// A length for every link; they prove that nothing sends more.
     pub lengths: Vec<i128>,
-    /// What is sent, and how much of it, in that unit.
+    /// What is sent, and which part of its commodity it is.
     pub patterns: Vec<(Rational, Pattern)>,
 }
 
@@ -31,32 +34,66 @@ pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
     }
     let mean = rates.iter().sum::<i64>() as f64 / rates.len() as f64;
     let scaled: Vec<f64> = rates.iter().map(|&rate| rate as f64 / mean).collect();
-    let mut simplex = Simplex::new(&scaled, commodities);
+    let mut right = scaled.clone();
+    right.extend(std::iter::repeat_n(0.0, commodities));
+    let rate = (rates.len()..right.len()).map(|row| (row, 1)).collect();
+    let moved = |right: f64| if right > 0.0 { right * 1e-7 } else { 1e-8 };
+    let mut simplex = Simplex::new(right, moved, vec![rate]);
     let oracle = Oracle::new(graph);
     let mut known: Vec<Pattern> = Vec::new();
     let mut lengths: Vec<f64> = scaled.iter().map(|rate| 1.0 / rate).collect();
-    for round in 0..ROUNDS {
+    // The lengths that prove the most so far: what is asked lies between them and the program's own,
+    // which swing (Wentges 1997).
+    let mut held = (f64::INFINITY, lengths.clone());
+    while simplex.work() < WORK {
         let prices = simplex.prices();
         let mut further = Vec::new();
-        for (_, pattern) in oracle.cheapest(demand, &lengths, 0.0)? {
-            let sparse = Sparse {
-                row: pattern.commodity as usize,
-                loads: pattern.loads(),
-                pattern: known.len(),
-            };
-            if round == 0 || simplex.gain(&sparse, &prices) > 1e-9 {
-                known.push(pattern);
-                further.push(sparse);
+        let between = lengths.iter().zip(&held.1).map(|(own, held)| (own + held) / 2.0);
+        for asked in [between.collect(), lengths.clone()] {
+            let found = oracle.cheapest(demand, &asked, 0.0)?;
+            let proven = proven(demand, &scaled, &asked, &found);
+            if proven < held.0 {
+                held = (proven, asked);
+            }
+            for (_, pattern) in found {
+                let loads = pattern.loads().into_iter();
+                let loads = loads.map(|(link, times)| (link as usize, i64::from(times)));
+                let row = rates.len() + pattern.commodity as usize;
+                let entries = loads.chain([(row, -1)]).collect();
+                let sparse = Sparse { entries, pattern: known.len() };
+                if simplex.is_new() || simplex.gain(&sparse, &prices) > 1e-9 {
+                    known.push(pattern);
+                    further.push(sparse);
+                }
+            }
+            if !further.is_empty() {
+                break;
             }
         }
         if further.is_empty() {
-            return exactly(graph, rates, demand, &simplex, &known);
+            simplex.refresh();
+            return exactly(graph, rates, demand, (&simplex, mean), &known);
         }
         simplex.improve(further);
         let prices = simplex.prices();
         lengths = prices[..rates.len()].iter().map(|price| price.max(0.0)).collect();
+        // Lengths are proportions only: as large as those that they are mixed with.
+        let sum = |all: &[f64]| all.iter().zip(&scaled).map(|(l, r)| l * r).sum::<f64>();
+        let (own, other) = (sum(&lengths), sum(&held.1));
+        held.1.iter_mut().for_each(|length| *length *= own / other);
     }
     None
+}
+
+/// What lengths prove, in doubles.
+fn proven(demand: Demand, rates: &[f64], lengths: &[f64], costs: &[(f64, Pattern)]) -> f64 {
+    let all: f64 = rates.iter().zip(lengths).map(|(rate, length)| rate * length).sum();
+    let costs = costs.iter().map(|(cost, _)| *cost);
+    let least = match demand {
+        Demand::UpAndDown => costs.fold(f64::INFINITY, f64::min),
+        _ => costs.sum(),
+    };
+    all / least
 }
 
 /// The solution of the basis in fractions, held to what it claims.
@@ -64,78 +101,82 @@ fn exactly(
     graph: &Graph,
     rates: &[i64],
     demand: Demand,
-    simplex: &Simplex,
+    (simplex, mean): (&Simplex, f64),
     known: &[Pattern],
 ) -> Option<Packing> {
-    let mut is_tight = vec![true; simplex.basis.len()];
-    let mut columns = Vec::new();
-    for &column in &simplex.basis {
-        match column {
-            Column::Slack(row) => is_tight[row] = false,
-            column => columns.push(column),
-        }
+    let commodities = demand.commodities(graph) as usize;
+    let mut right = rates.to_vec();
+    right.extend(std::iter::repeat_n(0, commodities));
+    let Exact { prices, values, columns } = simplex.exactly(&right);
+    let lengths = whole(&prices?[..rates.len()])?;
+    if lengths.iter().any(|&length| length < 0) {
+        return None;
     }
-    let rows: Vec<usize> = (0..is_tight.len()).filter(|&row| is_tight[row]).collect();
-    let mut place = vec![usize::MAX; is_tight.len()];
-    rows.iter().enumerate().for_each(|(i, &row)| place[row] = i);
-    let mut matrix = vec![vec![0_i64; rows.len()]; rows.len()];
-    let mut turned = matrix.clone();
-    for (c, &column) in columns.iter().enumerate() {
-        for (row, x) in simplex.entries(column).into_iter().filter(|&(row, _)| is_tight[row]) {
-            matrix[place[row]][c] = x;
-            turned[c][place[row]] = x;
-        }
-    }
-    let right: Vec<i64> = rows.iter().map(|&row| rates.get(row).copied().unwrap_or(0)).collect();
-    let gains: Vec<i64> = columns.iter().map(|&c| i64::from(c == Column::Rate)).collect();
-    let values = solve(&matrix, &right)?;
-    let prices = solve(&turned, &gains)?;
-    let mut lengths = vec![Rational::from_integer(0); rates.len()];
-    for (&row, price) in rows.iter().zip(prices).filter(|(row, _)| **row < rates.len()) {
-        lengths[row] = price;
-    }
-    let lengths = whole(&lengths)?;
-    let at = columns.iter().position(|&column| column == Column::Rate)?;
-    let each = values[at];
-    let weighted = columns.iter().zip(values).filter_map(|(&column, weight)| match column {
-        Column::Pattern(i) if weight != Rational::from_integer(0) => {
-            Some((weight, known[simplex.patterns[i].pattern].clone()))
+    let each = bound(graph, rates, demand, &lengths)?;
+    let parts = match values {
+        Some(values) => values.iter().map(|value| value / each).collect(),
+        None => rounded(&columns, simplex, nearest(each) / mean, rates.len(), commodities)?,
+    };
+    let weighted = columns.iter().zip(parts).filter_map(|(&column, part)| match column {
+        Column::Pattern(i) if part != Rational::from_integer(0) => {
+            Some((part, known[simplex.pattern(i)].clone()))
         }
         _ => None,
     });
     let packing = Packing { each, lengths, patterns: weighted.collect() };
-    packing.holds(graph, rates, demand).then_some(packing)
+    packing.fits(rates, demand.commodities(graph)).then_some(packing)
+}
+
+/// The solution in doubles, as multiples of 2^-40 that sum to 1.
+fn rounded(
+    columns: &[Column],
+    simplex: &Simplex,
+    each: f64,
+    links: usize,
+    commodities: usize,
+) -> Option<Vec<Rational>> {
+    const ONE: i128 = 1 << 40;
+    let mut sums = vec![0_i128; commodities];
+    let mut largest = vec![(0_i128, usize::MAX); commodities];
+    let mut parts = Vec::with_capacity(columns.len());
+    for &column in columns {
+        let mut part = 0;
+        if let Column::Pattern(i) = column {
+            part = ((simplex.value(column) / each * ONE as f64).round() as i128).max(0);
+            let row = simplex.row(i) - links;
+            sums[row] += part;
+            largest[row] = largest[row].max((part, parts.len()));
+        }
+        parts.push(part);
+    }
+    for (sum, (_, place)) in sums.into_iter().zip(largest) {
+        *parts.get_mut(place)? += ONE - sum;
+    }
+    Some(parts.into_iter().map(|part| Rational::new(part, ONE)).collect())
 }
 
 impl Packing {
-    /// Whether its patterns fit and reach its rate, and its lengths prove that no others reach more.
-    #[must_use]
-    pub fn holds(&self, graph: &Graph, rates: &[i64], demand: Demand) -> bool {
-        if self.lengths.iter().any(|&length| length < 0) {
-            return false;
-        }
-        self.fits(rates, demand.commodities(graph))
-            && bound(graph, rates, demand, &self.lengths) == Some(self.each)
-    }
-
+    /// Whether its patterns sum to one for each commodity and no link carries more than its rate,
+    /// within a billionth.
     fn fits(&self, rates: &[i64], commodities: u32) -> bool {
-        let mut all: Vec<Rational> = self.patterns.iter().map(|(weight, _)| *weight).collect();
-        all.push(self.each);
-        let Some(common) = denominator(&all) else { return false };
-        let scaled = |x: Rational| x.numer().checked_mul(common / x.denom());
+        let parts: Vec<Rational> = self.patterns.iter().map(|(part, _)| *part).collect();
+        let Some(common) = denominator(&parts) else { return false };
         let mut loads = vec![0_i128; rates.len()];
         let mut sums = vec![0_i128; commodities as usize];
-        for (weight, pattern) in &self.patterns {
-            let Some(weight) = scaled(*weight).filter(|&weight| weight > 0) else { return false };
-            sums[pattern.commodity as usize] += weight;
+        for (part, pattern) in &self.patterns {
+            let part = part.numer() * (common / part.denom());
+            if part <= 0 {
+                return false;
+            }
+            sums[pattern.commodity as usize] += part;
             for (link, times) in pattern.loads() {
-                loads[link as usize] += weight * i128::from(times);
+                loads[link as usize] += part * i128::from(times);
             }
         }
-        let fits = loads.iter().zip(rates).all(|(&load, &rate)| {
-            i128::from(rate).checked_mul(common).is_some_and(|most| load <= most)
-        });
-        fits && scaled(self.each).is_some_and(|each| sums.iter().all(|&sum| sum == each))
+        let each = nearest(self.each) / common as f64;
+        let fits = loads.iter().zip(rates);
+        let fits = fits.map(|(&load, &rate)| load as f64 * each <= rate as f64 * (1.0 + 1e-9));
+        fits.fold(true, |all, one| all && one) && sums.iter().all(|&sum| sum == common)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The linear program behind a packing, with columns that are made when they are needed.
+//! A linear program with columns that are made when they are needed.
 //!
 //! ```text
 //!   maximise x   where each commodity has patterns of weight x in all,
@@ -7,86 +7,149 @@
 //!
 //! A revised simplex method with a dense inverse over doubles finds which columns the optimum is
 //! made of (Dantzig, Wolfe 1960: column generation). Which ones is all that is taken from it: the
-//! solution itself is computed exactly from them ([`super::exact`]), and proven on its own.
+//! solution itself is computed exactly from them ([`Simplex::exactly`]), and proven on its own.
 //!
 //! Right sides are moved a little, each by another amount, so that no step of the search stands
 //! still; a basis that is the best for these is so for the true ones, too.
 
-/// A column: a slack of a row, x itself, or a pattern by its number.
+use super::exact::solve;
+use crate::model::formula::Rational;
+
+/// A column: a slack of a row, one that is there from the start, or a pattern by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
     Slack(usize),
-    Rate,
+    Fixed(usize),
     Pattern(usize),
 }
 
 /// A pattern as the program sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Sparse {
-    /// The row of its commodity.
-    pub row: usize,
-    /// Its loads on links.
-    pub loads: Vec<(u32, u32)>,
-    /// Whose loads they are, by the caller's number.
+    /// What it has in which row.
+    pub entries: Vec<(usize, i64)>,
+    /// Whose entries they are, by the caller's number.
     pub pattern: usize,
 }
 
 pub(super) struct Simplex {
-    links: usize,
     rows: usize,
     /// The inverse of the basis, row by row.
     inverse: Vec<f64>,
+    /// Right sides as they are, and moved.
     right: Vec<f64>,
+    moved: Vec<f64>,
     values: Vec<f64>,
-    pub basis: Vec<Column>,
-    pub patterns: Vec<Sparse>,
-    steps: usize,
+    basis: Vec<Column>,
+    /// The first is x.
+    fixed: Vec<Vec<(usize, i64)>>,
+    patterns: Vec<Sparse>,
+    steps: u64,
+}
+
+/// The exact solution of a basis: prices row by row, and what columns that are no slacks have. Each
+/// is missing where its fractions are too long.
+pub(super) struct Exact {
+    pub prices: Option<Vec<Rational>>,
+    pub values: Option<Vec<Rational>>,
+    pub columns: Vec<Column>,
 }
 
 /// What counts as nothing, for rates of about 1.
 const TINY: f64 = 1e-9;
 
 impl Simplex {
-    /// Links of these rates, scaled to about 1, and so many commodities.
-    pub fn new(rates: &[f64], commodities: usize) -> Self {
-        let rows = rates.len() + commodities;
+    /// A program with these right sides, which are moved by about `by`, and columns that it has
+    /// from the start, the first of which is to become as large as can be.
+    pub fn new(right: Vec<f64>, by: impl Fn(f64) -> f64, fixed: Vec<Vec<(usize, i64)>>) -> Self {
+        let rows = right.len();
         let mut random = crate::base::random::Random::new(7);
-        let mut moved = |by: f64| by * (1.0 + random.below(1 << 20) as f64 / f64::from(1 << 20));
-        let mut right: Vec<f64> = rates.iter().map(|rate| rate + rate * moved(1e-7)).collect();
-        right.extend((0..commodities).map(|_| moved(1e-8)));
+        let mut part = || 1.0 + random.below(1 << 20) as f64 / f64::from(1 << 20);
+        let moved: Vec<f64> = right.iter().map(|&right| right + by(right) * part()).collect();
         let mut inverse = vec![0.0; rows * rows];
         (0..rows).for_each(|i| inverse[i * rows + i] = 1.0);
         Self {
-            links: rates.len(),
             rows,
             inverse,
-            values: right.clone(),
             right,
+            values: moved.clone(),
+            moved,
             basis: (0..rows).map(Column::Slack).collect(),
+            fixed,
             patterns: Vec::new(),
             steps: 0,
         }
     }
 
-    /// The prices of all rows: of links, then of commodities.
+    /// The prices of all rows.
     pub fn prices(&self) -> Vec<f64> {
-        match self.basis.iter().position(|&column| column == Column::Rate) {
+        match self.basis.iter().position(|&column| column == Column::Fixed(0)) {
             Some(row) => self.inverse[row * self.rows..(row + 1) * self.rows].to_vec(),
             None => vec![0.0; self.rows],
         }
     }
 
-    /// x.
-    pub fn rate(&self) -> f64 {
-        let row = self.basis.iter().position(|&column| column == Column::Rate);
-        row.map_or(0.0, |row| self.values[row])
+    /// How many entries of the inverse have changed.
+    pub fn work(&self) -> u64 {
+        self.steps * (self.rows * self.rows) as u64
+    }
+
+    /// Whether nothing is known yet that could be sent.
+    pub fn is_new(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
+    /// Whose entries a pattern's are.
+    pub fn pattern(&self, number: usize) -> usize {
+        self.patterns[number].pattern
+    }
+
+    /// What a pattern has in its last row, which is that of its commodity.
+    pub fn row(&self, number: usize) -> usize {
+        self.patterns[number].entries.last().map_or(0, |entry| entry.0)
+    }
+
+    /// What a column of the basis has, for right sides as they are.
+    pub fn value(&self, column: Column) -> f64 {
+        let Some(row) = self.basis.iter().position(|&one| one == column) else { return 0.0 };
+        let line = &self.inverse[row * self.rows..(row + 1) * self.rows];
+        line.iter().zip(&self.right).map(|(a, b)| a * b).sum()
+    }
+
+    /// The basis in fractions, for these right sides.
+    pub fn exactly(&self, right: &[i64]) -> Exact {
+        let mut is_tight = vec![true; self.rows];
+        let mut columns = Vec::new();
+        for &column in &self.basis {
+            match column {
+                Column::Slack(row) => is_tight[row] = false,
+                column => columns.push(column),
+            }
+        }
+        let rows: Vec<usize> = (0..self.rows).filter(|&row| is_tight[row]).collect();
+        let mut place = vec![usize::MAX; self.rows];
+        rows.iter().enumerate().for_each(|(i, &row)| place[row] = i);
+        let mut matrix = vec![vec![0_i64; rows.len()]; rows.len()];
+        let mut turned = matrix.clone();
+        for (c, &column) in columns.iter().enumerate() {
+            for (row, x) in self.entries(column).into_iter().filter(|&(row, _)| is_tight[row]) {
+                matrix[place[row]][c] = x;
+                turned[c][place[row]] = x;
+            }
+        }
+        let right: Vec<i64> = rows.iter().map(|&row| right[row]).collect();
+        let gains: Vec<i64> = columns.iter().map(|&c| i64::from(c == Column::Fixed(0))).collect();
+        let prices = solve(&turned, &gains).map(|tight| {
+            let mut prices = vec![Rational::from_integer(0); self.rows];
+            rows.iter().zip(tight).for_each(|(&row, price)| prices[row] = price);
+            prices
+        });
+        Exact { prices, values: solve(&matrix, &right), columns }
     }
 
     /// By how much x grows with a pattern.
     pub fn gain(&self, pattern: &Sparse, prices: &[f64]) -> f64 {
-        let loads = pattern.loads.iter();
-        let cost: f64 = loads.map(|&(l, times)| f64::from(times) * prices[l as usize]).sum();
-        prices[self.links + pattern.row] - cost
+        -pattern.entries.iter().map(|&(row, x)| x as f64 * prices[row]).sum::<f64>()
     }
 
     /// Makes the best of the columns that are known, with the further ones.
@@ -94,9 +157,12 @@ impl Simplex {
         loop {
             let prices = self.prices();
             let mut best = (TINY, None);
-            let rate = 1.0 - prices[self.links..].iter().sum::<f64>();
-            if rate > best.0 && !self.basis.contains(&Column::Rate) {
-                best = (rate, Some(Column::Rate));
+            for (i, entries) in self.fixed.iter().enumerate() {
+                let cost: f64 = entries.iter().map(|&(row, x)| x as f64 * prices[row]).sum();
+                let gain = f64::from(u8::from(i == 0)) - cost;
+                if gain > best.0 && !self.basis.contains(&Column::Fixed(i)) {
+                    best = (gain, Some(Column::Fixed(i)));
+                }
             }
             for (row, &price) in prices.iter().enumerate() {
                 if -price > best.0 {
@@ -126,15 +192,11 @@ impl Simplex {
     }
 
     /// A column's entries, row by row.
-    pub fn entries(&self, column: Column) -> Vec<(usize, i64)> {
+    fn entries(&self, column: Column) -> Vec<(usize, i64)> {
         match column {
             Column::Slack(row) => vec![(row, 1)],
-            Column::Rate => (self.links..self.rows).map(|row| (row, 1)).collect(),
-            Column::Pattern(i) => {
-                let pattern = &self.patterns[i];
-                let loads = pattern.loads.iter().map(|&(l, times)| (l as usize, i64::from(times)));
-                loads.chain([(self.links + pattern.row, -1)]).collect()
-            }
+            Column::Fixed(i) => self.fixed[i].clone(),
+            Column::Pattern(i) => self.patterns[i].entries.clone(),
         }
     }
 
@@ -178,14 +240,14 @@ impl Simplex {
             }
         }
         self.steps += 1;
-        if self.steps % 150 == 0 {
+        if self.steps.is_multiple_of(150) {
             self.refresh();
         }
         true
     }
 
     /// Computes the inverse anew, without the errors of many steps.
-    fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         let n = self.rows;
         let mut matrix = vec![0.0; n * n];
         for (place, &column) in self.basis.iter().enumerate() {
@@ -196,9 +258,8 @@ impl Simplex {
         let mut inverse = vec![0.0; n * n];
         (0..n).for_each(|i| inverse[i * n + i] = 1.0);
         for at in 0..n {
-            let largest = (at..n).max_by(|&a, &b| {
-                matrix[a * n + at].abs().total_cmp(&matrix[b * n + at].abs())
-            });
+            let largest = (at..n)
+                .max_by(|&a, &b| matrix[a * n + at].abs().total_cmp(&matrix[b * n + at].abs()));
             let row = largest.unwrap_or(at);
             if matrix[row * n + at].abs() < 1e-12 {
                 return;
@@ -227,7 +288,7 @@ impl Simplex {
         self.inverse = inverse;
         for row in 0..n {
             let line = &self.inverse[row * n..(row + 1) * n];
-            self.values[row] = line.iter().zip(&self.right).map(|(a, b)| a * b).sum();
+            self.values[row] = line.iter().zip(&self.moved).map(|(a, b)| a * b).sum();
         }
     }
 }

@@ -52,8 +52,7 @@ impl Tasks {
     pub fn of(graph: &Graph, jobs: &Jobs) -> Result<Self> {
         let mut tasks = Self::default();
         let registry = Registry::builtin();
-        let nodes: HashMap<&str, Node> =
-            graph.nodes.iter().map(String::as_str).zip(0..).collect();
+        let nodes: HashMap<&str, Node> = graph.nodes.iter().map(String::as_str).zip(0..).collect();
         for (number, job) in (0..).zip(&jobs.0) {
             let place = |e: Error| e.at(format!("job {}", job.name));
             let gate = tasks.gate(number, job.start().map_err(place)?);
@@ -154,9 +153,10 @@ impl Tasks {
         let mut ids: HashMap<&str, u32> = HashMap::new();
         let first = self.tasks.len() as u32;
         let node = |name: &String| {
-            nodes.get(name.as_str()).copied().ok_or_else(|| {
-                Error::input(format!("there is no node `{name}`"))
-            })
+            nodes
+                .get(name.as_str())
+                .copied()
+                .ok_or_else(|| Error::input(format!("there is no node `{name}`")))
         };
         for message in messages {
             let task = Task {
@@ -176,9 +176,9 @@ impl Tasks {
         }
         for (task, message) in (first..).zip(messages) {
             for id in &message.after {
-                let before = ids.get(id.as_str()).ok_or_else(|| {
-                    Error::input(format!("`{id}` is no message of this job"))
-                })?;
+                let before = ids
+                    .get(id.as_str())
+                    .ok_or_else(|| Error::input(format!("`{id}` is no message of this job")))?;
                 if *before >= task {
                     return Err(Error::input(format!("a message waits for `{id}`"))
                         .help("messages wait for those that stand before them in the file"));
@@ -214,12 +214,13 @@ impl Tasks {
         })?;
         let shape = Shape::new(collective, count);
         let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
-        let schedule = match direct {
-            Some(direct) => Box::new(direct) as Box<dyn Schedule>,
-            None => registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
-                || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
-            )?,
-        };
+        let schedule =
+            match direct {
+                Some(direct) => Box::new(direct) as Box<dyn Schedule>,
+                None => registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
+                    || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
+                )?,
+            };
         let builder = Rounds {
             tasks: self,
             job: number,

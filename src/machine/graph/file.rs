@@ -234,8 +234,8 @@ impl File {
 
 impl Fault {
     fn apply(&self, links: &mut [Link], numbers: &HashMap<&str, Node>) -> Result<()> {
-        let (a, b, both) = ends(&self.between, &self.from, &self.to, numbers)
-            .map_err(|e| e.at("faults"))?;
+        let (a, b, both) =
+            ends(&self.between, &self.from, &self.to, numbers).map_err(|e| e.at("faults"))?;
         let times = decimal(&self.times.to_string()).filter(|t| *t >= Rational::from_integer(0));
         let times = times.ok_or_else(|| {
             Error::input(format!("`{}` times", self.times)).help("write 0 for dead, 0.5 for half")

@@ -17,12 +17,32 @@ const RANKS: u64 = 1 << 17;
 #[derive(Deserialize, Debug, Clone)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Generate {
-    Ring { ranks: u32, bw: Amount, #[serde(default)] one_way: bool },
-    Torus { sides: Vec<u32>, bw: Amount },
-    Mesh { sides: Vec<u32>, bw: Amount },
-    Hypercube { dimension: u32, bw: Amount },
-    Full { ranks: u32, bw: Amount },
-    Star { ranks: u32, bw: Amount },
+    Ring {
+        ranks: u32,
+        bw: Amount,
+        #[serde(default)]
+        one_way: bool,
+    },
+    Torus {
+        sides: Vec<u32>,
+        bw: Amount,
+    },
+    Mesh {
+        sides: Vec<u32>,
+        bw: Amount,
+    },
+    Hypercube {
+        dimension: u32,
+        bw: Amount,
+    },
+    Full {
+        ranks: u32,
+        bw: Amount,
+    },
+    Star {
+        ranks: u32,
+        bw: Amount,
+    },
     #[serde(rename = "dgx-1v")]
     Dgx1V {},
     Boxes {
@@ -34,7 +54,10 @@ pub(super) enum Generate {
         fabric: Option<String>,
         spine: Option<Amount>,
     },
-    Mi250 { boxes: u32, gcds: u32 },
+    Mi250 {
+        boxes: u32,
+        gcds: u32,
+    },
     Pcie {
         nodes: u32,
         gpus: u32,
@@ -44,8 +67,17 @@ pub(super) enum Generate {
         cross_bw: Amount,
         nic: Option<Amount>,
     },
-    LeafSpine { leaves: u32, hosts: u32, spines: u32, bw: Amount, oversubscription: Option<f64> },
-    FatTree { k: u32, bw: Amount },
+    LeafSpine {
+        leaves: u32,
+        hosts: u32,
+        spines: u32,
+        bw: Amount,
+        oversubscription: Option<f64>,
+    },
+    FatTree {
+        k: u32,
+        bw: Amount,
+    },
     Dragonfly {
         groups: u32,
         routers: u32,
@@ -342,9 +374,22 @@ fn pairs(spec: &mut Spec, first: Node, list: &[(u32, [u32; 2])], each: i128, nan
 /// Architecture, WP-08437-002).
 fn dgx_1v() -> Result<Spec> {
     const LINKS: &[(u32, [u32; 2])] = &[
-        (1, [0, 1]), (1, [0, 2]), (2, [0, 3]), (2, [0, 4]), (2, [1, 2]), (1, [1, 3]),
-        (2, [1, 5]), (2, [2, 3]), (1, [2, 6]), (1, [3, 7]), (1, [4, 5]), (1, [4, 6]),
-        (2, [4, 7]), (2, [5, 6]), (1, [5, 7]), (2, [6, 7]),
+        (1, [0, 1]),
+        (1, [0, 2]),
+        (2, [0, 3]),
+        (2, [0, 4]),
+        (2, [1, 2]),
+        (1, [1, 3]),
+        (2, [1, 5]),
+        (2, [2, 3]),
+        (1, [2, 6]),
+        (1, [3, 7]),
+        (1, [4, 5]),
+        (1, [4, 6]),
+        (2, [4, 7]),
+        (2, [5, 6]),
+        (1, [5, 7]),
+        (2, [6, 7]),
     ];
     let mut spec = Spec::new("DGX-1V".to_owned(), 8)?;
     pairs(&mut spec, 0, LINKS, 25_000_000_000, 700.0);
@@ -354,19 +399,41 @@ fn dgx_1v() -> Result<Spec> {
 /// Boxes of 16 or 8 GCDs of MI250 (github.com/liangyuRain/ForestColl, topologies.py).
 fn mi250(boxes: u32, gcds: u32) -> Result<Spec> {
     const LINKS: &[(u32, [u32; 2])] = &[
-        (4, [0, 1]), (4, [2, 3]), (4, [4, 5]), (4, [6, 7]), (4, [8, 9]), (4, [10, 11]),
-        (4, [12, 13]), (4, [14, 15]), (2, [0, 4]), (2, [3, 7]), (2, [8, 12]), (2, [11, 15]),
-        (1, [0, 8]), (1, [1, 5]), (1, [1, 9]), (1, [1, 10]), (1, [2, 6]), (1, [2, 9]),
-        (1, [2, 10]), (1, [3, 11]), (1, [4, 6]), (1, [5, 6]), (1, [5, 7]), (1, [9, 13]),
-        (1, [10, 14]), (1, [12, 14]), (1, [13, 14]), (1, [13, 15]),
+        (4, [0, 1]),
+        (4, [2, 3]),
+        (4, [4, 5]),
+        (4, [6, 7]),
+        (4, [8, 9]),
+        (4, [10, 11]),
+        (4, [12, 13]),
+        (4, [14, 15]),
+        (2, [0, 4]),
+        (2, [3, 7]),
+        (2, [8, 12]),
+        (2, [11, 15]),
+        (1, [0, 8]),
+        (1, [1, 5]),
+        (1, [1, 9]),
+        (1, [1, 10]),
+        (1, [2, 6]),
+        (1, [2, 9]),
+        (1, [2, 10]),
+        (1, [3, 11]),
+        (1, [4, 6]),
+        (1, [5, 6]),
+        (1, [5, 7]),
+        (1, [9, 13]),
+        (1, [10, 14]),
+        (1, [12, 14]),
+        (1, [13, 14]),
+        (1, [13, 15]),
     ];
     if gcds != 8 && gcds != 16 {
         return Err(Error::input(format!("a box of {gcds} GCDs")).help("write gcds = 16 or 8"));
     }
     let name = format!("MI250 {boxes} x {gcds} GCDs");
     let mut spec = Spec::new(name, u64::from(boxes) * u64::from(gcds))?;
-    let inside: Vec<_> =
-        LINKS.iter().copied().filter(|(_, [a, b])| a.max(b) < &gcds).collect();
+    let inside: Vec<_> = LINKS.iter().copied().filter(|(_, [a, b])| a.max(b) < &gcds).collect();
     for b in 0..boxes {
         pairs(&mut spec, b * gcds, &inside, 50_000_000_000, 800.0);
     }

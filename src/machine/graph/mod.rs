@@ -165,7 +165,11 @@ impl Graph {
         });
         let unit = unit.ok_or_else(|| Error::input("a fabric without links"))?;
         let whole = |link: &Link| i64::try_from((link.rate.0 / unit.0).to_integer());
-        let rates: Vec<i64> = self.links.iter().map(whole).collect::<std::result::Result<_, _>>()
+        let rates: Vec<i64> = self
+            .links
+            .iter()
+            .map(whole)
+            .collect::<std::result::Result<_, _>>()
             .map_err(|_| too_far())?;
         // Sums over all links and factors of N must stay far from the end of 64 bits.
         if rates.iter().any(|&rate| rate > 1 << 40) {
