@@ -4,10 +4,12 @@ use serde::Serialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Rate, nearest};
+use crate::base::quantity::{Bytes, Rate, nearest};
 use crate::cost::optimum::frontier::{Point, frontier};
-use crate::cost::optimum::{Pattern, Proof, optimum};
+use crate::cost::optimum::{Pattern, Proof, optimum, schedule};
+use crate::exchange::export::{Format, Job};
 use crate::machine::graph::{Graph, Node};
+use crate::model::schedule::verify;
 
 /// The best rate of a collective on a fabric.
 #[derive(Debug, Serialize)]
@@ -51,12 +53,13 @@ pub struct PointView {
     /// Steps, each of which costs a latency.
     pub steps: u32,
     /// Rounds of all steps together; in a round each link carries a chunk a unit of its rate.
-    pub rounds: i64,
-    /// Chunks of each rank that sends.
-    pub chunks: i64,
-    /// Rounds of each step.
-    pub rounds_by_step: Vec<i64>,
-    /// Trees of its schedule, which was carried out.
+    pub rounds: i128,
+    /// Chunks of each rank that sends. Rounds a chunk are exact; the schedule that reaches them may
+    /// cut chunks finer.
+    pub chunks: i128,
+    /// Of these rounds how many each step has in that schedule.
+    pub rounds_by_step: Vec<f64>,
+    /// Trees of the schedule, which was carried out.
     pub trees: usize,
 }
 
@@ -180,17 +183,38 @@ impl Optimum {
         let unit = unit.map_or_else(|| Ok(graph.whole_rates()?.1), Ok)?;
         let (low, points) = frontier(&graph, &roots, unit)?;
         let holds = |point: &&Point| point.holds(&graph, &roots, unit);
-        let view = |point: &Point| PointView {
-            steps: point.steps,
-            rounds: point.rounds.iter().sum(),
-            chunks: point.chunks,
-            rounds_by_step: point.rounds.clone(),
-            trees: point.trees.len(),
+        let view = |point: &Point| {
+            let (rounds, chunks) = point.least();
+            let all = point.rounds.iter().sum::<i64>() as f64;
+            let part = |&own: &i64| super::six(own as f64 / all * rounds as f64);
+            PointView {
+                steps: point.steps,
+                rounds,
+                chunks,
+                rounds_by_step: point.rounds.iter().map(part).collect(),
+                trees: point.trees.len(),
+            }
         };
         self.frontier = Some(points.iter().filter(holds).map(view).collect());
         self.frontier_low = Some(low.to_string());
         Ok(self)
     }
+}
+
+/// The schedule that reaches the best rate, verified, in MSCCL's XML.
+///
+/// # Errors
+/// What [`optimum`] refuses; parts that no vector can be cut by.
+pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<String> {
+    let found = optimum(graph, collective, root, true)?;
+    let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
+    let list = list.ok_or_else(|| {
+        Error::unsupported("the schedule would cut the vector into more than 2^20 chunks")
+            .help("round the links' rates, or ask for --trees alone")
+    })?;
+    verify(&list).map_err(|fault| Error::unsupported(format!("the schedule is wrong: {fault}")))?;
+    let job = Job { schedule: &list, name: "optimum", size: Bytes(0), gamma: None };
+    Format::named("msccl")?.write(&job)
 }
 
 struct Names<'a> {

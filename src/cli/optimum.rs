@@ -1,11 +1,13 @@
 //! `collcost optimum`: the best rate of a collective on a fabric.
 
 use std::io::Write;
+use std::path::Path;
 
 use super::Stop;
+use super::export::write_whole;
 use super::flags::{value, whole};
 use super::format::{FormatFlag, Report};
-use collcost::answer::optimum::best;
+use collcost::answer::optimum::{best, schedule_of};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Rate;
@@ -26,6 +28,9 @@ pub(super) struct Args {
     /// The trees or ways that reach the rate, too
     #[arg(long)]
     trees: bool,
+    /// The schedule that reaches the rate, in MSCCL's XML: for verify, trace and simulate --schedule
+    #[arg(long, value_name = "FILE", requires = "trees")]
+    schedule: Option<String>,
     /// Steps against rounds, for small vectors on fabrics without switches, too
     #[arg(long, conflicts_with = "trees")]
     frontier: bool,
@@ -54,6 +59,10 @@ impl Args {
                 .at("--root")
                 .help(format!("ranks are 0 to {}", graph.ranks - 1))
                 .into());
+        }
+        if let Some(file) = &self.schedule {
+            let text = schedule_of(&graph, collective, root).map_err(place)?;
+            write_whole("--schedule", Path::new(file), &text)?;
         }
         let mut report = best(&graph, collective, root, self.trees).map_err(place)?;
         if self.frontier {

@@ -14,6 +14,7 @@ mod curve;
 mod determinism;
 mod expect;
 mod exports;
+mod fabric;
 mod fit;
 mod formulas;
 mod formulas_page;

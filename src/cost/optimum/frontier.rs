@@ -13,7 +13,7 @@
 use super::cut;
 use super::simplex::{Column, Exact, Simplex, Sparse};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Rate;
+use crate::base::quantity::{Rate, nearest};
 use crate::machine::graph::{Graph, Node, gcd};
 use crate::model::formula::Rational;
 
@@ -21,6 +21,8 @@ use crate::model::formula::Rational;
 const RANKS: u32 = 10;
 /// How many steps beyond the fewest are looked at.
 const FURTHER: u32 = 4;
+/// So many chunks a rank are enough for vectors that are small.
+const CHUNKS: i128 = 6;
 /// The most entries that the inverse changes: some seconds.
 const WORK: u64 = 3_000_000_000;
 
@@ -32,20 +34,14 @@ pub type Deliveries = Vec<(u32, u32)>;
 pub struct Point {
     /// Steps.
     pub steps: u32,
-    /// Rounds of each step.
+    /// Rounds a chunk.
+    pub cost: Rational,
+    /// Rounds of each step in its schedule.
     pub rounds: Vec<i64>,
-    /// Chunks of each root.
+    /// Chunks of each root in its schedule.
     pub chunks: i64,
     /// Trees in time: root, how many chunks go along it, and its (step, link) pairs.
     pub trees: Vec<(Node, i64, Deliveries)>,
-}
-
-impl Point {
-    /// Rounds a chunk.
-    #[must_use]
-    pub fn cost(&self) -> Rational {
-        Rational::new(self.rounds.iter().sum::<i64>().into(), self.chunks.into())
-    }
 }
 
 /// The frontier of an all-gather (all ranks are roots) or a broadcast (one is), in rounds of `unit`,
@@ -76,10 +72,11 @@ pub fn frontier(graph: &Graph, roots: &[Node], unit: Rate) -> Result<(Rational, 
     let mut points: Vec<Point> = Vec::new();
     for steps in fewest..=fewest + FURTHER {
         let Some(point) = least(graph, &units, roots, steps) else { break };
-        if points.last().is_none_or(|last| point.cost() < last.cost()) {
+        let is_enough = point.cost == low || point.least().1 >= CHUNKS;
+        if points.last().is_none_or(|last| point.cost < last.cost) {
             points.push(point);
         }
-        if points.last().is_some_and(|last| last.cost() == low) {
+        if is_enough {
             break;
         }
     }
@@ -141,7 +138,7 @@ fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Poi
         }
         if further.is_empty() {
             simplex.refresh();
-            return exactly(&simplex, &right, roots, &known, steps);
+            return read(&simplex, &right, roots, &known, steps);
         }
         simplex.improve(further);
         prices = simplex.prices()[..timed].iter().map(|price| price.max(0.0)).collect();
@@ -149,24 +146,38 @@ fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Poi
     None
 }
 
-/// The basis as whole rounds and chunks.
-fn exactly(
+/// The basis as whole rounds and chunks; where its fractions are long, as so many millionths of
+/// millionths, which are within a billionth.
+fn read(
     simplex: &Simplex,
     right: &[i64],
     roots: &[Node],
     known: &[(usize, Deliveries)],
     steps: u32,
 ) -> Option<Point> {
-    let Exact { values, columns, .. } = simplex.exactly(right);
-    let values = values?;
-    let common = values.iter().try_fold(1_i128, |common, value| {
-        let next = (common / gcd(common, *value.denom())).checked_mul(*value.denom())?;
-        (next < 1 << 40).then_some(next)
-    })?;
-    let mut point =
-        Point { steps, rounds: vec![0; steps as usize], chunks: 0, trees: Vec::new() };
-    for (column, value) in columns.iter().zip(values) {
-        let count = i64::try_from(value.numer() * (common / value.denom())).ok()?;
+    const FINE: f64 = 1e12;
+    let Exact { prices, values, columns } = simplex.exactly(right);
+    // All rounds together are 1, so their price is what they bring: chunks a round.
+    let rounds = units_row(right);
+    let cost = prices.map(|prices| prices[rounds]).filter(|x| *x > Rational::from_integer(0))?;
+    let common = |values: &Vec<Rational>| {
+        values.iter().try_fold(1_i128, |common, value| {
+            let next = (common / gcd(common, *value.denom())).checked_mul(*value.denom())?;
+            (next < 1 << 40).then_some(next)
+        })
+    };
+    let exact = values.and_then(|values| common(&values).map(|common| (values, common)));
+    let counts: Vec<i64> = match exact {
+        Some((values, common)) => values
+            .iter()
+            .map(|value| i64::try_from(value.numer() * (common / value.denom())))
+            .collect::<std::result::Result<_, _>>()
+            .ok()?,
+        None => columns.iter().map(|&c| (simplex.value(c).max(0.0) * FINE).round() as i64).collect(),
+    };
+    let rounds = vec![0; steps as usize];
+    let mut point = Point { steps, cost: cost.recip(), rounds, chunks: 0, trees: Vec::new() };
+    for (column, &count) in columns.iter().zip(&counts) {
         match *column {
             Column::Fixed(0) => point.chunks = count,
             Column::Fixed(step) => point.rounds[step - 1] = count,
@@ -175,9 +186,6 @@ fn exactly(
                 point.trees.push((roots[*root], count, tree.clone()));
             }
             _ => {}
-        }
-        if count < 0 {
-            return None;
         }
     }
     let shared = point.trees.iter().map(|tree| tree.1).chain(point.rounds.iter().copied());
@@ -188,7 +196,20 @@ fn exactly(
     Some(point)
 }
 
+/// The row of the sum of all rounds.
+fn units_row(right: &[i64]) -> usize {
+    right.iter().position(|&right| right == 1).unwrap_or(0)
+}
+
 impl Point {
+    /// Its rounds and chunks in the least whole numbers that have a round a step.
+    #[must_use]
+    pub fn least(&self) -> (i128, i128) {
+        let (rounds, chunks) = (*self.cost.numer(), *self.cost.denom());
+        let times = (i128::from(self.steps) + rounds - 1) / rounds;
+        (rounds * times, chunks * times)
+    }
+
     /// Whether every rank gets every chunk in time, and no link carries more than it can: the
     /// schedule carried out.
     #[must_use]
@@ -216,11 +237,16 @@ impl Point {
                 return false;
             }
         }
+        let near = |a: f64, b: f64| a <= b * (1.0 + 1e-9) + 1.0e-9;
         let fits = loads.iter().enumerate().all(|(i, &load)| {
-            let room = graph.links[i % links].rate.0 / unit.0;
-            Rational::from_integer(load.into()) <= room * i128::from(self.rounds[i / links])
+            let room = nearest(graph.links[i % links].rate.0 / unit.0);
+            near(load as f64, room * self.rounds[i / links] as f64)
         });
-        fits && self.chunks > 0 && roots.iter().all(|&root| sent[root as usize] == self.chunks)
+        let all: i64 = self.rounds.iter().sum();
+        let reached = near(all as f64, nearest(self.cost) * self.chunks as f64);
+        let chunks = self.chunks as f64;
+        let sent = roots.iter().all(|&root| near(chunks, sent[root as usize] as f64));
+        fits && reached && self.chunks > 0 && sent
     }
 }
 

@@ -17,6 +17,7 @@ mod flow;
 pub mod frontier;
 mod packing;
 pub mod pattern;
+mod schedule;
 mod simplex;
 mod split;
 mod trees;
@@ -24,6 +25,7 @@ mod trees;
 pub use cut::Cut;
 pub use packing::Packing;
 pub use pattern::{Demand, Pattern};
+pub use schedule::schedule;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
