@@ -28,6 +28,7 @@ pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_tables;
 pub mod notes;
+pub mod optimum;
 pub mod plan;
 mod priced_curves;
 mod profiles;
@@ -38,6 +39,7 @@ pub mod simulate;
 mod sweep;
 pub mod timeline;
 pub mod trace;
+pub mod traffic;
 pub mod tune;
 pub mod verify;
 

@@ -25,6 +25,7 @@ mod list;
 mod man;
 mod mock;
 mod nccl;
+mod optimum;
 mod picture;
 mod plan;
 #[cfg(target_os = "linux")]

@@ -7,25 +7,29 @@ use super::flags::{
     MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
 };
 use super::format::{FormatFlag, Report};
+use super::optimum::read_fabric;
 use super::picture::PictureFlags;
 use super::schedule::read;
 use collcost::answer::simulate::{Ask, Plan, simulate};
 use collcost::answer::timeline::timeline;
+use collcost::answer::traffic::traffic;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
 use collcost::cost::simulate::{Mode, Trouble};
+use collcost::cost::traffic::{self, Jobs};
 use collcost::machine::fabric::Discipline;
 use collcost::machine::query::Query;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 use collcost::model::schedule::Schedule;
+use collcost::plan::table::{Disk, Files as _};
 use collcost::view::{self, plot};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The collective, such as allreduce; that of --schedule without it
-    #[arg(required_unless_present = "schedule")]
+    #[arg(required_unless_present_any = ["schedule", "jobs"])]
     collective: Option<String>,
     /// An algorithm of the collective, and a size
     #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
@@ -45,6 +49,12 @@ pub(super) struct Args {
     /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
     schedule: Option<String>,
+    /// A fabric file (TOML or JSON): ranks, switches and links, for --jobs
+    #[arg(long, value_name = "FILE", requires = "jobs")]
+    fabric: Option<String>,
+    /// Jobs that run at once on --fabric: a JSON file of messages and collectives
+    #[arg(long, value_name = "FILE", requires = "fabric", conflicts_with_all = ["collective", "schedule", "plot", "svg"])]
+    jobs: Option<String>,
     #[command(flatten)]
     timing: TimingFlags,
     #[command(flatten)]
@@ -88,6 +98,10 @@ struct TimingFlags {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        if let (Some(fabric), Some(jobs)) = (&self.fabric, &self.jobs) {
+            let report = traffic(&read_fabric(fabric)?, &read_jobs(jobs)?)?;
+            return self.format.write(out, &report, |_| view::traffic::traffic(&report));
+        }
         let registry = Registry::builtin();
         let (query, plan) = match self.schedule.take() {
             Some(file) => self.foreign(&registry, &file)?,
@@ -239,6 +253,10 @@ impl TimingFlags {
         }
         Ok(())
     }
+}
+
+fn read_jobs(file: &str) -> Result<Jobs> {
+    traffic::parse(&Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?, file)
 }
 
 /// Both sides of `text`, which should look like `such`.

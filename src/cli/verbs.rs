@@ -9,7 +9,7 @@ use collcost::Collective;
 
 use super::{
     Stop, accuracy, batch, bucket, check, compare, completions, config, convert, cost, crossover,
-    explain, explore, export, fit, import, list, man, mock, nccl, plan, profiles, select, simulate,
+    explain, explore, export, fit, import, list, man, mock, nccl, optimum, plan, profiles, select, simulate,
     trace, verify,
 };
 #[cfg(target_os = "linux")]
@@ -83,6 +83,7 @@ verbs! {
         Crossover(crossover) "The size at which one algorithm overtakes another"
         Choose(select) or "select" "What a library or engine will pick, why, and what that costs"
         Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
+        Optimum(optimum) "The best rate on a fabric, proven by a cut or by lengths"
         List(list) "Collectives, algorithms, libraries, topics by their names"
     }
     "Measure" {

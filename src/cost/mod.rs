@@ -3,6 +3,8 @@
 pub mod bound;
 pub mod check;
 pub mod crossover;
+pub mod optimum;
 pub mod price;
 pub mod rank;
 pub mod simulate;
+pub mod traffic;

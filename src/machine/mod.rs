@@ -2,6 +2,7 @@
 
 pub mod curve;
 pub mod fabric;
+pub mod graph;
 pub mod host;
 pub mod link;
 pub mod nccl;

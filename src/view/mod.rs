@@ -22,6 +22,7 @@ pub mod nccl;
 pub mod nccl_graphs;
 pub mod nccl_log;
 pub mod nccl_table;
+pub mod optimum;
 pub mod page;
 pub mod plan;
 pub mod plot;
@@ -35,6 +36,7 @@ pub mod simulate;
 pub mod sweep;
 pub mod table;
 pub mod trace;
+pub mod traffic;
 pub mod verify;
 
 use std::io::{self, Write};

@@ -48,6 +48,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::nccl_graphs::NcclGraphs>("collcost/nccl-graph/1"),
         schema::<answer::nccl_log::NcclLog>("collcost/nccl-log/1"),
         schema::<answer::nccl_tables::NcclTables>("collcost/nccl-table/1"),
+        schema::<answer::optimum::Optimum>("collcost/optimum/1"),
         schema::<answer::plan::Plan>("collcost/plan/1"),
         schema::<answer::plan::PlanDiff>("collcost/plan-diff/1"),
         schema::<answer::plan::PlanVary>("collcost/plan-vary/1"),
@@ -62,6 +63,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::Sweep>("collcost/sweep/2"),
         schema::<answer::check::Thresholds>("collcost/thresholds/1"),
         schema::<answer::trace::Trace>("collcost/trace/1"),
+        schema::<answer::traffic::Traffic>("collcost/traffic/1"),
         schema::<answer::verify::Verification>("collcost/verify/1"),
     ])
 }

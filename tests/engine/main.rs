@@ -15,6 +15,7 @@ mod determinism;
 mod engines;
 mod expect;
 mod exports;
+mod fabric;
 mod fit;
 mod formulas;
 mod formulas_page;

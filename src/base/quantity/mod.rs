@@ -4,6 +4,7 @@
 //! 16·2^20 bytes, `16MB` is 16·10^6. `b` is a bit, so `16 Mb` is refused as a size while
 //! `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes a second.
 
+mod exact;
 mod parse;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use std::ops::{Add, Div, Mul, Sub};
 use std::str::FromStr;
 
 use crate::base::error::{Error, Result};
+pub use exact::{Rate, decimal, nearest};
 use parse::{Unit, scan};
 
 /// A whole number of bytes, as people give it.

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod combine;
 mod count;
 pub mod digits;
+pub mod direct;
 mod frame;
 mod list;
 pub mod ring;

@@ -1,0 +1,122 @@
+//! Jobs at once on a link graph: when each ends, what holds it back, what the others cost it.
+
+use serde::Serialize;
+
+use crate::base::error::Result;
+use crate::cost::traffic::{Jobs, simulate};
+use crate::machine::graph::Graph;
+
+/// How many links are shown.
+const LINKS: usize = 8;
+/// Up to so many messages each job is simulated by itself, too.
+const ALONE: usize = 200_000;
+
+/// When jobs end that share a fabric.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Traffic {
+    /// `collcost/traffic/1`.
+    pub schema: &'static str,
+    /// The fabric's name.
+    pub fabric: String,
+    /// N.
+    pub ranks: u32,
+    /// Messages of all jobs.
+    pub messages: usize,
+    /// When the last message ends.
+    pub makespan_s: f64,
+    /// The jobs, in the order of the file.
+    pub jobs: Vec<JobView>,
+    /// The links that carry for the largest part of the makespan, at most eight.
+    pub links: Vec<LinkLoad>,
+}
+
+/// One job.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobView {
+    /// Its name.
+    pub name: String,
+    /// When it could start.
+    pub start_s: f64,
+    /// When its last message ended.
+    pub finish_s: f64,
+    /// Its messages.
+    pub messages: usize,
+    /// From start to finish if no other job were there; absent where it is the only one, or where
+    /// there are too many messages to try.
+    pub alone_s: Option<f64>,
+    /// The link that held most of its messages back, `from>to`.
+    pub bound_by: Option<String>,
+    /// For which part of the time in which its messages moved.
+    pub bound_share: Option<f64>,
+}
+
+/// What a link carried.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkLoad {
+    /// Where it begins.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// What it can carry.
+    #[serde(rename = "rate_Bps")]
+    pub rate: f64,
+    /// What it carried.
+    pub bytes: f64,
+    /// The part of the makespan for which it was full, or would have been.
+    pub busy: f64,
+}
+
+/// Lets the jobs run together, and each alone.
+///
+/// # Errors
+/// A node that there is not, an algorithm without a schedule.
+pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
+    let times = simulate(graph, jobs)?;
+    let makespan = times.makespan.0;
+    let tries = jobs.len() > 1 && times.messages <= ALONE;
+    let name = |node| graph.name_of(node).to_owned();
+    let mut views = Vec::with_capacity(jobs.len());
+    for (i, job) in times.jobs.iter().enumerate() {
+        let alone = if tries { Some(simulate(graph, &jobs.alone(i))?) } else { None };
+        let alone = alone.map(|times| times.jobs[0].finish.0 - times.jobs[0].start.0);
+        let bound = job.bound_by.map(|(link, share)| {
+            let link = graph.links[link as usize];
+            (format!("{}>{}", name(link.from), name(link.to)), share)
+        });
+        let (bound_by, bound_share) = bound.unzip();
+        views.push(JobView {
+            name: job.name.clone(),
+            start_s: job.start.0,
+            finish_s: job.finish.0,
+            messages: job.messages,
+            alone_s: alone,
+            bound_by,
+            bound_share,
+        });
+    }
+    let mut links: Vec<LinkLoad> = graph
+        .links
+        .iter()
+        .zip(&times.carried)
+        .filter(|(_, bytes)| **bytes > 0.0)
+        .map(|(link, &bytes)| {
+            let rate = link.rate.bandwidth().0;
+            let busy = bytes / rate / makespan;
+            LinkLoad { from: name(link.from), to: name(link.to), rate, bytes, busy }
+        })
+        .collect();
+    links.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+    links.truncate(LINKS);
+    Ok(Traffic {
+        schema: "collcost/traffic/1",
+        fabric: graph.name.clone(),
+        ranks: graph.ranks,
+        messages: times.messages,
+        makespan_s: makespan,
+        jobs: views,
+        links,
+    })
+}

@@ -1,0 +1,162 @@
+//! The rate that no schedule beats, by the tightest cut.
+//!
+//! What the ranks in a set S own must leave S over the links that leave it. So blocks of one byte
+//! a rank take at least max |S ∩ ranks| / B⁺(S) over all S that leave some rank out, and where
+//! every switch lets out what it lets in, some schedule takes no longer (Zhao, Liu, Basu,
+//! Khojastepour, Krishnamurthy: ForestColl, arXiv 2402.06787; for one root Edmonds 1972).
+//!
+//! Found without a search over floats (Newton; Dinkelbach, Management Science 13(7) 1967): with a
+//! rate x in hand a source gives x to every root; a rank that does not get all of it lies behind a
+//! cut of a lower rate, which is the next x. Whole numbers throughout.
+
+use super::flow::Flow;
+use crate::base::error::{Error, Result};
+use crate::machine::graph::{Graph, Link, Node, gcd};
+use crate::model::formula::Rational;
+
+/// A cut, and the rate of each root that it allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// The nodes inside.
+    pub inside: Vec<Node>,
+    /// How many roots are inside.
+    pub roots: i64,
+    /// What leaves it, in the unit of the whole rates.
+    pub leaves: i64,
+}
+
+impl Cut {
+    /// What each root can send at most, in that unit.
+    #[must_use]
+    pub fn each(&self) -> Rational {
+        Rational::new(self.leaves.into(), self.roots.into())
+    }
+}
+
+/// The tightest cut for roots that each send to all ranks; `rates` in whole units, link by link.
+///
+/// # Errors
+/// Numbers beyond 64 bits; a graph of one rank.
+pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
+    let all: i128 = rates.iter().map(|&rate| i128::from(rate)).sum();
+    if all * (roots.len() as i128 + 1) > i128::from(i64::MAX) / 4 {
+        return Err(Error::unsupported("the links' rates are too fine for whole numbers")
+            .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
+    }
+    let mut cut = around_one(graph, rates, roots)?;
+    while let Some(tighter) = violated(graph, rates, roots, &cut) {
+        cut = tighter;
+    }
+    Ok(cut)
+}
+
+/// All nodes but one rank, that which the least can be sent to.
+fn around_one(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
+    let mut enters = vec![0; graph.nodes.len()];
+    for (link, &rate) in graph.links.iter().zip(rates) {
+        enters[link.to as usize] += rate;
+    }
+    let others = |rank: Node| roots.iter().filter(|&&root| root != rank).count() as i64;
+    let rank = (0..graph.ranks).filter(|&rank| others(rank) > 0).min_by(|&a, &b| {
+        let each = |rank: Node| Rational::new(enters[rank as usize].into(), others(rank).into());
+        each(a).cmp(&each(b))
+    });
+    let rank = rank.ok_or_else(|| Error::input("a collective of one rank"))?;
+    let inside = (0..graph.nodes.len() as Node).filter(|&node| node != rank).collect();
+    Ok(Cut { inside, roots: others(rank), leaves: enters[rank as usize] })
+}
+
+/// What a rate x = p/q asks of a graph: links carry q times what they do, a source gives p to
+/// each root.
+struct Asked {
+    flow: Flow,
+    source: u32,
+    wanted: i64,
+}
+
+impl Asked {
+    fn new(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Self {
+        let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
+        let (p, q) = (cut.leaves / common, cut.roots / common);
+        let source = graph.nodes.len() as u32;
+        let mut flow = Flow::new(graph.nodes.len() + 1);
+        for (link, &rate) in graph.links.iter().zip(rates) {
+            flow.edge(link.from, link.to, rate * q);
+        }
+        for &root in roots {
+            flow.edge(source, root, p);
+        }
+        Self { flow, source, wanted: p * roots.len() as i64 }
+    }
+}
+
+/// A cut that allows less than `cut`, if there is one.
+fn violated(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Option<Cut> {
+    let mut asked = Asked::new(graph, rates, roots, cut);
+    // One flow serves all: what has arrived at a rank is sent on to the next.
+    let mut at = asked.source;
+    for rank in 0..graph.ranks {
+        if asked.flow.push(at, rank, asked.wanted) < asked.wanted {
+            let mut alone = Asked::new(graph, rates, roots, cut);
+            alone.flow.push(alone.source, rank, i64::MAX);
+            return Some(near_side(graph, rates, roots, alone.flow, alone.source));
+        }
+        at = rank;
+    }
+    None
+}
+
+/// How many of the cuts that are as tight as the tightest each link crosses: for each rank the one
+/// that is nearest to it. As lengths they are as good as the cut, and on a graph whose ranks are
+/// alike they are alike, too.
+#[must_use]
+pub fn crossed(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Vec<i128> {
+    let mut asked = Asked::new(graph, rates, roots, cut);
+    let mut lengths = vec![0; rates.len()];
+    let mut seen = std::collections::HashSet::new();
+    let mut at = asked.source;
+    for rank in 0..graph.ranks {
+        asked.flow.push(at, rank, asked.wanted);
+        at = rank;
+        let far = asked.flow.reaching(rank);
+        let leaves = |link: &Link| !far[link.from as usize] && far[link.to as usize];
+        if roots.iter().any(|&root| !far[root as usize]) && seen.insert(far.clone()) {
+            for (length, link) in lengths.iter_mut().zip(&graph.links) {
+                *length += i128::from(leaves(link));
+            }
+        }
+    }
+    lengths
+}
+
+fn near_side(graph: &Graph, rates: &[i64], roots: &[Node], mut flow: Flow, source: u32) -> Cut {
+    let reached = flow.reached(source);
+    let inside: Vec<Node> =
+        (0..graph.nodes.len() as Node).filter(|&node| reached[node as usize]).collect();
+    of(graph, rates, roots, inside)
+}
+
+/// The cut around a set of nodes.
+#[must_use]
+pub fn of(graph: &Graph, rates: &[i64], roots: &[Node], inside: Vec<Node>) -> Cut {
+    let mut is_in = vec![false; graph.nodes.len()];
+    inside.iter().for_each(|&node| is_in[node as usize] = true);
+    let leaves = graph.links.iter().zip(rates);
+    let leaves = leaves.filter(|(l, _)| is_in[l.from as usize] && !is_in[l.to as usize]);
+    Cut {
+        leaves: leaves.map(|(_, rate)| rate).sum(),
+        roots: roots.iter().filter(|&&root| is_in[root as usize]).count() as i64,
+        inside,
+    }
+}
+
+/// Whether every switch lets out what it lets in; then the tightest cut is what can be reached.
+#[must_use]
+pub fn is_balanced(graph: &Graph, rates: &[i64]) -> bool {
+    let mut gain = vec![0_i64; graph.nodes.len()];
+    for (link, rate) in graph.links.iter().zip(rates) {
+        gain[link.from as usize] -= rate;
+        gain[link.to as usize] += rate;
+    }
+    gain[graph.ranks as usize..].iter().all(|&gain| gain == 0)
+}

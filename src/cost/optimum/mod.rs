@@ -1,0 +1,211 @@
+//! The best rate of a collective on a link graph, proven.
+//!
+//! The rate is the size over the time where latency counts nothing. Two kinds of proof can be
+//! checked by hand: a [`Cut`], whose leaving links would have to be faster, and lengths on links,
+//! under which everything that has to be sent costs more than all links together can pay.
+//!
+//! | collective | rate | proof |
+//! |---|---|---|
+//! | all-gather, broadcast; backwards reduce-scatter, reduce | by the tightest cut, which trees reach where switches are balanced ([`cut`]); else by packing trees | cut, or lengths |
+//! | all-reduce | the best pairs of trees, up to a root and down from it, roots free | lengths |
+//! | all-to-all | the largest flow of all pairs at once | lengths |
+
+mod arborescence;
+pub mod cut;
+mod exact;
+mod flow;
+pub mod frontier;
+mod packing;
+pub mod pattern;
+mod schedule;
+mod simplex;
+mod split;
+mod trees;
+
+pub use cut::Cut;
+pub use packing::Packing;
+pub use pattern::{Demand, Pattern};
+pub use schedule::schedule;
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Rate;
+use crate::machine::graph::{Graph, Node};
+use crate::model::formula::Rational;
+
+/// How a rate is known.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proof {
+    /// A cut allows no more, and trees reach it.
+    Cut(Cut),
+    /// Lengths allow no more, by link, and a packing reaches it.
+    Lengths(Vec<i128>),
+    /// The sum of two proven phases, reduce-scatter and all-gather; pairs of trees may be better.
+    TwoPhases,
+    /// A cut allows no more; whether it can be reached is open.
+    Bound(Cut),
+}
+
+/// The best rate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimum {
+    /// Size over time.
+    pub rate: Rate,
+    /// How it is known.
+    pub proof: Proof,
+    /// What reaches it, with the part of its commodity that each carries, where it was asked.
+    pub patterns: Option<Vec<(Rational, Pattern)>>,
+}
+
+/// The best rate of `collective` on `graph`; `with_trees` asks for what reaches it, too.
+///
+/// # Errors
+/// A collective without an optimum here; rates that are no small multiples of a unit; a graph that
+/// is too large for what is asked.
+pub fn optimum(
+    graph: &Graph,
+    collective: Collective,
+    root: Node,
+    with_trees: bool,
+) -> Result<Optimum> {
+    let (demand, is_backwards) = Demand::of(collective, root).ok_or_else(|| {
+        Error::unsupported(format!("no optimum of {collective} is known here"))
+            .help("ask allgather, reducescatter, broadcast, reduce, allreduce or alltoall")
+    })?;
+    if graph.ranks < 2 {
+        return Err(Error::input("a collective of one rank"));
+    }
+    let (rates, unit) = graph.whole_rates()?;
+    let turned;
+    let graph = if is_backwards {
+        turned = graph.reversed();
+        &turned
+    } else {
+        graph
+    };
+    let question = Question { graph, rates: &rates, unit, demand, with_trees };
+    match demand {
+        Demand::FromAll | Demand::FromOne(_) => question.by_cut(),
+        Demand::UpAndDown => question.all_reduce(),
+        Demand::Pairs => question.by_packing().ok_or_else(|| too_large(graph)),
+    }
+}
+
+struct Question<'a> {
+    graph: &'a Graph,
+    rates: &'a [i64],
+    unit: Rate,
+    demand: Demand,
+    with_trees: bool,
+}
+
+impl Question<'_> {
+    /// The rate where each commodity sends so much.
+    fn rate(&self, each: Rational) -> Rate {
+        let parts = self.demand.commodities(self.graph);
+        Rate(each * self.unit.0 * Rational::from_integer(parts.into()))
+    }
+
+    fn roots(&self) -> Vec<Node> {
+        match self.demand {
+            Demand::FromOne(root) => vec![root],
+            _ => (0..self.graph.ranks).collect(),
+        }
+    }
+
+    fn by_cut(&self) -> Result<Optimum> {
+        let cut = cut::tightest(self.graph, self.rates, &self.roots())?;
+        let rate = self.rate(cut.each());
+        let is_reached = cut::is_balanced(self.graph, self.rates);
+        if is_reached {
+            let pack = || trees::pack(self.graph, self.rates, self.demand, &self.roots(), &cut);
+            let patterns = if self.with_trees {
+                Some(pack().ok_or_else(|| too_large(self.graph))?)
+            } else {
+                None
+            };
+            return Ok(Optimum { rate, proof: Proof::Cut(cut), patterns });
+        }
+        match self.by_packing() {
+            Some(packed) if packed.rate == rate => Ok(Optimum { proof: Proof::Cut(cut), ..packed }),
+            Some(packed) => Ok(packed),
+            None if self.with_trees => Err(too_large(self.graph)),
+            None => Ok(Optimum { rate, proof: Proof::Bound(cut), patterns: None }),
+        }
+    }
+
+    fn by_packing(&self) -> Option<Optimum> {
+        let packing = packing::pack(self.graph, self.rates, self.demand)?;
+        Some(Optimum {
+            rate: self.rate(packing.each),
+            proof: Proof::Lengths(packing.lengths),
+            patterns: self.with_trees.then_some(packing.patterns),
+        })
+    }
+
+    /// Reduce-scatter and then all-gather where that is the best, else pairs of trees.
+    fn all_reduce(&self) -> Result<Optimum> {
+        let roots = self.roots();
+        let turned = self.graph.reversed();
+        let gather = Question { demand: Demand::FromAll, ..*self };
+        let scatter = Question { graph: &turned, ..gather };
+        let (down, up) = (gather.by_cut()?, scatter.by_cut()?);
+        let rate = Rate(down.rate.0 * up.rate.0 / (down.rate.0 + up.rate.0));
+        let mut proof = Proof::TwoPhases;
+        if let (Proof::Cut(a), Proof::Cut(b)) = (&down.proof, &up.proof) {
+            let lengths = cut::crossed(self.graph, self.rates, &roots, a);
+            let back = cut::crossed(&turned, self.rates, &roots, b);
+            let lengths: Vec<i128> = lengths.iter().zip(back).map(|(a, b)| a + b).collect();
+            if pattern::bound(self.graph, self.rates, self.demand, &lengths)
+                .is_some_and(|each| self.rate(each) == rate)
+            {
+                proof = Proof::Lengths(lengths);
+            }
+        }
+        if proof == Proof::TwoPhases
+            && let Some(packed) = self.by_packing()
+        {
+            return Ok(packed);
+        }
+        let patterns = match (up.patterns, down.patterns) {
+            (Some(up), Some(down)) => Some(pairs(self.graph, &up, &down)),
+            _ => None,
+        };
+        Ok(Optimum { rate, proof, patterns })
+    }
+}
+
+/// Trees to each root and from it as pairs, each root with an equal share.
+fn pairs(
+    graph: &Graph,
+    up: &[(Rational, Pattern)],
+    down: &[(Rational, Pattern)],
+) -> Vec<(Rational, Pattern)> {
+    let of = |all: &[(Rational, Pattern)], root: Node| -> Vec<(Rational, pattern::Tree)> {
+        let own = all.iter().filter(|(_, pattern)| pattern.root == root);
+        own.map(|(part, pattern)| (*part, pattern.trees[0].clone())).collect()
+    };
+    let share = Rational::new(1, graph.ranks.into());
+    let mut found = Vec::new();
+    for root in 0..graph.ranks {
+        let (mut up, mut down) = (of(up, root), of(down, root));
+        while let (Some(a), Some(b)) = (up.last_mut(), down.last_mut()) {
+            let part = a.0.min(b.0);
+            // Up trees were found on the reversed graph: their ways run the other way.
+            let above = a.1.iter().map(|way| way.iter().rev().copied().collect()).collect();
+            let trees = vec![above, b.1.clone()];
+            found.push((part * share, Pattern { commodity: 0, root, trees }));
+            (a.0, b.0) = (a.0 - part, b.0 - part);
+            let none = Rational::from_integer(0);
+            up.retain(|one| one.0 > none);
+            down.retain(|one| one.0 > none);
+        }
+    }
+    found
+}
+
+fn too_large(graph: &Graph) -> Error {
+    let (ranks, links) = (graph.ranks, graph.links.len());
+    Error::unsupported(format!("{ranks} ranks and {links} links are too many for an exact packing"))
+        .help("ask allgather, reducescatter, broadcast or reduce without --trees, or fewer ranks")
+}

@@ -1,0 +1,165 @@
+//! A graph without its switches: what goes in at a switch and out again becomes a direct link.
+//!
+//! Edge splitting in whole numbers (Frank; Mader; Bang-Jensen, Frank, Jackson, SIAM J. Discrete
+//! Math. 8(2) 1995; for collectives Zhao et al., ForestColl, arXiv 2402.06787): the roots' data
+//! still reaches every rank at the same rate, and every direct link remembers the way it stands for.
+
+use std::collections::BTreeMap;
+
+use super::flow::Flow;
+use crate::machine::graph::{Graph, Node};
+
+/// More than any flow.
+const ALL: i64 = i64::MAX / 4;
+
+/// A link between nodes that are left: ways through switches, and how many units each carries.
+pub(super) type Ways = Vec<(Vec<u32>, i64)>;
+
+/// What is left of a graph.
+pub(super) struct Split<'a> {
+    graph: &'a Graph,
+    roots: &'a [Node],
+    /// What each root sends.
+    each: i64,
+    /// Direct links with what they carry.
+    pub ways: BTreeMap<(Node, Node), Ways>,
+    carries: BTreeMap<(Node, Node), i64>,
+}
+
+impl<'a> Split<'a> {
+    /// The graph as it is: links carry `rates`, and from each root `each` goes to every rank.
+    pub fn new(graph: &'a Graph, rates: &[i64], roots: &'a [Node], each: i64) -> Self {
+        let links = || (0_u32..).zip(&graph.links).zip(rates);
+        let ways = links().map(|((i, l), &rate)| ((l.from, l.to), vec![(vec![i], rate)])).collect();
+        let carries = links().map(|((_, l), &rate)| ((l.from, l.to), rate)).collect();
+        Self { graph, roots, each, ways, carries }
+    }
+
+    /// Takes all switches out; none where some switch does not let out what it lets in.
+    pub fn without_switches(mut self) -> Option<BTreeMap<(Node, Node), Ways>> {
+        for switch in self.graph.ranks..self.graph.nodes.len() as Node {
+            self.remove(switch)?;
+        }
+        Some(self.ways)
+    }
+
+    fn remove(&mut self, switch: Node) -> Option<()> {
+        let ends = |out: bool, all: &BTreeMap<(Node, Node), i64>| -> Vec<Node> {
+            let ends = all.iter().filter(|(_, carries)| **carries > 0).map(|(link, _)| *link);
+            let near = ends.filter(|(a, b)| if out { *a == switch } else { *b == switch });
+            near.map(|(a, b)| if out { b } else { a }).collect()
+        };
+        for to in ends(true, &self.carries) {
+            // The one before it first: in a star that makes a ring.
+            let mut sources = ends(false, &self.carries);
+            let before = sources.iter().filter(|&&from| from < to).count();
+            sources.rotate_left(before);
+            sources.reverse();
+            for from in sources {
+                let (a, b) = (self.carried(from, switch), self.carried(switch, to));
+                let most = a.min(b);
+                if most == 0 {
+                    continue;
+                }
+                self.shift(from, switch, to, most);
+                if !self.holds() {
+                    self.shift(from, switch, to, -most);
+                    let fits = self.room(from, switch, to).min(most);
+                    self.shift(from, switch, to, fits);
+                    self.join(from, switch, to, fits);
+                } else {
+                    self.join(from, switch, to, most);
+                }
+            }
+            if self.carried(switch, to) > 0 {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn carried(&self, from: Node, to: Node) -> i64 {
+        self.carries.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    /// Moves so many units from the two links at a switch to the direct one.
+    fn shift(&mut self, from: Node, switch: Node, to: Node, units: i64) {
+        *self.carries.entry((from, switch)).or_default() -= units;
+        *self.carries.entry((switch, to)).or_default() -= units;
+        if from != to {
+            *self.carries.entry((from, to)).or_default() += units;
+        }
+    }
+
+    /// The ways of what was moved.
+    fn join(&mut self, from: Node, switch: Node, to: Node, mut units: i64) {
+        while units > 0 {
+            let (Some(first), Some(second)) = (
+                self.ways.get(&(from, switch)).and_then(|ways| ways.last()).cloned(),
+                self.ways.get(&(switch, to)).and_then(|ways| ways.last()).cloned(),
+            ) else {
+                return;
+            };
+            let part = units.min(first.1).min(second.1);
+            take(self.ways.get_mut(&(from, switch)), part);
+            take(self.ways.get_mut(&(switch, to)), part);
+            if from != to {
+                let way = [first.0, second.0].concat();
+                self.ways.entry((from, to)).or_default().push((way, part));
+            }
+            units -= part;
+        }
+    }
+
+    fn flow(&self) -> (Flow, u32) {
+        let source = self.graph.nodes.len() as u32;
+        let mut flow = Flow::new(self.graph.nodes.len() + 1);
+        for (&(from, to), &carries) in self.carries.iter().filter(|(_, carries)| **carries > 0) {
+            flow.edge(from, to, carries);
+        }
+        self.roots.iter().for_each(|&root| {
+            flow.edge(source, root, self.each);
+        });
+        (flow, source)
+    }
+
+    /// Whether all roots together still reach every rank.
+    fn holds(&self) -> bool {
+        let (mut flow, mut at) = self.flow();
+        let wanted = self.each * self.roots.len() as i64;
+        (0..self.graph.ranks).all(|rank| {
+            let sent = flow.push(at, rank, wanted);
+            at = rank;
+            sent == wanted
+        })
+    }
+
+    /// How much can be moved: what the cuts that shrink by it have to spare.
+    fn room(&self, from: Node, switch: Node, to: Node) -> i64 {
+        let wanted = self.each * self.roots.len() as i64;
+        let least = |near: &[Node], far: &[Node], rank: Node| {
+            let (mut flow, source) = self.flow();
+            near.iter().for_each(|&node| {
+                flow.edge(source, node, ALL);
+            });
+            far.iter().filter(|&&node| node != rank).for_each(|&node| {
+                flow.edge(node, rank, ALL);
+            });
+            flow.push(source, rank, ALL) - wanted
+        };
+        let ranks = || 0..self.graph.ranks;
+        let first = ranks().filter(|&rank| rank != from && rank != to);
+        let first = first.map(|rank| least(&[from, to], &[switch], rank));
+        let second = ranks().map(|rank| least(&[switch], &[from, to], rank));
+        first.chain(second).min().unwrap_or(0).max(0)
+    }
+}
+
+/// Takes units from the last of the ways.
+fn take(ways: Option<&mut Ways>, units: i64) {
+    let Some(ways) = ways else { return };
+    if let Some(last) = ways.last_mut() {
+        last.1 -= units;
+    }
+    ways.retain(|way| way.1 > 0);
+}

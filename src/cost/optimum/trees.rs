@@ -1,0 +1,165 @@
+//! Trees that reach the rate of the tightest cut.
+//!
+//! Without switches ([`super::split`]) ranks alone are left, and trees from all roots at once are
+//! packed into whole-numbered links (Edmonds 1972; in batches of equal trees Bérczi and Frank,
+//! RIMS Kôkyûroku Bessatsu B23 2010; Schrijver, Combinatorial Optimization, chapter 53). A group
+//! of equal partial trees grows by a link whenever what is left still carries all other groups.
+
+use std::collections::BTreeMap;
+
+use super::cut::Cut;
+use super::flow::Flow;
+use super::pattern::{Demand, Pattern};
+use super::split::{Split, Ways};
+use crate::machine::graph::{Graph, Node, gcd};
+use crate::model::formula::Rational;
+
+/// The most ranks for which trees are packed.
+const RANKS: u32 = 256;
+
+/// Equal partial trees from one root.
+#[derive(Clone)]
+struct Group {
+    root: Node,
+    times: i64,
+    /// Ranks in the order in which they were reached, and which those are.
+    order: Vec<Node>,
+    reached: Vec<bool>,
+    edges: Vec<(Node, Node)>,
+}
+
+/// Trees, each with its part of its root's data; none where switches are not balanced, or where
+/// there are too many ranks.
+pub(super) fn pack(
+    graph: &Graph,
+    rates: &[i64],
+    demand: Demand,
+    roots: &[Node],
+    cut: &Cut,
+) -> Option<Vec<(Rational, Pattern)>> {
+    if graph.ranks > RANKS {
+        return None;
+    }
+    // 1/x = p/q: links carry p/g of what they do, each root has q/g trees.
+    let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
+    let (p, q) = (cut.roots / common, cut.leaves / common);
+    let g = rates.iter().fold(q, |g, &rate| gcd(g.into(), rate.into()) as i64);
+    let carries: Vec<i64> = rates.iter().map(|&rate| rate / g * p).collect();
+    let each = q / g;
+    let mut ways = Split::new(graph, &carries, roots, each).without_switches()?;
+    ways.retain(|(from, to), ways| from != to && !ways.is_empty());
+    let sum = |ways: &Ways| ways.iter().map(|way| way.1).sum::<i64>();
+    let links = ways.iter().map(|(&link, ways)| (link, sum(ways))).collect();
+    let groups = Packer { ranks: graph.ranks as usize, links, groups: Vec::new() };
+    let mut found = Vec::new();
+    for group in groups.pack(roots, each)? {
+        lay(&group, &mut ways, each, demand, &mut found)?;
+    }
+    Some(found)
+}
+
+struct Packer {
+    ranks: usize,
+    links: BTreeMap<(Node, Node), i64>,
+    groups: Vec<Group>,
+}
+
+impl Packer {
+    fn pack(mut self, roots: &[Node], each: i64) -> Option<Vec<Group>> {
+        for &root in roots {
+            let mut reached = vec![false; self.ranks];
+            reached[root as usize] = true;
+            let (order, edges) = (vec![root], Vec::new());
+            self.groups.push(Group { root, times: each, order, reached, edges });
+        }
+        let mut at = 0;
+        while at < self.groups.len() {
+            while self.groups[at].order.len() < self.ranks {
+                self.grow(at)?;
+            }
+            at += 1;
+        }
+        Some(self.groups)
+    }
+
+    /// Adds a rank to a group, or to a part of it that is split off.
+    fn grow(&mut self, at: usize) -> Option<()> {
+        let group = &self.groups[at];
+        let ends = |from: Node| {
+            let links = self.links.range((from, 0)..=(from, Node::MAX));
+            links.filter(|((_, to), left)| **left > 0 && !group.reached[*to as usize])
+        };
+        let edges = group.order.iter().flat_map(|&from| ends(from));
+        let (edge, times) = edges
+            .map(|(&edge, &left)| (edge, self.room(at, edge, left.min(group.times))))
+            .find(|(_, times)| *times > 0)?;
+        *self.links.get_mut(&edge)? -= times;
+        if times < self.groups[at].times {
+            let mut rest = self.groups[at].clone();
+            rest.times -= times;
+            self.groups.push(rest);
+        }
+        let group = &mut self.groups[at];
+        group.times = times;
+        group.order.push(edge.1);
+        group.reached[edge.1 as usize] = true;
+        group.edges.push(edge);
+        Some(())
+    }
+
+    /// How many trees of a group a link can be added to.
+    fn room(&self, at: usize, (from, to): (Node, Node), most: i64) -> i64 {
+        let others: Vec<&Group> = self
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(i, group)| *i != at && group.order.len() < self.ranks)
+            .map(|(_, group)| group)
+            .collect();
+        let mut flow = Flow::new(self.ranks + others.len());
+        for (&(from, to), &left) in self.links.iter().filter(|(_, left)| **left > 0) {
+            flow.edge(from, to, left);
+        }
+        let mut needed = 0;
+        for (number, group) in (self.ranks as u32..).zip(others) {
+            needed += group.times;
+            flow.edge(from, number, group.times);
+            for &rank in &group.order {
+                flow.edge(number, rank, i64::MAX / 4);
+            }
+        }
+        flow.push(from, to, needed + most) - needed
+    }
+}
+
+/// Gives every edge of a group's trees ways through switches; trees with other ways part.
+fn lay(
+    group: &Group,
+    ways: &mut BTreeMap<(Node, Node), Ways>,
+    each: i64,
+    demand: Demand,
+    found: &mut Vec<(Rational, Pattern)>,
+) -> Option<()> {
+    let mut left = group.times;
+    while left > 0 {
+        let mut units = left;
+        for edge in &group.edges {
+            units = units.min(ways.get(edge)?.last()?.1);
+        }
+        let mut tree = Vec::with_capacity(group.edges.len());
+        for edge in &group.edges {
+            let all = ways.get_mut(edge)?;
+            let last = all.last_mut()?;
+            tree.push(last.0.clone());
+            last.1 -= units;
+            if last.1 == 0 {
+                all.pop();
+            }
+        }
+        left -= units;
+        let commodity = if matches!(demand, Demand::FromOne(_)) { 0 } else { group.root };
+        let pattern = Pattern { commodity, root: group.root, trees: vec![tree] };
+        found.push((Rational::new(units.into(), each.into()), pattern));
+    }
+    Some(())
+}

@@ -1,0 +1,120 @@
+//! The job file: `{"jobs": [...]}`.
+//!
+//! ```json
+//! {"jobs": [
+//!   {"name": "dp", "collective": "allreduce", "algorithm": "ring", "size": "64MiB", "ranks": [0, 4]},
+//!   {"name": "pp", "after": ["dp"], "messages": [{"id": "m0", "from": "g0", "to": "g4", "bytes": 4096}]}
+//! ]}
+//! ```
+
+use serde::Deserialize;
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::cost::simulate::Mode;
+use crate::machine::graph::Amount;
+
+/// Jobs as they are written; which nodes they name is checked when they run.
+#[derive(Debug, Clone)]
+pub struct Jobs(pub(super) Vec<Job>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Job {
+    pub name: String,
+    pub start: Option<Amount>,
+    #[serde(default)]
+    pub after: Vec<String>,
+    pub messages: Option<Vec<Message>>,
+    pub collective: Option<String>,
+    pub algorithm: Option<String>,
+    pub size: Option<Amount>,
+    pub ranks: Option<Vec<u32>>,
+    pub mode: Option<String>,
+}
+
+#[derive(Deserialize, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Message {
+    pub id: Option<String>,
+    pub from: String,
+    pub to: String,
+    pub bytes: Amount,
+    #[serde(default)]
+    pub after: Vec<String>,
+    pub at: Option<Amount>,
+}
+
+/// Reads a job file.
+///
+/// # Errors
+/// No JSON of that form; jobs of one name; a job after one that does not come before it.
+pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
+    let File { jobs } =
+        serde_json::from_str(text).map_err(|e| Error::input(e.to_string()).at(origin))?;
+    for (i, job) in jobs.iter().enumerate() {
+        let place = format!("{origin}, job {}", job.name);
+        if jobs[..i].iter().any(|other| other.name == job.name) {
+            return Err(Error::input(format!("two jobs are called `{}`", job.name)).at(place));
+        }
+        if let Some(name) = job.after.iter().find(|n| jobs[..i].iter().all(|o| o.name != **n)) {
+            return Err(Error::input(format!("`{name}` is no job before this one"))
+                .at(place)
+                .help("a job comes after jobs that stand before it in the file"));
+        }
+        if job.messages.is_some() == job.collective.is_some() {
+            return Err(Error::input("a job has either messages or a collective").at(place));
+        }
+    }
+    Ok(Jobs(jobs))
+}
+
+impl Jobs {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their names, in the order of the file.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|job| job.name.as_str())
+    }
+
+    /// The job of that number as if there were no other.
+    #[must_use]
+    pub fn alone(&self, number: usize) -> Self {
+        Self(vec![Job { after: Vec::new(), ..self.0[number].clone() }])
+    }
+}
+
+impl Job {
+    pub fn mode(&self) -> Result<Mode> {
+        self.mode.as_deref().map_or(Ok(Mode::Flow), str::parse)
+    }
+
+    pub fn start(&self) -> Result<f64> {
+        self.start.as_ref().map_or(Ok(0.0), |start| Ok(start.seconds()?.0))
+    }
+}
+
+/// A size: bytes as a number, or with a unit.
+pub(super) fn bytes(size: &Amount) -> Result<f64> {
+    match size {
+        Amount::Text(text) => Ok(text.parse::<Bytes>()?.0 as f64),
+        Amount::Number(x) if x.is_finite() && *x >= 0.0 => Ok(*x),
+        Amount::Number(x) => Err(Error::input(format!("`{x}` is no size"))),
+    }
+}

@@ -1,0 +1,322 @@
+//! What jobs send, with what each message waits for.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::file::{Job, Jobs, bytes};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::cost::simulate::Mode;
+use crate::machine::graph::routes::Routes;
+use crate::machine::graph::{Graph, Node};
+use crate::model::algorithm::Registry;
+use crate::model::formula::Shape;
+use crate::model::schedule::direct::Direct;
+use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
+
+/// The most messages of all jobs together.
+const MESSAGES: usize = 20_000_000;
+
+/// A message, or a gate: something without bytes and way that others wait for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Task {
+    pub job: u32,
+    pub from: Node,
+    pub to: Node,
+    pub bytes: f64,
+    /// Not before.
+    pub at: f64,
+    pub is_gate: bool,
+    /// What it waits without moving, and where its path lies among all links.
+    pub wait: f64,
+    path: (u32, u32),
+    /// How many it still waits for.
+    pub open: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    pub tasks: Vec<Task>,
+    /// Each task's place: before, and the task that waits for it.
+    before: Vec<(u32, u32)>,
+    /// By task, where those that wait for it lie in `waiting`.
+    starts: Vec<u32>,
+    waiting: Vec<u32>,
+    links: Vec<u32>,
+    /// For each job the gates of its start and of its end.
+    pub gates: Vec<(u32, u32)>,
+}
+
+impl Tasks {
+    /// The messages of all jobs.
+    pub fn of(graph: &Graph, jobs: &Jobs) -> Result<Self> {
+        let mut tasks = Self::default();
+        let registry = Registry::builtin();
+        let nodes: HashMap<&str, Node> = graph.nodes.iter().map(String::as_str).zip(0..).collect();
+        for (number, job) in (0..).zip(&jobs.0) {
+            let place = |e: Error| e.at(format!("job {}", job.name));
+            let gate = tasks.gate(number, job.start().map_err(place)?);
+            for name in &job.after {
+                let other = jobs.names().position(|n| n == name).unwrap_or(0);
+                tasks.after(tasks.gates[other].1, gate);
+            }
+            let first = tasks.tasks.len() as u32;
+            match &job.messages {
+                Some(messages) => tasks.messages(number, messages, &nodes),
+                None => tasks.collective(number, job, graph, &registry),
+            }
+            .map_err(place)?;
+            let last = tasks.tasks.len() as u32;
+            let end = tasks.gate(number, 0.0);
+            tasks.after(gate, end);
+            for task in first..last {
+                tasks.after(gate, task);
+                tasks.after(task, end);
+            }
+            tasks.gates.push((gate, end));
+        }
+        tasks.settle();
+        Ok(tasks)
+    }
+
+    fn gate(&mut self, job: u32, at: f64) -> u32 {
+        self.push(Task { job, at, is_gate: true, ..Task::default() })
+    }
+
+    fn push(&mut self, task: Task) -> u32 {
+        self.tasks.push(task);
+        (self.tasks.len() - 1) as u32
+    }
+
+    fn after(&mut self, first: u32, then: u32) {
+        self.before.push((first, then));
+    }
+
+    /// Sorts who waits by what is waited for.
+    fn settle(&mut self) {
+        self.before.sort_unstable();
+        self.before.dedup();
+        self.starts = vec![0; self.tasks.len() + 1];
+        for &(first, then) in &self.before {
+            self.starts[first as usize + 1] += 1;
+            self.tasks[then as usize].open += 1;
+        }
+        for i in 1..self.starts.len() {
+            self.starts[i] += self.starts[i - 1];
+        }
+        self.waiting = self.before.drain(..).map(|(_, then)| then).collect();
+    }
+
+    /// Where those that wait for a task lie.
+    pub fn waiting(&self, task: u32) -> Range<usize> {
+        self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize
+    }
+
+    /// Who waits at that place.
+    pub fn waits(&self, place: usize) -> u32 {
+        self.waiting[place]
+    }
+
+    /// The links of a message.
+    pub fn path(&self, task: &Task) -> &[u32] {
+        &self.links[task.path.0 as usize..task.path.1 as usize]
+    }
+
+    /// Finds each message's way.
+    pub fn route(&mut self, graph: &Graph, routes: &mut Routes<'_>) -> Result<()> {
+        let mut known: HashMap<(Node, Node), ((u32, u32), f64)> = HashMap::new();
+        for task in self.tasks.iter_mut().filter(|task| !task.is_gate) {
+            let (path, wait) = match known.get(&(task.from, task.to)) {
+                Some(&found) => found,
+                None => {
+                    let path = routes.path(task.from, task.to)?;
+                    let latency = path.iter().map(|&i| graph.links[i as usize].latency.0);
+                    let wait = graph.alpha.0 + latency.sum::<f64>();
+                    let start = self.links.len() as u32;
+                    self.links.extend(path);
+                    let found = ((start, self.links.len() as u32), wait);
+                    known.insert((task.from, task.to), found);
+                    found
+                }
+            };
+            (task.path, task.wait) = (path, wait);
+        }
+        Ok(())
+    }
+
+    fn messages(
+        &mut self,
+        job: u32,
+        messages: &[super::file::Message],
+        nodes: &HashMap<&str, Node>,
+    ) -> Result<()> {
+        let mut ids: HashMap<&str, u32> = HashMap::new();
+        let first = self.tasks.len() as u32;
+        let node = |name: &String| {
+            nodes
+                .get(name.as_str())
+                .copied()
+                .ok_or_else(|| Error::input(format!("there is no node `{name}`")))
+        };
+        for message in messages {
+            let task = Task {
+                job,
+                from: node(&message.from)?,
+                to: node(&message.to)?,
+                bytes: bytes(&message.bytes)?,
+                at: message.at.as_ref().map_or(Ok(0.0), |at| at.seconds().map(|s| s.0))?,
+                ..Task::default()
+            };
+            let task = self.push(task);
+            if let Some(id) = &message.id
+                && ids.insert(id, task).is_some()
+            {
+                return Err(Error::input(format!("two messages are called `{id}`")));
+            }
+        }
+        for (task, message) in (first..).zip(messages) {
+            for id in &message.after {
+                let before = ids
+                    .get(id.as_str())
+                    .ok_or_else(|| Error::input(format!("`{id}` is no message of this job")))?;
+                if *before >= task {
+                    return Err(Error::input(format!("a message waits for `{id}`"))
+                        .help("messages wait for those that stand before them in the file"));
+                }
+                self.after(*before, task);
+            }
+        }
+        Ok(())
+    }
+
+    fn collective(
+        &mut self,
+        number: u32,
+        job: &Job,
+        graph: &Graph,
+        registry: &Registry,
+    ) -> Result<()> {
+        let collective: Collective = job.collective.as_deref().unwrap_or_default().parse()?;
+        let ranks = job.ranks.clone().unwrap_or_else(|| (0..graph.ranks).collect());
+        if let Some(rank) = ranks.iter().find(|rank| **rank >= graph.ranks) {
+            return Err(Error::input(format!("there is no rank {rank}"))
+                .help(format!("ranks are 0 to {}", graph.ranks - 1)));
+        }
+        let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+        if count < 2 {
+            return Err(Error::input("a collective of fewer than two ranks"));
+        }
+        let size = job.size.as_ref().ok_or_else(|| {
+            Error::input("how many bytes?").help("give the job a size, such as \"16MiB\"")
+        })?;
+        let name = job.algorithm.as_deref().ok_or_else(|| {
+            Error::input("which algorithm?").help("give the job an algorithm, such as \"ring\"")
+        })?;
+        let shape = Shape::new(collective, count);
+        let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
+        let schedule =
+            match direct {
+                Some(direct) => Box::new(direct) as Box<dyn Schedule>,
+                None => registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
+                    || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
+                )?,
+            };
+        let builder = Rounds {
+            tasks: self,
+            job: number,
+            ranks: &ranks,
+            each: bytes(size)? / f64::from(schedule.parts().max(1)),
+            mode: job.mode()?,
+        };
+        builder.write(&*schedule)
+    }
+}
+
+/// A schedule as messages.
+struct Rounds<'a> {
+    tasks: &'a mut Tasks,
+    job: u32,
+    ranks: &'a [u32],
+    /// The bytes of a chunk.
+    each: f64,
+    mode: Mode,
+}
+
+impl Rounds<'_> {
+    fn write(self, schedule: &dyn Schedule) -> Result<()> {
+        let n = self.ranks.len();
+        let mut sends = Sends::default();
+        // Who wrote a chunk at a rank, who was the last of a pair, what a rank did in its last round.
+        let mut writers: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+        let mut written: Vec<((u32, u32), u32)> = Vec::new();
+        let mut pairs: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut did: Vec<Vec<u32>> = vec![Vec::new(); n];
+        let mut doing: Vec<Vec<u32>> = vec![Vec::new(); n];
+        let mut barrier: Option<u32> = None;
+        for round in 0..schedule.rounds() {
+            let first = self.tasks.tasks.len() as u32;
+            for from in senders(schedule) {
+                sends.clear();
+                schedule.sends(round, from, &mut sends);
+                for message in sends.iter() {
+                    let (Endpoint::Rank(s), Endpoint::Rank(t)) = (from, message.to) else {
+                        return Err(Error::unsupported("a schedule with switches of its own")
+                            .help("name an algorithm in which ranks send to ranks"));
+                    };
+                    let chunks: u32 = message.runs.iter().map(|run| run.len).sum();
+                    let task = self.tasks.push(Task {
+                        job: self.job,
+                        from: self.ranks[s as usize],
+                        to: self.ranks[t as usize],
+                        bytes: self.each * f64::from(chunks),
+                        ..Task::default()
+                    });
+                    if task as usize > MESSAGES {
+                        return Err(Error::unsupported(format!("more than {MESSAGES} messages"))
+                            .help("simulate fewer ranks, or a size with fewer segments"));
+                    }
+                    match self.mode {
+                        Mode::Flow => {
+                            for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
+                                for &before in writers.get(&(s, chunk)).into_iter().flatten() {
+                                    self.tasks.after(before, task);
+                                }
+                                written.push(((t, chunk), task));
+                            }
+                            if let Some(before) = pairs.insert((s, t), task) {
+                                self.tasks.after(before, task);
+                            }
+                        }
+                        Mode::Local => {
+                            for end in [s, t] {
+                                for &before in &did[end as usize] {
+                                    self.tasks.after(before, task);
+                                }
+                                doing[end as usize].push(task);
+                            }
+                        }
+                        Mode::Sync => {
+                            if let Some(barrier) = barrier {
+                                self.tasks.after(barrier, task);
+                            }
+                        }
+                    }
+                }
+            }
+            for (place, task) in written.drain(..) {
+                writers.entry(place).or_default().push(task);
+            }
+            for (did, doing) in did.iter_mut().zip(&mut doing).filter(|(_, d)| !d.is_empty()) {
+                std::mem::swap(did, doing);
+                doing.clear();
+            }
+            let last = self.tasks.tasks.len() as u32;
+            if self.mode == Mode::Sync && last > first {
+                let gate = self.tasks.gate(self.job, 0.0);
+                (first..last).for_each(|task| self.tasks.after(task, gate));
+                barrier = Some(gate);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Jobs at once on a link graph: messages that share links, each at its max-min fair rate.
+//!
+//! A message is ready when its job has started, its own time has come and what it waits for has
+//! ended. It then waits α and the latencies of its links without using any of them, moves at the
+//! rate that max-min fairness gives it among all messages under way, and ends with its last byte.
+//! Nothing else limits a rank: no ports, as many messages at once as the job sends, and sums are
+//! free. [`super::simulate`] is about ports on tiers; this is about who shares which cable.
+//!
+//! On plain max-min (no weight by latency) this is what SimGrid's network model CM02 computes
+//! (Casanova, Giersch, Legrand, Quinson, Suter, JPDC 74(10) 2014).
+
+mod file;
+mod fluid;
+mod messages;
+
+pub use file::{Jobs, parse};
+
+use crate::base::error::Result;
+use crate::base::quantity::Seconds;
+use crate::machine::graph::Graph;
+use crate::machine::graph::routes::Routes;
+use fluid::Fluid;
+use messages::Tasks;
+
+/// What a job took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobTimes {
+    /// Its name.
+    pub name: String,
+    /// When it could start.
+    pub start: Seconds,
+    /// When its last message ended.
+    pub finish: Seconds,
+    /// How many messages it has.
+    pub messages: usize,
+    /// The link that held most of its messages back, by number, and for which part of the time in
+    /// which they moved.
+    pub bound_by: Option<(u32, f64)>,
+}
+
+/// What all jobs took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times {
+    /// When the last message ended.
+    pub makespan: Seconds,
+    /// Each job, in the order of the file.
+    pub jobs: Vec<JobTimes>,
+    /// For each link how many bytes went over it.
+    pub carried: Vec<f64>,
+    /// How many messages there were.
+    pub messages: usize,
+}
+
+/// Lets the jobs run.
+///
+/// # Errors
+/// A message without a way, an algorithm without a schedule.
+pub fn simulate(graph: &Graph, jobs: &Jobs) -> Result<Times> {
+    let mut tasks = Tasks::of(graph, jobs)?;
+    tasks.route(graph, &mut Routes::new(graph))?;
+    let mut fluid = Fluid::new(graph, jobs.len());
+    let ends = fluid.run(&mut tasks);
+    let job_times = jobs.names().enumerate().map(|(i, name)| {
+        let (gate, end) = tasks.gates[i];
+        JobTimes {
+            name: name.to_owned(),
+            start: Seconds(ends[gate as usize]),
+            finish: Seconds(ends[end as usize]),
+            messages: tasks.tasks.iter().filter(|t| t.job == i as u32 && !t.is_gate).count(),
+            bound_by: fluid.bound(i),
+        }
+    });
+    let jobs: Vec<JobTimes> = job_times.collect();
+    let mut carried = vec![0.0; graph.links.len()];
+    for task in &tasks.tasks {
+        for &link in tasks.path(task) {
+            carried[link as usize] += task.bytes;
+        }
+    }
+    let makespan = jobs.iter().fold(0.0, |last: f64, job| last.max(job.finish.0));
+    let messages = jobs.iter().map(|job| job.messages).sum();
+    Ok(Times { makespan: Seconds(makespan), jobs, carried, messages })
+}

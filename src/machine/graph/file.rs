@@ -1,0 +1,304 @@
+//! The fabric file: what a person writes of a link graph, in TOML or JSON.
+//!
+//! ```toml
+//! name     = "two boxes"
+//! ranks    = 4                  # a number (g0 … g3), or a list of names
+//! switches = ["nv0", "ib"]
+//! routing  = "shortest"         # spread, dimension-order (with sides and wrap)
+//! alpha    = "2us"
+//! [[links]]
+//! between = ["g0", "nv0"]       # both ways; from and to: one way
+//! bw      = "300GB/s"           # each way
+//! latency = "700ns"
+//! [[faults]]
+//! between = ["g0", "nv0"]
+//! times   = 0.5                 # 0: dead
+//! [generate]                    # instead of ranks, switches and links
+//! kind = "fat-tree"
+//! k    = 4
+//! bw   = "50GB/s"
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+
+use super::generate::{Generate, Spec};
+use super::{Graph, Link, Node, Routing};
+use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::quantity::{Rate, Seconds, decimal};
+use crate::base::text_pos::Refused;
+use crate::model::formula::Rational;
+
+/// The most nodes of a fabric.
+const NODES: usize = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: Option<String>,
+    ranks: Option<Ranks>,
+    switches: Option<Vec<String>>,
+    routing: Option<String>,
+    sides: Option<Vec<u32>>,
+    wrap: Option<bool>,
+    alpha: Option<Amount>,
+    #[serde(default)]
+    links: Vec<Cable>,
+    #[serde(default)]
+    faults: Vec<Fault>,
+    generate: Option<Generate>,
+    /// What switches can do beside handing on; bounds of plain forwarding do not ask it.
+    #[serde(default)]
+    switch: BTreeMap<String, Ability>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ranks {
+    Count(u32),
+    Names(Vec<String>),
+}
+
+/// A quantity with its unit as text, or in base units as a number.
+#[derive(Deserialize, Clone, Debug)]
+#[serde(untagged)]
+pub(crate) enum Amount {
+    Text(String),
+    Number(f64),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cable {
+    between: Option<[String; 2]>,
+    from: Option<String>,
+    to: Option<String>,
+    bw: Amount,
+    latency: Option<Amount>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fault {
+    between: Option<[String; 2]>,
+    from: Option<String>,
+    to: Option<String>,
+    times: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ability {
+    #[serde(default, rename = "multicast")]
+    _multicast: bool,
+    #[serde(default, rename = "reduce")]
+    _reduce: bool,
+}
+
+impl Amount {
+    /// An exact rate; a bare number counts bytes a second.
+    pub(super) fn rate(&self) -> Result<Rate> {
+        match self {
+            Self::Text(text) => text.parse(),
+            Self::Number(x) => decimal(&x.to_string())
+                .filter(|x| *x > Rational::from_integer(0))
+                .map(Rate)
+                .ok_or_else(|| {
+                    Error::input(format!("`{x}` is no bandwidth")).help("write it as 50GB/s")
+                }),
+        }
+    }
+
+    /// A time; a bare number counts seconds.
+    pub(crate) fn seconds(&self) -> Result<Seconds> {
+        match self {
+            Self::Text(text) => text.parse(),
+            Self::Number(x) if x.is_finite() && *x >= 0.0 => Ok(Seconds(*x)),
+            Self::Number(x) => {
+                Err(Error::input(format!("`{x}` is no time")).help("write it as 700ns"))
+            }
+        }
+    }
+}
+
+pub(super) fn parse(text: &str, origin: &str) -> Result<Graph> {
+    let file: File = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map_err(|e| Error::input(e.to_string()).at(origin))?
+    } else {
+        toml::from_str(text).map_err(|e| Refused::new(&e, text).error(origin))?
+    };
+    file.graph().map_err(|e| e.at(origin.to_owned()))
+}
+
+impl File {
+    fn graph(self) -> Result<Graph> {
+        let mut spec = match &self.generate {
+            Some(generate) => {
+                if self.ranks.is_some() || self.switches.is_some() || !self.links.is_empty() {
+                    return Err(Error::input("`generate` beside ranks, switches or links")
+                        .help("write one of them: `generate` makes all three"));
+                }
+                generate.spec()?
+            }
+            None => Spec { name: String::new(), ..self.written()? },
+        };
+        if let Some(name) = &self.name {
+            spec.name.clone_from(name);
+        }
+        check_names(&spec)?;
+        let routing = self.routing(&spec)?;
+        let numbers: HashMap<&str, Node> =
+            spec.ranks.iter().chain(&spec.switches).map(String::as_str).zip(0..).collect();
+        for name in self.switch.keys() {
+            if !spec.switches.contains(name) {
+                return Err(unknown(name, spec.switches.iter(), "switch"));
+            }
+        }
+        for fault in &self.faults {
+            fault.apply(&mut spec.links, &numbers)?;
+        }
+        spec.links.retain(|link| link.rate.0 > Rational::from_integer(0));
+        let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
+        graph.routing = routing;
+        graph.alpha = self.alpha.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds)?;
+        graph.check_reach()?;
+        Ok(graph)
+    }
+
+    /// Nodes and links as they stand in the file.
+    fn written(&self) -> Result<Spec> {
+        let ranks = match &self.ranks {
+            Some(Ranks::Count(count)) if *count as usize <= NODES => {
+                (0..*count).map(|i| format!("g{i}")).collect()
+            }
+            Some(Ranks::Count(count)) => {
+                return Err(Error::input(format!("{count} ranks"))
+                    .help(format!("a fabric has at most {NODES} nodes")));
+            }
+            Some(Ranks::Names(names)) => names.clone(),
+            None => {
+                return Err(Error::input("a fabric without ranks")
+                    .help("write ranks = 8 or their names, or a [generate] section"));
+            }
+        };
+        let mut spec = Spec { ranks, ..Spec::default() };
+        spec.switches = self.switches.clone().unwrap_or_default();
+        let numbers: HashMap<&str, Node> =
+            spec.ranks.iter().chain(&spec.switches).map(String::as_str).zip(0..).collect();
+        let mut links = Vec::with_capacity(2 * self.links.len());
+        for (i, cable) in self.links.iter().enumerate() {
+            let place = |e: Error| e.at(format!("link {}", i + 1));
+            let (a, b, both) =
+                ends(&cable.between, &cable.from, &cable.to, &numbers).map_err(place)?;
+            let rate = cable.bw.rate().map_err(place)?;
+            let latency = cable.latency.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds);
+            let latency = latency.map_err(place)?;
+            links.push(Link { from: a, to: b, rate, latency });
+            if both {
+                links.push(Link { from: b, to: a, rate, latency });
+            }
+        }
+        spec.links = links;
+        Ok(spec)
+    }
+
+    fn routing(&self, spec: &Spec) -> Result<Routing> {
+        let name = self.routing.as_deref().unwrap_or("shortest");
+        match name {
+            "shortest" => Ok(Routing::Shortest),
+            "spread" => Ok(Routing::Spread),
+            "dimension-order" => {
+                let (sides, wraps) = match (&self.sides, &spec.grid) {
+                    (Some(sides), _) => (sides.clone(), self.wrap.unwrap_or(false)),
+                    (None, Some((sides, wraps))) => (sides.clone(), *wraps),
+                    (None, None) => {
+                        return Err(Error::input("dimension-order without sides")
+                            .help("write sides = [4, 4], and wrap = true on a torus"));
+                    }
+                };
+                let there: u64 = sides.iter().map(|&s| u64::from(s)).product();
+                if there != spec.ranks.len() as u64 {
+                    return Err(Error::input(format!(
+                        "sides {sides:?} hold {there} ranks, not {}",
+                        spec.ranks.len()
+                    )));
+                }
+                Ok(Routing::DimensionOrder { sides, wraps })
+            }
+            other => Err(Error::input(format!("`{other}` is no routing"))
+                .help("write shortest, spread or dimension-order")),
+        }
+    }
+}
+
+impl Fault {
+    fn apply(&self, links: &mut [Link], numbers: &HashMap<&str, Node>) -> Result<()> {
+        let (a, b, both) =
+            ends(&self.between, &self.from, &self.to, numbers).map_err(|e| e.at("faults"))?;
+        let times = decimal(&self.times.to_string()).filter(|t| *t >= Rational::from_integer(0));
+        let times = times.ok_or_else(|| {
+            Error::input(format!("`{}` times", self.times)).help("write 0 for dead, 0.5 for half")
+        })?;
+        let mut met = false;
+        for link in links {
+            if (link.from, link.to) == (a, b) || both && (link.from, link.to) == (b, a) {
+                link.rate = Rate(link.rate.0 * times);
+                met = true;
+            }
+        }
+        if met {
+            return Ok(());
+        }
+        let name = |node| numbers.iter().find(|(_, n)| **n == node).map_or("", |(name, _)| *name);
+        Err(Error::input(format!("no link between {} and {} to be faulty", name(a), name(b))))
+    }
+}
+
+/// The two nodes that a link or a fault names, and whether it goes both ways.
+fn ends(
+    between: &Option<[String; 2]>,
+    from: &Option<String>,
+    to: &Option<String>,
+    numbers: &HashMap<&str, Node>,
+) -> Result<(Node, Node, bool)> {
+    let (a, b, both) = match (between, from, to) {
+        (Some([a, b]), None, None) => (a, b, true),
+        (None, Some(a), Some(b)) => (a, b, false),
+        _ => {
+            return Err(Error::input("a link without its two ends")
+                .help("write between = [\"g0\", \"sw\"], or from and to for one way"));
+        }
+    };
+    let number = |name: &String| {
+        numbers
+            .get(name.as_str())
+            .copied()
+            .ok_or_else(|| unknown(name, numbers.keys().copied(), "node"))
+    };
+    let (a, b) = (number(a)?, number(b)?);
+    if a == b {
+        return Err(Error::input("a link from a node to itself"));
+    }
+    Ok((a, b, both))
+}
+
+fn unknown<S: AsRef<str>>(name: &str, known: impl Iterator<Item = S>, what: &str) -> Error {
+    let known: Vec<S> = known.collect();
+    Error::input(format!("there is no {what} `{name}`")).help(did_you_mean(
+        name,
+        known.iter().map(AsRef::as_ref),
+        || "ranks given as a number are g0, g1, …".to_owned(),
+    ))
+}
+
+fn check_names(spec: &Spec) -> Result<()> {
+    if spec.ranks.is_empty() {
+        return Err(Error::input("a fabric without ranks"));
+    }
+    let mut seen = std::collections::HashSet::new();
+    match spec.ranks.iter().chain(&spec.switches).find(|name| !seen.insert(name.as_str())) {
+        Some(twice) => Err(Error::input(format!("two nodes are called `{twice}`"))),
+        None => Ok(()),
+    }
+}

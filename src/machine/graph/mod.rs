@@ -1,0 +1,218 @@
+//! A link graph: ranks and switches, joined by directed links that each have a rate and a latency.
+//!
+//! ```text
+//!   g0 ─┐        ┌─ g2          a rank stores, copies, adds and forwards;
+//!       nv0 ── nv1              a switch hands a packet on to one next hop
+//!   g1 ─┘        └─ g3
+//! ```
+//!
+//! [`super::fabric`] describes a machine as tiers, which is what closed forms need; a graph is for
+//! what tiers cannot say: rails, oversubscription, a dead cable, several jobs on one link. A person
+//! writes one as a fabric file ([`Graph::parse`]), link by link or as one of the generated kinds.
+
+mod file;
+mod generate;
+pub mod routes;
+
+pub(crate) use file::Amount;
+
+use std::collections::HashMap;
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Rate, Seconds};
+
+/// A node: ranks have the numbers 0 … N − 1, switches those after.
+pub type Node = u32;
+
+/// A directed link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// Where it begins.
+    pub from: Node,
+    /// Where it ends.
+    pub to: Node,
+    /// What it carries.
+    pub rate: Rate,
+    /// What each message waits on it.
+    pub latency: Seconds,
+}
+
+/// How the way of a message is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Routing {
+    /// The fewest links; of equally good next hops the first in node order.
+    #[default]
+    Shortest,
+    /// The fewest links; equally good next hops take turns by the numbers of sender and receiver.
+    Spread,
+    /// Ranks in a grid, whose coordinates are corrected one after the other.
+    DimensionOrder {
+        /// Ranks along each side; the last changes fastest.
+        sides: Vec<u32>,
+        /// Whether sides close to rings.
+        wraps: bool,
+    },
+}
+
+/// Ranks, switches and links.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    /// What it is called.
+    pub name: String,
+    /// The names of all nodes, ranks first.
+    pub nodes: Vec<String>,
+    /// N.
+    pub ranks: u32,
+    /// The links that are not dead; at most one from a node to another.
+    pub links: Vec<Link>,
+    /// How messages find their way.
+    pub routing: Routing,
+    /// What each message waits beside its links' latencies.
+    pub alpha: Seconds,
+}
+
+impl Graph {
+    /// Reads a fabric file, TOML or JSON, and checks it.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its place where that is known: unknown keys or nodes, names that
+    /// are there twice, links to themselves, rates of 0, ranks that do not reach each other.
+    pub fn parse(text: &str, origin: &str) -> Result<Self> {
+        file::parse(text, origin)
+    }
+
+    /// A graph of named nodes; links between the same two nodes add up.
+    ///
+    /// # Errors
+    /// As for [`Self::parse`].
+    pub(crate) fn new(
+        name: String,
+        (ranks, switches): (Vec<String>, Vec<String>),
+        links: Vec<Link>,
+    ) -> Result<Self> {
+        let count = ranks.len();
+        let mut nodes = ranks;
+        nodes.extend(switches);
+        let mut merged: Vec<Link> = Vec::with_capacity(links.len());
+        let mut places = HashMap::with_capacity(links.len());
+        for link in links {
+            let place = *places.entry((link.from, link.to)).or_insert(merged.len());
+            match merged.get_mut(place) {
+                Some(there) => there.rate = Rate(there.rate.0 + link.rate.0),
+                None => merged.push(link),
+            }
+        }
+        Ok(Self {
+            name,
+            ranks: u32::try_from(count).map_err(|_| Error::input("more ranks than 2^32"))?,
+            nodes,
+            links: merged,
+            routing: Routing::default(),
+            alpha: Seconds(0.0),
+        })
+    }
+
+    /// Whether a node is a rank.
+    #[must_use]
+    pub fn is_rank(&self, node: Node) -> bool {
+        node < self.ranks
+    }
+
+    /// A node's name.
+    #[must_use]
+    pub fn name_of(&self, node: Node) -> &str {
+        &self.nodes[node as usize]
+    }
+
+    /// How many switches there are.
+    #[must_use]
+    pub fn switches(&self) -> usize {
+        self.nodes.len() - self.ranks as usize
+    }
+
+    /// For each node the numbers of the links that leave it, in node order of their ends.
+    #[must_use]
+    pub fn leaving(&self) -> Vec<Vec<u32>> {
+        let mut out = vec![Vec::new(); self.nodes.len()];
+        for (i, link) in (0..).zip(&self.links) {
+            out[link.from as usize].push(i);
+        }
+        for links in &mut out {
+            links.sort_by_key(|&i: &u32| self.links[i as usize].to);
+        }
+        out
+    }
+
+    /// Every link the other way round.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        let turn = |link: &Link| Link { from: link.to, to: link.from, ..*link };
+        Self { links: self.links.iter().map(turn).collect(), ..self.clone() }
+    }
+
+    /// Rates as whole numbers of one unit, the largest that divides them all, and that unit.
+    ///
+    /// # Errors
+    /// Rates so far apart that their whole numbers do not fit.
+    pub fn whole_rates(&self) -> Result<(Vec<i64>, Rate)> {
+        let unit = self.links.iter().fold(None, |unit: Option<Rate>, link| match unit {
+            None => Some(link.rate),
+            Some(Rate(unit)) => {
+                let (a, b) = (unit, link.rate.0);
+                let common = gcd(a.numer() * b.denom(), b.numer() * a.denom());
+                Some(Rate(num_rational::Ratio::new(common, a.denom() * b.denom())))
+            }
+        });
+        let unit = unit.ok_or_else(|| Error::input("a fabric without links"))?;
+        let whole = |link: &Link| i64::try_from((link.rate.0 / unit.0).to_integer());
+        let rates: Vec<i64> = self
+            .links
+            .iter()
+            .map(whole)
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|_| too_far())?;
+        // Sums over all links and factors of N must stay far from the end of 64 bits.
+        if rates.iter().any(|&rate| rate > 1 << 40) {
+            return Err(too_far());
+        }
+        Ok((rates, unit))
+    }
+
+    /// Refuses a graph in which some rank cannot reach some other.
+    fn check_reach(&self) -> Result<()> {
+        for (graph, other_way) in [(self, false), (&self.reversed(), true)] {
+            let leaving = graph.leaving();
+            let mut seen = vec![false; graph.nodes.len()];
+            let mut open = vec![0_u32];
+            seen[0] = true;
+            while let Some(node) = open.pop() {
+                for &i in &leaving[node as usize] {
+                    let to = graph.links[i as usize].to;
+                    if !std::mem::replace(&mut seen[to as usize], true) {
+                        open.push(to);
+                    }
+                }
+            }
+            if let Some(lost) = (0..graph.ranks).find(|&rank| !seen[rank as usize]) {
+                let (a, b) = if other_way { (lost, 0) } else { (0, lost) };
+                let (a, b) = (self.name_of(a), self.name_of(b));
+                return Err(Error::input(format!("rank {a} cannot reach rank {b}"))
+                    .help("add a link, or take the fault away that cuts them off"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_far() -> Error {
+    Error::input("the links' rates have no common unit that they are small multiples of")
+        .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s")
+}
+
+/// The greatest common divisor.
+pub(crate) fn gcd(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.abs()
+}

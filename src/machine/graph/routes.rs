@@ -1,0 +1,118 @@
+//! The way of a message: fixed by its two ends, as the fabric file names it.
+
+use super::{Graph, Node, Routing};
+use crate::base::error::{Error, Result};
+
+/// The ways of one graph, found as they are asked for.
+pub struct Routes<'a> {
+    graph: &'a Graph,
+    leaving: Vec<Vec<u32>>,
+    entering: Vec<Vec<u32>>,
+    /// By receiver, for receivers that were asked: links still to go from each node, through
+    /// switches alone and, where that does not arrive, through ranks too.
+    distances: Vec<Option<[Vec<u32>; 2]>>,
+}
+
+const FAR: u32 = u32::MAX;
+
+impl<'a> Routes<'a> {
+    /// Nothing is found yet.
+    #[must_use]
+    pub fn new(graph: &'a Graph) -> Self {
+        let mut entering = vec![Vec::new(); graph.nodes.len()];
+        for (i, link) in (0..).zip(&graph.links) {
+            entering[link.to as usize].push(i);
+        }
+        let distances = vec![None; graph.nodes.len()];
+        Self { graph, leaving: graph.leaving(), entering, distances }
+    }
+
+    /// The links from one node to another, in order.
+    ///
+    /// # Errors
+    /// No way leads there.
+    pub fn path(&mut self, from: Node, to: Node) -> Result<Vec<u32>> {
+        let found = match &self.graph.routing {
+            Routing::DimensionOrder { sides, wraps } if self.graph.is_rank(from.max(to)) => {
+                self.corrected(from, to, &sides.clone(), *wraps)
+            }
+            Routing::Spread => self.shortest(from, to, true),
+            _ => self.shortest(from, to, false),
+        };
+        found.ok_or_else(|| {
+            let name = |node| self.graph.name_of(node);
+            Error::input(format!("no way leads from {} to {}", name(from), name(to)))
+        })
+    }
+
+    fn shortest(&mut self, from: Node, to: Node, spreads: bool) -> Option<Vec<u32>> {
+        let (graph, leaving, entering) = (self.graph, &self.leaving, &self.entering);
+        let distances = self.distances[to as usize].get_or_insert_with(|| {
+            [false, true].map(|through| distances(graph, entering, to, through))
+        });
+        let through = distances[0][from as usize] == FAR;
+        let left = &distances[usize::from(through)];
+        let mut path = Vec::new();
+        let mut at = from;
+        if left[at as usize] == FAR {
+            return None;
+        }
+        while at != to {
+            let nearer = |&&i: &&u32| {
+                let next = graph.links[i as usize].to;
+                let may_pass = through || next == to || !graph.is_rank(next);
+                may_pass && left[next as usize].checked_add(1) == Some(left[at as usize])
+            };
+            let next: Vec<u32> = leaving[at as usize].iter().filter(nearer).copied().collect();
+            let turn = if spreads { (from as usize + to as usize) % next.len().max(1) } else { 0 };
+            let link = *next.get(turn)?;
+            path.push(link);
+            at = graph.links[link as usize].to;
+        }
+        Some(path)
+    }
+
+    /// One coordinate after the other, the shorter way round, ties upwards.
+    fn corrected(&self, from: Node, to: Node, sides: &[u32], wraps: bool) -> Option<Vec<u32>> {
+        let mut path = Vec::new();
+        let (mut at, mut stride) = (from, self.graph.ranks);
+        for &side in sides {
+            stride /= side;
+            let wanted = to / stride % side;
+            while at / stride % side != wanted {
+                let place = at / stride % side;
+                let up = (wanted + side - place) % side;
+                let rises = match wraps && side > 2 {
+                    true => 2 * up <= side,
+                    false => wanted > place,
+                };
+                let next = if rises { (place + 1) % side } else { (place + side - 1) % side };
+                let next = at - place * stride + next * stride;
+                let links = &self.leaving[at as usize];
+                path.push(*links.iter().find(|&&i| self.graph.links[i as usize].to == next)?);
+                at = next;
+            }
+        }
+        Some(path)
+    }
+}
+
+/// Links from every node to `to`; ranks on the way only where they forward too.
+fn distances(graph: &Graph, entering: &[Vec<u32>], to: Node, through: bool) -> Vec<u32> {
+    let mut far = vec![FAR; graph.nodes.len()];
+    far[to as usize] = 0;
+    let mut open = std::collections::VecDeque::from([to]);
+    while let Some(node) = open.pop_front() {
+        if node != to && graph.is_rank(node) && !through {
+            continue;
+        }
+        for &i in &entering[node as usize] {
+            let from = graph.links[i as usize].from as usize;
+            if far[from] == FAR {
+                far[from] = far[node as usize] + 1;
+                open.push_back(from as Node);
+            }
+        }
+    }
+    far
+}

@@ -1,0 +1,105 @@
+//! The best rate on a fabric, for people.
+
+use super::page::Page;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::optimum::{Optimum, ProofKind};
+use crate::base::quantity::Bandwidth;
+
+/// How many links of a proof are shown.
+const SHOWN: usize = 12;
+
+/// The rate, its proof, and what reaches it.
+pub fn optimum(report: &Optimum) -> Page {
+    let mut page = Page::default();
+    let root = report.root.as_ref().map_or(String::new(), |root| format!(", root {root}"));
+    let (name, ranks) = (report.collective.name(), report.ranks);
+    page.line(format!("{name} on {}, {ranks} ranks{root}", report.fabric));
+    page.gap();
+    let rate = Bandwidth(report.rate_per_second);
+    page.entry("best rate  ", format!("{rate} algbw ideal: {} B/s exactly", report.rate));
+    page.entry("proof      ", proof(report));
+    if let Some(cut) = &report.cut {
+        page.entry("cut        ", cut.name.clone());
+        let crossing = fraction(&cut.crossing);
+        let links = cut.links.iter().map(|(from, to)| format!("{from}>{to}"));
+        page.entry(
+            "crossed by ",
+            format!("{crossing} over {} links: {}", cut.links.len(), short(links)),
+        );
+    }
+    if let Some(lengths) = &report.lengths {
+        let links = lengths.iter().map(|(from, to, length)| format!("{from}>{to} {length}"));
+        page.entry("lengths    ", short(links));
+    }
+    if let Some(trees) = &report.trees {
+        page.gap();
+        let rows = trees.iter().map(|tree| {
+            let joined = |paths: &Vec<Vec<String>>| {
+                paths.iter().map(|path| path.join(">")).collect::<Vec<_>>().join(" ")
+            };
+            let ways = [&tree.up, &tree.edges, &tree.down].into_iter().flatten().map(joined);
+            let ways: Vec<String> =
+                ways.chain(tree.path.iter().map(|path| path.join(">"))).collect();
+            vec![
+                Cell::same(tree.root.clone().unwrap_or_default()),
+                Cell::same(tree.weight.clone()),
+                Cell::same(ways.join(" then ")),
+            ]
+        });
+        let columns = vec![
+            Column::words("root", "root"),
+            Column::words("part", "weight"),
+            Column::words("ways", "ways"),
+        ];
+        page.table(Sheet { columns, rows: rows.collect() });
+    }
+    if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
+        page.entry("frontier   ", format!("steps against rounds a chunk, at least {low}"));
+        let rows = points.iter().map(|point| {
+            let by_step: Vec<String> = point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}")).collect();
+            vec![
+                Cell::same(point.steps.to_string()),
+                Cell::same(point.rounds.to_string()),
+                Cell::same(point.chunks.to_string()),
+                Cell::same(by_step.join(" + ")),
+                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| format!("{x:.3}")),
+            ]
+        });
+        let columns = vec![
+            Column::numbers("steps", "", "steps"),
+            Column::numbers("rounds", "", "rounds"),
+            Column::numbers("chunks", "", "chunks"),
+            Column::words("by step", "rounds_by_step"),
+            Column::numbers("rounds a chunk", "", "rounds_per_chunk"),
+        ];
+        page.beside(Sheet { columns, rows: rows.collect() });
+    }
+    let keys = ["collective", "fabric", "ranks", "root", "rate", "rate_Bps", "time_per_byte_s"];
+    page.record(report, "", &keys);
+    page
+}
+
+fn proof(report: &Optimum) -> &'static str {
+    match report.proof {
+        ProofKind::Cut => "no schedule gets more across this cut, and trees reach it",
+        ProofKind::Lengths => "no packing pays less for these lengths of links, and one reaches it",
+        ProofKind::TwoPhases => {
+            "reduce-scatter and all-gather, each the best; pairs of trees may be better"
+        }
+        ProofKind::Bound => "no schedule gets more across this cut; whether one reaches it is open",
+    }
+}
+
+/// The first of many.
+fn short(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.collect();
+    let rest = all.len().saturating_sub(SHOWN);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}{more}", all[..all.len() - rest].join(", "))
+}
+
+/// A fraction of bytes a second as a rate.
+fn fraction(text: &str) -> Bandwidth {
+    let (a, b) = text.split_once('/').unwrap_or((text, "1"));
+    Bandwidth(a.parse().unwrap_or(f64::NAN) / b.parse().unwrap_or(1.0))
+}

@@ -1,0 +1,72 @@
+//! Jobs at once on a fabric, as tables.
+
+use super::page::Page;
+use super::sheet::{Cell, Column, Sheet};
+use crate::answer::traffic::Traffic;
+use crate::base::quantity::Seconds;
+
+/// When each job ends, and which links carry the most.
+pub fn traffic(report: &Traffic) -> Page {
+    let mut page = Page::default();
+    page.line(format!(
+        "{} jobs at once on {}, {} ranks, {} messages",
+        report.jobs.len(),
+        report.fabric,
+        report.ranks,
+        report.messages
+    ));
+    page.gap();
+    let makespan = Seconds(report.makespan_s);
+    page.entry("makespan  ", format!("{makespan} ideal, links shared max-min"));
+    page.gap();
+    page.table(jobs(report));
+    page.gap();
+    page.beside(links(report));
+    page
+}
+
+fn jobs(report: &Traffic) -> Sheet {
+    let rows = report.jobs.iter().map(|job| {
+        let took = job.finish_s - job.start_s;
+        let held = job.bound_by.clone().unwrap_or_default();
+        vec![
+            Cell::same(job.name.clone()),
+            Cell::seconds(job.start_s),
+            Cell::seconds(job.finish_s),
+            Cell::seconds(took),
+            Cell::seconds(job.alone_s),
+            Cell::number(job.alone_s.map(|alone| took / alone), |x| format!("{x:.2}")),
+            Cell::same(held),
+            Cell::number(job.bound_share, |x| format!("{:.0} %", x * 100.0)),
+        ]
+    });
+    let columns = vec![
+        Column::words("job", "job"),
+        Column::numbers("start", "", "start_s"),
+        Column::numbers("finish", "", "finish_s"),
+        Column::numbers("takes", "", "takes_s"),
+        Column::numbers("alone", "", "alone_s"),
+        Column::numbers("slowdown", "", "slowdown"),
+        Column::words("held back by", "bound_by"),
+        Column::numbers("of its time", "", "bound_share"),
+    ];
+    Sheet { columns, rows: rows.collect() }
+}
+
+fn links(report: &Traffic) -> Sheet {
+    let rows = report.links.iter().map(|link| {
+        vec![
+            Cell::same(format!("{}>{}", link.from, link.to)),
+            Cell::rate(link.rate),
+            Cell::volume(link.bytes),
+            Cell::number(Some(link.busy), |x| format!("{:.0} %", x * 100.0)),
+        ]
+    });
+    let columns = vec![
+        Column::words("busiest links", "link"),
+        Column::numbers("rate", "", "rate_Bps"),
+        Column::numbers("carries", "", "bytes"),
+        Column::numbers("busy", "", "busy"),
+    ];
+    Sheet { columns, rows: rows.collect() }
+}

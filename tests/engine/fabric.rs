@@ -1,0 +1,232 @@
+//! Fabrics held to tables that another program made: exact rates by SciPy's flows and HiGHS'
+//! linear programs, makespans that are SimGrid's to the last digit, frontiers by CP-SAT.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader};
+
+use collcost::Collective;
+use collcost::answer::optimum::{Optimum, TreeView, best};
+use collcost::cost::traffic;
+use collcost::machine::graph::Graph;
+use flate2::read::GzDecoder;
+use num_rational::Ratio;
+use serde_json::{Value, json};
+
+use crate::full::one_in;
+
+type Fraction = Ratio<i128>;
+
+/// The rows of a table.
+fn rows(name: &str) -> Vec<Value> {
+    let file = format!("{}/tests/data/fabrics/{name}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let lines = BufReader::new(GzDecoder::new(std::fs::File::open(file).unwrap())).lines();
+    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+fn graph(file: &Value) -> Graph {
+    Graph::parse(&file.to_string(), "fabric.json").unwrap()
+}
+
+fn fraction(text: &str) -> Fraction {
+    let (a, b) = text.split_once('/').unwrap_or((text, "1"));
+    Fraction::new(a.parse().unwrap(), b.parse().unwrap())
+}
+
+/// The rates of a graph's links by the names of their ends.
+fn rates(graph: &Graph) -> HashMap<(&str, &str), Fraction> {
+    let name = |node| graph.name_of(node);
+    graph.links.iter().map(|l| ((name(l.from), name(l.to)), l.rate.0)).collect()
+}
+
+#[test]
+fn generated_fabrics_are_those_of_the_table() {
+    let mut seen = 0;
+    for row in rows("optimum").iter().filter(|row| row["generate"]["kind"] != "random") {
+        let mut generate = row["generate"].clone();
+        let fault = generate.as_object_mut().unwrap().remove("fault");
+        let faults = fault.map_or(json!([]), |fault| match fault.get("between") {
+            Some(ends) => json!([{"between": ends, "times": fault["times"]}]),
+            None => {
+                let ends = &fault["from_to"];
+                json!([{"from": ends[0], "to": ends[1], "times": fault["times"]}])
+            }
+        });
+        let made = graph(&json!({"generate": generate, "faults": faults}));
+        let wanted = graph(&row["fabric"]);
+        assert_eq!(made.nodes, wanted.nodes, "{}", row["id"]);
+        assert_eq!(rates(&made), rates(&wanted), "{}", row["id"]);
+        seen += 1;
+    }
+    assert!(seen > 60, "{seen}");
+}
+
+#[test]
+fn rates_are_exact_and_proven() {
+    let mut seen = 0;
+    for row in rows("optimum").iter().step_by(one_in(3)) {
+        let graph = graph(&row["fabric"]);
+        for (collective, wanted) in row["rates"].as_object().unwrap() {
+            let what = format!("{} {collective}", row["id"]);
+            let collective: Collective = collective.parse().unwrap();
+            let found = best(&graph, collective, 0, true).expect(&what);
+            assert_eq!(found.rate, wanted.as_str().unwrap(), "{what}");
+            if let Some(cut) = &found.cut {
+                assert_eq!(proven_by(&graph, collective, &cut.nodes), fraction(&found.rate), "{what}");
+            } else {
+                assert!(found.lengths.is_some(), "{what} has no proof");
+            }
+            check_trees(&graph, &found, &what);
+            seen += 1;
+        }
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+/// The rate that a cut allows, by its definition.
+fn proven_by(graph: &Graph, collective: Collective, nodes: &[String]) -> Fraction {
+    let is_in = |name: &str| nodes.iter().any(|node| node == name);
+    let sums = |way: bool| {
+        let crosses = |&((a, b), _): &(&(&str, &str), &Fraction)| {
+            (is_in(a), is_in(b)) == if way { (true, false) } else { (false, true) }
+        };
+        let all = rates(graph);
+        all.iter().filter(crosses).map(|(_, rate)| *rate).fold(0.into(), |a: Fraction, b| a + b)
+    };
+    let n = i128::from(graph.ranks);
+    let inside = (0..graph.ranks).filter(|&rank| is_in(graph.name_of(rank))).count() as i128;
+    assert!(inside > 0 && inside < n);
+    match collective {
+        Collective::AllGather => sums(true) * n / inside,
+        Collective::ReduceScatter => sums(false) * n / inside,
+        Collective::Broadcast if is_in("g0") => sums(true),
+        Collective::Reduce if is_in("g0") => sums(false),
+        other => panic!("no cut proves {other}"),
+    }
+}
+
+/// Trees span, parts sum to one, and no link carries more than it can.
+fn check_trees(graph: &Graph, found: &Optimum, what: &str) {
+    let n = i128::from(graph.ranks);
+    let mut parts: BTreeMap<String, Fraction> = BTreeMap::new();
+    let mut loads: HashMap<(String, String), Fraction> = HashMap::new();
+    let trees = found.trees.as_ref().expect(what);
+    for tree in trees {
+        let weight = fraction(&tree.weight);
+        let (key, share) = match found.collective {
+            Collective::AllReduce => (String::new(), weight),
+            Collective::AllToAll => {
+                let path = tree.path.as_ref().unwrap();
+                (format!("{} {}", path[0], path[path.len() - 1]), weight / n)
+            }
+            Collective::AllGather | Collective::ReduceScatter => {
+                (tree.root.clone().unwrap(), weight / n)
+            }
+            _ => (tree.root.clone().unwrap(), weight),
+        };
+        *parts.entry(key).or_insert(0.into()) += weight;
+        let to_root = matches!(found.collective, Collective::ReduceScatter | Collective::Reduce);
+        for (paths, up) in ways(tree, to_root) {
+            if found.collective != Collective::AllToAll {
+                spans(graph, tree.root.as_ref().unwrap(), &paths, up, what);
+            }
+            for ends in paths.iter().flat_map(|path| path.windows(2)) {
+                *loads.entry((ends[0].clone(), ends[1].clone())).or_insert(0.into()) += share;
+            }
+        }
+    }
+    assert!(parts.values().all(|part| *part == 1.into()), "{what}: {parts:?}");
+    let links = rates(graph);
+    for ((a, b), load) in loads {
+        let room = links[&(a.as_str(), b.as_str())];
+        let carried = load * fraction(&found.rate);
+        let over = *carried.numer() as f64 / *carried.denom() as f64
+            / (*room.numer() as f64 / *room.denom() as f64);
+        assert!(over <= 1.0 + 1e-9, "{what}: {a} to {b} carries {over}");
+    }
+}
+
+fn ways(tree: &TreeView, to_root: bool) -> Vec<(Vec<Vec<String>>, bool)> {
+    let mut ways = Vec::new();
+    ways.extend(tree.up.clone().map(|paths| (paths, true)));
+    ways.extend(tree.down.clone().map(|paths| (paths, false)));
+    ways.extend(tree.edges.clone().map(|paths| (paths, to_root)));
+    ways.extend(tree.path.clone().map(|path| (vec![path], false)));
+    ways
+}
+
+fn spans(graph: &Graph, root: &str, paths: &[Vec<String>], up: bool, what: &str) {
+    let mut above: HashMap<&str, &str> = HashMap::new();
+    for path in paths {
+        let (a, b) = (path[0].as_str(), path[path.len() - 1].as_str());
+        let (near, far) = if up { (b, a) } else { (a, b) };
+        assert!(above.insert(far, near).is_none() && far != root, "{what}: {far} twice");
+    }
+    assert_eq!(above.len() as u32, graph.ranks - 1, "{what}");
+    for rank in above.keys() {
+        let mut at = *rank;
+        for _ in 0..graph.ranks {
+            at = above.get(at).copied().unwrap_or(root);
+        }
+        assert_eq!(at, root, "{what}: {rank}");
+    }
+}
+
+#[test]
+fn makespans_are_simgrids() {
+    for row in rows("makespans") {
+        let jobs = json!({"jobs": row["jobs"]}).to_string();
+        let jobs = traffic::parse(&jobs, "jobs.json").unwrap();
+        let times = traffic::simulate(&graph(&row["fabric"]), &jobs).unwrap();
+        let wanted = row["truth"]["makespan"].as_f64().unwrap();
+        let near = |a: f64, b: &Value| (a - b.as_f64().unwrap()).abs() <= 1e-9 * wanted;
+        assert!(near(times.makespan.0, &row["truth"]["makespan"]), "{}", row["id"]);
+        for job in &times.jobs {
+            let truth = &row["truth"]["jobs"][&job.name];
+            assert!(near(job.start.0, &truth["start"]), "{} {}", row["id"], job.name);
+            assert!(near(job.finish.0, &truth["finish"]), "{} {}", row["id"], job.name);
+        }
+    }
+}
+
+/// For each point of the table one as good, and none below what cuts allow. Points are better
+/// where the table's limit of six chunks stood in the way.
+#[test]
+fn frontiers_are_no_worse_than_the_tables() {
+    for row in rows("pareto").iter().step_by(one_in(3)) {
+        let what = format!("{} {}", row["name"], row["collective"]);
+        let graph = graph(&row["fabric"]);
+        let collective: Collective = row["collective"].as_str().unwrap().parse().unwrap();
+        let unit = row["unit"].as_str().unwrap().parse().unwrap();
+        let found = best(&graph, collective, 0, false).unwrap();
+        let found = found.with_frontier(&graph, 0, Some(unit)).unwrap();
+        assert_eq!(found.frontier_low.as_deref(), row["low"].as_str(), "{what}");
+        let points = found.frontier.unwrap();
+        for wanted in row["points"].as_array().unwrap() {
+            let cost = fraction(wanted["rounds_per_chunk"].as_str().unwrap());
+            let is_met = points.iter().any(|point| {
+                u64::from(point.steps) <= wanted["steps"].as_u64().unwrap()
+                    && Fraction::new(point.rounds, point.chunks) <= cost
+            });
+            assert!(is_met, "{what}: {wanted} {points:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_fabric_file_is_said() {
+    let refused = |text: &str| Graph::parse(text, "f.toml").unwrap_err().to_string();
+    let two = "ranks = 2\n[[links]]\nbetween = [\"g0\", \"g1\"]\n";
+    assert!(Graph::parse(&format!("{two}bw = \"1GB/s\""), "f").is_ok());
+    for (text, says) in [
+        (format!("{two}bw = \"0GB/s\""), "above 0"),
+        (format!("{two}bandwidth = \"1GB/s\""), "bandwidth"),
+        ("ranks = 2\n[[links]]\nfrom = \"g0\"\nto = \"g1\"\nbw = 1e9".to_owned(), "cannot reach"),
+        ("ranks = [\"a\", \"a\"]".to_owned(), "two nodes are called `a`"),
+        ("ranks = 2\n[[links]]\nbetween = [\"g0\", \"g2\"]\nbw = 1".to_owned(), "no node `g2`"),
+        ("ranks = 2\n[[links]]\nbetween = [\"g0\", \"g0\"]\nbw = 1".to_owned(), "to itself"),
+        ("[generate]\nkind = \"fat-tree\"\nk = 3\nbw = \"1GB/s\"".to_owned(), "k is even"),
+        ("[generate]\nkind = \"blob\"".to_owned(), "blob"),
+    ] {
+        assert!(refused(&text).contains(says), "{text}: {}", refused(&text));
+    }
+}
