@@ -21,6 +21,7 @@ pub mod explain;
 pub mod explorer;
 pub mod fit;
 pub mod import;
+pub mod job;
 pub mod list;
 mod map;
 pub mod nccl;

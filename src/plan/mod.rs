@@ -15,6 +15,7 @@ mod calls;
 pub mod check;
 pub mod config;
 mod group;
+pub(crate) mod job;
 mod load;
 mod moe;
 mod presets;

@@ -18,6 +18,7 @@ use crate::measure::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, R
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::plan::bucket::{Gradients, Rule, pack, timeline};
+use crate::plan::table::MachineEntry;
 
 /// Changes of a machine's figures.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -157,12 +158,22 @@ fn price_at<'r>(
     Ok(Priced { low: priced.time(), high: priced.time(), ..priced })
 }
 
+/// The ranks of a step and their machine.
+pub(super) struct World<'m> {
+    /// Where they run.
+    pub machine: &'m MachineEntry,
+    /// How many.
+    pub ranks: u64,
+    /// Ranks on a node; absent: as many as the machine has.
+    pub per_node: Option<u32>,
+}
+
 /// A call's question, ready for any size.
-struct Asked<'r> {
-    query: Query,
+pub(super) struct Asked<'r> {
+    pub query: Query,
     expecting: Expecting<'r>,
-    lies: Lies,
-    sharing: Ratio,
+    pub lies: Lies,
+    pub sharing: Ratio,
     end: End,
 }
 
@@ -172,17 +183,35 @@ impl<'r> Asked<'r> {
         self.end.of(self.expecting.at(size))
     }
 
+    /// What a call of any size takes.
+    pub fn expected(&self, size: Bytes) -> Expectation {
+        self.expecting.at(size)
+    }
+
     fn new(registry: &'r Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
-        let machine = step.machine.machine(call.collective)?;
-        let world = step.parallel.ranks();
+        let (ranks, per_node) = (step.parallel.ranks(), step.parallel.per_node);
+        let world = World { machine: &step.machine, ranks, per_node };
+        let about = (call.collective, call.group);
+        Self::on(registry, &world, about, call.algorithm.as_deref(), tweak)
+    }
+
+    /// The question of a group out of all ranks.
+    pub fn on(
+        registry: &'r Registry,
+        world: &World<'_>,
+        (collective, group): (Collective, Group),
+        algorithm: Option<&str>,
+        tweak: &Tweak,
+    ) -> Result<Self> {
+        let machine = world.machine.machine(collective)?;
         let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
-        let world_32 = u32::try_from(world).unwrap_or(u32::MAX);
-        let has_nodes = machine.fabric.node.is_some() || step.parallel.per_node.is_some();
-        let node = step.parallel.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
-        let lies = call.group.lies(world, if has_nodes { node } else { world_32 });
-        let layout = lies.layout(call.group.ranks, has_nodes);
+        let world_32 = u32::try_from(world.ranks).unwrap_or(u32::MAX);
+        let has_nodes = machine.fabric.node.is_some() || world.per_node.is_some();
+        let node = world.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
+        let lies = group.lies(world.ranks, if has_nodes { node } else { world_32 });
+        let layout = lies.layout(group.ranks, has_nodes);
         let nics = machine.fabric.tiers.last().and_then(|t| t.nics);
-        let mut query = step.machine.query(call.collective, Bytes(0), layout)?;
+        let mut query = world.machine.query(collective, Bytes(0), layout)?;
         put_in(&mut query, tweak)?;
         let mut sharing = Ratio(1.0);
         if let (true, Some(outer)) = (lies.nodes > 1, query.machine.fabric.tiers.last_mut())
@@ -192,7 +221,7 @@ impl<'r> Asked<'r> {
             sharing = Ratio((asked / f64::from(all.get())).max(1.0));
             outer.oversubscription = Ratio(outer.oversubscription.0 * sharing.0);
         }
-        let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
+        let expecting = Expecting::of(registry, &query, algorithm)?;
         Ok(Self { query, expecting, lies, sharing, end: End::Mid })
     }
 }

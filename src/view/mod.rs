@@ -16,6 +16,7 @@ pub mod explain;
 pub mod explorer;
 pub mod fit;
 pub mod import;
+pub mod job;
 pub mod list;
 pub mod map;
 pub mod nccl;
