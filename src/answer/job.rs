@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
 use crate::model::algorithm::Registry;
 use crate::plan;
 use crate::plan::job::{
-    Draft, Estimate, Job, MEMORY_BAND, Memory, Wires, anchored, drafts, estimate, memory,
+    Draft, Estimate, Job, MEMORY_BAND, Memory, Searched, Stated, Wires, anchored, drafts, estimate,
+    memory,
 };
 use crate::plan::table::{Files, Machines};
 
@@ -125,6 +127,136 @@ pub struct Asked<'a> {
     pub anchor: Option<&'a str>,
 }
 
+/// The best layouts of a job.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobSearch {
+    /// `collcost/job-search/1`.
+    pub schema: &'static str,
+    /// The job.
+    pub name: String,
+    /// Memory of a GPU that a layout may fill.
+    pub memory_bytes: f64,
+    /// What was found on each number of GPUs, in the order asked.
+    pub searches: Vec<SearchView>,
+}
+
+/// The best layouts on one number of GPUs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SearchView {
+    /// GPUs.
+    pub gpus: u32,
+    /// Layouts tried.
+    pub tried: usize,
+    /// Of these those that fit.
+    pub fitting: usize,
+    /// The fastest first; each other one needs less memory than those before it.
+    pub pareto: Vec<LayoutView>,
+}
+
+/// One layout.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LayoutView {
+    /// The keys of a job that differ from 1 or nothing, such as `tp 8`.
+    pub layout: Vec<String>,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u32,
+    /// What is recomputed.
+    pub recompute: &'static str,
+    /// What replicas share.
+    pub sharding: String,
+    /// One step, expected.
+    pub step_s: f64,
+    /// A tenth of real steps is shorter.
+    pub low_s: f64,
+    /// A tenth is longer.
+    pub high_s: f64,
+    /// GPU-hours of a step.
+    pub gpu_hours: f64,
+    /// The peak as the allocator reserves it.
+    pub memory_bytes: f64,
+}
+
+/// Searches the layouts of a job on each of `gpus`, within `memory` bytes a GPU, else all that it has.
+/// What `asked.set` says of the layout is held fixed; what the files say of it is not.
+///
+/// # Errors
+/// As [`jobs`]; no layout that fits.
+pub fn search(
+    registry: &Registry,
+    files: &dyn Files,
+    asked: &Asked<'_>,
+    gpus: &[u32],
+    room: Option<Bytes>,
+) -> Result<JobSearch> {
+    let machines = Machines::new(files);
+    let typed = typed(asked.set)?;
+    let pins = typed.pins()?;
+    let row = drafts(files, asked.files)?.into_iter().next();
+    let file = row.ok_or_else(|| Error::input("the file holds no job"))?.draft;
+    let mut report = JobSearch {
+        schema: "collcost/job-search/1",
+        name: file.name.clone(),
+        memory_bytes: 0.0,
+        searches: Vec::new(),
+    };
+    for &gpus in gpus {
+        let mut draft = typed.clone().without_layout().over(&file.clone().without_layout());
+        draft.put("gpus", gpus.to_string())?;
+        let slower = match anchor(files, asked)?.or_else(|| file.anchor.clone()) {
+            Some(anchor) => Some(slower(registry, &machines, &file, &anchor)?),
+            None => None,
+        };
+        let job = draft.job(&machines, false).map_err(|e| e.at(draft.name.clone()))?;
+        let capacity = room.map_or(job.device.memory_gb * 1e9, |room| room.0 as f64);
+        let wires = Wires::new(registry, &job.machine);
+        let found = plan::job::search(&job, &wires, (gpus, capacity), &pins, slower)?;
+        report.memory_bytes = capacity;
+        report.searches.push(searched(gpus, &found));
+    }
+    Ok(report)
+}
+
+fn searched(gpus: u32, found: &Searched) -> SearchView {
+    let one = |found: &plan::job::Found| LayoutView {
+        layout: layout(&found.job),
+        micro_batch: found.job.micro,
+        recompute: found.job.recompute.id(),
+        sharding: found.job.sharding.words(found.job.shard_size, found.job.degrees.replicas()),
+        step_s: found.priced.step,
+        low_s: found.priced.low,
+        high_s: found.priced.high,
+        gpu_hours: found.priced.step * f64::from(gpus) / 3600.0,
+        memory_bytes: found.memory.stated(Stated::Reserved),
+    };
+    let pareto = found.pareto.iter().map(one).collect();
+    SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
+}
+
+fn typed(set: &[(String, String)]) -> Result<Draft> {
+    let mut typed = Draft::default();
+    for (key, value) in set {
+        typed.put(key, value.clone()).map_err(|e| e.at(format!("--set {key}={value}")))?;
+    }
+    Ok(typed)
+}
+
+fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
+    let Some(file) = asked.anchor else { return Ok(None) };
+    let found = drafts(files, &[file.to_owned()])?.into_iter().next();
+    Ok(found.map(|row| Box::new(row.draft)))
+}
+
+/// Degrees above 1.
+fn layout(job: &Job) -> Vec<String> {
+    let d = job.degrees;
+    let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
+    let all = degrees.into_iter().chain([("chunks", d.chunks)]);
+    all.filter(|(_, degree)| *degree > 1).map(|(axis, degree)| format!("{axis} {degree}")).collect()
+}
+
 /// Whether a file configures a job, and is no file of steps: those have tables of their own.
 #[must_use]
 pub fn is_job(name: &str, text: &str) -> bool {
@@ -137,17 +269,8 @@ pub fn is_job(name: &str, text: &str) -> bool {
 /// A file that cannot be read; what a job does not say, by name.
 pub fn jobs(registry: &Registry, files: &dyn Files, asked: &Asked<'_>) -> Result<Jobs> {
     let machines = Machines::new(files);
-    let mut typed = Draft::default();
-    for (key, value) in asked.set {
-        typed.put(key, value.clone()).map_err(|e| e.at(format!("--set {key}={value}")))?;
-    }
-    let anchor = match asked.anchor {
-        Some(file) => {
-            let found = drafts(files, &[file.to_owned()])?.into_iter().next();
-            found.map(|row| Box::new(row.draft))
-        }
-        None => None,
-    };
+    let typed = typed(asked.set)?;
+    let anchor = anchor(files, asked)?;
     let one = |row: crate::plan::job::Row| {
         let mut draft = typed.clone().over(&row.draft);
         draft.anchor = anchor.clone().or(draft.anchor);
@@ -194,9 +317,6 @@ fn slower(
 
 fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f64>) -> JobView {
     let d = job.degrees;
-    let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
-    let chunks = [("chunks", d.chunks)];
-    let above = degrees.into_iter().chain(chunks).filter(|(_, degree)| *degree > 1);
     let step = priced.map(|p| p.step);
     let tokens = f64::from(job.global.unwrap_or(0)) * f64::from(job.sequence) / d.gpus() as f64;
     let rate = step.map(|s| tokens / s);
@@ -216,7 +336,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         gpus: d.gpus(),
         params: job.model.params(),
         active_params: job.model.active(),
-        layout: above.map(|(axis, degree)| format!("{axis} {degree}")).collect(),
+        layout: layout(job),
         microbatches: job.microbatches(),
         step_s: step,
         low_s: priced.map(|p| p.low),

@@ -8,6 +8,7 @@ use super::format::{FormatFlag, Report};
 use collcost::answer::job::{self, is_job};
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
+use collcost::base::quantity::Bytes;
 use collcost::model::algorithm::Registry;
 use collcost::plan::table::{Files, Machines};
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
@@ -49,6 +50,15 @@ pub(super) struct Args {
     /// A measured step of a like job, which fixes the rate of kernels: a job in TOML with step_s
     #[arg(long, value_name = "FILE")]
     anchor: Option<String>,
+    /// The best layout of a job: least time, then least memory
+    #[arg(long, requires = "gpus")]
+    search: bool,
+    /// GPUs of a job; several for a search over each
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    gpus: Vec<u32>,
+    /// Memory of a GPU that a layout may fill; without it all that it has
+    #[arg(long, value_name = "SIZE", requires = "search")]
+    memory: Option<Bytes>,
     /// What changed since this file
     #[arg(long, value_name = "OLD")]
     diff: Option<String>,
@@ -107,8 +117,15 @@ impl Args {
     /// A job from its configuration.
     fn job(&self, registry: &Registry, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let set: Result<Pairs> = self.set.iter().map(|text| pair(text)).collect();
-        let set = set?;
+        let mut set = set?;
+        if let ([one], false) = (self.gpus.as_slice(), self.search) {
+            set.push(("gpus".to_owned(), one.to_string()));
+        }
         let asked = job::Asked { files: &self.files, set: &set, anchor: self.anchor.as_deref() };
+        if self.search {
+            let report = job::search(registry, &Here, &asked, &self.gpus, self.memory)?;
+            return self.format.write(out, &report, |_| view::job::search(&report));
+        }
         let mut report = job::jobs(registry, &Here, &asked)?;
         if let [_] = report.jobs.as_slice()
             && let Some(one) = report.jobs.pop()

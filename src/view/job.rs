@@ -3,7 +3,7 @@
 use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::job::{JobView, Jobs};
+use crate::answer::job::{JobSearch, JobView, Jobs, LayoutView, SearchView};
 use crate::base::quantity::{Seconds, Volume};
 
 /// Columns of jobs for programs.
@@ -146,3 +146,69 @@ pub fn jobs(report: &Jobs) -> Page {
     page.record(report, "jobs", JOB);
     page
 }
+
+/// Writes the best layouts on each number of GPUs.
+pub fn search(report: &JobSearch) -> Page {
+    let mut page = Page::default();
+    for (i, one) in report.searches.iter().enumerate() {
+        if i > 0 {
+            page.gap();
+        }
+        page.line(format!(
+            "{} on {} GPUs: {} layouts, {} fit into {:.0} GB",
+            report.name,
+            one.gpus,
+            one.tried,
+            one.fitting,
+            report.memory_bytes / 1e9
+        ));
+        page.gap();
+        page.table(layouts(one));
+    }
+    page.record(
+        report,
+        "searches.pareto",
+        &[
+            "gpus=^gpus",
+            "layout",
+            "micro_batch",
+            "recompute",
+            "sharding",
+            "step_s",
+            "gpu_hours",
+            "memory_bytes",
+        ],
+    );
+    page
+}
+
+fn layouts(search: &SearchView) -> Sheet {
+    let columns = vec![
+        Column::words("layout", "layout"),
+        Column::numbers("micro", "batch", "micro_batch"),
+        Column::words("recompute", "recompute"),
+        Column::words("sharding", "sharding"),
+        Column::numbers("step", "expected", "step_s"),
+        Column::numbers("low", "", "low_s"),
+        Column::numbers("high", "", "high_s"),
+        Column::numbers("GPU-hours", "", "gpu_hours"),
+        Column::numbers("memory", "GB", "memory_bytes"),
+    ];
+    let row = |l: &LayoutView| {
+        vec![
+            Cell::same(l.layout.join(", ")),
+            Cell::same(l.micro_batch.to_string()),
+            Cell::same(l.recompute),
+            Cell::same(l.sharding.clone()),
+            Cell::seconds(l.step_s),
+            Cell::seconds(l.low_s),
+            Cell::seconds(l.high_s),
+            Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}")),
+            Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9)),
+        ]
+    };
+    Sheet { columns, rows: search.pareto.iter().take(SHOWN).map(row).collect() }
+}
+
+/// Layouts of a table: the fastest ones.
+const SHOWN: usize = 12;

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::{
-    Degrees, Device, Dispatcher, Framework, Job, Overlap, Precision, Recompute, Schedule, Sharding,
-    Stated, Transformer,
+    Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
+    Sharding, Stated, Transformer,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
@@ -96,6 +96,36 @@ impl Draft {
         self.keys.get(key).map(String::as_str)
     }
 
+    /// The same without the layout: what a search tries.
+    #[must_use]
+    pub fn without_layout(mut self) -> Self {
+        for key in
+            ["tp", "pp", "cp", "dp", "ep", "chunks_per_stage", "layers_per_chunk", "micro_batch"]
+                .iter()
+                .chain(&["gpus", "recompute", "shard_size", "sequence_parallel", "accumulation"])
+        {
+            self.keys.remove(*key);
+        }
+        self
+    }
+
+    /// What is said of the layout, which a search holds fixed.
+    ///
+    /// # Errors
+    /// A value that is no count.
+    pub fn pins(&self) -> Result<Pins> {
+        Ok(Pins {
+            tp: self.count("tp")?,
+            pp: self.count("pp")?,
+            cp: self.count("cp")?,
+            ep: self.count("ep")?,
+            chunks: self.count("chunks_per_stage")?,
+            micro: self.count("micro_batch")?,
+            recompute: self.get("recompute").map(Recompute::read),
+            sharding: self.get("sharding").is_some(),
+        })
+    }
+
     /// The same with what `base` says beside.
     #[must_use]
     pub fn over(mut self, base: &Self) -> Self {
@@ -176,8 +206,15 @@ impl Draft {
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
         }
-        let missing: Vec<&str> =
-            missing.into_iter().chain(self.asked.iter().map(String::as_str)).collect();
+        // What a file left open may have been said since.
+        let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
+        let open = |asked: &&String| {
+            let key = asked.split(' ').next().unwrap_or("");
+            self.get(key).is_none() && !(batch && key == "accumulation")
+        };
+        let open = self.asked.iter().filter(open).map(String::as_str);
+        missing.retain(|key| !self.asked.iter().any(|asked| asked.starts_with(key)));
+        let missing: Vec<&str> = missing.into_iter().chain(open).collect();
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
             let what = format!("the job does not say {}", missing.join(", "));
             let first = missing.first().and_then(|m| m.split(' ').next()).unwrap_or("gpus");

@@ -27,6 +27,7 @@ mod megatron;
 mod memory;
 mod model;
 mod row;
+mod search;
 mod time;
 mod torchtitan;
 mod wires;
@@ -41,6 +42,7 @@ pub(crate) use files::{drafts, is_job};
 pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
 pub(crate) use model::Transformer;
 pub(crate) use row::Row;
+pub(crate) use search::{Found, Pins, Searched, search};
 pub(crate) use time::{Estimate, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{

@@ -144,6 +144,20 @@ impl Sharding {
     }
 }
 
+impl Sharding {
+    /// In a few words, over how many of the replicas.
+    pub fn words(self, size: u32, replicas: u32) -> String {
+        let kind = match (self.shard, self.gathers) {
+            (_, true) => "fsdp",
+            (Shard::Nothing, _) => "none",
+            (Shard::Optimizer, _) => "zero1",
+            (Shard::Gradients, _) => "zero2",
+            (Shard::Parameters, _) => "zero3",
+        };
+        if size < replicas { format!("{kind} over {size}") } else { kind.to_owned() }
+    }
+}
+
 /// How micro-batches go through a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Schedule {
