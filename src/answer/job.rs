@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::serve::ServeView;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::model::algorithm::Registry;
@@ -261,6 +262,26 @@ fn layout(job: &Job) -> Vec<String> {
 #[must_use]
 pub fn is_job(name: &str, text: &str) -> bool {
     plan::job::is_job(name, text)
+}
+
+/// The model that the files serve; none where they train.
+///
+/// # Errors
+/// As [`jobs`].
+pub fn served(
+    registry: &Registry,
+    files: &dyn Files,
+    asked: &Asked<'_>,
+) -> Result<Option<ServeView>> {
+    let Some(row) = drafts(files, asked.files)?.into_iter().next() else { return Ok(None) };
+    let draft = typed(asked.set)?.over(&row.draft);
+    if !draft.serves() {
+        return Ok(None);
+    }
+    let machines = Machines::new(files);
+    let serve = draft.serve(&machines).map_err(|e| e.at(draft.name.clone()))?;
+    let served = serve.priced(&Wires::new(registry, &serve.machine))?;
+    Ok(Some(super::serve::view(&serve, &served)))
 }
 
 /// Prices the jobs of files.

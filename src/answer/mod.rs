@@ -35,6 +35,7 @@ mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod run;
 pub mod select;
+pub mod serve;
 pub mod simulate;
 mod sweep;
 pub mod timeline;

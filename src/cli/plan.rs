@@ -126,6 +126,9 @@ impl Args {
             let report = job::search(registry, &Here, &asked, &self.gpus, self.memory)?;
             return self.format.write(out, &report, |_| view::job::search(&report));
         }
+        if let Some(served) = job::served(registry, &Here, &asked)? {
+            return self.format.write(out, &served, |look| view::serve::serve(&served, look));
+        }
         let mut report = job::jobs(registry, &Here, &asked)?;
         if let [_] = report.jobs.as_slice()
             && let Some(one) = report.jobs.pop()

@@ -1,13 +1,13 @@
 //! What the collectives of a step take, and what computation hides of them.
 //!
 //! A rank computes m·(forward + backward); a pipeline of S stages idles (S − 1)·(forward + backward)
-//! beside. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
+//! beside, unless the passes follow from an end-to-end rate, which has all of the step inside it. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
 //! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Call, Group, Hides, Lies, Mode, Step, Traffic, calls};
+use super::{Call, From, Group, Hides, Lies, Mode, Step, Traffic, calls};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
@@ -74,6 +74,8 @@ pub struct Priced {
     pub messages: Seconds,
     /// What computation does not hide of them.
     pub exposed: Seconds,
+    /// Whether computing is the whole step, bubble and messages inside it.
+    pub end_to_end: bool,
     /// The whole step where every call is at the short end of its band.
     pub low: Seconds,
     /// The same at the long end.
@@ -84,6 +86,9 @@ impl Priced {
     /// The whole step: computing, waiting, and what is exposed.
     #[must_use]
     pub fn time(&self) -> Seconds {
+        if self.end_to_end {
+            return self.compute.unwrap_or_default();
+        }
         self.compute.unwrap_or_default() + self.bubble.unwrap_or_default() + self.exposed
     }
 }
@@ -153,8 +158,17 @@ fn price_at<'r>(
         if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
     let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
     let compute = passes.map(|p| p * Ratio(times));
-    let bubble = passes.map(|p| p * Ratio(idle));
-    let priced = Priced { calls: priced, compute, bubble, messages, exposed, ..Priced::default() };
+    let end_to_end = step.compute.is_some_and(|c| c.from == From::EndToEnd);
+    let bubble = passes.map(|p| p * Ratio(idle)).filter(|_| !end_to_end);
+    let priced = Priced {
+        calls: priced,
+        compute,
+        bubble,
+        messages,
+        exposed,
+        end_to_end,
+        ..Priced::default()
+    };
     Ok(Priced { low: priced.time(), high: priced.time(), ..priced })
 }
 

@@ -31,6 +31,7 @@ pub mod profiles;
 pub mod run;
 mod screen;
 pub mod select;
+pub mod serve;
 pub mod sheet;
 pub mod simulate;
 pub mod sweep;

@@ -52,6 +52,13 @@ pub(crate) const KEYS: &[&str] = &[
     "hbm_TB_s",
     "profile",
     "step_s",
+    "serve",
+    "context",
+    "sequences",
+    "chunk",
+    "utilization",
+    "cache_type",
+    "weights_type",
 ];
 
 /// Keys as they were said.
@@ -151,7 +158,7 @@ impl Draft {
         self.get(key).map(read).transpose()
     }
 
-    fn count(&self, key: &str) -> Result<Option<u32>> {
+    pub(super) fn count(&self, key: &str) -> Result<Option<u32>> {
         let read = |text: &str| {
             text.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| {
                 Error::input(format!("`{text}` is no count"))
@@ -353,7 +360,7 @@ impl Draft {
     }
 
     /// The GPU that a description, a machine's name or its title means.
-    fn device(&self, machines: &Machines<'_>) -> Result<Device> {
+    pub(super) fn device(&self, machines: &Machines<'_>) -> Result<Device> {
         let mut device = match (self.get("device"), self.get("profile").or(self.get("machine"))) {
             (Some(text), _) => Device::named(text)?,
             (None, Some(name)) => {
@@ -384,7 +391,7 @@ impl Draft {
 
     /// The links: the machine that is named, else the one that people have such GPUs in, with the
     /// network that is described.
-    fn links(
+    pub(super) fn links(
         &self,
         machines: &Machines<'_>,
         device: &Device,

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::draft::Draft;
 use super::model::Transformer;
 use super::row::{Row, model, rows};
-use super::{deepspeed, huggingface, megatron, torchtitan};
+use super::{deepspeed, huggingface, megatron, serving, torchtitan};
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::plan::table::{Files, joined};
 
@@ -58,10 +58,12 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
         one(megatron::read(&text)?)
     } else if name.ends_with(".toml") {
         rows(&text, name)?
+    } else if serving::is(&text) {
+        one(serving::read(&text, name)?)
     } else {
         return Err(Error::input("no job is known in this file").at(name.to_owned()).help(
-            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, or a job \
-             in TOML",
+            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
+             arguments of vLLM or SGLang, or a job in TOML",
         ));
     };
     for row in &mut found {

@@ -28,6 +28,8 @@ mod memory;
 mod model;
 mod row;
 mod search;
+mod serve;
+mod serving;
 mod time;
 mod torchtitan;
 mod wires;
@@ -43,6 +45,7 @@ pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
 pub(crate) use model::Transformer;
 pub(crate) use row::Row;
 pub(crate) use search::{Found, Pins, Searched, search};
+pub(crate) use serve::{Phase, Serve, Served};
 pub(crate) use time::{Estimate, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{

@@ -95,7 +95,7 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
             && places.is_multiple_of(*ep)
             && (*ep == 1 || ep.is_multiple_of(d.tp))
     };
-    let per_stage = (job.model.layers / d.pp).max(1);
+    let per_stage = (job.deepest() as u32).max(1);
     for ep in list(pins.ep, powers(experts.min(places)).filter(ranks)) {
         for micro in list(pins.micro, powers(MOST_MICRO.min(each))) {
             if !each.is_multiple_of(micro) {
