@@ -45,6 +45,8 @@ pub struct StepView {
     pub compute_s: Option<f64>,
     /// What it waits for other stages of a pipeline.
     pub bubble_s: Option<f64>,
+    /// Whether computing is the whole step: it follows from an end-to-end rate.
+    pub end_to_end: bool,
     /// Computing, waiting, and what is exposed; by an end-to-end rate computing alone.
     pub step_s: f64,
     /// The same where every collective is at the short end of its band.
@@ -164,6 +166,7 @@ fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Re
         exposed_s: priced.exposed.0,
         compute_s: priced.compute.map(|c| c.0),
         bubble_s: priced.bubble.map(|b| b.0),
+        end_to_end: priced.end_to_end,
         step_s: priced.time().0,
         step_low_s: priced.low.0,
         step_high_s: priced.high.0,

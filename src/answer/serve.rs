@@ -30,11 +30,11 @@ pub struct ServeView {
     pub handoff_bytes: f64,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether weights and the cache of all sequences at half their length fit.
+    /// Whether weights and the cache of one sequence fit.
     pub fits: bool,
-    /// Sequences of a group that are decoded at once, and tokens behind each.
-    pub sequences: u32,
-    /// Tokens behind each.
+    /// Sequences of a group that are decoded at once: as many as are asked for and fit.
+    pub sequences: f64,
+    /// Tokens behind each: half of the longest.
     pub context: u32,
     /// One token of each sequence.
     pub decode: PhaseView,
@@ -62,7 +62,6 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
     let phase = |p: Phase| PhaseView { time_s: p.time(), busy_s: p.busy, messages_s: p.messages };
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
-    let needed = f64::from(serve.sequences) * f64::from(serve.context);
     ServeView {
         schema: "collcost/serve/1",
         name: serve.name.clone(),
@@ -75,8 +74,8 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         cache_tokens: served.tokens.floor(),
         handoff_bytes: served.handoff,
         capacity_bytes: serve.device.memory_gb * 1e9,
-        fits: served.tokens >= needed,
-        sequences: serve.sequences,
+        fits: served.tokens >= f64::from(serve.context),
+        sequences: served.sequences,
         context: serve.context,
         decode: phase(served.decode),
         prefill_tokens: serve.chunk,

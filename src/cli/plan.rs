@@ -22,6 +22,8 @@ Examples:
   collcost plan --preset deepep-ep64 --set skew=1.5
   collcost plan --preset decode-70b-tp8 --set inter.bw=800Gb/s --sensitivity
   collcost plan --diff before.toml after.toml
+  collcost plan train.sh --set machine=dgx-h100
+  collcost plan job.toml --search --gpus 512 --memory 80GB
 
 A file holds steps as [step.NAME] tables; collcost plan --presets lists layouts that people run.")]
 pub(super) struct Args {

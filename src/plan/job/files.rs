@@ -3,7 +3,6 @@
 use toml::{Table, Value};
 
 use super::draft::Draft;
-use super::model::Transformer;
 use super::row::{Row, model, rows};
 use super::{deepspeed, huggingface, megatron, serving, torchtitan};
 use crate::base::error::{Error, Result, did_you_mean};
@@ -83,13 +82,12 @@ fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
     if draft.model.is_some() {
         return Ok(draft);
     }
-    let Some(name) = draft.model_name.clone() else { return Ok(draft) };
+    let Some(name) = draft.model_name.take() else { return Ok(draft) };
     if name.ends_with(".json") {
         let path = joined(file, &name);
         return Ok(draft.over(&huggingface::read(&files.text(&path)?, &path)?));
     }
-    draft.model = Some(known(&name)?);
-    Ok(draft)
+    Ok(draft.over(&known(&name)?))
 }
 
 const MODELS: &str = include_str!("models.toml");
@@ -98,7 +96,7 @@ const MODELS: &str = include_str!("models.toml");
 ///
 /// # Errors
 /// It is unknown.
-pub(crate) fn known(name: &str) -> Result<Transformer> {
+pub(crate) fn known(name: &str) -> Result<Draft> {
     let whole: Table = toml::from_str(MODELS)
         .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))?;
     let same = |other: &str| other.eq_ignore_ascii_case(name);
@@ -107,7 +105,13 @@ pub(crate) fn known(name: &str) -> Result<Transformer> {
         same(key) || names.is_some_and(|all| all.iter().filter_map(Value::as_str).any(same))
     });
     match found.and_then(|(_, widths)| widths.as_table()) {
-        Some(widths) => model(widths),
+        Some(widths) => {
+            let mut draft = Draft { model: Some(model(widths)?), ..Draft::default() };
+            if let Some(kind) = widths.get("weights").and_then(Value::as_str) {
+                draft.put("weights_type", kind)?;
+            }
+            Ok(draft)
+        }
         None => {
             let known: Vec<&str> = whole.keys().map(String::as_str).collect();
             let help = did_you_mean(name, known.iter().copied(), || {

@@ -94,10 +94,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if family == "deepseek_v3" && config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
         draft.inferred.push("the module that predicts a second token is left out".to_owned());
     }
-    if keys.contains_key("quantization_config") {
-        draft
-            .inferred
-            .push("quantized weights are of serving: training keeps its own types".to_owned());
+    let method = keys.get("quantization_config").and_then(|q| q.get("quant_method"));
+    if let Some(method) = method.and_then(Value::as_str) {
+        draft.put("weights_type", method)?;
     }
     Ok(draft)
 }

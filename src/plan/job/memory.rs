@@ -221,7 +221,7 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Nothing if job.precision == Precision::Fp16 => {
             (2.0 * params, 2.0 * params, 16.0 * params)
         }
-        Shard::Nothing => (2.0 * params, 4.0 * params, 12.0 * params),
+        Shard::Nothing => (2.0 * params, job.sharding.gradient * params, 12.0 * params),
         // Before sums were fused into products, gradients lay in both types.
         Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
         Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),

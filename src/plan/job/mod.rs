@@ -146,3 +146,6 @@ impl Job {
         pp > 1 && !layers.is_multiple_of(pp) && (layers + 2).is_multiple_of(pp)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,8 @@ pub(crate) struct Served {
     pub cache_a_token: f64,
     /// Tokens of a group that fit beside the weights.
     pub tokens: f64,
+    /// Sequences that are decoded at once: as many as are asked for and fit.
+    pub sequences: f64,
     pub decode: Phase,
     pub prefill: Phase,
     /// Bytes of a sequence's cache, which a separate prefill hands over.
@@ -160,11 +162,15 @@ impl Serve {
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
         let room = self.utilization * self.device.memory_gb * 1e9 - weights - BESIDE;
         let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
+        let tokens = (room / per_token).max(0.0);
+        let fitting = (tokens / f64::from(self.context)).floor();
+        let sequences = f64::from(self.sequences).min(fitting).max(1.0);
         Ok(Served {
             weights,
             cache_a_token: per_token,
-            tokens: (room / per_token).max(0.0),
-            decode: self.decode(wires, per_token)?,
+            tokens,
+            sequences,
+            decode: self.decode(wires, per_token, sequences)?,
             prefill: self.prefill(wires)?,
             handoff,
         })
@@ -178,9 +184,8 @@ impl Serve {
         }
     }
 
-    fn decode(&self, wires: &Wires<'_>, per_token: f64) -> Result<Phase> {
+    fn decode(&self, wires: &Wires<'_>, per_token: f64, tokens: f64) -> Result<Phase> {
         let model = &self.model;
-        let tokens = f64::from(self.sequences);
         let tp = f64::from(self.tp);
         let met = model.experts.map_or(1.0, |e| {
             let all = f64::from(e.experts);

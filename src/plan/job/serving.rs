@@ -43,7 +43,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     draft.put("ep", ep.unwrap_or(if spread { all } else { 1 }).to_string())?;
     let copies = [
         ("context", ["max-model-len", "context-length"].as_slice()),
-        ("sequences", &["max-num-seqs", "max-running-requests"]),
+        ("sequences", &["max-num-seqs"]),
         ("chunk", &["max-num-batched-tokens", "chunked-prefill-size"]),
         ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
         ("cache_type", &["kv-cache-dtype"]),
@@ -53,6 +53,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         if let Some(value) = args.any(names) {
             draft.put(key, value)?;
         }
+    }
+    // SGLang counts the sequences of all its groups.
+    if let Some(all) = args.number(&["max-running-requests"]) {
+        draft.put("sequences", (all / replicas).max(1).to_string())?;
     }
     let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
     if backend.contains("deepep") {
