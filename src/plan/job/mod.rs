@@ -130,6 +130,15 @@ impl Job {
         f64::from(self.micro) * f64::from(self.sequence) / f64::from(self.degrees.cp)
     }
 
+    /// Whether another job runs the same kernels on as many ranks.
+    pub fn runs_as(&self, other: &Self) -> bool {
+        self.model == other.model
+            && self.degrees == other.degrees
+            && (self.micro, self.sequence, self.global)
+                == (other.micro, other.sequence, other.global)
+            && (self.precision, self.recompute) == (other.precision, other.recompute)
+    }
+
     /// Layers of the fullest stage. Splits of L + 2 layers count the embedding and the head as one.
     pub fn deepest(&self) -> f64 {
         let (layers, pp) = (self.model.layers, self.degrees.pp);

@@ -219,3 +219,34 @@ fn an_anchor_meets_its_own_measurement() {
     assert!((held.step / plain.step - 1.2).abs() < 1e-6 && slower > 1.2);
     assert!(held.high / held.low < plain.high / plain.low);
 }
+
+/// A budget names a job's configuration, and judges its time or its memory.
+#[test]
+fn budgets_know_jobs() {
+    struct Two;
+    impl Files for Two {
+        fn profile(&self, name: &str) -> Result<Profile> {
+            Profile::builtin(name)
+        }
+
+        fn text(&self, path: &str) -> Result<String> {
+            Ok(match path {
+                "configs/train.sh" => MEGATRON.to_owned(),
+                _ => "[[budget]]\nname = \"time\"\nfrom = \"configs/train.sh\"\nprofile = \"dgx-h100\"\n\
+                      max_time = \"1s\"\n[[budget]]\nname = \"memory\"\nfrom = \"configs/train.sh\"\n\
+                      profile = \"dgx-h100\"\nset = \"micro_batch=2\"\nmax_memory = \"200GB\"\n"
+                    .to_owned(),
+            })
+        }
+
+        fn matching(&self, _: &str) -> Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+    }
+    use crate::plan::check::{Options, Standing, check};
+    let checked = check(&Two, "collcost.toml", &Options::default());
+    assert!(checked.faults.is_empty(), "{:?}", checked.faults);
+    let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();
+    assert_eq!(standing, [Standing::Fails, Standing::Holds]);
+    assert_eq!(checked.outcomes[1].value.unit(), "bytes");
+}
