@@ -156,6 +156,7 @@ fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
     let (collective, step) = match &budget.subject {
         Subject::Call(call) => (Some(call.collective), None),
         Subject::Step(step) => (None, Some(step.name.clone())),
+        Subject::Job(job) => (None, Some(job.from.clone())),
     };
     BudgetView {
         name: budget.name.clone(),
@@ -197,7 +198,7 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
             let (name, ranks) = (call.collective.name(), outcome.ranks);
             format!("{name}{size} on {ranks} ranks of {} by {}", outcome.machine, outcome.by)
         }
-        Subject::Step(_) => {
+        Subject::Step(_) | Subject::Job(_) => {
             format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine)
         }
     };

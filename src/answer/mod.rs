@@ -21,6 +21,7 @@ pub mod explain;
 pub mod explorer;
 pub mod fit;
 pub mod import;
+pub mod job;
 pub mod list;
 mod map;
 pub mod nccl;
@@ -35,6 +36,7 @@ mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod run;
 pub mod select;
+pub mod serve;
 pub mod simulate;
 mod sweep;
 pub mod timeline;

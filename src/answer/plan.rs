@@ -9,7 +9,7 @@ use crate::base::quantity::{Ratio, Volume};
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Registry;
 use crate::plan::Axis;
-use crate::plan::{CallPrice, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
+use crate::plan::{CallPrice, From, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
 
 /// A step of a model.
 #[derive(Debug, Serialize)]
@@ -45,7 +45,9 @@ pub struct StepView {
     pub compute_s: Option<f64>,
     /// What it waits for other stages of a pipeline.
     pub bubble_s: Option<f64>,
-    /// Computing, waiting, and what is exposed.
+    /// Whether computing is the whole step: it follows from an end-to-end rate.
+    pub end_to_end: bool,
+    /// Computing, waiting, and what is exposed; by an end-to-end rate computing alone.
     pub step_s: f64,
     /// The same where every collective is at the short end of its band.
     pub step_low_s: f64,
@@ -164,6 +166,7 @@ fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Re
         exposed_s: priced.exposed.0,
         compute_s: priced.compute.map(|c| c.0),
         bubble_s: priced.bubble.map(|b| b.0),
+        end_to_end: priced.end_to_end,
         step_s: priced.time().0,
         step_low_s: priced.low.0,
         step_high_s: priced.high.0,
@@ -249,17 +252,22 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
     match step.compute {
         None => notes.push(
             "nothing says how long it computes, so nothing is hidden: give forward and backward, or \
-             compute, such as compute = \"400TFLOP/s\""
+             kernels, such as kernels = \"550TFLOP/s\""
                 .to_owned(),
         ),
-        Some(compute) if compute.derived => notes.push(
+        Some(compute) if compute.from == From::EndToEnd => notes.push(
+            "the rate is end to end, as papers publish it: bubble and messages are inside it, so \
+             nothing is added; the rate of kernels is kernels = \"550TFLOP/s\""
+                .to_owned(),
+        ),
+        Some(compute) if compute.from == From::Kernels => notes.push(
             "the passes follow from 2 operations a parameter and token forward and 4 back; attention's \
              own products are left out"
                 .to_owned(),
         ),
         Some(_) => {}
     }
-    if step.mode == Mode::Training && p.pp > 1 {
+    if step.mode == Mode::Training && p.pp > 1 && !priced.end_to_end {
         notes.push(
             "a pipeline of 1F1B: a stage idles (stages − 1)·(forward + backward); interleaving \
              divides that and multiplies the hops"

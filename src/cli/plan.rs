@@ -5,10 +5,12 @@ use std::io::Write;
 use super::Stop;
 use super::files::Here;
 use super::format::{FormatFlag, Report};
+use collcost::answer::job::{self, is_job};
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
+use collcost::base::quantity::Bytes;
 use collcost::model::algorithm::Registry;
-use collcost::plan::table::Machines;
+use collcost::plan::table::{Files, Machines};
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
 use collcost::view;
 
@@ -20,12 +22,15 @@ Examples:
   collcost plan --preset deepep-ep64 --set skew=1.5
   collcost plan --preset decode-70b-tp8 --set inter.bw=800Gb/s --sensitivity
   collcost plan --diff before.toml after.toml
+  collcost plan train.sh --set machine=dgx-h100
+  collcost plan job.toml --search --gpus 512 --memory 80GB
 
 A file holds steps as [step.NAME] tables; collcost plan --presets lists layouts that people run.")]
 pub(super) struct Args {
-    /// A file with steps; without it collcost.toml
+    /// A file with steps, without it collcost.toml; or a job's configuration, over others such as its
+    /// model's config.json
     #[arg(value_name = "FILE", conflicts_with = "preset")]
-    file: Option<String>,
+    files: Vec<String>,
     /// Only this step of the file
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
@@ -33,7 +38,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// The names of these layouts
-    #[arg(long, conflicts_with_all = ["file", "preset"])]
+    #[arg(long, conflicts_with_all = ["files", "preset"])]
     presets: bool,
     /// Another value for a key such as tp=4, or for a figure such as inter.bw=800Gb/s
     #[arg(long, value_name = "KEY=VALUE")]
@@ -44,6 +49,18 @@ pub(super) struct Args {
     /// What each figure of the machine weighs
     #[arg(long)]
     sensitivity: bool,
+    /// A measured step of a like job, which fixes the rate of kernels: a job in TOML with step_s
+    #[arg(long, value_name = "FILE")]
+    anchor: Option<String>,
+    /// The best layout of a job: least time, then least memory
+    #[arg(long, requires = "gpus")]
+    search: bool,
+    /// GPUs of a job; several for a search over each
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    gpus: Vec<u32>,
+    /// Memory of a GPU that a layout may fill; without it all that it has
+    #[arg(long, value_name = "SIZE", requires = "search")]
+    memory: Option<Bytes>,
     /// What changed since this file
     #[arg(long, value_name = "OLD")]
     diff: Option<String>,
@@ -57,12 +74,22 @@ impl Args {
             return Ok(preset_names().try_for_each(|name| writeln!(out, "{name}"))?);
         }
         let registry = Registry::builtin();
+        if let Some(first) = self.files.first()
+            && is_job(first, &Here.text(first)?)
+        {
+            return self.job(&registry, out);
+        }
+        if let Some(extra) = self.files.get(1) {
+            return Err(Error::input(format!("`{extra}` is a second file of steps"))
+                .help("name one file of steps, or a job's configurations")
+                .into());
+        }
         if let Some((key, values)) = self.varied()? {
             let mut found = Vec::new();
             for value in values {
                 let mut set = self.set.clone();
                 set.push(format!("{key}={value}"));
-                let mut plan = self.plan(&registry, self.file.as_deref(), &set)?;
+                let mut plan = self.plan(&registry, self.file(), &set)?;
                 match (plan.steps.pop(), plan.steps.is_empty()) {
                     (Some(step), true) => found.push((value, step)),
                     _ => {
@@ -76,13 +103,41 @@ impl Args {
             let report = plan_vary(key, found);
             return self.format.write(out, &report, |_| view::plan::vary(&report));
         }
-        let report = self.plan(&registry, self.file.as_deref(), &self.set)?;
+        let report = self.plan(&registry, self.file(), &self.set)?;
         if let Some(old) = &self.diff {
             let old = self.plan(&registry, Some(old), &self.set)?;
             let report = plan_diff(&old, &report);
             return self.format.write(out, &report, |look| view::plan::diff(&report, look));
         }
         self.format.write(out, &report, |look| view::plan::plan(&report, look))
+    }
+
+    fn file(&self) -> Option<&str> {
+        self.files.first().map(String::as_str)
+    }
+
+    /// A job from its configuration.
+    fn job(&self, registry: &Registry, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let set: Result<Pairs> = self.set.iter().map(|text| pair(text)).collect();
+        let mut set = set?;
+        if let ([one], false) = (self.gpus.as_slice(), self.search) {
+            set.push(("gpus".to_owned(), one.to_string()));
+        }
+        let asked = job::Asked { files: &self.files, set: &set, anchor: self.anchor.as_deref() };
+        if self.search {
+            let report = job::search(registry, &Here, &asked, &self.gpus, self.memory)?;
+            return self.format.write(out, &report, |_| view::job::search(&report));
+        }
+        if let Some(served) = job::served(registry, &Here, &asked)? {
+            return self.format.write(out, &served, |look| view::serve::serve(&served, look));
+        }
+        let mut report = job::jobs(registry, &Here, &asked)?;
+        if let [_] = report.jobs.as_slice()
+            && let Some(one) = report.jobs.pop()
+        {
+            return self.format.write(out, &one, |look| view::job::job(&one, look));
+        }
+        self.format.write(out, &report, |_| view::job::jobs(&report))
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {
@@ -146,13 +201,17 @@ type Pairs = Vec<(String, String)>;
 fn sorted(set: &[String]) -> Result<(Pairs, Pairs)> {
     let (mut keys, mut figures) = (Vec::new(), Vec::new());
     for text in set {
-        let (key, value) = text.split_once('=').ok_or_else(|| {
-            Error::input(format!("`{text}` sets nothing"))
-                .at(format!("--set {text}"))
-                .help("write KEY=VALUE, such as tp=4 or inter.bw=800Gb/s")
-        })?;
-        let pair = (key.trim().to_owned(), value.trim().to_owned());
-        if key.contains('.') { figures.push(pair) } else { keys.push(pair) }
+        let pair = pair(text)?;
+        if pair.0.contains('.') { figures.push(pair) } else { keys.push(pair) }
     }
     Ok((keys, figures))
+}
+
+fn pair(text: &str) -> Result<(String, String)> {
+    let (key, value) = text.split_once('=').ok_or_else(|| {
+        Error::input(format!("`{text}` sets nothing"))
+            .at(format!("--set {text}"))
+            .help("write KEY=VALUE, such as tp=4 or inter.bw=800Gb/s")
+    })?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }

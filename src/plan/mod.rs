@@ -15,6 +15,7 @@ mod calls;
 pub mod check;
 pub mod config;
 mod group;
+pub(crate) mod job;
 mod load;
 mod moe;
 mod presets;
@@ -229,8 +230,19 @@ pub struct Compute {
     pub forward: Seconds,
     /// Its backward pass.
     pub backward: Seconds,
-    /// Whether both follow from a rate of arithmetic.
-    pub derived: bool,
+    /// From what both are known.
+    pub from: From,
+}
+
+/// From what the passes are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// Somebody gave them.
+    Given,
+    /// Arithmetic over the rate of kernels: what a GPU does while it computes.
+    Kernels,
+    /// Arithmetic over an end-to-end rate, as papers publish it: bubble and messages are inside it.
+    EndToEnd,
 }
 
 /// A collective that the file names itself.

@@ -1,13 +1,13 @@
 //! What the collectives of a step take, and what computation hides of them.
 //!
 //! A rank computes m·(forward + backward); a pipeline of S stages idles (S − 1)·(forward + backward)
-//! beside. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
+//! beside, unless the passes follow from an end-to-end rate, which has all of the step inside it. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
 //! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Call, Group, Hides, Lies, Mode, Step, Traffic, calls};
+use super::{Call, From, Group, Hides, Lies, Mode, Step, Traffic, calls};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
@@ -18,6 +18,7 @@ use crate::measure::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, R
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::plan::bucket::{Gradients, Rule, pack, timeline};
+use crate::plan::table::MachineEntry;
 
 /// Changes of a machine's figures.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,6 +74,8 @@ pub struct Priced {
     pub messages: Seconds,
     /// What computation does not hide of them.
     pub exposed: Seconds,
+    /// Whether computing is the whole step, bubble and messages inside it.
+    pub end_to_end: bool,
     /// The whole step where every call is at the short end of its band.
     pub low: Seconds,
     /// The same at the long end.
@@ -83,6 +86,9 @@ impl Priced {
     /// The whole step: computing, waiting, and what is exposed.
     #[must_use]
     pub fn time(&self) -> Seconds {
+        if self.end_to_end {
+            return self.compute.unwrap_or_default();
+        }
         self.compute.unwrap_or_default() + self.bubble.unwrap_or_default() + self.exposed
     }
 }
@@ -152,17 +158,36 @@ fn price_at<'r>(
         if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
     let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
     let compute = passes.map(|p| p * Ratio(times));
-    let bubble = passes.map(|p| p * Ratio(idle));
-    let priced = Priced { calls: priced, compute, bubble, messages, exposed, ..Priced::default() };
+    let end_to_end = step.compute.is_some_and(|c| c.from == From::EndToEnd);
+    let bubble = passes.map(|p| p * Ratio(idle)).filter(|_| !end_to_end);
+    let priced = Priced {
+        calls: priced,
+        compute,
+        bubble,
+        messages,
+        exposed,
+        end_to_end,
+        ..Priced::default()
+    };
     Ok(Priced { low: priced.time(), high: priced.time(), ..priced })
 }
 
+/// The ranks of a step and their machine.
+pub(super) struct World<'m> {
+    /// Where they run.
+    pub machine: &'m MachineEntry,
+    /// How many.
+    pub ranks: u64,
+    /// Ranks on a node; absent: as many as the machine has.
+    pub per_node: Option<u32>,
+}
+
 /// A call's question, ready for any size.
-struct Asked<'r> {
-    query: Query,
+pub(super) struct Asked<'r> {
+    pub query: Query,
     expecting: Expecting<'r>,
-    lies: Lies,
-    sharing: Ratio,
+    pub lies: Lies,
+    pub sharing: Ratio,
     end: End,
 }
 
@@ -172,17 +197,35 @@ impl<'r> Asked<'r> {
         self.end.of(self.expecting.at(size))
     }
 
+    /// What a call of any size takes.
+    pub fn expected(&self, size: Bytes) -> Expectation {
+        self.expecting.at(size)
+    }
+
     fn new(registry: &'r Registry, step: &Step, call: &Call, tweak: &Tweak) -> Result<Self> {
-        let machine = step.machine.machine(call.collective)?;
-        let world = step.parallel.ranks();
+        let (ranks, per_node) = (step.parallel.ranks(), step.parallel.per_node);
+        let world = World { machine: &step.machine, ranks, per_node };
+        let about = (call.collective, call.group);
+        Self::on(registry, &world, about, call.algorithm.as_deref(), tweak)
+    }
+
+    /// The question of a group out of all ranks.
+    pub fn on(
+        registry: &'r Registry,
+        world: &World<'_>,
+        (collective, group): (Collective, Group),
+        algorithm: Option<&str>,
+        tweak: &Tweak,
+    ) -> Result<Self> {
+        let machine = world.machine.machine(collective)?;
         let span = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
-        let world_32 = u32::try_from(world).unwrap_or(u32::MAX);
-        let has_nodes = machine.fabric.node.is_some() || step.parallel.per_node.is_some();
-        let node = step.parallel.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
-        let lies = call.group.lies(world, if has_nodes { node } else { world_32 });
-        let layout = lies.layout(call.group.ranks, has_nodes);
+        let world_32 = u32::try_from(world.ranks).unwrap_or(u32::MAX);
+        let has_nodes = machine.fabric.node.is_some() || world.per_node.is_some();
+        let node = world.per_node.or(span.map(|s| s.get())).unwrap_or(world_32);
+        let lies = group.lies(world.ranks, if has_nodes { node } else { world_32 });
+        let layout = lies.layout(group.ranks, has_nodes);
         let nics = machine.fabric.tiers.last().and_then(|t| t.nics);
-        let mut query = step.machine.query(call.collective, Bytes(0), layout)?;
+        let mut query = world.machine.query(collective, Bytes(0), layout)?;
         put_in(&mut query, tweak)?;
         let mut sharing = Ratio(1.0);
         if let (true, Some(outer)) = (lies.nodes > 1, query.machine.fabric.tiers.last_mut())
@@ -192,7 +235,7 @@ impl<'r> Asked<'r> {
             sharing = Ratio((asked / f64::from(all.get())).max(1.0));
             outer.oversubscription = Ratio(outer.oversubscription.0 * sharing.0);
         }
-        let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
+        let expecting = Expecting::of(registry, &query, algorithm)?;
         Ok(Self { query, expecting, lies, sharing, end: End::Mid })
     }
 }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use super::{
-    Axis, Compute, Hides, Mode, Model, OwnCall, OwnGroup, Parallel, Routing, Shard, Step, Sync,
+    Axis, Compute, From, Hides, Mode, Model, OwnCall, OwnGroup, Parallel, Routing, Shard, Step,
+    Sync,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
@@ -51,6 +52,7 @@ pub const KEYS: &[&str] = &[
     "forward",
     "backward",
     "compute",
+    "kernels",
     "call",
 ];
 
@@ -372,10 +374,16 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
 fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) -> Option<Compute> {
     let (forward, backward) =
         (fields.read::<Seconds>("forward"), fields.read::<Seconds>("backward"));
-    if let Some(Flops(rate)) = fields.read::<Flops>("compute") {
+    // What lies nearer is meant: a step's own rate of one kind replaces its preset's of the other.
+    let rates = [("kernels", From::Kernels), ("compute", From::EndToEnd)];
+    let nearest = rates.into_iter().filter(|(key, _)| fields.has(key));
+    let nearest = nearest.min_by_key(|(key, _)| fields.depth(key));
+    if let Some((key, from)) = nearest
+        && let Some(Flops(rate)) = fields.read::<Flops>(key)
+    {
         if forward.is_some() || backward.is_some() {
-            let help = "leave out compute, or forward and backward";
-            fields.fault("compute", "the passes are given and follow from arithmetic too", help);
+            let help = format!("leave out {key}, or forward and backward");
+            fields.fault(key, "the passes are given and follow from arithmetic too", help);
         }
         let routed = model.routing.map_or(1.0, |r| f64::from(r.top_k) / f64::from(r.experts));
         let dense = model.params.saturating_sub(model.expert_params) as f64;
@@ -383,19 +391,21 @@ fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) 
         let tokens = f64::from(model.sequence) * f64::from(model.batch) / f64::from(parallel.cp);
         let one = 2.0 * active * tokens / f64::from(parallel.tp) / f64::from(parallel.pp) / rate;
         let (forward, backward) = (Seconds(one), Seconds(2.0 * one));
-        return Some(Compute { forward, backward, derived: true });
+        return Some(Compute { forward, backward, from });
     }
     match (forward, backward, mode) {
-        (Some(forward), Some(backward), _) => Some(Compute { forward, backward, derived: false }),
+        (Some(forward), Some(backward), _) => {
+            Some(Compute { forward, backward, from: From::Given })
+        }
         (Some(forward), None, Mode::Decoding) => {
-            Some(Compute { forward, backward: Seconds(0.0), derived: false })
+            Some(Compute { forward, backward: Seconds(0.0), from: From::Given })
         }
         // A backward pass takes twice the forward one: two products for one.
         (None, Some(backward), _) => {
-            Some(Compute { forward: backward * Ratio(0.5), backward, derived: false })
+            Some(Compute { forward: backward * Ratio(0.5), backward, from: From::Given })
         }
         (Some(forward), None, Mode::Training) => {
-            Some(Compute { forward, backward: forward * Ratio(2.0), derived: false })
+            Some(Compute { forward, backward: forward * Ratio(2.0), from: From::Given })
         }
         (None, None, _) => None,
     }

@@ -120,6 +120,7 @@ fn total(step: &StepView) -> String {
     parts.push(exposed);
     let share = 100.0 * step.exposed_s / step.step_s.max(f64::MIN_POSITIVE);
     let end = match step.compute_s {
+        Some(_) if step.end_to_end => " inside it".to_owned(),
         Some(_) => format!("; {share:.0} % of the step is waiting for collectives"),
         None => String::new(),
     };

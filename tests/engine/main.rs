@@ -22,6 +22,7 @@ mod formulas_page;
 #[path = "../support/full.rs"]
 mod full;
 mod import_logs;
+mod jobs;
 mod mock;
 mod nccl;
 mod nccl_files;

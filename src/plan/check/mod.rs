@@ -36,6 +36,7 @@ use crate::base::text_pos::Place;
 use crate::machine::query::Layout;
 use crate::model::algorithm::Registry;
 use crate::plan::Step;
+use crate::plan::job::Job;
 use crate::plan::table::{Faults, MachineEntry, Machines, documents, layer, settings, texts};
 
 pub use crate::plan::table::{BuiltIn, Disk, Fault, Files};
@@ -57,6 +58,8 @@ pub enum Limit {
     MaxRegret(Ratio),
     /// Logs whose times must lie within the band of what is expected.
     Measured(Vec<String>),
+    /// The most memory of a job's fullest rank.
+    MaxMemory(Bytes),
 }
 
 impl Limit {
@@ -69,6 +72,7 @@ impl Limit {
             Self::MaxBoundRatio(_) => "max_bound_ratio",
             Self::MaxRegret(_) => "max_regret",
             Self::Measured(_) => "measured",
+            Self::MaxMemory(_) => "max_memory",
         }
     }
 }
@@ -80,6 +84,16 @@ pub enum Subject {
     Call(Box<CallSubject>),
     /// A step of a plan.
     Step(Box<Step>),
+    /// A job of a configuration.
+    Job(Box<JobSubject>),
+}
+
+/// A job of a configuration.
+#[derive(Clone)]
+pub struct JobSubject {
+    /// The files.
+    pub from: String,
+    pub(crate) job: Job,
 }
 
 /// One collective on a machine.

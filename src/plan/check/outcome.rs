@@ -9,6 +9,7 @@ use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::measure::logs::{Asked, look};
 use crate::measure::verdict::{Facts, Health, Run, judge, runs};
 use crate::model::algorithm::Registry;
+use crate::plan::job::{Job, MEMORY_BAND, Wires, estimate, memory};
 use crate::plan::table::Faults;
 use crate::plan::{Tweak, price};
 
@@ -21,6 +22,8 @@ pub enum Number {
     Rate(Bandwidth),
     /// A ratio.
     Ratio(Ratio),
+    /// Memory.
+    Memory(Volume),
 }
 
 impl Number {
@@ -31,16 +34,18 @@ impl Number {
             Self::Time(t) => Ratio(t.0),
             Self::Rate(b) => Ratio(b.0),
             Self::Ratio(r) => r,
+            Self::Memory(v) => Ratio(v.0),
         }
     }
 
-    /// `seconds`, `bytes_per_second`, `ratio`.
+    /// `seconds`, `bytes_per_second`, `ratio`, `bytes`.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
             Self::Time(_) => "seconds",
             Self::Rate(_) => "bytes_per_second",
             Self::Ratio(_) => "ratio",
+            Self::Memory(_) => "bytes",
         }
     }
 }
@@ -51,6 +56,7 @@ impl std::fmt::Display for Number {
             Self::Time(t) => t.fmt(f),
             Self::Rate(b) => b.fmt(f),
             Self::Ratio(r) => r.fmt(f),
+            Self::Memory(v) => v.fmt(f),
         }
     }
 }
@@ -165,6 +171,7 @@ pub(super) fn outcome(
     };
     let at = options.at.or(budget.at);
     let found = match (&budget.subject, &budget.limit) {
+        (Subject::Job(subject), limit) => of_job(registry, &subject.job, limit.as_ref(), at),
         (Subject::Step(step), limit) => of_step(registry, step, limit.as_ref(), at),
         (Subject::Call(call), Some(Limit::Measured(patterns))) => {
             measured(registry, files, call, patterns)
@@ -241,6 +248,48 @@ fn of_step(
     Ok(outcome.judged(times.map(Number::Time), at))
 }
 
+/// A job's step, or the peak of its fullest rank.
+fn of_job(
+    registry: &Registry,
+    job: &Job,
+    limit: Option<&Limit>,
+    at: Option<At>,
+) -> Result<Outcome> {
+    let peak = memory(job);
+    let stated = peak.stated(job.stated);
+    let mut outcome = Outcome {
+        standing: Standing::Holds,
+        limit: None,
+        value: Number::Memory(Volume(stated)),
+        band: None,
+        expected: None,
+        used: Ratio(0.0),
+        time: None,
+        busbw: None,
+        bound_ratio: None,
+        machine: job.machine.said.profile.clone().unwrap_or_default(),
+        ranks: job.degrees.gpus(),
+        size: None,
+        by: format!("job {}", job.name),
+        note: String::new(),
+    };
+    if !peak.fits(job) {
+        outcome.note = format!("it does not fit into {:.0} GB", job.device.memory_gb);
+    }
+    if let Some(Limit::MaxMemory(most)) = limit {
+        outcome.limit = Some(Number::Memory(Volume::from(*most)));
+        let ends = [1.0 - MEMORY_BAND, 1.0, 1.0 + MEMORY_BAND];
+        return Ok(outcome.judged(ends.map(|part| Number::Memory(Volume(part * stated))), at));
+    }
+    let priced = estimate(job, &Wires::new(registry, &job.machine), None)?;
+    if let Some(Limit::MaxTime(most)) = limit {
+        outcome.limit = Some(Number::Time(*most));
+    }
+    outcome.time = Some(Seconds(priced.step));
+    let times = [priced.low, priced.step, priced.high];
+    Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
+}
+
 fn of_call(
     registry: &Registry,
     call: &CallSubject,
@@ -295,6 +344,9 @@ fn of_call(
         Some(Limit::MaxBoundRatio(most)) => {
             outcome.limit = Some(Number::Ratio(*most));
             times.map(|time| Number::Ratio(over(time)))
+        }
+        Some(Limit::MaxMemory(_)) => {
+            return Err(Error::input("a collective has no `max_memory`").help("write max_time"));
         }
         Some(Limit::MaxRegret(most)) => {
             let (lost, by) = regret(registry, call, &query)?;

@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use toml::de::DeValue;
 
-use super::{At, Budget, CallSubject, Limit, Options, Spans, Subject};
+use super::{At, Budget, CallSubject, JobSubject, Limit, Options, Spans, Subject};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::text_pos::advice;
+use crate::plan::job::{Draft, Job, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
@@ -22,7 +23,11 @@ pub const KEYS: &[&str] = &[
     "size_is",
     "algorithm",
     "step",
+    "from",
+    "gpus",
+    "set",
     "max_time",
+    "max_memory",
     "min_busbw",
     "max_bound_ratio",
     "max_regret",
@@ -32,7 +37,8 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// The keys of which a budget has one.
-const LIMITS: [&str; 5] = ["max_time", "min_busbw", "max_bound_ratio", "max_regret", "measured"];
+const LIMITS: [&str; 6] =
+    ["max_time", "min_busbw", "max_bound_ratio", "max_regret", "measured", "max_memory"];
 
 /// What budgets are read from.
 pub(super) struct From<'a, 'm> {
@@ -133,9 +139,10 @@ fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
         fields.fault("name", "the budget has no name", "write name = \"gradients\"");
     }
     let limit = limit(&fields, from.options);
-    let subject = match fields.text("step") {
-        Some(step) => of_step(&fields, &step, limit.as_ref(), from),
-        None => of_call(fields.over(from.settings), limit.as_ref(), from),
+    let subject = match (fields.text("step"), fields.text("from")) {
+        (Some(step), _) => of_step(&fields, &step, limit.as_ref(), from),
+        (None, Some(files)) => of_job(fields.over(from.settings), &files, limit.as_ref(), from),
+        (None, None) => of_call(fields.over(from.settings), limit.as_ref(), from),
     };
     let fields = Fields::new(vec![own], "[[budget]]", from.faults);
     let key = limit.as_ref().map_or("name", Limit::key);
@@ -181,6 +188,7 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
             "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
             "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
             "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
+            "max_memory" => Limit::MaxMemory(fields.read::<Bytes>("max_memory")?),
             _ => {
                 let (file, _) = fields.place("measured");
                 let pattern = fields.text("measured")?;
@@ -221,6 +229,57 @@ fn of_step<'a>(
     let layers = layered(vec![*own], from.presets, from.faults);
     let step = read_step(name, layers, from.settings, from.machines, from.faults)?;
     Some(Subject::Step(Box::new(step)))
+}
+
+/// A job of the files that `from` names, under the budget's machine, `gpus` and `set = "tp=4, pp=2"`.
+fn of_job(
+    fields: Fields<'_>,
+    files: &str,
+    limit: Option<&Limit>,
+    from: &From<'_, '_>,
+) -> Option<Subject> {
+    let allowed = matches!(limit, None | Some(Limit::MaxTime(_) | Limit::MaxMemory(_)));
+    if let Some(limit) = limit.filter(|_| !allowed) {
+        let help = "write max_time or max_memory";
+        fields.fault(limit.key(), format!("a job has no `{}`", limit.key()), help);
+    }
+    for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {
+        if fields.has(key) {
+            fields.fault(
+                key,
+                format!("`{key}` is of a collective"),
+                "leave it out: a job has gpus",
+            );
+        }
+    }
+    let (file, _) = fields.place("from");
+    let names: Vec<String> = files.split(',').map(|name| joined(&file, name.trim())).collect();
+    let read = || -> Result<Job> {
+        let mut typed = Draft::default();
+        for key in ["gpus", "profile"] {
+            if let Some(value) = fields.text(key) {
+                typed.put(key, value)?;
+            }
+        }
+        let set = fields.text("set").unwrap_or_default();
+        for pair in set.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(|| {
+                Error::input(format!("`{pair}` sets nothing")).help("write set = \"tp=4, pp=2\"")
+            })?;
+            typed.put(key.trim(), value.trim())?;
+        }
+        let row = drafts(from.machines.files, &names)?.into_iter().next();
+        let row = row.ok_or_else(|| Error::input("the files hold no job"))?;
+        let memory_only = matches!(limit, Some(Limit::MaxMemory(_)));
+        typed.over(&row.draft).job(from.machines, memory_only)
+    };
+    match read() {
+        Ok(job) => Some(Subject::Job(Box::new(JobSubject { from: files.to_owned(), job }))),
+        Err(error) => {
+            fields.error("from", &error);
+            None
+        }
+    }
 }
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {

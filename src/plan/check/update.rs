@@ -1,7 +1,7 @@
 //! Limits written from the model with a margin; everything else in the file stays as it is.
 
 use super::{Budget, Checked, Limit, Number, Outcome};
-use crate::base::quantity::Ratio;
+use crate::base::quantity::{Ratio, Volume};
 
 /// A file with its new text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,7 @@ fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
     match (limit, value) {
         (_, Number::Time(t)) => Number::Time(t * up),
         (_, Number::Rate(b)) => Number::Rate(b * Ratio(1.0 / up.0)),
+        (_, Number::Memory(v)) => Number::Memory(Volume(v.0 * up.0)),
         (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => Number::Ratio(Ratio(r.0 + margin.0)),
         (_, Number::Ratio(r)) => Number::Ratio(Ratio(r.0 * up.0)),
     }

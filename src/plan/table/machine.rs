@@ -68,6 +68,16 @@ impl<'f> Machines<'f> {
         found
     }
 
+    /// The machine called `name`, with what else is said of it.
+    ///
+    /// # Errors
+    /// As [`Self::profile`].
+    pub(crate) fn on(&self, name: &str, mut said: Parameters) -> Result<MachineEntry> {
+        let read = self.profile(name)?;
+        said.profile = Some(name.to_owned());
+        Ok(MachineEntry { read: Some(read), said })
+    }
+
     /// Reads the parameters of a question; faults are kept.
     pub(crate) fn entry(&self, fields: &Fields<'_>) -> Option<MachineEntry> {
         let mut said = Parameters::default();

@@ -119,6 +119,11 @@ impl<'a> Fields<'a> {
         self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
     }
 
+    /// How many layers lie before the one that says it.
+    pub(crate) fn depth(&self, key: &str) -> usize {
+        self.layers.iter().take_while(|layer| !layer.table.contains_key(key)).count()
+    }
+
     /// Whether somebody says it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.find(key).is_some()

@@ -1,6 +1,7 @@
 //! Prometheus' text format: gauges in base units, for a textfile collector or a push.
 //!
-//! Source: prometheus.io, "Exposition formats", section "Text-based format".
+//! Source: prometheus.io, "Exposition formats", section "Text-based format"; OpenMetrics ends with a mark,
+//! which is a comment there.
 
 use std::io::{self, Write};
 
@@ -54,7 +55,7 @@ pub(super) fn prometheus(out: &mut impl Write, report: &Check) -> io::Result<()>
     writeln!(
         out,
         "# HELP collcost_faults Faults in the files of budgets\n# TYPE collcost_faults gauge\n\
-         collcost_faults {}",
+         collcost_faults {}\n# EOF",
         report.faults.len()
     )
 }

@@ -1,0 +1,397 @@
+//! A job from its configuration: the step's time, of what it is made, the peak memory, whether it fits.
+
+use serde::Serialize;
+
+use super::serve::ServeView;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::model::algorithm::Registry;
+use crate::plan;
+use crate::plan::job::{
+    Draft, Estimate, Job, MEMORY_BAND, Memory, Searched, Stated, Wires, anchored, drafts, estimate,
+    memory,
+};
+use crate::plan::table::{Files, Machines};
+
+/// A job, priced.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobView {
+    /// `collcost/job/1`.
+    pub schema: &'static str,
+    /// Its name, else its file.
+    pub name: String,
+    /// The GPU.
+    pub device: String,
+    /// The machine whose links are priced.
+    pub machine: String,
+    /// GPUs in all.
+    pub gpus: u64,
+    /// Parameters of the model.
+    pub params: f64,
+    /// Parameters that a token meets, embeddings among them.
+    pub active_params: f64,
+    /// Degrees of parallelism above 1, such as `tp 8`.
+    pub layout: Vec<String>,
+    /// Micro-batches a step.
+    pub microbatches: f64,
+    /// One step, end to end; absent where only memory was asked.
+    pub step_s: Option<f64>,
+    /// A tenth of real steps is shorter.
+    pub low_s: Option<f64>,
+    /// A tenth is longer.
+    pub high_s: Option<f64>,
+    /// By how much kernels take longer than the table of GPUs says, where a measured step fixed it.
+    pub anchor: Option<f64>,
+    /// What the step is made of.
+    pub parts: Vec<PartView>,
+    /// Tokens a second and GPU.
+    pub tokens_per_s_per_gpu: Option<f64>,
+    /// TFLOP/s a GPU: causal attention, without recomputation.
+    pub model_tflops_per_gpu: Option<f64>,
+    /// The same over the dense 16-bit peak.
+    pub mfu: Option<f64>,
+    /// GPU-hours of a step.
+    pub gpu_hours: Option<f64>,
+    /// The fullest rank's peak, as `memory_kind` counts.
+    pub memory_bytes: f64,
+    /// A tenth of real peaks is lower.
+    pub memory_low_bytes: f64,
+    /// A tenth is higher.
+    pub memory_high_bytes: f64,
+    /// `max_allocated`, `max_reserved` or `nvidia-smi`: what the framework reports.
+    pub memory_kind: &'static str,
+    /// What it is made of.
+    pub memory: MemoryView,
+    /// The GPU's memory.
+    pub capacity_bytes: f64,
+    /// Whether it fits at least at the short end of the band.
+    pub fits: bool,
+    /// What is recomputed; where nobody says, the least that fits.
+    pub recompute: &'static str,
+    /// What was taken to be so without being said.
+    pub inferred: Vec<String>,
+    /// Keys that were not read.
+    pub unread: Vec<String>,
+}
+
+/// A part of a step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PartView {
+    /// Such as `compute`, `pipeline bubble`, `tp`.
+    pub what: &'static str,
+    /// What the step waits for it.
+    pub exposed_s: f64,
+    /// What goes on beside computation.
+    pub hidden_s: f64,
+    /// The exposed part of the step.
+    pub share: f64,
+}
+
+/// Bytes of the fullest rank.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryView {
+    /// Parameters, with what is gathered of them.
+    pub parameters_bytes: f64,
+    /// Gradients.
+    pub gradients_bytes: f64,
+    /// The optimizer's state, master weights among it.
+    pub optimizer_bytes: f64,
+    /// Activations of all micro-batches in flight.
+    pub activations_bytes: f64,
+    /// Logits of the loss.
+    pub logits_bytes: f64,
+    /// Buffers and workspaces.
+    pub buffers_bytes: f64,
+}
+
+/// Several jobs of a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Jobs {
+    /// `collcost/jobs/1`.
+    pub schema: &'static str,
+    /// The jobs, in the order of the file.
+    pub jobs: Vec<JobView>,
+}
+
+/// Which jobs, and what is said over their files.
+#[derive(Debug, Clone, Default)]
+pub struct Asked<'a> {
+    /// Configurations, each over those behind it: a launch over a model's `config.json`.
+    pub files: &'a [String],
+    /// Keys with values over all of them.
+    pub set: &'a [(String, String)],
+    /// A file with a measured step of a like job.
+    pub anchor: Option<&'a str>,
+}
+
+/// The best layouts of a job.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobSearch {
+    /// `collcost/job-search/1`.
+    pub schema: &'static str,
+    /// The job.
+    pub name: String,
+    /// Memory of a GPU that a layout may fill.
+    pub memory_bytes: f64,
+    /// What was found on each number of GPUs, in the order asked.
+    pub searches: Vec<SearchView>,
+}
+
+/// The best layouts on one number of GPUs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SearchView {
+    /// GPUs.
+    pub gpus: u32,
+    /// Layouts tried.
+    pub tried: usize,
+    /// Of these those that fit.
+    pub fitting: usize,
+    /// The fastest first; each other one needs less memory than those before it.
+    pub pareto: Vec<LayoutView>,
+}
+
+/// One layout.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LayoutView {
+    /// The keys of a job that differ from 1 or nothing, such as `tp 8`.
+    pub layout: Vec<String>,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u32,
+    /// What is recomputed.
+    pub recompute: &'static str,
+    /// What replicas share.
+    pub sharding: String,
+    /// One step, expected.
+    pub step_s: f64,
+    /// A tenth of real steps is shorter.
+    pub low_s: f64,
+    /// A tenth is longer.
+    pub high_s: f64,
+    /// GPU-hours of a step.
+    pub gpu_hours: f64,
+    /// The peak as the allocator reserves it.
+    pub memory_bytes: f64,
+}
+
+/// Searches the layouts of a job on each of `gpus`, within `memory` bytes a GPU, else all that it has.
+/// What `asked.set` says of the layout is held fixed; what the files say of it is not.
+///
+/// # Errors
+/// As [`jobs`]; no layout that fits.
+pub fn search(
+    registry: &Registry,
+    files: &dyn Files,
+    asked: &Asked<'_>,
+    gpus: &[u32],
+    room: Option<Bytes>,
+) -> Result<JobSearch> {
+    let machines = Machines::new(files);
+    let typed = typed(asked.set)?;
+    let pins = typed.pins()?;
+    let row = drafts(files, asked.files)?.into_iter().next();
+    let file = row.ok_or_else(|| Error::input("the file holds no job"))?.draft;
+    let mut report = JobSearch {
+        schema: "collcost/job-search/1",
+        name: file.name.clone(),
+        memory_bytes: 0.0,
+        searches: Vec::new(),
+    };
+    for &gpus in gpus {
+        let mut draft = typed.clone().without_layout().over(&file.clone().without_layout());
+        draft.put("gpus", gpus.to_string())?;
+        let slower = match anchor(files, asked)?.or_else(|| file.anchor.clone()) {
+            Some(anchor) => Some(slower(registry, &machines, &file, &anchor)?),
+            None => None,
+        };
+        let job = draft.job(&machines, false).map_err(|e| e.at(draft.name.clone()))?;
+        let capacity = room.map_or(job.device.memory_gb * 1e9, |room| room.0 as f64);
+        let wires = Wires::new(registry, &job.machine);
+        let found = plan::job::search(&job, &wires, (gpus, capacity), &pins, slower)?;
+        report.memory_bytes = capacity;
+        report.searches.push(searched(gpus, &found));
+    }
+    Ok(report)
+}
+
+fn searched(gpus: u32, found: &Searched) -> SearchView {
+    let one = |found: &plan::job::Found| LayoutView {
+        layout: layout(&found.job),
+        micro_batch: found.job.micro,
+        recompute: found.job.recompute.id(),
+        sharding: found.job.sharding.words(found.job.shard_size, found.job.degrees.replicas()),
+        step_s: found.priced.step,
+        low_s: found.priced.low,
+        high_s: found.priced.high,
+        gpu_hours: found.priced.step * f64::from(gpus) / 3600.0,
+        memory_bytes: found.memory.stated(Stated::Reserved),
+    };
+    let pareto = found.pareto.iter().map(one).collect();
+    SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
+}
+
+fn typed(set: &[(String, String)]) -> Result<Draft> {
+    let mut typed = Draft::default();
+    for (key, value) in set {
+        typed.put(key, value.clone()).map_err(|e| e.at(format!("--set {key}={value}")))?;
+    }
+    Ok(typed)
+}
+
+fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
+    let Some(file) = asked.anchor else { return Ok(None) };
+    let found = drafts(files, &[file.to_owned()])?.into_iter().next();
+    Ok(found.map(|row| Box::new(row.draft)))
+}
+
+/// Degrees above 1.
+fn layout(job: &Job) -> Vec<String> {
+    let d = job.degrees;
+    let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
+    let all = degrees.into_iter().chain([("chunks", d.chunks)]);
+    all.filter(|(_, degree)| *degree > 1).map(|(axis, degree)| format!("{axis} {degree}")).collect()
+}
+
+/// Whether a file configures a job, and is no file of steps: those have tables of their own.
+#[must_use]
+pub fn is_job(name: &str, text: &str) -> bool {
+    plan::job::is_job(name, text)
+}
+
+/// The model that the files serve; none where they train.
+///
+/// # Errors
+/// As [`jobs`].
+pub fn served(
+    registry: &Registry,
+    files: &dyn Files,
+    asked: &Asked<'_>,
+) -> Result<Option<ServeView>> {
+    let Some(row) = drafts(files, asked.files)?.into_iter().next() else { return Ok(None) };
+    let draft = typed(asked.set)?.over(&row.draft);
+    if !draft.serves() {
+        return Ok(None);
+    }
+    let machines = Machines::new(files);
+    let serve = draft.serve(&machines).map_err(|e| e.at(draft.name.clone()))?;
+    let served = serve.priced(&Wires::new(registry, &serve.machine))?;
+    Ok(Some(super::serve::view(&serve, &served)))
+}
+
+/// Prices the jobs of files.
+///
+/// # Errors
+/// A file that cannot be read; what a job does not say, by name.
+pub fn jobs(registry: &Registry, files: &dyn Files, asked: &Asked<'_>) -> Result<Jobs> {
+    let machines = Machines::new(files);
+    let typed = typed(asked.set)?;
+    let anchor = anchor(files, asked)?;
+    let one = |row: crate::plan::job::Row| {
+        let mut draft = typed.clone().over(&row.draft);
+        draft.anchor = anchor.clone().or(draft.anchor);
+        view(registry, &machines, &draft, row.memory_only)
+    };
+    let jobs: Result<Vec<JobView>> = drafts(files, asked.files)?.into_iter().map(one).collect();
+    Ok(Jobs { schema: "collcost/jobs/1", jobs: jobs? })
+}
+
+fn view(
+    registry: &Registry,
+    machines: &Machines<'_>,
+    draft: &Draft,
+    memory_only: bool,
+) -> Result<JobView> {
+    let job = draft.job(machines, memory_only).map_err(|e| e.at(draft.name.clone()))?;
+    let slower = match &draft.anchor {
+        Some(anchor) => Some(slower(registry, machines, draft, anchor)?),
+        None => None,
+    };
+    let wires = Wires::new(registry, &job.machine);
+    let priced = match job.global {
+        Some(_) => Some(estimate(&job, &wires, slower)?),
+        None => None,
+    };
+    let unread = draft.unread.clone();
+    Ok(JobView { unread, ..shown(&job, priced.as_ref(), memory(&job), slower) })
+}
+
+/// By how much kernels take longer, as a measured step of the same or a like job says.
+fn slower(
+    registry: &Registry,
+    machines: &Machines<'_>,
+    draft: &Draft,
+    anchor: &Draft,
+) -> Result<f64> {
+    // Of the job itself nothing measured counts but the anchor's own step.
+    let like = anchor.clone().over(draft).job(machines, false).map_err(|e| e.at("anchor"))?;
+    let measured = anchor.measured()?.ok_or_else(|| {
+        Error::input("the anchor has no measured step").help("write step_s = 12.5 in it")
+    })?;
+    let slower = anchored(&like, &Wires::new(registry, &like.machine), measured)?;
+    // A step of the very job says all; one of a like job says most, and nothing far off.
+    let own = draft.job(machines, false)?;
+    if own.runs_as(&like) {
+        return Ok(slower);
+    }
+    const CARRIES: f64 = 0.7;
+    const MOST: f64 = 1.5;
+    Ok(slower.powf(CARRIES).clamp(1.0 / MOST, MOST))
+}
+
+fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f64>) -> JobView {
+    let d = job.degrees;
+    let step = priced.map(|p| p.step);
+    let tokens = f64::from(job.global.unwrap_or(0)) * f64::from(job.sequence) / d.gpus() as f64;
+    let rate = step.map(|s| tokens / s);
+    let tflops = rate.map(|r| r * job.model.step_flops(f64::from(job.sequence)) / 1e12);
+    let stated = memory.stated(job.stated);
+    let parts = priced.map_or(&[][..], |p| &p.parts).iter().map(|part| PartView {
+        what: part.what,
+        exposed_s: part.seconds,
+        hidden_s: part.hidden,
+        share: part.seconds / step.unwrap_or(1.0).max(f64::MIN_POSITIVE),
+    });
+    JobView {
+        schema: "collcost/job/1",
+        name: job.name.clone(),
+        device: job.device.name.clone(),
+        machine: job.machine.said.profile.clone().unwrap_or_default(),
+        gpus: d.gpus(),
+        params: job.model.params(),
+        active_params: job.model.active(),
+        layout: layout(job),
+        microbatches: job.microbatches(),
+        step_s: step,
+        low_s: priced.map(|p| p.low),
+        high_s: priced.map(|p| p.high),
+        anchor,
+        parts: parts.filter(|p| p.exposed_s + p.hidden_s > 0.0).collect(),
+        tokens_per_s_per_gpu: rate,
+        model_tflops_per_gpu: tflops,
+        mfu: tflops.map(|t| t / job.device.peak_bf16_tflops),
+        gpu_hours: step.map(|s| s * d.gpus() as f64 / 3600.0),
+        memory_bytes: stated,
+        memory_low_bytes: stated * (1.0 - MEMORY_BAND),
+        memory_high_bytes: stated * (1.0 + MEMORY_BAND),
+        memory_kind: job.stated.id(),
+        memory: MemoryView {
+            parameters_bytes: memory.parameters,
+            gradients_bytes: memory.gradients,
+            optimizer_bytes: memory.optimizer,
+            activations_bytes: memory.activations,
+            logits_bytes: memory.logits,
+            buffers_bytes: memory.buffers,
+        },
+        capacity_bytes: job.device.memory_gb * 1e9,
+        fits: memory.fits(job),
+        recompute: memory.recompute.id(),
+        inferred: job.inferred.clone(),
+        unread: Vec::new(),
+    }
+}

@@ -1,0 +1,85 @@
+//! A model being served, from its server's arguments.
+
+use serde::Serialize;
+
+use crate::plan::job::{Phase, Serve, Served};
+
+/// What serving takes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServeView {
+    /// `collcost/serve/1`.
+    pub schema: &'static str,
+    /// Its name, else its file.
+    pub name: String,
+    /// The GPU.
+    pub device: String,
+    /// The machine whose links are priced.
+    pub machine: String,
+    /// GPUs in all.
+    pub gpus: u32,
+    /// Degrees, such as `attention tp 1`, `dp 16`, `ep 16`.
+    pub layout: Vec<String>,
+    /// Weights on a GPU.
+    pub weights_bytes: f64,
+    /// The cache of one token on a GPU.
+    pub cache_bytes_per_token: f64,
+    /// Tokens of a group whose cache fits beside the weights.
+    pub cache_tokens: f64,
+    /// Bytes of cache that a separate prefill hands over for a sequence.
+    pub handoff_bytes: f64,
+    /// The GPU's memory.
+    pub capacity_bytes: f64,
+    /// Whether weights and the cache of one sequence fit.
+    pub fits: bool,
+    /// Sequences of a group that are decoded at once: as many as are asked for and fit.
+    pub sequences: f64,
+    /// Tokens behind each: half of the longest.
+    pub context: u32,
+    /// One token of each sequence.
+    pub decode: PhaseView,
+    /// Tokens of a prefill at once.
+    pub prefill_tokens: u32,
+    /// That prefill.
+    pub prefill: PhaseView,
+    /// What was taken to be so without being said.
+    pub inferred: Vec<String>,
+}
+
+/// A phase.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PhaseView {
+    /// All of it: ideal rates of memory and kernels, expected collectives.
+    pub time_s: f64,
+    /// Reading memory or computing.
+    pub busy_s: f64,
+    /// Collectives.
+    pub messages_s: f64,
+}
+
+pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
+    let phase = |p: Phase| PhaseView { time_s: p.time(), busy_s: p.busy, messages_s: p.messages };
+    let degrees =
+        [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
+    ServeView {
+        schema: "collcost/serve/1",
+        name: serve.name.clone(),
+        device: serve.device.name.clone(),
+        machine: serve.machine.said.profile.clone().unwrap_or_default(),
+        gpus: serve.gpus(),
+        layout: degrees.iter().map(|(axis, degree)| format!("{axis} {degree}")).collect(),
+        weights_bytes: served.weights,
+        cache_bytes_per_token: served.cache_a_token,
+        cache_tokens: served.tokens.floor(),
+        handoff_bytes: served.handoff,
+        capacity_bytes: serve.device.memory_gb * 1e9,
+        fits: served.tokens >= f64::from(serve.context),
+        sequences: served.sequences,
+        context: serve.context,
+        decode: phase(served.decode),
+        prefill_tokens: serve.chunk,
+        prefill: phase(served.prefill),
+        inferred: serve.inferred.clone(),
+    }
+}

@@ -1,0 +1,68 @@
+//! DeepSpeed's JSON: the stage of ZeRO, the batch, what lies on the host.
+//!
+//! `"auto"` is filled in by the trainer, so it is asked for by name. Source:
+//! deepspeed.ai/docs/config-json.
+
+use serde_json::Value;
+
+use super::draft::Draft;
+use crate::base::error::{Error, Result};
+
+/// Whether a text is such a configuration.
+pub(super) fn is(text: &str) -> bool {
+    text.contains("\"zero_optimization\"") || text.contains("\"train_micro_batch_size_per_gpu\"")
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// No JSON.
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+    let json: Value = serde_json::from_str(text)
+        .map_err(|e| Error::input(format!("this is no JSON: {e}")).at(file.to_owned()))?;
+    let mut draft = Draft::default();
+    let counts = [
+        ("global_batch", "train_batch_size"),
+        ("micro_batch", "train_micro_batch_size_per_gpu"),
+        ("accumulation", "gradient_accumulation_steps"),
+    ];
+    for (key, own) in counts {
+        match &json[own] {
+            Value::Number(n) => draft.put(key, n.to_string())?,
+            Value::String(text) if text == "auto" => {
+                draft.asked.push(format!("{key} ({own} is auto)"))
+            }
+            _ => {}
+        }
+    }
+    let zero = &json["zero_optimization"];
+    let stage = zero["stage"].as_u64().unwrap_or(0);
+    let host = ["offload_optimizer", "offload_param"]
+        .iter()
+        .any(|key| zero[*key]["device"].as_str().is_some_and(|d| d != "none"));
+    let kind = if stage == 0 { "none".to_owned() } else { format!("zero{stage}") };
+    draft.put(
+        "sharding",
+        format!("{kind}, deepspeed{}", if host { ", offload to the host" } else { "" }),
+    )?;
+    // Stage 3 overlaps unless it is told not to, the others only when told.
+    if zero["overlap_comm"].as_bool().unwrap_or(stage == 3) {
+        draft.put("overlap", "dp")?;
+    }
+    for (key, word) in [("bf16", "bf16"), ("fp16", "fp16")] {
+        match &json[key]["enabled"] {
+            Value::Bool(true) => draft.put("precision", word)?,
+            Value::String(text) if text == "auto" && draft.get("precision").is_none() => {
+                draft.asked.push(format!("precision ({key}.enabled is auto)"));
+            }
+            _ => {}
+        }
+    }
+    if let Some(part) = zero["zero_hpz_partition_size"].as_u64().filter(|p| *p > 1) {
+        draft.put("shard_size", part.to_string())?;
+    }
+    if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
+        draft.put("tp", tp.to_string())?;
+    }
+    Ok(draft)
+}

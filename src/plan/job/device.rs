@@ -1,0 +1,134 @@
+//! A GPU: its peaks, its memory, and which part of the peaks kernels reach.
+
+use serde::Deserialize;
+
+use super::{Framework, Precision};
+use crate::base::error::{Error, Result};
+
+/// One GPU as `devices.toml` describes it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Device {
+    pub name: String,
+    /// Words of titles and descriptions that mean it.
+    words: Vec<String>,
+    /// The built-in machine that people have it in.
+    pub profile: String,
+    #[serde(rename = "memory_GB")]
+    pub memory_gb: f64,
+    pub peak_bf16_tflops: f64,
+    pub peak_fp8_tflops: f64,
+    #[serde(rename = "hbm_TB_s")]
+    pub hbm_tb_s: f64,
+    /// What it may draw.
+    watts: f64,
+    /// What it may draw here over that.
+    #[serde(default = "whole")]
+    power: f64,
+    pub kernels: Kernels,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// Parts of the peaks that kernels reach inside a step.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kernels {
+    matmul: f64,
+    fp8: f64,
+    torch_matmul: f64,
+    torch_fp8: f64,
+    flash: f64,
+    torch_flash: f64,
+    unfused: f64,
+}
+
+#[derive(Deserialize)]
+struct Devices {
+    device: Vec<Device>,
+}
+
+const DEVICES: &str = include_str!("devices.toml");
+
+/// What a lower limit of power leaves of the rate: clocks fall by less than the power does.
+const POWER: f64 = 0.26;
+
+impl Device {
+    /// The one that a description names, such as `H100 SXM 80 GB` or a machine's title; a limit of power
+    /// in it (`at 500 W`) and its memory hold.
+    ///
+    /// # Errors
+    /// None is named.
+    pub fn named(text: &str) -> Result<Self> {
+        let plain = text.to_ascii_lowercase();
+        let devices: Devices = toml::from_str(DEVICES)
+            .map_err(|e| Error::environment(format!("the table of GPUs: {}", e.message())))?;
+        let known: Vec<String> = devices.device.iter().map(|d| d.name.clone()).collect();
+        let found = devices.device.into_iter().find(|d| d.words.iter().any(|w| plain.contains(w)));
+        let mut device = found.ok_or_else(|| {
+            Error::input(format!("`{text}` names no GPU whose kernels are known"))
+                .help(format!("write device = \"H100\"; known are {}", known.join(", ")))
+        })?;
+        if let Some(watts) = before(&plain, "w").filter(|w| (100.0..3000.0).contains(w)) {
+            device.power = (watts / device.watts).min(1.0);
+        }
+        if let Some(memory) = before(&plain, "gb").filter(|m| (10.0..1000.0).contains(m)) {
+            device.memory_gb = memory;
+        }
+        Ok(device)
+    }
+
+    fn clock(&self) -> f64 {
+        self.power.powf(POWER)
+    }
+
+    /// Rate of large products in 16 bits, in FLOP/s.
+    pub fn matmul(&self, framework: Framework) -> f64 {
+        let k = &self.kernels;
+        let part = if framework.is_torch() { k.torch_matmul } else { k.matmul };
+        self.peak_bf16_tflops * 1e12 * part * self.clock()
+    }
+
+    /// The same of the body's products.
+    pub fn body(&self, precision: Precision, framework: Framework) -> f64 {
+        let k = &self.kernels;
+        match precision {
+            Precision::Fp8 if self.peak_fp8_tflops > self.peak_bf16_tflops => {
+                let part = if framework.is_torch() { k.torch_fp8 } else { k.fp8 };
+                self.peak_fp8_tflops * 1e12 * part * self.clock()
+            }
+            _ => self.matmul(framework),
+        }
+    }
+
+    /// The same of attention's core.
+    pub fn attention(&self, unfused: bool, framework: Framework) -> f64 {
+        let k = &self.kernels;
+        let part = match (unfused, framework.is_torch()) {
+            (true, _) => k.unfused,
+            (false, true) => k.torch_flash,
+            (false, false) => k.flash,
+        };
+        self.peak_bf16_tflops * 1e12 * part * self.clock()
+    }
+
+    /// Bytes a second of pointwise work.
+    pub fn stream(&self) -> f64 {
+        const REACHED: f64 = 0.66;
+        self.hbm_tb_s * 1e12 * REACHED
+    }
+
+    /// Whether it came before attention was fused.
+    pub fn is_early(&self) -> bool {
+        matches!(self.name.as_str(), "V100" | "A100")
+    }
+}
+
+/// The number before a unit: `at 500 W`, `80 GB`.
+fn before(text: &str, unit: &str) -> Option<f64> {
+    let words: Vec<&str> = text.split([' ', ',', ';']).collect();
+    let pairs = words.windows(2).filter(|pair| pair[1] == unit);
+    pairs.filter_map(|pair| pair[0].parse().ok()).next_back()
+}

@@ -1,0 +1,482 @@
+//! What is said of a job, key by key, before it is known whether that is all. A draft lies over
+//! another: what was typed over a file, a file over what it names.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use super::{
+    Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
+    Sharding, Stated, Transformer,
+};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result, did_you_mean};
+use crate::machine::parameters::{Parameter, Parameters};
+use crate::plan::table::Machines;
+
+/// The keys of a job.
+pub(crate) const KEYS: &[&str] = &[
+    "from",
+    "gpus",
+    "tp",
+    "pp",
+    "cp",
+    "dp",
+    "ep",
+    "sequence_parallel",
+    "chunks_per_stage",
+    "layers_per_chunk",
+    "global_batch",
+    "micro_batch",
+    "accumulation",
+    "sequence",
+    "precision",
+    "recompute",
+    "fused_loss",
+    "sharding",
+    "gradients_reduced_in",
+    "shard_size",
+    "overlap",
+    "schedule",
+    "dispatcher",
+    "node_limit",
+    "compiled",
+    "attention",
+    "memory_kind",
+    "machine",
+    "device",
+    "network",
+    "memory_GB",
+    "peak_bf16_tflops",
+    "peak_fp8_tflops",
+    "hbm_TB_s",
+    "profile",
+    "step_s",
+    "serve",
+    "context",
+    "sequences",
+    "chunk",
+    "utilization",
+    "cache_type",
+    "weights_type",
+];
+
+/// Keys as they were said.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Draft {
+    pub name: String,
+    pub(super) keys: BTreeMap<String, String>,
+    pub model: Option<Transformer>,
+    /// A model that is named and not described.
+    pub model_name: Option<String>,
+    /// What was taken to be so by a reader.
+    pub inferred: Vec<String>,
+    /// Keys that say nothing here.
+    pub unread: Vec<String>,
+    /// What a file leaves to others, by its own names.
+    pub asked: Vec<String>,
+    /// A measured step that fixes the rate of kernels.
+    pub anchor: Option<Box<Draft>>,
+}
+
+impl Draft {
+    /// Says a key.
+    ///
+    /// # Errors
+    /// It is none of a job's.
+    pub fn put(&mut self, key: &str, value: impl Into<String>) -> Result<()> {
+        if key == "model" {
+            self.model_name = Some(value.into());
+            return Ok(());
+        }
+        let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
+            let advice = did_you_mean(key, KEYS.iter().copied(), || {
+                format!("known are {}", KEYS.join(", "))
+            });
+            Error::input(format!("unknown key `{key}` of a job")).help(advice)
+        })?;
+        self.keys.insert((*known).to_owned(), value.into());
+        Ok(())
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.keys.get(key).map(String::as_str)
+    }
+
+    /// The same without the layout: what a search tries.
+    #[must_use]
+    pub fn without_layout(mut self) -> Self {
+        for key in
+            ["tp", "pp", "cp", "dp", "ep", "chunks_per_stage", "layers_per_chunk", "micro_batch"]
+                .iter()
+                .chain(&["gpus", "recompute", "shard_size", "sequence_parallel", "accumulation"])
+        {
+            self.keys.remove(*key);
+        }
+        self
+    }
+
+    /// What is said of the layout, which a search holds fixed.
+    ///
+    /// # Errors
+    /// A value that is no count.
+    pub fn pins(&self) -> Result<Pins> {
+        Ok(Pins {
+            tp: self.count("tp")?,
+            pp: self.count("pp")?,
+            cp: self.count("cp")?,
+            ep: self.count("ep")?,
+            chunks: self.count("chunks_per_stage")?,
+            micro: self.count("micro_batch")?,
+            recompute: self.get("recompute").map(Recompute::read),
+            sharding: self.get("sharding").is_some(),
+        })
+    }
+
+    /// The same with what `base` says beside.
+    #[must_use]
+    pub fn over(mut self, base: &Self) -> Self {
+        for (key, value) in &base.keys {
+            self.keys.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        if self.model.is_none() && self.model_name.is_none() {
+            self.model.clone_from(&base.model);
+            self.model_name.clone_from(&base.model_name);
+        }
+        self.inferred.extend(base.inferred.iter().cloned());
+        self.unread.extend(base.unread.iter().cloned());
+        self.asked.extend(base.asked.iter().cloned());
+        if self.name.is_empty() {
+            self.name.clone_from(&base.name);
+        }
+        self.anchor = self.anchor.or_else(|| base.anchor.clone());
+        self
+    }
+
+    fn read<T: FromStr<Err = Error>>(&self, key: &str) -> Result<Option<T>> {
+        let read = |text: &str| text.parse().map_err(|e: Error| e.at(format!("{key} = {text}")));
+        self.get(key).map(read).transpose()
+    }
+
+    pub(super) fn count(&self, key: &str) -> Result<Option<u32>> {
+        let read = |text: &str| {
+            text.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| {
+                Error::input(format!("`{text}` is no count"))
+                    .at(format!("{key} = {text}"))
+                    .help("write a whole number from 1")
+            })
+        };
+        self.get(key).map(read).transpose()
+    }
+
+    fn flag(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|text| text == "true")
+    }
+
+    /// The measured time of a step.
+    pub fn measured(&self) -> Result<Option<f64>> {
+        let read = |text: &str| {
+            let plain = text.trim().trim_end_matches('s').trim();
+            plain.parse::<f64>().ok().filter(|s| s.is_finite() && *s > 0.0).ok_or_else(|| {
+                Error::input(format!("`{text}` is no time of a step"))
+                    .at(format!("step_s = {text}"))
+                    .help("write seconds, such as 12.5")
+            })
+        };
+        self.get("step_s").map(read).transpose()
+    }
+
+    /// The job, once all is said; `memory_only` asks for no batch.
+    ///
+    /// # Errors
+    /// What is missing, all of it by name; what cannot be together.
+    pub fn job(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
+        let mut inferred = self.inferred.clone();
+        let mut missing: Vec<&str> = Vec::new();
+        if self.model.is_none() {
+            missing.push("model (a table of widths, or a config.json)");
+        }
+        let mut degrees = self.degrees(&mut missing, &mut inferred)?;
+        let sequence = self.count("sequence")?;
+        if sequence.is_none() {
+            missing.push("sequence");
+        }
+        let micro = self.count("micro_batch")?;
+        let accumulation = self.count("accumulation")?;
+        let mut global = self.count("global_batch")?;
+        if global.is_none() && !memory_only {
+            match (micro, accumulation) {
+                (Some(micro), Some(times)) => global = Some(micro * times * degrees.dp),
+                _ => missing.push("global_batch"),
+            }
+        }
+        if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
+            missing.push("machine");
+        }
+        // What a file left open may have been said since.
+        let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
+        let open = |asked: &&String| {
+            let key = asked.split(' ').next().unwrap_or("");
+            self.get(key).is_none() && !(batch && key == "accumulation")
+        };
+        let open = self.asked.iter().filter(open).map(String::as_str);
+        missing.retain(|key| !self.asked.iter().any(|asked| asked.starts_with(key)));
+        let missing: Vec<&str> = missing.into_iter().chain(open).collect();
+        let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
+            let what = format!("the job does not say {}", missing.join(", "));
+            let first = missing.first().and_then(|m| m.split(' ').next()).unwrap_or("gpus");
+            return Err(
+                Error::input(what).help(format!("write --set {first}=…, or a job in TOML over it"))
+            );
+        };
+        let device = self.device(machines)?;
+        let sharding = self.sharding(&mut inferred)?;
+        let micro = micro.unwrap_or_else(|| {
+            let each = global.zip(accumulation).map(|(g, a)| (g / a / degrees.dp).max(1));
+            if each.is_none() {
+                inferred.push("micro_batch 1".to_owned());
+            }
+            each.unwrap_or(1)
+        });
+        if self.get("chunks_per_stage").is_none() {
+            degrees.chunks = self.chunks(model, degrees, &mut inferred)?;
+        }
+        let recompute = self.get("recompute").map_or(Recompute::Unstated, Recompute::read);
+        let schedule =
+            self.read::<Schedule>("schedule")?.unwrap_or(Schedule::OneForwardOneBackward);
+        let unfused = match self.get("attention") {
+            Some("flash" | "fused") => false,
+            Some("unfused") => true,
+            _ => {
+                let early = device.is_early() && !sharding.framework.is_torch();
+                if early {
+                    inferred.push(format!("attention unfused, as Megatron on {} was", device.name));
+                }
+                early
+            }
+        };
+        let node_limit = self.count("node_limit")?;
+        let dispatcher = self.read("dispatcher")?.unwrap_or(match node_limit {
+            Some(_) => Dispatcher::OnceANode,
+            None => Dispatcher::AllToAll,
+        });
+        let machine = self.links(machines, &device, degrees.gpus(), &mut inferred)?;
+        let stated = self.read("memory_kind")?.unwrap_or(match sharding.framework {
+            Framework::Fsdp2 => Stated::Reserved,
+            _ => Stated::Allocated,
+        });
+        let job = Job {
+            name: self.name.clone(),
+            model: model.clone(),
+            shard_size: self
+                .count("shard_size")?
+                .unwrap_or(degrees.replicas())
+                .min(degrees.replicas()),
+            degrees,
+            sharding,
+            global,
+            micro,
+            sequence,
+            precision: self.read("precision")?.unwrap_or(Precision::Bf16),
+            recompute,
+            fused_loss: self.flag("fused_loss").unwrap_or(false)
+                || self.get("recompute").is_some_and(|r| r.contains("fused")),
+            overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
+            schedule,
+            dispatcher,
+            node_limit,
+            compiled: self.flag("compiled").unwrap_or(false),
+            unfused_attention: unfused,
+            device,
+            machine,
+            stated,
+            inferred,
+        };
+        check(&job)?;
+        Ok(job)
+    }
+
+    fn degrees(&self, missing: &mut Vec<&str>, inferred: &mut Vec<String>) -> Result<Degrees> {
+        let one = |key: &str| self.count(key).map(|n| n.unwrap_or(1));
+        let (tp, pp, cp, ep) = (one("tp")?, one("pp")?, one("cp")?, one("ep")?);
+        let inner = u64::from(tp) * u64::from(pp) * u64::from(cp);
+        let gpus = self.count("gpus")?;
+        let dp = match (self.count("dp")?, gpus) {
+            (Some(dp), Some(gpus)) if inner * u64::from(dp) != u64::from(gpus) => {
+                let what = format!("tp {tp} · pp {pp} · cp {cp} · dp {dp} is not {gpus} GPUs");
+                return Err(Error::input(what).help("leave out dp, or gpus"));
+            }
+            (Some(dp), _) => dp,
+            (None, Some(gpus)) if u64::from(gpus).is_multiple_of(inner) => {
+                let dp = gpus / inner as u32;
+                inferred.push(format!("dp {dp}: what {gpus} GPUs leave"));
+                dp
+            }
+            (None, Some(gpus)) => {
+                let what = format!("{gpus} GPUs do not divide by tp {tp} · pp {pp} · cp {cp}");
+                return Err(Error::input(what).help("write gpus as a multiple of them"));
+            }
+            (None, None) => {
+                missing.push("gpus");
+                1
+            }
+        };
+        let chunks = self.count("chunks_per_stage")?.unwrap_or(1);
+        let sequence = self.flag("sequence_parallel").unwrap_or(false);
+        Ok(Degrees { tp, pp, cp, dp, ep, chunks, sequence })
+    }
+
+    /// Pieces a stage where nobody says: one, or as many as `layers_per_chunk` makes.
+    fn chunks(&self, model: &Transformer, d: Degrees, inferred: &mut Vec<String>) -> Result<u32> {
+        if d.pp == 1 {
+            return Ok(1);
+        }
+        if let Some(each) = self.count("layers_per_chunk")? {
+            return Ok((model.layers / d.pp / each).max(1));
+        }
+        if self.get("schedule").is_some() {
+            return Ok(1);
+        }
+        let divides = |v: &u32| {
+            model.layers.is_multiple_of(d.pp * v) || (model.layers + 2).is_multiple_of(d.pp * v)
+        };
+        let chunks = (1..=8).rev().find(divides).unwrap_or(1);
+        inferred.push(format!("{chunks} chunks a stage, the most up to 8 that divide the layers"));
+        Ok(chunks)
+    }
+
+    fn sharding(&self, inferred: &mut Vec<String>) -> Result<Sharding> {
+        let text = self.get("sharding").unwrap_or_else(|| {
+            inferred.push("sharding none: every replica keeps all".to_owned());
+            "none"
+        });
+        let mut sharding = Sharding::read(text).map_err(|e| e.at(format!("sharding = {text}")))?;
+        match self.get("gradients_reduced_in") {
+            Some("fp32" | "float32") => sharding.gradient = 4.0,
+            Some(_) => sharding.gradient = 2.0,
+            None => {}
+        }
+        Ok(sharding)
+    }
+
+    /// The GPU that a description, a machine's name or its title means.
+    pub(super) fn device(&self, machines: &Machines<'_>) -> Result<Device> {
+        let mut device = match (self.get("device"), self.get("profile").or(self.get("machine"))) {
+            (Some(text), _) => Device::named(text)?,
+            (None, Some(name)) => {
+                let title = machines.profile(name).map(|p| p.title.clone());
+                match title {
+                    Ok(title) => Device::named(&title)?,
+                    Err(error) => Device::named(name).map_err(|_| error)?,
+                }
+            }
+            (None, None) => Device::named("")?,
+        };
+        let number = |key: &str, into: &mut f64| -> Result<()> {
+            if let Some(text) = self.get(key) {
+                let parsed = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
+                *into = parsed.ok_or_else(|| {
+                    Error::input(format!("`{text}` is no number above 0"))
+                        .at(format!("{key} = {text}"))
+                })?;
+            }
+            Ok(())
+        };
+        number("memory_GB", &mut device.memory_gb)?;
+        number("peak_bf16_tflops", &mut device.peak_bf16_tflops)?;
+        number("peak_fp8_tflops", &mut device.peak_fp8_tflops)?;
+        number("hbm_TB_s", &mut device.hbm_tb_s)?;
+        Ok(device)
+    }
+
+    /// The links: the machine that is named, else the one that people have such GPUs in, with the
+    /// network that is described.
+    pub(super) fn links(
+        &self,
+        machines: &Machines<'_>,
+        device: &Device,
+        gpus: u64,
+        inferred: &mut Vec<String>,
+    ) -> Result<crate::plan::table::MachineEntry> {
+        let named = self.get("profile").or(self.get("machine"));
+        let known = named.filter(|name| machines.profile(name).is_ok());
+        let name = known.unwrap_or(&device.profile);
+        let mut said = Parameters::default();
+        let fabric = machines.on(name, said.clone())?.machine(Collective::AllReduce)?.fabric;
+        if known.is_none() {
+            inferred.push(format!("links of {name}"));
+            let nics = fabric.tiers.last().and_then(|t| t.nics).map_or(8, NonZeroU32::get);
+            if let Some(node) = self.get("network").and_then(network) {
+                // A machine's NICs stay as many as they are; what a node has goes over them.
+                let rate = node / f64::from(nics);
+                said.put(Parameter::named("bw_inter")?, &format!("{rate}GB/s"))?;
+                inferred.push(format!("{node:.1} GB/s a node over {nics} NICs"));
+            }
+        }
+        // A job over several domains of 72 takes a power of two of each.
+        let span = fabric.node.and_then(|tier| fabric.tiers[tier].span).map(NonZeroU32::get);
+        if let Some(span) = span.filter(|s| u64::from(*s) < gpus && !s.is_power_of_two()) {
+            let taken = 1 << span.ilog2();
+            said.put(Parameter::named("gpus_per_node")?, &taken.to_string())?;
+            inferred.push(format!("{taken} of a domain's {span} GPUs"));
+        }
+        machines.on(name, said)
+    }
+}
+
+/// What cannot be together.
+fn check(job: &Job) -> Result<()> {
+    let (d, model) = (job.degrees, &job.model);
+    let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
+    if d.pp > model.layers {
+        return refuse(
+            format!("{} stages for {} layers", d.pp, model.layers),
+            "write at most as many",
+        );
+    }
+    if d.tp > model.heads {
+        return refuse(format!("tp {} cuts {} heads", d.tp, model.heads), "write at most as many");
+    }
+    match model.experts {
+        None if d.ep > 1 => {
+            return refuse(format!("ep {} of a model without experts", d.ep), "leave out ep");
+        }
+        Some(e) if !e.experts.is_multiple_of(d.ep) => {
+            return refuse(
+                format!("{} experts do not divide over ep {}", e.experts, d.ep),
+                "write a divisor",
+            );
+        }
+        _ => {}
+    }
+    if u64::from(d.dp) * u64::from(d.cp) * u64::from(d.tp) % u64::from(d.ep) != 0 {
+        return refuse(
+            format!("ep {} does not divide tp · cp · dp", d.ep),
+            "write a divisor of them",
+        );
+    }
+    Ok(())
+}
+
+/// What a node sends in GB/s, from words such as `8 of 400 Gb/s`, `4 HDR InfiniBand
+/// a node` or `1,600 Gb/s RoCE a node`. Omni-Path carried about half of its rate in BLOOM's runs.
+fn network(text: &str) -> Option<f64> {
+    const KINDS: [(&str, f64); 4] =
+        [("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)];
+    let outside = text.rsplit(';').next()?;
+    let plain = outside.replace(['(', ')'], " ").replace(',', "");
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let number = |word: &str| word.parse::<f64>().ok();
+    let rate = words.windows(2).find(|w| w[1].starts_with("Gb/s")).and_then(|w| number(w[0]));
+    let kind = KINDS.iter().find(|(name, _)| words.contains(name)).map(|(_, rate)| *rate);
+    let counts = |next: &str| {
+        ["of", "x", "Omni-Path", "EFA"].contains(&next) || KINDS.iter().any(|(k, _)| *k == next)
+    };
+    let count = words.windows(2).find(|w| counts(w[1])).and_then(|w| number(w[0]));
+    let reached = if outside.contains("Omni-Path") { 0.5 } else { 1.0 };
+    match (count, rate.or(kind)) {
+        (Some(count), Some(rate)) => Some(count * rate / 8.0 * reached),
+        (None, Some(all)) if outside.contains("a node") => Some(all / 8.0 * reached),
+        _ => None,
+    }
+}

@@ -1,0 +1,123 @@
+//! Drafts from files: which reader a file is for, what it names beside it, and files over each other.
+
+use toml::{Table, Value};
+
+use super::draft::Draft;
+use super::row::{Row, model, rows};
+use super::{deepspeed, huggingface, megatron, serving, torchtitan};
+use crate::base::error::{Error, Result, did_you_mean};
+use crate::plan::table::{Files, joined};
+
+/// The jobs of files, each file over those behind it; only the first may hold several.
+///
+/// # Errors
+/// A file that cannot be read; a model that is unknown.
+pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
+    let mut found: Vec<Row> = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        let read = read(files, name)?;
+        if i == 0 {
+            found = read;
+            continue;
+        }
+        for row in &mut found {
+            if let Some(base) = read.first() {
+                row.draft = row.draft.clone().over(&base.draft);
+            }
+        }
+    }
+    for row in &mut found {
+        if row.draft.name.is_empty() {
+            row.draft.name = names.first().cloned().unwrap_or_default();
+        }
+    }
+    Ok(found)
+}
+
+/// Whether `text` is a job of one of the formats, and no file of steps.
+pub(crate) fn is_job(name: &str, text: &str) -> bool {
+    if !name.ends_with(".toml") {
+        return true;
+    }
+    const OWN: [&str; 5] = ["step", "budget", "include", "defaults", "preset"];
+    let keys: Option<Table> = toml::from_str(text).ok();
+    keys.is_some_and(|keys| !keys.is_empty() && !OWN.iter().any(|own| keys.contains_key(*own)))
+}
+
+fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
+    let text = files.text(name)?;
+    let one = |draft| vec![Row { draft, memory_only: false }];
+    let mut found = if huggingface::is(&text) {
+        one(huggingface::read(&text, name)?)
+    } else if torchtitan::is(&text) {
+        one(torchtitan::read(&text, name)?)
+    } else if deepspeed::is(&text) && !megatron::is(&text) {
+        one(deepspeed::read(&text, name)?)
+    } else if megatron::is(&text) {
+        one(megatron::read(&text)?)
+    } else if name.ends_with(".toml") {
+        rows(&text, name)?
+    } else if serving::is(&text) {
+        one(serving::read(&text, name)?)
+    } else {
+        return Err(Error::input("no job is known in this file").at(name.to_owned()).help(
+            "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
+             arguments of vLLM or SGLang, or a job in TOML",
+        ));
+    };
+    for row in &mut found {
+        row.draft = beside(files, name, row.draft.clone())?;
+    }
+    Ok(found)
+}
+
+/// What a draft names: another configuration under `from`, and its model.
+fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
+    if let Some(from) = draft.get("from").map(str::to_owned) {
+        let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
+        for base in drafts(files, &names)? {
+            draft = draft.over(&base.draft);
+        }
+    }
+    if draft.model.is_some() {
+        return Ok(draft);
+    }
+    let Some(name) = draft.model_name.take() else { return Ok(draft) };
+    if name.ends_with(".json") {
+        let path = joined(file, &name);
+        return Ok(draft.over(&huggingface::read(&files.text(&path)?, &path)?));
+    }
+    Ok(draft.over(&known(&name)?))
+}
+
+const MODELS: &str = include_str!("models.toml");
+
+/// A model by a name of [`MODELS`].
+///
+/// # Errors
+/// It is unknown.
+pub(crate) fn known(name: &str) -> Result<Draft> {
+    let whole: Table = toml::from_str(MODELS)
+        .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))?;
+    let same = |other: &str| other.eq_ignore_ascii_case(name);
+    let found = whole.iter().find(|(key, widths)| {
+        let names = widths.get("names").and_then(Value::as_array);
+        same(key) || names.is_some_and(|all| all.iter().filter_map(Value::as_str).any(same))
+    });
+    match found.and_then(|(_, widths)| widths.as_table()) {
+        Some(widths) => {
+            let mut draft = Draft { model: Some(model(widths)?), ..Draft::default() };
+            if let Some(kind) = widths.get("weights").and_then(Value::as_str) {
+                draft.put("weights_type", kind)?;
+            }
+            Ok(draft)
+        }
+        None => {
+            let known: Vec<&str> = whole.keys().map(String::as_str).collect();
+            let help = did_you_mean(name, known.iter().copied(), || {
+                format!("name its config.json beside; known are {}", known.join(", "))
+            });
+            Err(Error::input(format!("the widths of `{name}` are not known here")).help(help))
+        }
+    }
+}

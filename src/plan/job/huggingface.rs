@@ -1,0 +1,224 @@
+//! Hugging Face's `config.json`: the widths of a model under the names that its family uses.
+//!
+//! Parameters follow to the last one; tests hold them to what safetensors' files hold. Source:
+//! github.com/huggingface/transformers, `configuration_*.py` of each family.
+
+use serde_json::{Map, Value};
+
+use super::draft::Draft;
+use super::model::{Attention, Experts, Small, Transformer};
+use crate::base::error::{Error, Result};
+
+/// Families whose layers are known here.
+const FAMILIES: &[&str] = &[
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "mixtral",
+    "qwen3_moe",
+    "deepseek_v2",
+    "deepseek_v3",
+    "kimi_k2",
+    "gpt_oss",
+    "gpt_neox",
+    "gpt2",
+    "bloom",
+];
+
+/// A configuration with what it lacks.
+struct Config<'a> {
+    keys: &'a Map<String, Value>,
+    missing: Vec<&'static str>,
+}
+
+impl Config<'_> {
+    fn maybe(&self, names: &[&str]) -> Option<u32> {
+        let found = names.iter().find_map(|name| self.keys.get(*name)?.as_u64());
+        found.and_then(|n| u32::try_from(n).ok())
+    }
+
+    /// The first of the names that is there; what none of them says is kept.
+    fn need(&mut self, names: &[&'static str]) -> u32 {
+        self.maybe(names).unwrap_or_else(|| {
+            self.missing.push(names[0]);
+            1
+        })
+    }
+
+    fn flag(&self, name: &str, absent: bool) -> bool {
+        self.keys.get(name).and_then(Value::as_bool).unwrap_or(absent)
+    }
+}
+
+/// Whether a text is such a configuration.
+pub(super) fn is(text: &str) -> bool {
+    text.contains("\"model_type\"")
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// No JSON, an unknown family, widths that are missing: all of them by name.
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+    let value: Value = serde_json::from_str(text)
+        .map_err(|e| Error::input(format!("this is no JSON: {e}")).at(file.to_owned()))?;
+    let whole = value.as_object().ok_or_else(|| {
+        Error::input("a config.json is an object")
+            .at(file.to_owned())
+            .help("name a model's config.json")
+    })?;
+    // Models with pictures keep their language model inside.
+    let keys = whole.get("text_config").and_then(Value::as_object).unwrap_or(whole);
+    let family = keys.get("model_type").or(whole.get("model_type")).and_then(Value::as_str);
+    let family = family.unwrap_or("").trim_end_matches("_text");
+    if !FAMILIES.contains(&family) {
+        return Err(Error::input(format!(
+            "`{family}` is a family of models that is not known here"
+        ))
+        .at(format!("{file}: model_type"))
+        .help(format!(
+            "known are {}; or write the widths as [model] of a job",
+            FAMILIES.join(", ")
+        )));
+    }
+    let mut config = Config { keys, missing: Vec::new() };
+    let model = transformer(&mut config, family);
+    if !config.missing.is_empty() {
+        let missing = config.missing.join(", ");
+        return Err(Error::input(format!("the configuration does not say {missing}"))
+            .at(file.to_owned())
+            .help("name the config.json as the model's repository has it"));
+    }
+    let mut draft = Draft { model: Some(model), ..Draft::default() };
+    if family == "deepseek_v3" && config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
+        draft.inferred.push("the module that predicts a second token is left out".to_owned());
+    }
+    let method = keys.get("quantization_config").and_then(|q| q.get("quant_method"));
+    if let Some(method) = method.and_then(Value::as_str) {
+        draft.put("weights_type", method)?;
+    }
+    Ok(draft)
+}
+
+fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
+    let layers = config.need(&["num_hidden_layers", "n_layer"]);
+    let hidden = config.need(&["hidden_size", "n_embd", "n_embed"]);
+    let heads = config.need(&["num_attention_heads", "n_head"]);
+    let vocab = config.need(&["vocab_size"]);
+    let gpt = matches!(family, "gpt2" | "gpt_neox" | "bloom");
+    let ffn = match family {
+        "gpt2" | "bloom" => config.maybe(&["n_inner"]).unwrap_or(4 * hidden),
+        _ => config.need(&["intermediate_size"]),
+    };
+    let kv_heads = config.maybe(&["num_key_value_heads"]).unwrap_or(heads);
+    let head = config.maybe(&["head_dim"]).unwrap_or(hidden / heads.max(1));
+    let latent = matches!(family, "deepseek_v2" | "deepseek_v3" | "kimi_k2");
+    let attention = if latent {
+        Attention::Latent {
+            query: config.maybe(&["q_lora_rank"]).unwrap_or(0),
+            latent: config.need(&["kv_lora_rank"]),
+            rope: config.need(&["qk_rope_head_dim"]),
+            nope: config.need(&["qk_nope_head_dim"]),
+            value: config.need(&["v_head_dim"]),
+        }
+    } else {
+        Attention::Grouped { kv_heads, head }
+    };
+    let experts = experts(config, family, layers);
+    let tied = match family {
+        "gpt2" | "bloom" => config.flag("tie_word_embeddings", true),
+        _ => config.flag("tie_word_embeddings", false),
+    };
+    let positions = if family == "gpt2" { config.need(&["n_positions"]) } else { 0 };
+    let mut model = Transformer {
+        layers,
+        hidden,
+        // A model whose layers all have experts has no width of its own.
+        ffn: if matches!(family, "mixtral" | "gpt_oss") { 0 } else { ffn },
+        gated: !gpt,
+        heads,
+        attention,
+        vocab,
+        tied,
+        positions,
+        experts,
+        small: Small::default(),
+    };
+    model.small = small(config, family, &model, (kv_heads, head));
+    model
+}
+
+fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts> {
+    let none = Experts {
+        layers,
+        experts: 1,
+        top_k: 1,
+        ffn: 1,
+        shared: 0,
+        router_bias: false,
+        bias: false,
+    };
+    match family {
+        "mixtral" | "gpt_oss" => Some(Experts {
+            experts: config.need(&["num_local_experts"]),
+            top_k: config.need(&["num_experts_per_tok", "experts_per_token"]),
+            ffn: config.need(&["intermediate_size"]),
+            router_bias: family == "gpt_oss",
+            bias: family == "gpt_oss",
+            ..none
+        }),
+        "qwen3_moe" => {
+            let every = config.maybe(&["decoder_sparse_step"]).unwrap_or(1).max(1);
+            let dense = config.keys.get("mlp_only_layers").and_then(Value::as_array);
+            let dense = dense.map_or(0, Vec::len) as u32;
+            Some(Experts {
+                layers: (layers / every).saturating_sub(dense),
+                experts: config.need(&["num_experts"]),
+                top_k: config.need(&["num_experts_per_tok"]),
+                ffn: config.need(&["moe_intermediate_size"]),
+                ..none
+            })
+        }
+        "deepseek_v2" | "deepseek_v3" | "kimi_k2" => {
+            let dense = config.maybe(&["first_k_dense_replace"]).unwrap_or(0);
+            let every = config.maybe(&["moe_layer_freq"]).unwrap_or(1).max(1);
+            let ffn = config.need(&["moe_intermediate_size"]);
+            Some(Experts {
+                layers: layers.saturating_sub(dense).div_ceil(every),
+                experts: config.need(&["n_routed_experts"]),
+                top_k: config.need(&["num_experts_per_tok"]),
+                ffn,
+                shared: config.maybe(&["n_shared_experts"]).unwrap_or(0) * ffn,
+                router_bias: family != "deepseek_v2",
+                ..none
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Norms and biases of a layer, and those outside layers.
+fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32)) -> Small {
+    let (h, a) = (u64::from(model.hidden), u64::from(model.heads));
+    let (k, d) = (u64::from(kv.0), u64::from(kv.1));
+    let (norms, end) = (2 * h, h);
+    match family {
+        // Biases of four products and two norms with their own.
+        "gpt2" | "gpt_neox" => Small { layer: 13 * h, outside: 2 * h },
+        // A norm behind the embedding.
+        "bloom" => Small { layer: 13 * h, outside: 4 * h },
+        "qwen2" => Small { layer: norms + a * d + 2 * k * d, outside: end },
+        "qwen3" | "qwen3_moe" => Small { layer: norms + 2 * d, outside: end },
+        // Sinks a head, and biases.
+        "gpt_oss" => Small { layer: norms + a + a * d + 2 * k * d + h, outside: end },
+        "deepseek_v2" | "deepseek_v3" | "kimi_k2" => {
+            let of = |key: &str| u64::from(config.maybe(&[key]).unwrap_or(0));
+            Small { layer: norms + of("q_lora_rank") + of("kv_lora_rank"), outside: end }
+        }
+        _ => {
+            let bias = if config.flag("attention_bias", false) { a * d + 2 * k * d + h } else { 0 };
+            Small { layer: norms + bias, outside: end }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Megatron-LM's arguments, in a script or a list of them.
+//!
+//! Source: github.com/NVIDIA/Megatron-LM, `megatron/training/arguments.py`: names, and what is absent.
+
+use super::arguments::Arguments;
+use super::draft::Draft;
+use super::model::{Attention, Experts, Small, Transformer};
+use crate::base::error::Result;
+
+/// Whether a text holds them.
+pub(super) fn is(text: &str) -> bool {
+    text.contains("--num-layers") || text.contains("--tensor-model-parallel-size")
+}
+
+/// Reads arguments.
+///
+/// # Errors
+/// None of its own.
+pub(super) fn read(text: &str) -> Result<Draft> {
+    let args = Arguments::of(text);
+    let mut draft = Draft { model: model(&args), ..Draft::default() };
+    let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
+    let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
+    let counts = [
+        ("tp", "tensor-model-parallel-size"),
+        ("pp", "pipeline-model-parallel-size"),
+        ("cp", "context-parallel-size"),
+        ("ep", "expert-model-parallel-size"),
+        ("micro_batch", "micro-batch-size"),
+        ("global_batch", "global-batch-size"),
+        ("sequence", "seq-length"),
+        ("chunks_per_stage", "num-virtual-stages-per-pipeline-rank"),
+        ("layers_per_chunk", "num-layers-per-virtual-pipeline-stage"),
+    ];
+    for (key, own) in counts {
+        match args.any(&[own]) {
+            Some(value) if value.parse::<u32>().is_ok() => draft.put(key, value)?,
+            Some(value) => draft.asked.push(format!("{key} (--{own} {value})")),
+            None => {}
+        }
+    }
+    if pp == 1
+        || (draft.get("chunks_per_stage").is_none() && draft.get("layers_per_chunk").is_none())
+    {
+        draft.put("chunks_per_stage", "1")?;
+    }
+    let per_node = args.number(&["nproc-per-node"]);
+    if let (Some(each), Some(nodes)) = (per_node, args.number(&["nnodes"])) {
+        draft.put("gpus", (each * nodes).to_string())?;
+    }
+    if args.has("sequence-parallel") && tp > 1 {
+        draft.put("sequence_parallel", "true")?;
+    }
+    precision(&args, &mut draft)?;
+    recompute(&args, &mut draft)?;
+    sharding(&args, &mut draft)?;
+    if let Some(kind) = args.any(&["moe-token-dispatcher-type"]) {
+        draft.put("dispatcher", kind)?;
+    }
+    if let Some(limit) = args.number(&["moe-router-group-topk"]) {
+        draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
+    }
+    if args.has("cross-entropy-loss-fusion") {
+        draft.put("fused_loss", "true")?;
+    }
+    let flash =
+        args.has("use-flash-attn") || args.any(&["transformer-impl"]) == Some("transformer_engine");
+    if flash {
+        draft.put("attention", "flash")?;
+    }
+    Ok(draft)
+}
+
+fn model(args: &Arguments) -> Option<Transformer> {
+    let layers = args.number(&["num-layers"])?;
+    let hidden = args.number(&["hidden-size"])?;
+    let heads = args.number(&["num-attention-heads"])?;
+    let gated = args.has("swiglu");
+    let ffn = args.number(&["ffn-hidden-size"]).unwrap_or(4 * hidden);
+    let head = args.number(&["kv-channels"]).unwrap_or(hidden / heads.max(1));
+    let groups = args.number(&["num-query-groups"]).filter(|_| args.has("group-query-attention"));
+    let attention = if args.has("multi-latent-attention") {
+        let of = |key: &str, absent: u32| args.number(&[key]).unwrap_or(absent);
+        Attention::Latent {
+            query: of("q-lora-rank", 0),
+            latent: of("kv-lora-rank", 32),
+            rope: of("qk-pos-emb-head-dim", 64),
+            nope: of("qk-head-dim", 128),
+            value: of("v-head-dim", 128),
+        }
+    } else {
+        Attention::Grouped { kv_heads: groups.unwrap_or(heads), head }
+    };
+    let rope = args.any(&["position-embedding-type"]) == Some("rope");
+    let positions = if rope { 0 } else { args.number(&["max-position-embeddings"]).unwrap_or(0) };
+    // The words of GPT-2's vocabulary, which Megatron's recipes train with.
+    const WORDS: u32 = 50257;
+    let words = args.number(&["vocab-size"]).unwrap_or(WORDS);
+    let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
+    let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
+    let experts = args.number(&["num-experts"]).map(|experts| Experts {
+        layers: moe_layers(args, layers),
+        experts,
+        top_k: args.number(&["moe-router-topk"]).unwrap_or(2),
+        ffn: args.number(&["moe-ffn-hidden-size"]).unwrap_or(ffn),
+        shared: args.number(&["moe-shared-expert-intermediate-size"]).unwrap_or(0),
+        router_bias: args.has("moe-router-enable-expert-bias"),
+        bias: false,
+    });
+    let h = u64::from(hidden);
+    let norm = if args.any(&["normalization"]) == Some("RMSNorm") { h } else { 2 * h };
+    // Biases of q, k, v, the output, and the feed-forward part.
+    let inner = u64::from(if gated { 2 * ffn } else { ffn });
+    let biases = match attention {
+        _ if args.has("disable-bias-linear") => 0,
+        Attention::Grouped { kv_heads, head } => {
+            u64::from(heads * head) + 2 * u64::from(kv_heads * head) + h + inner + h
+        }
+        Attention::Latent { .. } => h + inner + h,
+    };
+    Some(Transformer {
+        layers,
+        hidden,
+        ffn,
+        gated,
+        heads,
+        attention,
+        vocab: words.div_ceil(multiple) * multiple,
+        tied: !args.has("untie-embeddings-and-output-weights"),
+        positions,
+        experts,
+        small: Small { layer: 2 * norm + biases, outside: norm },
+    })
+}
+
+/// `--moe-layer-freq 2`, or `([0]*3+[1]*58)`.
+fn moe_layers(args: &Arguments, layers: u32) -> u32 {
+    let Some(text) = args.any(&["moe-layer-freq"]) else { return layers };
+    if let Ok(every) = text.parse::<u32>() {
+        return layers / every.max(1);
+    }
+    let ones = text.split('+').filter_map(|part| {
+        let (kind, times) = part.split_once('*').unwrap_or((part, "1"));
+        let times: u32 = times.trim_end_matches([')', ']']).parse().ok()?;
+        kind.contains('1').then_some(times)
+    });
+    ones.sum::<u32>().clamp(1, layers)
+}
+
+fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let fp8 = args.any(&["fp8-format"]).is_some() || args.has("fp8-hybrid");
+    draft.put(
+        "precision",
+        if fp8 {
+            "fp8"
+        } else if args.has("fp16") {
+            "fp16"
+        } else {
+            "bf16"
+        },
+    )
+}
+
+fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let full =
+        args.any(&["recompute-granularity"]) == Some("full") || args.has("checkpoint-activations");
+    let selective = args.has("recompute-activations")
+        || args.any(&["recompute-granularity"]) == Some("selective");
+    let modules = args.any(&["recompute-modules"]).filter(|m| !m.contains("core_attn"));
+    draft.put(
+        "recompute",
+        match (full, selective, modules) {
+            (true, _, _) => "full",
+            (_, true, Some(_)) => "modules",
+            (_, true, None) => "selective",
+            _ => "none",
+        },
+    )
+}
+
+fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let wide = !(args.has("grad-reduce-in-bf16")
+        || args.has("fp16")
+        || args.any(&["main-grads-dtype"]) == Some("bf16"));
+    let gradients = if wide { "gradients in fp32" } else { "gradients in 16 bits" };
+    let strategy = args.any(&["data-parallel-sharding-strategy"]);
+    let kind = match (args.has("use-megatron-fsdp"), strategy) {
+        (true, Some("optim_grads_params") | None) => "Megatron FSDP, zero3",
+        (true, Some("optim_grads")) => "zero2",
+        (true, Some("no_shard")) => "none",
+        _ if args.has("use-distributed-optimizer") || strategy == Some("optim") => "zero1",
+        _ => match args.number(&["zero-stage"]) {
+            Some(1) => "zero1",
+            Some(2) => "zero2, deepspeed",
+            Some(3) => "zero3",
+            _ => "none",
+        },
+    };
+    draft.put("sharding", format!("{kind}, {gradients}"))?;
+    let mut overlap = Vec::new();
+    if args.has("overlap-grad-reduce") {
+        overlap.push("dp");
+    }
+    if args.has("tp-comm-overlap") {
+        overlap.push("tp");
+    }
+    if args.has("overlap-moe-expert-parallel-comm") {
+        overlap.push("ep");
+    }
+    draft.put("overlap", overlap.join(","))
+}

@@ -1,0 +1,233 @@
+//! The peak memory of a job's fullest rank.
+//!
+//! | part | bytes |
+//! |---|---|
+//! | states | of a parameter 16 to 20 in all; what is sharded is divided by the replicas |
+//! | activations of a layer | tokens·h·(outer + inner/t), 34 in all of GPT's; outer parts too over t with sequence parallelism |
+//! | scores, where they are kept | 5·a·s/t a token |
+//! | micro-batches in flight | min(p, m) on the first stage, times 1 + (p − 1)/(p·v) interleaved |
+//! | logits | 12 a word and token: 16 bits, their copy in 32, exponentials or gradient |
+
+use super::time::held;
+use super::{Framework, Job, Precision, Recompute, Schedule, Stated};
+use crate::plan::Shard;
+
+/// Bytes of the fullest rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Memory {
+    pub parameters: f64,
+    pub gradients: f64,
+    pub optimizer: f64,
+    pub activations: f64,
+    pub logits: f64,
+    /// Buffers and workspaces of libraries.
+    pub buffers: f64,
+    /// What was recomputed for it: of unstated jobs the least that fits.
+    pub recompute: Recompute,
+}
+
+/// Half the band, as a part: 8 of 10 published peaks lie inside.
+pub(crate) const BAND: f64 = 0.15;
+/// The allocator keeps more than tensors hold.
+const RESERVED: f64 = 1.1;
+/// The driver counts contexts, NCCL's buffers and what is fragmented too: 5 to 11 GB in BLOOM's tables.
+const DRIVER: f64 = 8e9;
+const BUFFERS: f64 = 0.5e9;
+/// A part of the inputs is kept in 8 bits.
+const FP8_KEPT: f64 = 0.8;
+
+impl Memory {
+    pub fn states(&self) -> f64 {
+        self.parameters + self.gradients + self.optimizer
+    }
+
+    /// What tensors hold.
+    pub fn allocated(&self) -> f64 {
+        self.states() + self.activations + self.logits + self.buffers
+    }
+
+    /// As a framework or the driver states it.
+    pub fn stated(&self, stated: Stated) -> f64 {
+        match stated {
+            Stated::Allocated => self.allocated(),
+            Stated::Reserved => self.allocated() * RESERVED,
+            Stated::Driver => self.allocated() + DRIVER,
+        }
+    }
+
+    /// Whether it goes into `capacity` bytes; only what is impossible at the short end of the band does
+    /// not.
+    pub fn fits(&self, job: &Job) -> bool {
+        let needed = if job.device.is_early() && !job.sharding.framework.is_torch() {
+            self.stated(Stated::Driver)
+        } else {
+            self.allocated()
+        };
+        needed * (1.0 - BAND) <= job.device.memory_gb * 1e9
+    }
+}
+
+/// The peak of `job`; where recomputation is unstated, with the least of it that fits.
+pub(crate) fn memory(job: &Job) -> Memory {
+    if job.recompute != Recompute::Unstated {
+        return with(job, job.recompute);
+    }
+    let tries = [Recompute::Nothing, Recompute::Selective, Recompute::Modules];
+    let sure = |m: &Memory| m.allocated() <= 0.95 * job.device.memory_gb * 1e9;
+    let found = tries.into_iter().map(|recompute| with(job, recompute)).find(sure);
+    found.unwrap_or_else(|| with(job, Recompute::Full))
+}
+
+fn with(job: &Job, recompute: Recompute) -> Memory {
+    let d = job.degrees;
+    let (parameters, gradients, optimizer) = states(job);
+    let per_layer = layer(job, recompute);
+    let layers = f64::from(job.model.layers) / f64::from(d.pp);
+    let whole = layer(job, Recompute::Nothing) + scores(job);
+    let last = if recompute == Recompute::Full { whole } else { 0.0 };
+    let flight = in_flight(job);
+    let logits = logits(job);
+    // The first stage holds most micro-batches, the last one the logits.
+    let first = per_layer * layers * flight;
+    let end = per_layer * layers + logits;
+    let (activations, logits) = match d.pp {
+        1 => (first + last, logits),
+        _ if end > first => (per_layer * layers + last, logits),
+        _ => (first + last, 0.0),
+    };
+    Memory { parameters, gradients, optimizer, activations, logits, buffers: BUFFERS, recompute }
+}
+
+/// Micro-batches whose activations a rank of the first stage holds.
+fn in_flight(job: &Job) -> f64 {
+    let d = job.degrees;
+    let (p, v) = (f64::from(d.pp), f64::from(d.chunks));
+    if d.pp == 1 {
+        return 1.0;
+    }
+    let most = match job.schedule {
+        Schedule::GPipe => f64::INFINITY,
+        Schedule::ZeroBubbleV => 2.0 * p,
+        Schedule::DualPipe => p + 1.0,
+        Schedule::OneForwardOneBackward if d.chunks > 1 => p * (1.0 + (p - 1.0) / (p * v)),
+        Schedule::OneForwardOneBackward | Schedule::ZeroBubble => p,
+    };
+    if job.global.is_some() { most.min(job.microbatches()) } else { most.min(1e6) }
+}
+
+/// Bytes that one layer keeps of a micro-batch.
+fn layer(job: &Job, recompute: Recompute) -> f64 {
+    let (d, model) = (job.degrees, &job.model);
+    let (tokens, h, t) = (job.tokens(), f64::from(model.hidden), f64::from(d.tp));
+    let outer_over = if d.sequence { t } else { 1.0 };
+    if recompute == Recompute::Full {
+        return 2.0 * tokens * h / outer_over;
+    }
+    let (outer, inner) = widths(job);
+    let mut bytes = tokens * h * (outer / outer_over + inner / t);
+    match recompute {
+        // Norms and activation functions are computed again, or every second product.
+        Recompute::Operators => bytes *= 0.55,
+        Recompute::Modules => bytes *= 0.5,
+        _ => {}
+    }
+    if job.precision == Precision::Fp8 {
+        bytes *= FP8_KEPT;
+    }
+    bytes + if recompute == Recompute::Nothing { scores(job) } else { 0.0 }
+}
+
+/// Bytes a token and channel that a layer keeps: those that only sequence parallelism divides, and those
+/// that TP divides.
+fn widths(job: &Job) -> (f64, f64) {
+    let model = &job.model;
+    let h = f64::from(model.hidden);
+    if !model.gated && model.experts.is_none() {
+        // Norms' inputs and outputs 8, masks of dropout 2; q, k, v, their output and the FFN 24.
+        return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, 24.0);
+    }
+    let attention = 4.0 + 4.0 * model.kv_share();
+    let dense = 6.0 * f64::from(model.ffn) / h;
+    let inner = model.experts.map_or(dense, |e| {
+        let moe = f64::from(e.layers) / f64::from(model.layers);
+        let top_k = f64::from(e.top_k);
+        // Tokens sorted by expert are copies of their inputs.
+        let experts =
+            6.0 * f64::from(e.ffn) * top_k / h + 6.0 * f64::from(e.shared) / h + 2.0 * top_k;
+        moe * experts + (1.0 - moe) * dense
+    });
+    (8.0, attention + inner)
+}
+
+/// Bytes of the scores that a layer keeps where attention is not fused.
+fn scores(job: &Job) -> f64 {
+    if !job.unfused_attention {
+        return 0.0;
+    }
+    let heads = f64::from(job.model.heads) / f64::from(job.degrees.tp);
+    5.0 * heads * f64::from(job.sequence) * job.tokens()
+}
+
+fn logits(job: &Job) -> f64 {
+    if job.fused_loss {
+        return 0.0;
+    }
+    let each = if job.sharding.framework == Framework::Megatron { 8.0 } else { 12.0 };
+    job.tokens() * f64::from(job.model.vocab) / f64::from(job.degrees.tp) * each
+}
+
+/// Parameters, gradients, state of the optimizer.
+fn states(job: &Job) -> (f64, f64, f64) {
+    let (dense, routed) = held(job);
+    let (n, experts) = (f64::from(job.shard_size), f64::from(job.degrees.expert_replicas()));
+    let sharding = job.sharding;
+    let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
+    let (mut parameters, mut gradients, mut optimizer) = if sharding.gathers {
+        let all = add(gathered(job, dense, n), gathered(job, routed, experts));
+        let t = f64::from(job.degrees.tp);
+        let unit = job.model.dense_body() / f64::from(job.model.layers) / t
+            + routed / job.deepest().max(1.0);
+        // Two units are gathered at once, and the gradients of one wait to be scattered.
+        let ends = 2.0 * job.model.embedding() / t;
+        add(all, (4.0 * unit + ends, 4.0 * unit, 0.0))
+    } else {
+        add(kept(job, dense, n), kept(job, routed, experts))
+    };
+    if sharding.offload {
+        optimizer = 0.0;
+        gradients *= 0.5;
+        parameters *= 0.5;
+    }
+    (parameters, gradients, optimizer)
+}
+
+/// FSDP's states of `params`, sharded over `n`.
+fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
+    let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
+    match job.sharding.shard {
+        Shard::Gradients => (2.0 * params + 4.0 * params / n, 2.0 * params / n, 8.0 * params / n),
+        // Under a pipeline parameters stay gathered, and gradients whole.
+        _ if keeps => (params * (2.0 + 4.0 / n), params * (4.0 + 4.0 / n), 8.0 * params / n),
+        _ => (4.0 * params / n, 4.0 * params / n, 8.0 * params / n),
+    }
+}
+
+/// States of `params` that a rank keeps whole but for what `n` replicas share.
+fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
+    let early = job.device.is_early();
+    let wide = job.sharding.gradient > 2.0;
+    let master = if wide || !early { 12.0 } else { 16.0 };
+    match job.sharding.shard {
+        Shard::Nothing if job.precision == Precision::Fp16 => {
+            (2.0 * params, 2.0 * params, 16.0 * params)
+        }
+        Shard::Nothing => (2.0 * params, job.sharding.gradient * params, 12.0 * params),
+        // Before sums were fused into products, gradients lay in both types.
+        Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
+        Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),
+        Shard::Optimizer => (2.0 * params, 2.0 * params, master * params / n),
+        // DeepSpeed's estimator: 4 + 16/n.
+        Shard::Gradients => (2.0 * params, params * (2.0 + 4.0 / n), 12.0 * params / n),
+        Shard::Parameters => (2.0 * params / n, 4.0 * params / n, 12.0 * params / n),
+    }
+}

@@ -1,0 +1,160 @@
+//! A training job from the files that people have: its step's time and its peak memory.
+//!
+//! | file | what is read |
+//! |---|---|
+//! | `draft` | keys as they were said, over each other; what is missing is asked for by name |
+//! | `row` | a job in TOML: `[model]`, `layout`, `batch`, `machine` |
+//! | `model` | widths of a transformer: parameters, arithmetic |
+//! | `device` | what a GPU computes, by kernels that were measured, and its memory |
+//! | `work` | arithmetic and bytes of a pipeline's stage |
+//! | `time` | the step: stages, schedule, collectives, what overlaps |
+//! | `memory` | the fullest rank: states, activations, logits |
+//! | `wires` | collectives at their expectation |
+//!
+//! A published rate is end to end: bubble and communication are inside it. Here the rate of kernels
+//! is what computes, and everything else is added. Sources of the formulas: Narayanan et al., arXiv
+//! 2104.04473 (pipelines); Korthikanti et al., arXiv 2205.05198 (activations); Rajbhandari et al.,
+//! arXiv 1910.02054 (states); Qi et al., arXiv 2401.10241 (zero bubble); DeepSeek-AI, arXiv 2412.19437
+//! (DualPipe); Dao et al., arXiv 2205.14135 (flash attention's 2.5-fold backward pass).
+
+mod arguments;
+mod deepspeed;
+mod device;
+mod draft;
+mod files;
+mod huggingface;
+mod megatron;
+mod memory;
+mod model;
+mod row;
+mod search;
+mod serve;
+mod serving;
+mod time;
+mod torchtitan;
+mod wires;
+mod words;
+mod work;
+
+use crate::plan::table::MachineEntry;
+
+pub(crate) use device::Device;
+pub(crate) use draft::Draft;
+pub(crate) use files::{drafts, is_job};
+pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
+pub(crate) use model::Transformer;
+pub(crate) use row::Row;
+pub(crate) use search::{Found, Pins, Searched, search};
+pub(crate) use serve::{Phase, Serve, Served};
+pub(crate) use time::{Estimate, anchored, estimate};
+pub(crate) use wires::Wires;
+pub(crate) use words::{
+    Dispatcher, Framework, Overlap, Precision, Recompute, Schedule, Sharding, Stated,
+};
+
+/// Degrees of parallelism; ranks lie tp, cp, dp, pp from the innermost out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Degrees {
+    pub tp: u32,
+    pub pp: u32,
+    pub cp: u32,
+    pub dp: u32,
+    /// Experts' ranks, out of those of TP, CP and DP.
+    pub ep: u32,
+    /// Pieces of the model on a stage, one after another (interleaving).
+    pub chunks: u32,
+    /// Whether TP splits the rest of a layer by tokens.
+    pub sequence: bool,
+}
+
+impl Degrees {
+    pub fn gpus(self) -> u64 {
+        [self.tp, self.pp, self.cp, self.dp].into_iter().map(u64::from).product()
+    }
+
+    /// Ranks that hold the same dense parameters.
+    pub fn replicas(self) -> u32 {
+        self.dp * self.cp
+    }
+
+    /// Ranks that hold the same experts.
+    pub fn expert_replicas(self) -> u32 {
+        (self.dp * self.cp * self.tp / self.ep).max(1)
+    }
+}
+
+/// A job: a model, how it is laid out, and on what.
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub name: String,
+    pub model: Transformer,
+    pub degrees: Degrees,
+    pub sharding: Sharding,
+    /// Replicas that share one set of parts; fewer than all is HSDP.
+    pub shard_size: u32,
+    /// Sequences of a step; absent where only memory is asked.
+    pub global: Option<u32>,
+    /// Sequences of a micro-batch.
+    pub micro: u32,
+    /// Tokens of a sequence.
+    pub sequence: u32,
+    pub precision: Precision,
+    pub recompute: Recompute,
+    /// Whether the loss never holds all logits.
+    pub fused_loss: bool,
+    pub overlap: Overlap,
+    pub schedule: Schedule,
+    pub dispatcher: Dispatcher,
+    pub node_limit: Option<u32>,
+    /// Whether pointwise work is fused by a compiler.
+    pub compiled: bool,
+    /// Whether scores of attention are written to memory.
+    pub unfused_attention: bool,
+    pub device: Device,
+    pub machine: MachineEntry,
+    /// Which figure of memory is asked for.
+    pub stated: Stated,
+    /// What was taken to be so without being said.
+    pub inferred: Vec<String>,
+}
+
+impl Job {
+    /// Micro-batches a step.
+    pub fn microbatches(&self) -> f64 {
+        let each = f64::from(self.degrees.dp) * f64::from(self.micro);
+        self.global.map_or(1.0, |all| (f64::from(all) / each).max(1.0))
+    }
+
+    /// Tokens of a micro-batch on a rank.
+    pub fn tokens(&self) -> f64 {
+        f64::from(self.micro) * f64::from(self.sequence) / f64::from(self.degrees.cp)
+    }
+
+    /// Whether another job runs the same kernels on as many ranks.
+    pub fn runs_as(&self, other: &Self) -> bool {
+        self.model == other.model
+            && self.degrees == other.degrees
+            && (self.micro, self.sequence, self.global)
+                == (other.micro, other.sequence, other.global)
+            && (self.precision, self.recompute) == (other.precision, other.recompute)
+    }
+
+    /// Layers of the fullest stage. Splits of L + 2 layers count the embedding and the head as one.
+    pub fn deepest(&self) -> f64 {
+        let (layers, pp) = (self.model.layers, self.degrees.pp);
+        if self.balanced() {
+            f64::from(layers + 2) / f64::from(pp)
+        } else {
+            f64::from(layers.div_ceil(pp))
+        }
+    }
+
+    /// Whether the embedding and the head count as layers of their stages.
+    pub fn balanced(&self) -> bool {
+        let (layers, pp) = (self.model.layers, self.degrees.pp);
+        pp > 1 && !layers.is_multiple_of(pp) && (layers + 2).is_multiple_of(pp)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! A transformer's widths, and what follows: parameters to the last one, arithmetic a token.
+
+/// The products around attention's core.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Attention {
+    /// Heads share keys and values by groups.
+    Grouped {
+        /// Heads of keys and values.
+        kv_heads: u32,
+        /// Width of a head.
+        head: u32,
+    },
+    /// Keys and values from a narrow latent (DeepSeek-V2, arXiv 2405.04434).
+    Latent {
+        /// Width of the queries' latent; 0 where there is none.
+        query: u32,
+        /// Width of keys' and values' latent.
+        latent: u32,
+        /// Part of a head that is rotated.
+        rope: u32,
+        /// Part that is not.
+        nope: u32,
+        /// Width of a value.
+        value: u32,
+    },
+}
+
+/// Layers of experts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Experts {
+    pub layers: u32,
+    pub experts: u32,
+    pub top_k: u32,
+    /// Width of one.
+    pub ffn: u32,
+    /// Width of those that every token goes to.
+    pub shared: u32,
+    /// Whether the router's scores have a bias an expert.
+    pub router_bias: bool,
+    /// Biases of an expert's products: gate and up, down.
+    pub bias: bool,
+}
+
+/// Norms and biases: what is small, and counted.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Small {
+    /// Parameters of norms and biases of a layer.
+    pub layer: u64,
+    /// The same outside layers.
+    pub outside: u64,
+}
+
+/// A model as far as its step depends on it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Transformer {
+    pub layers: u32,
+    pub hidden: u32,
+    pub ffn: u32,
+    /// Whether the feed-forward part has a gate: three products for two.
+    pub gated: bool,
+    pub heads: u32,
+    pub attention: Attention,
+    pub vocab: u32,
+    pub tied: bool,
+    /// Positions that are learned.
+    pub positions: u32,
+    pub experts: Option<Experts>,
+    pub small: Small,
+}
+
+impl Transformer {
+    /// Weights of attention's products in a layer.
+    pub fn attention_weights(&self) -> f64 {
+        let (h, a) = (f64::from(self.hidden), f64::from(self.heads));
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => {
+                h * f64::from(head) * (2.0 * a + 2.0 * f64::from(kv_heads))
+            }
+            Attention::Latent { query, latent, rope, nope, value } => {
+                let [q, c, r, n, v] = [query, latent, rope, nope, value].map(f64::from);
+                let queries = if query > 0 { h * q + q * a * (n + r) } else { h * a * (n + r) };
+                queries + h * (c + r) + c * a * (n + v) + a * v * h
+            }
+        }
+    }
+
+    /// a·d of attention's core: the mean of the widths of its two products.
+    pub fn core_width(&self) -> f64 {
+        let a = f64::from(self.heads);
+        match self.attention {
+            Attention::Grouped { head, .. } => a * f64::from(head),
+            Attention::Latent { rope, nope, value, .. } => a * f64::from(rope + nope + value) / 2.0,
+        }
+    }
+
+    /// Elements of keys and values of a token in a layer.
+    pub fn kv_width(&self) -> f64 {
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
+            Attention::Latent { rope, nope, value, .. } => {
+                f64::from(self.heads) * f64::from(rope + nope + value)
+            }
+        }
+    }
+
+    /// Elements of a token's cache in a layer, which TP cuts at most by heads of keys and values.
+    pub fn cache_width(&self) -> f64 {
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
+            Attention::Latent { latent, rope, .. } => f64::from(latent + rope),
+        }
+    }
+
+    /// k/a: what keys and values are wide beside queries.
+    pub fn kv_share(&self) -> f64 {
+        match self.attention {
+            Attention::Grouped { kv_heads, .. } => {
+                f64::from(kv_heads) / f64::from(self.heads.max(1))
+            }
+            Attention::Latent { .. } => 1.0,
+        }
+    }
+
+    /// Products of the feed-forward part.
+    pub fn products(&self) -> f64 {
+        if self.gated { 3.0 } else { 2.0 }
+    }
+
+    /// Layers with experts.
+    pub fn moe_layers(&self) -> f64 {
+        self.experts.map_or(0.0, |e| f64::from(e.layers))
+    }
+
+    /// Weights of a dense layer's feed-forward part.
+    pub fn dense_ffn(&self) -> f64 {
+        self.products() * f64::from(self.hidden) * f64::from(self.ffn)
+    }
+
+    /// Weights of one expert.
+    pub fn expert(&self) -> f64 {
+        self.experts.map_or(0.0, |e| 3.0 * f64::from(self.hidden) * f64::from(e.ffn))
+    }
+
+    /// Weights of a layer of experts that every token meets: shared experts and the router.
+    pub fn shared(&self) -> f64 {
+        let h = f64::from(self.hidden);
+        self.experts.map_or(0.0, |e| 3.0 * h * f64::from(e.shared) + h * f64::from(e.experts))
+    }
+
+    /// Weights of all products but of experts that are routed to, and the head.
+    pub fn dense_body(&self) -> f64 {
+        let layers = f64::from(self.layers);
+        layers * self.attention_weights()
+            + (layers - self.moe_layers()) * self.dense_ffn()
+            + self.moe_layers() * self.shared()
+    }
+
+    /// Weights of all experts that are routed to.
+    pub fn routed_body(&self) -> f64 {
+        self.moe_layers() * self.expert() * self.experts.map_or(0.0, |e| f64::from(e.experts))
+    }
+
+    /// One embedding.
+    pub fn embedding(&self) -> f64 {
+        f64::from(self.vocab) * f64::from(self.hidden)
+    }
+
+    /// Parameters in all.
+    pub fn params(&self) -> f64 {
+        let embeddings = if self.tied { 1.0 } else { 2.0 } * self.embedding();
+        let positions = f64::from(self.positions) * f64::from(self.hidden);
+        let biases = self.experts.map_or(0.0, |e| {
+            let router = if e.router_bias { f64::from(e.experts) } else { 0.0 };
+            let each = f64::from(2 * e.ffn + self.hidden);
+            let own = if e.bias { f64::from(e.experts) * each } else { 0.0 };
+            f64::from(e.layers) * (router + own)
+        });
+        let small = f64::from(self.layers) * self.small.layer as f64 + self.small.outside as f64;
+        self.dense_body() + self.routed_body() + embeddings + positions + biases + small
+    }
+
+    /// Parameters that a token meets, both embeddings among them.
+    pub fn active(&self) -> f64 {
+        let unused = self
+            .experts
+            .map_or(0.0, |e| f64::from(e.layers) * f64::from(e.experts - e.top_k) * self.expert());
+        self.params() - unused
+    }
+
+    /// Arithmetic of a token's step without recomputation: products of the active body and the head,
+    /// and attention over the half of the scores that a causal mask leaves.
+    pub fn step_flops(&self, sequence: f64) -> f64 {
+        let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
+        let body = self.dense_body() + self.moe_layers() * routed + self.embedding();
+        let core = 2.0 * self.core_width() * sequence * f64::from(self.layers);
+        3.0 * (2.0 * body + core)
+    }
+}

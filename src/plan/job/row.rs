@@ -1,0 +1,256 @@
+//! Jobs in TOML: one at the top of a file or several under `[[run]]`, with `[model.NAME]` and
+//! `[machine.NAME]` beside them.
+//!
+//! ```toml
+//! gpus = 64
+//! layout = { tp = 4, pp = 8, dp = 2, sequence_parallel = true, chunks_per_stage = 5 }
+//! sharding = "zero1, gradients kept and reduced in fp32"
+//! batch = { global = 256, micro = 1, sequence = 8192 }
+//! precision = "fp8"
+//!
+//! [model]
+//! layers = 80
+//! hidden = 8192
+//! # …
+//! [machine]
+//! profile = "dgx-h100"
+//! ```
+
+use toml::{Table, Value};
+
+use super::draft::{Draft, KEYS};
+use super::model::{Attention, Experts, Small, Transformer};
+use crate::base::error::{Error, Result};
+use crate::base::text_pos::Refused;
+
+/// What a table says of where its figures come from, and what was measured of it.
+const BESIDE: &[&str] = &[
+    "id",
+    "name",
+    "source",
+    "step_from",
+    "tflops_per_gpu",
+    "tokens_per_s_per_gpu",
+    "rate_convention",
+    "trust",
+    "not_stated",
+    "peak_memory",
+    "kind",
+    "where",
+    "url",
+    "fits",
+    "device_GB",
+    "peak_GiB",
+    "model_note",
+];
+
+/// A job of a file, and whether only its memory is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub draft: Draft,
+    pub memory_only: bool,
+}
+
+/// The jobs of a text, in their order.
+///
+/// # Errors
+/// No TOML; a table that is none; a width that a model needs.
+pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<Row>> {
+    let whole: Table = toml::from_str(text).map_err(|e| Refused::new(&e, text).error(file))?;
+    let mut rows = Vec::new();
+    for (key, memory_only) in [("run", false), ("memory", true)] {
+        let listed: Vec<&Table> = match whole.get(key) {
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_table).collect(),
+            Some(Value::Table(one)) => vec![one],
+            _ => Vec::new(),
+        };
+        for table in listed {
+            let described = ["model", "machine", "sequence"].iter().all(|k| table.contains_key(*k));
+            if memory_only && !described {
+                // Rows of formulas, which are of no machine.
+                continue;
+            }
+            let draft = draft(table, &whole).map_err(|e| e.within(&label(table, file)))?;
+            rows.push(Row { draft, memory_only });
+        }
+    }
+    if rows.is_empty() {
+        let draft = draft(&whole, &whole).map_err(|e| e.within(file))?;
+        rows.push(Row { draft, memory_only: false });
+    }
+    Ok(rows)
+}
+
+fn label(table: &Table, file: &str) -> String {
+    let id = table.get("id").and_then(Value::as_str);
+    id.map_or(file.to_owned(), |id| format!("{file}, {id}"))
+}
+
+fn draft(table: &Table, whole: &Table) -> Result<Draft> {
+    let mut draft = Draft::default();
+    for key in ["id", "name"] {
+        if let Some(name) = table.get(key).and_then(Value::as_str) {
+            name.clone_into(&mut draft.name);
+        }
+    }
+    for (key, value) in table {
+        match (key.as_str(), value) {
+            ("model", Value::Table(widths)) if widths.contains_key("layers") => {
+                draft.model = Some(model(widths)?);
+            }
+            ("model", Value::String(name)) => match named(whole, "model", name) {
+                Some(widths) => draft.model = Some(model(widths)?),
+                None => draft.model_name = Some(name.clone()),
+            },
+            ("machine", Value::Table(figures)) if has_figures(figures) => {
+                machine(figures, &mut draft)?
+            }
+            ("machine", Value::String(name)) => match named(whole, "machine", name) {
+                Some(figures) => machine(figures, &mut draft)?,
+                None => draft.put("machine", name.clone())?,
+            },
+            ("layout", Value::Table(degrees)) => {
+                for (key, value) in degrees {
+                    put(&mut draft, key, value)?;
+                }
+            }
+            ("batch", Value::Table(batch)) => {
+                for (key, value) in batch {
+                    let key = match key.as_str() {
+                        "global" => "global_batch",
+                        "micro" => "micro_batch",
+                        other => other,
+                    };
+                    put(&mut draft, key, value)?;
+                }
+            }
+            ("micro", value) => put(&mut draft, "micro_batch", value)?,
+            ("anchor", Value::Table(own)) => {
+                draft.anchor = Some(Box::new(self::draft(own, whole)?));
+            }
+            ("anchor", value) => {
+                let mut own = Draft::default();
+                put(&mut own, "step_s", value)?;
+                draft.anchor = Some(Box::new(own));
+            }
+            ("peak_memory", Value::Table(peak)) => {
+                if let Some(kind) = peak.get("kind") {
+                    put(&mut draft, "memory_kind", kind)?;
+                }
+            }
+            (key, value) if KEYS.contains(&key) => put(&mut draft, key, value)?,
+            ("run" | "memory" | "source" | "model" | "machine", _) => {}
+            (key, _) if BESIDE.contains(&key) => {}
+            (key, _) => draft.unread.push(key.to_owned()),
+        }
+    }
+    Ok(draft)
+}
+
+/// A table of machines by name holds tables alone.
+fn has_figures(table: &Table) -> bool {
+    table.values().any(|value| !value.is_table())
+}
+
+fn named<'a>(whole: &'a Table, kind: &str, name: &str) -> Option<&'a Table> {
+    whole.get(kind)?.as_table()?.get(name)?.as_table()
+}
+
+fn put(draft: &mut Draft, key: &str, value: &Value) -> Result<()> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+            words.join(",")
+        }
+        Value::Table(_) => {
+            return Err(Error::input(format!("`{key}` is no table")).help("write a value"));
+        }
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(yes) => yes.to_string(),
+        Value::Datetime(when) => when.to_string(),
+    };
+    draft.put(key, text)
+}
+
+fn machine(table: &Table, draft: &mut Draft) -> Result<()> {
+    for (key, value) in table {
+        if KEYS.contains(&key.as_str()) {
+            put(draft, key, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn width(table: &Table, key: &str) -> Result<Option<u32>> {
+    let Some(value) = table.get(key) else { return Ok(None) };
+    let number = value.as_integer().and_then(|n| u32::try_from(n).ok());
+    number.map(Some).ok_or_else(|| {
+        Error::input(format!("`{key}` is no width")).at(key.to_owned()).help("write a whole number")
+    })
+}
+
+/// A model from its widths.
+pub(super) fn model(table: &Table) -> Result<Transformer> {
+    let needed = |key: &str| {
+        width(table, key)?.ok_or_else(|| {
+            Error::input(format!("the model has no `{key}`")).help(format!("write {key} = …"))
+        })
+    };
+    let flag = |key: &str| table.get(key).and_then(Value::as_bool);
+    let (hidden, heads) = (needed("hidden")?, needed("heads")?);
+    let gated = flag("gated").unwrap_or(true);
+    let head = width(table, "head_dim")?.unwrap_or(hidden / heads.max(1));
+    let attention = match table.get("mla").and_then(Value::as_table) {
+        Some(mla) => {
+            let of = |key: &str| Ok::<_, Error>(width(mla, key)?.unwrap_or(0));
+            Attention::Latent {
+                query: of("q_lora")?,
+                latent: of("kv_lora")?,
+                rope: of("rope")?,
+                nope: of("nope")?,
+                value: of("v")?,
+            }
+        }
+        None => Attention::Grouped { kv_heads: width(table, "kv_heads")?.unwrap_or(heads), head },
+    };
+    let layers = needed("layers")?;
+    let experts = match table.get("moe").and_then(Value::as_table) {
+        None => None,
+        Some(moe) => {
+            let of = |key: &str| {
+                width(moe, key)?.ok_or_else(|| Error::input(format!("`moe` has no `{key}`")))
+            };
+            Some(Experts {
+                layers: width(moe, "layers")?.unwrap_or(layers),
+                experts: of("experts")?,
+                top_k: of("top_k")?,
+                ffn: of("ffn")?,
+                shared: width(moe, "shared_ffn")?.unwrap_or(0),
+                router_bias: false,
+                bias: false,
+            })
+        }
+    };
+    let (h, l) = (u64::from(hidden), u64::from(layers));
+    // Norms alone, or with the biases of GPT's products.
+    let small = match gated {
+        true => Small { layer: 2 * h, outside: h },
+        false => Small { layer: 9 * h + 4 * h, outside: 2 * h },
+    };
+    debug_assert!(l > 0);
+    Ok(Transformer {
+        layers,
+        hidden,
+        ffn: needed("ffn")?,
+        gated,
+        heads,
+        attention,
+        vocab: needed("vocab")?,
+        tied: flag("tied_embeddings").unwrap_or(false),
+        positions: width(table, "learned_positions")?.unwrap_or(0),
+        experts,
+        small,
+    })
+}

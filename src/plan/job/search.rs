@@ -1,0 +1,197 @@
+//! The best layout of a job on some GPUs, by trying all that people run.
+//!
+//! Least time among the layouts that fit, then least memory; what no other beats in both is kept. What is
+//! tried: TP inside a node's domain, pipelines whose stages are even (with embedding and head counted as
+//! layers or not), context parallelism down to 4,096 tokens a rank, experts over a power of two,
+//! micro-batches up to 16 sequences, interleaving up to 8 chunks, recomputation of nothing or all,
+//! ZeRO-1, and FSDP without pipeline over all replicas or a node's.
+
+use super::{Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory};
+use crate::base::error::{Error, Result};
+use crate::plan::Shard;
+
+/// A layout with its price.
+pub(crate) struct Found {
+    pub job: Job,
+    pub priced: Estimate,
+    pub memory: Memory,
+}
+
+/// What is held fixed, by the keys of a job.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pins {
+    pub tp: Option<u32>,
+    pub pp: Option<u32>,
+    pub cp: Option<u32>,
+    pub ep: Option<u32>,
+    pub chunks: Option<u32>,
+    pub micro: Option<u32>,
+    pub recompute: Option<Recompute>,
+    pub sharding: bool,
+}
+
+/// What a search saw.
+pub(crate) struct Searched {
+    /// Layouts tried.
+    pub tried: usize,
+    /// Of these those that go into memory.
+    pub fitting: usize,
+    /// The fastest, then what is slower and needs less memory.
+    pub pareto: Vec<Found>,
+}
+
+/// Tokens of a rank below which nobody cuts a sequence.
+const SHORTEST: u32 = 4096;
+const MOST_MICRO: u32 = 16;
+const MOST_CHUNKS: u32 = 8;
+const MOST_CP: u32 = 16;
+/// Times that are alike: the smaller memory wins.
+const ALIKE: f64 = 1.005;
+
+fn powers(most: u32) -> impl Iterator<Item = u32> {
+    (0..=most.max(1).ilog2()).map(|i| 1 << i)
+}
+
+fn list(pin: Option<u32>, free: impl Iterator<Item = u32>) -> Vec<u32> {
+    pin.map_or_else(|| free.collect(), |one| vec![one])
+}
+
+/// Every layout of `job` on `gpus` GPUs that can be, before memory is looked at.
+pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job> {
+    let mut found = Vec::new();
+    let model = &job.model;
+    let even = |pp: u32| {
+        pp == 1 || model.layers.is_multiple_of(pp) || (model.layers + 2).is_multiple_of(pp)
+    };
+    for tp in list(pins.tp, powers(domain.min(model.heads))) {
+        for pp in list(pins.pp, (1..=model.layers.min(gpus)).filter(|pp| even(*pp))) {
+            for cp in list(pins.cp, powers(MOST_CP.min(job.sequence / SHORTEST))) {
+                let inner = u64::from(tp) * u64::from(pp) * u64::from(cp);
+                if !u64::from(gpus).is_multiple_of(inner) {
+                    continue;
+                }
+                let dp = gpus / inner as u32;
+                let mut one = job.clone();
+                (one.degrees.tp, one.degrees.pp, one.degrees.cp) = (tp, pp, cp);
+                (one.degrees.dp, one.degrees.sequence) = (dp, tp > 1);
+                batches(&one, domain, pins, &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Micro-batches, experts, chunks, recomputation and sharding of given degrees.
+fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
+    let (global, d) = (job.global.unwrap_or(1), job.degrees);
+    if !global.is_multiple_of(d.dp) {
+        return;
+    }
+    let each = global / d.dp;
+    let experts = job.model.experts.map_or(1, |e| e.experts);
+    let places = d.dp * d.cp * d.tp;
+    let ranks = |ep: &u32| {
+        experts.is_multiple_of(*ep)
+            && places.is_multiple_of(*ep)
+            && (*ep == 1 || ep.is_multiple_of(d.tp))
+    };
+    let per_stage = (job.deepest() as u32).max(1);
+    for ep in list(pins.ep, powers(experts.min(places)).filter(ranks)) {
+        for micro in list(pins.micro, powers(MOST_MICRO.min(each))) {
+            if !each.is_multiple_of(micro) {
+                continue;
+            }
+            let times = each / micro;
+            let divides = |v: &u32| {
+                *v == 1 || (d.pp > 1 && per_stage.is_multiple_of(*v) && times.is_multiple_of(d.pp))
+            };
+            for chunks in list(pins.chunks, (1..=MOST_CHUNKS).filter(divides)) {
+                for recompute in [Recompute::Nothing, Recompute::Full] {
+                    if pins.recompute.is_some_and(|pin| pin != recompute) {
+                        continue;
+                    }
+                    for (sharding, shard_size) in shardings(job, domain, pins) {
+                        let mut one = job.clone();
+                        (one.degrees.ep, one.degrees.chunks) = (ep, chunks);
+                        (one.micro, one.recompute) = (micro, recompute);
+                        (one.sharding, one.shard_size) = (sharding, shard_size);
+                        found.push(one);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What replicas share: as the job's framework can.
+fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
+    let (d, own) = (job.degrees, job.sharding);
+    let all = d.replicas();
+    let node = (domain / d.tp).max(1);
+    if pins.sharding {
+        return vec![(own, job.shard_size.min(all))];
+    }
+    let whole = Sharding { shard: Shard::Parameters, gathers: true, ..own };
+    let states = Sharding { shard: Shard::Optimizer, gathers: false, ..own };
+    let fsdp = [(whole, all), (whole, node)]
+        .into_iter()
+        .filter(|(_, n)| *n <= all && (*n < all || all == *n));
+    match own.framework {
+        Framework::Fsdp | Framework::Fsdp2 => fsdp.collect(),
+        _ if d.pp == 1 => std::iter::once((states, all)).chain(fsdp).collect(),
+        _ => vec![(states, all)],
+    }
+}
+
+/// Tries every layout of `job` on `gpus` GPUs of `capacity` bytes.
+///
+/// # Errors
+/// No layout fits, or there is none.
+pub(crate) fn search(
+    job: &Job,
+    wires: &Wires<'_>,
+    (gpus, capacity): (u32, f64),
+    pins: &Pins,
+    slower: Option<f64>,
+) -> Result<Searched> {
+    let all = layouts(job, gpus, wires.domain(), pins);
+    let tried = all.len();
+    let mut found: Vec<Found> = Vec::new();
+    let mut least = f64::INFINITY;
+    for job in all {
+        let memory = memory(&job);
+        least = least.min(memory.stated(super::Stated::Reserved));
+        if memory.stated(super::Stated::Reserved) > capacity {
+            continue;
+        }
+        let priced = estimate(&job, wires, slower)?;
+        found.push(Found { job, priced, memory });
+    }
+    if found.is_empty() {
+        let what = match tried {
+            0 => format!("no layout of the batch divides over {gpus} GPUs"),
+            _ => format!("none of {tried} layouts fits: the least needs {:.1} GB", least / 1e9),
+        };
+        return Err(
+            Error::unsupported(what).help("ask for more GPUs, more memory, or another batch")
+        );
+    }
+    let fitting = found.len();
+    found.sort_by(|a, b| {
+        let memory = |f: &Found| f.memory.allocated();
+        a.priced.step.total_cmp(&b.priced.step).then(memory(a).total_cmp(&memory(b)))
+    });
+    let mut pareto: Vec<Found> = Vec::new();
+    for one in found {
+        match pareto.last() {
+            Some(last) if one.memory.allocated() >= last.memory.allocated() => {}
+            // As fast with less memory is better.
+            Some(last) if one.priced.step <= ALIKE * last.priced.step => {
+                pareto.pop();
+                pareto.push(one);
+            }
+            _ => pareto.push(one),
+        }
+    }
+    Ok(Searched { tried, fitting, pareto })
+}

@@ -1,0 +1,242 @@
+//! Serving a model: what its weights and cache need, what a token and a prompt take.
+//!
+//! A decode step reads the weights that its tokens meet and their cache once, or computes if that is
+//! longer; a prefill computes. Both wait for two all-reduces a layer of TP's, and for dispatch and
+//! combine of experts. A stage of a pipeline hands its token on, so a token takes all stages in series.
+
+use super::draft::Draft;
+use super::wires::{Among, Wires};
+use super::{Device, Framework, Precision, Transformer};
+use crate::base::collective::Collective::{AllGather, AllReduce, AllToAll, SendRecv};
+use crate::base::error::{Error, Result};
+use crate::plan::Group;
+use crate::plan::table::{MachineEntry, Machines};
+
+/// A model being served.
+pub(crate) struct Serve {
+    pub name: String,
+    pub model: Transformer,
+    /// TP of attention, and of all else where experts are not spread.
+    pub tp: u32,
+    pub pp: u32,
+    /// Groups with sequences of their own.
+    pub dp: u32,
+    pub ep: u32,
+    /// Sequences of a group that are decoded at once.
+    pub sequences: u32,
+    /// Tokens behind each.
+    pub context: u32,
+    /// Tokens of a prefill at once.
+    pub chunk: u32,
+    /// The part of the memory that may be filled.
+    pub utilization: f64,
+    /// Bytes of a weight, and of an element of the cache.
+    pub weight: f64,
+    pub cache: f64,
+    pub device: Device,
+    pub machine: MachineEntry,
+    pub inferred: Vec<String>,
+}
+
+/// What serving takes, of one GPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Served {
+    pub weights: f64,
+    pub cache_a_token: f64,
+    /// Tokens of a group that fit beside the weights.
+    pub tokens: f64,
+    /// Sequences that are decoded at once: as many as are asked for and fit.
+    pub sequences: f64,
+    pub decode: Phase,
+    pub prefill: Phase,
+    /// Bytes of a sequence's cache, which a separate prefill hands over.
+    pub handoff: f64,
+}
+
+/// A phase in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Phase {
+    /// Reading memory or computing, the longer of both.
+    pub busy: f64,
+    pub messages: f64,
+}
+
+impl Phase {
+    pub fn time(self) -> f64 {
+        self.busy + self.messages
+    }
+}
+
+/// What activations, graphs and libraries take beside.
+const BESIDE: f64 = 2e9;
+
+impl Draft {
+    /// Whether it serves and does not train.
+    pub fn serves(&self) -> bool {
+        self.get("serve") == Some("true")
+    }
+
+    /// The model being served, once all is said.
+    ///
+    /// # Errors
+    /// What is missing, all of it by name.
+    pub fn serve(&self, machines: &Machines<'_>) -> Result<Serve> {
+        let mut inferred = self.inferred.clone();
+        let mut missing: Vec<&str> = Vec::new();
+        let Some(model) = self.model.clone() else {
+            return Err(Error::input("the job does not say model (a config.json)")
+                .help("name the model's config.json behind the arguments"));
+        };
+        if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
+            missing.push("machine");
+        }
+        if !missing.is_empty() {
+            return Err(Error::input(format!("the job does not say {}", missing.join(", ")))
+                .help("write --set machine=dgx-h100"));
+        }
+        let mut count = |key: &'static str, absent: u32| -> Result<u32> {
+            let found = self.count(key)?;
+            if found.is_none() && !matches!(key, "tp" | "pp" | "dp" | "ep") {
+                inferred.push(format!("{key} {absent}"));
+            }
+            Ok(found.unwrap_or(absent))
+        };
+        let (tp, pp, dp, ep) = (count("tp", 1)?, count("pp", 1)?, count("dp", 1)?, count("ep", 1)?);
+        // A cache is half full on average.
+        let context = count("context", 4096)? / 2;
+        let (sequences, chunk) = (count("sequences", 256)?, count("chunk", 8192)?);
+        let small = |key: &str| {
+            self.get(key).is_some_and(|t| t.contains("fp8") || t.contains("int8") || t == "float8")
+        };
+        let weight = match self.get("weights_type") {
+            Some(text) if ["awq", "gptq", "mxfp4", "fp4"].iter().any(|w| text.contains(w)) => 0.5,
+            _ if small("weights_type") => 1.0,
+            _ => 2.0,
+        };
+        let device = self.device(machines)?;
+        let gpus = u64::from(tp * dp * pp);
+        let machine = self.links(machines, &device, gpus, &mut inferred)?;
+        let share = self.get("utilization").and_then(|t| t.parse::<f64>().ok());
+        Ok(Serve {
+            name: self.name.clone(),
+            model,
+            tp,
+            pp,
+            dp,
+            ep,
+            sequences,
+            context: context.max(1),
+            chunk,
+            utilization: share.filter(|u| (0.05..=1.0).contains(u)).unwrap_or(0.9),
+            weight,
+            cache: if small("cache_type") { 1.0 } else { 2.0 },
+            device,
+            machine,
+            inferred,
+        })
+    }
+}
+
+impl Serve {
+    pub fn gpus(&self) -> u32 {
+        self.tp * self.dp * self.pp
+    }
+
+    /// Ranks over which experts lie, or are cut.
+    fn experts_over(&self) -> f64 {
+        f64::from(if self.ep > 1 { self.ep } else { self.tp })
+    }
+
+    /// What it takes.
+    ///
+    /// # Errors
+    /// Ranks that the machine does not join.
+    pub fn priced(&self, wires: &Wires<'_>) -> Result<Served> {
+        let model = &self.model;
+        let layers = f64::from(model.layers);
+        let (tp, pp) = (f64::from(self.tp), f64::from(self.pp));
+        let ends = (if model.tied { 1.0 } else { 2.0 }) * model.embedding();
+        let dense = (model.dense_body() / pp + ends) / tp;
+        let routed = model.routed_body() / pp / self.experts_over();
+        let weights = self.weight * (dense + routed);
+        let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
+        let room = self.utilization * self.device.memory_gb * 1e9 - weights - BESIDE;
+        let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
+        let tokens = (room / per_token).max(0.0);
+        let fitting = (tokens / f64::from(self.context)).floor();
+        let sequences = f64::from(self.sequences).min(fitting).max(1.0);
+        Ok(Served {
+            weights,
+            cache_a_token: per_token,
+            tokens,
+            sequences,
+            decode: self.decode(wires, per_token, sequences)?,
+            prefill: self.prefill(wires)?,
+            handoff,
+        })
+    }
+
+    /// By how much TP cuts the cache: at most by heads, a latent not at all.
+    fn cut(&self) -> f64 {
+        match self.model.attention {
+            super::model::Attention::Grouped { kv_heads, .. } => f64::from(self.tp.min(kv_heads)),
+            super::model::Attention::Latent { .. } => 1.0,
+        }
+    }
+
+    fn decode(&self, wires: &Wires<'_>, per_token: f64, tokens: f64) -> Result<Phase> {
+        let model = &self.model;
+        let tp = f64::from(self.tp);
+        let met = model.experts.map_or(1.0, |e| {
+            let all = f64::from(e.experts);
+            // Experts that the tokens of all groups meet.
+            let each = f64::from(e.top_k) / all;
+            1.0 - (1.0 - each).powf(tokens * f64::from(self.dp))
+        });
+        let read = self.weight
+            * ((model.dense_body() + model.embedding()) / tp
+                + met * model.routed_body() / self.experts_over());
+        let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
+        let compute = self.compute(tokens) / tp;
+        let busy = ((read + cache) / self.device.stream()).max(compute);
+        Ok(Phase { busy, messages: self.messages(wires, tokens)? })
+    }
+
+    fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
+        let tokens = f64::from(self.chunk);
+        let core = 2.0 * self.model.core_width() * tokens * tokens * f64::from(self.model.layers);
+        let attention = core / self.device.attention(false, Framework::Megatron);
+        let busy = (self.compute(tokens) + attention) / f64::from(self.tp);
+        Ok(Phase { busy, messages: self.messages(wires, tokens)? })
+    }
+
+    /// Seconds that the products of `tokens` take on one GPU.
+    fn compute(&self, tokens: f64) -> f64 {
+        let model = &self.model;
+        let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());
+        let weights = model.dense_body() + model.moe_layers() * routed + model.embedding();
+        let precision = if self.weight <= 1.0 { Precision::Fp8 } else { Precision::Bf16 };
+        2.0 * weights * tokens / self.device.body(precision, Framework::Megatron)
+    }
+
+    fn messages(&self, wires: &Wires<'_>, tokens: f64) -> Result<f64> {
+        let model = &self.model;
+        let world = u64::from(self.gpus());
+        let among = |ranks, stride| Among { world, group: Group { ranks, stride } };
+        let layers = f64::from(model.layers);
+        let width = tokens * f64::from(model.hidden) * 2.0;
+        let (tp, hop) = (among(self.tp, 1), among(2, self.tp * self.dp));
+        let logits = tokens * f64::from(model.vocab) * 2.0;
+        let spread = if self.ep > 1 { model.moe_layers() } else { 0.0 };
+        let mut sum = (2.0 * layers - spread + 1.0) * wires.time(AllReduce, tp, width)?
+            + wires.time(AllGather, tp, logits)?;
+        if let Some(experts) = model.experts.filter(|_| self.ep > 1) {
+            let copies = width / f64::from(self.tp) * f64::from(experts.top_k);
+            sum += 2.0 * spread * wires.time(AllToAll, among(self.ep, 1), copies)?;
+        }
+        if self.pp > 1 {
+            sum += f64::from(self.pp - 1) * wires.time(SendRecv, hop, width)?;
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,72 @@
+//! Arguments of vLLM and SGLang: a command line, in a script or inside a page, or SGLang's YAML.
+//!
+//! Sources: docs.vllm.ai (engine arguments); docs.sglang.io/advanced_features/server_arguments.html.
+
+use super::arguments::Arguments;
+use super::draft::Draft;
+use crate::base::error::Result;
+
+/// Whether a text holds them.
+pub(super) fn is(text: &str) -> bool {
+    text.contains("vllm serve")
+        || text.contains("vllm.entrypoints")
+        || text.contains("sglang")
+        || text.contains("model-path")
+}
+
+/// Reads arguments of either server.
+///
+/// # Errors
+/// None of its own.
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+    let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
+    let args = if yaml { Arguments::of_yaml(text) } else { Arguments::of(text) };
+    let mut draft = Draft::default();
+    draft.put("serve", "true")?;
+    let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
+    draft.model_name =
+        args.any(&["model-path", "model"]).map(str::to_owned).or_else(|| named(text));
+    let tp = args.number(&["tensor-parallel-size", "tp-size", "tp"]).unwrap_or(1);
+    let dp = args.number(&["data-parallel-size", "dp-size", "dp"]).unwrap_or(1);
+    let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp"]).unwrap_or(1);
+    let ep = args.number(&["expert-parallel-size", "ep-size", "ep"]);
+    draft.put("pp", pp.to_string())?;
+    // SGLang's data-parallel attention lies inside its TP; otherwise replicas are beside it.
+    let (attention, replicas) = match sglang && args.has("enable-dp-attention") {
+        true => ((tp / dp).max(1), dp),
+        false => (tp, dp),
+    };
+    draft.put("tp", attention.to_string())?;
+    draft.put("dp", replicas.to_string())?;
+    let all = attention * replicas;
+    let spread = args.has("enable-expert-parallel") || args.has("enable-ep-moe");
+    draft.put("ep", ep.unwrap_or(if spread { all } else { 1 }).to_string())?;
+    let copies = [
+        ("context", ["max-model-len", "context-length"].as_slice()),
+        ("sequences", &["max-num-seqs"]),
+        ("chunk", &["max-num-batched-tokens", "chunked-prefill-size"]),
+        ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
+        ("cache_type", &["kv-cache-dtype"]),
+        ("weights_type", &["quantization"]),
+    ];
+    for (key, names) in copies {
+        if let Some(value) = args.any(names) {
+            draft.put(key, value)?;
+        }
+    }
+    // SGLang counts the sequences of all its groups.
+    if let Some(all) = args.number(&["max-running-requests"]) {
+        draft.put("sequences", (all / replicas).max(1).to_string())?;
+    }
+    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
+    if backend.contains("deepep") {
+        draft.put("dispatcher", "deepep")?;
+    }
+    Ok(draft)
+}
+
+/// The model behind `vllm serve`.
+fn named(text: &str) -> Option<String> {
+    let behind = text.split("vllm serve").nth(1)?;
+    behind.split_whitespace().find(|word| !word.starts_with(['-', '\\'])).map(str::to_owned)
+}

@@ -1,0 +1,252 @@
+use super::search::{Pins, layouts};
+use super::*;
+use crate::base::error::Result;
+use crate::machine::profile::Profile;
+use crate::model::algorithm::Registry;
+use crate::plan::table::{Files, Machines};
+
+/// One text under any name.
+struct One(&'static str);
+
+impl Files for One {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        Profile::builtin(name)
+    }
+
+    fn text(&self, _: &str) -> Result<String> {
+        Ok(self.0.to_owned())
+    }
+
+    fn matching(&self, _: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+fn draft(name: &str, text: &'static str) -> Draft {
+    let names = [name.to_owned()];
+    drafts(&One(text), &names).unwrap_or_else(|e| panic!("{name}: {e}")).remove(0).draft
+}
+
+fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
+    let mut typed = Draft::default();
+    for (key, value) in keys {
+        typed.put(key, *value).unwrap();
+    }
+    let machines = Machines::new(&One(""));
+    typed.over(&draft(name, text)).job(&machines, false).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Parameters of public configurations, as their safetensors hold them.
+#[test]
+fn parameters_follow_from_configurations_to_the_last_one() {
+    let cases: [(&'static str, f64, f64); 9] = [
+        (
+            r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
+            8_030_261_248.0,
+            8_030_261_248.0,
+        ),
+        (
+            r#"{"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000}"#,
+            46_702_792_704.0,
+            12_879_925_248.0,
+        ),
+        (
+            r#"{"model_type": "qwen3_moe", "num_hidden_layers": 48, "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": [], "vocab_size": 151936}"#,
+            30_532_122_624.0,
+            3_353_032_704.0,
+        ),
+        (
+            r#"{"model_type": "qwen3", "num_hidden_layers": 64, "hidden_size": 5120, "intermediate_size": 25600, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936}"#,
+            32_762_123_264.0,
+            32_762_123_264.0,
+        ),
+        (
+            r#"{"model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "intermediate_size": 18432, "moe_intermediate_size": 2048, "first_k_dense_replace": 3, "moe_layer_freq": 1, "n_routed_experts": 256, "n_shared_experts": 1, "num_experts_per_tok": 8, "num_attention_heads": 128, "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128, "num_nextn_predict_layers": 1, "vocab_size": 129280}"#,
+            671_026_419_200.0,
+            37_552_297_472.0,
+        ),
+        (
+            r#"{"model_type": "gpt_oss", "num_hidden_layers": 36, "hidden_size": 2880, "intermediate_size": 2880, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "num_local_experts": 128, "num_experts_per_tok": 4, "vocab_size": 201088}"#,
+            116.83e9,
+            5.71e9,
+        ),
+        (
+            r#"{"model_type": "gpt2", "n_layer": 48, "n_embd": 1600, "n_head": 25, "n_inner": null, "n_positions": 1024, "vocab_size": 50257}"#,
+            1_557_611_200.0,
+            1_557_611_200.0,
+        ),
+        (
+            r#"{"model_type": "gpt_neox", "num_hidden_layers": 44, "hidden_size": 6144, "intermediate_size": 24576, "num_attention_heads": 64, "vocab_size": 50432, "tie_word_embeddings": false}"#,
+            20_554_567_680.0,
+            20_554_567_680.0,
+        ),
+        (
+            r#"{"model_type": "bloom", "n_layer": 70, "hidden_size": 14336, "n_head": 112, "vocab_size": 250880}"#,
+            176_247_271_424.0,
+            176_247_271_424.0,
+        ),
+    ];
+    for (text, params, active) in cases {
+        let model = draft("config.json", text).model.unwrap();
+        assert!((model.params() / params - 1.0).abs() < 1e-3, "{text}: {}", model.params());
+        assert!((model.active() / active - 1.0).abs() < 2e-3, "{text}: {}", model.active());
+        // Where the published count is exact, so is this one.
+        assert!(params % 1e6 == 0.0 || model.params() == params, "{text}: {}", model.params());
+    }
+}
+
+#[test]
+fn a_configuration_that_lacks_widths_names_them() {
+    let lacking = r#"{"model_type": "llama", "num_hidden_layers": 32}"#;
+    let refused = drafts(&One(lacking), &["config.json".to_owned()]).unwrap_err();
+    assert!(refused.what().contains("hidden_size, num_attention_heads, vocab_size"), "{refused}");
+    let unknown = r#"{"model_type": "made_up"}"#;
+    let refused = drafts(&One(unknown), &["config.json".to_owned()]).unwrap_err();
+    assert!(refused.what().contains("made_up"), "{refused}");
+}
+
+const MEGATRON: &str = "TP=2; CP=2
+MODEL=(--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
+  --group-query-attention --num-query-groups 8 --swiglu --disable-bias-linear
+  --untie-embeddings-and-output-weights --normalization RMSNorm --position-embedding-type rope
+  --vocab-size 128256)
+PAR=(--tensor-model-parallel-size $TP --context-parallel-size ${CP} --sequence-parallel
+  --use-distributed-optimizer --overlap-grad-reduce --grad-reduce-in-bf16)
+torchrun --nproc_per_node 8 --nnodes 4 pretrain_gpt.py ${MODEL[@]} ${PAR[@]} --seq-length 8192 \\
+  --micro-batch-size 1 --global-batch-size 128 --bf16 --fp8-format hybrid
+";
+
+#[test]
+fn megatrons_arguments_are_followed_through_arrays() {
+    let job = job("train.sh", MEGATRON, &[("machine", "dgx-h100")]);
+    let d = job.degrees;
+    assert_eq!((d.tp, d.cp, d.dp, d.gpus(), d.sequence), (2, 2, 8, 32, true));
+    assert_eq!(job.microbatches(), 16.0);
+    assert_eq!((job.precision, job.sharding.gradient), (Precision::Fp8, 2.0));
+    assert_eq!(job.sharding.shard, crate::plan::Shard::Optimizer);
+    assert!(job.overlap.dp && !job.overlap.tp);
+    assert_eq!(job.model.params(), 8_030_261_248.0);
+}
+
+#[test]
+fn torchtitans_degrees_and_batches_are_its_own() {
+    let text = "[model]\nname = \"llama3\"\nflavor = \"405B\"\nconverters = [\"float8\"]\n[training]\n\
+        batch_size = 32\nseq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 8\n\
+        tensor_parallel_degree = 8\npipeline_parallel_degree = 8\n\
+        pipeline_parallel_schedule = \"Interleaved1F1B\"\nenable_async_tensor_parallel = true\n\
+        [activation_checkpoint]\nmode = \"full\"\n";
+    let job = job("train.toml", text, &[("machine", "dgx-h100")]);
+    assert_eq!((job.degrees.gpus(), job.microbatches(), job.micro), (512, 32.0, 1));
+    assert_eq!((job.recompute, job.precision), (Recompute::Full, Precision::Fp8));
+    assert!(job.overlap.tp && job.degrees.chunks == 2);
+}
+
+#[test]
+fn what_deepspeed_leaves_to_the_trainer_is_asked_for() {
+    let text = r#"{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}"#;
+    let draft = draft("ds.json", text);
+    let refused = draft.job(&Machines::new(&One("")), false).err().unwrap();
+    for name in ["train_batch_size", "train_micro_batch_size_per_gpu", "model", "gpus", "sequence"]
+    {
+        assert!(refused.what().contains(name), "{name}: {refused}");
+    }
+}
+
+/// A GPT on early GPUs, as Korthikanti et al. count it (arXiv 2205.05198, figure 1).
+fn gpt(layers: u32, hidden: u32, heads: u32, pp: u32, chunks: u32) -> String {
+    format!(
+        "layout = {{ tp = 8, pp = {pp}, dp = 1, chunks_per_stage = {chunks} }}\n\
+         batch = {{ global = 1024, micro = 1, sequence = 2048 }}\nsharding = \"none, fp32\"\n\
+         recompute = \"none\"\n[model]\nlayers = {layers}\nhidden = {hidden}\nffn = {}\n\
+         heads = {heads}\nvocab = 51200\ngated = false\n[machine]\nprofile = \"dgx-a100\"\n",
+        4 * hidden
+    )
+}
+
+#[test]
+fn activations_are_those_of_their_paper() {
+    let cases = [
+        (gpt(96, 12288, 96, 8, 3), 66.84375, 12.351562),
+        (gpt(128, 25600, 160, 64, 1), 131.25, 26.5625),
+    ];
+    for (text, whole, selective) in cases {
+        let text: &'static str = text.leak();
+        let mut job = job("row.toml", text, &[]);
+        let gib = |job: &Job| memory(job).activations / f64::from(1 << 30);
+        assert!((gib(&job) / whole - 1.0).abs() < 1e-3, "{} GiB", gib(&job));
+        job.degrees.sequence = true;
+        job.recompute = Recompute::Selective;
+        assert!((gib(&job) / selective - 1.0).abs() < 1e-3, "{} GiB", gib(&job));
+    }
+}
+
+/// A search prices every layout once: none that it left out is faster and fits.
+#[test]
+fn a_search_finds_what_trying_everything_finds() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\nsharding = \"zero1\"\n\
+        batch = { global = 64, sequence = 8192 }\n";
+    let job = job("job.toml", text, &[]);
+    let registry = Registry::builtin();
+    let wires = Wires::new(&registry, &job.machine);
+    let pins = Pins::default();
+    for gigabytes in [40.0, 80.0] {
+        let found = search(&job, &wires, (16, gigabytes * 1e9), &pins, None).unwrap();
+        let fits = |job: &Job| memory(job).stated(Stated::Reserved) <= gigabytes * 1e9;
+        let all = layouts(&job, 16, wires.domain(), &pins);
+        let steps = all.iter().filter(|job| fits(job));
+        let steps = steps.map(|job| estimate(job, &wires, None).unwrap().step);
+        let least = steps.fold(f64::INFINITY, f64::min);
+        assert!(found.pareto[0].priced.step <= 1.005 * least, "{gigabytes} GB");
+        let mut memories = found.pareto.iter().map(|f| f.memory.allocated());
+        assert!(memories.by_ref().is_sorted_by(|a, b| a > b));
+        assert!(found.pareto.iter().all(|f| fits(&f.job)));
+    }
+    assert!(search(&job, &wires, (16, 1e9), &pins, None).is_err());
+}
+
+/// A measured step of the job itself is what is expected then, and narrows the band.
+#[test]
+fn an_anchor_meets_its_own_measurement() {
+    let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"zero1\"\n\
+        batch = { global = 64, micro = 1, sequence = 8192 }\n";
+    let job = job("job.toml", text, &[]);
+    let registry = Registry::builtin();
+    let wires = Wires::new(&registry, &job.machine);
+    let plain = estimate(&job, &wires, None).unwrap();
+    let slower = anchored(&job, &wires, 1.2 * plain.step).unwrap();
+    let held = estimate(&job, &wires, Some(slower)).unwrap();
+    assert!((held.step / plain.step - 1.2).abs() < 1e-6 && slower > 1.2);
+    assert!(held.high / held.low < plain.high / plain.low);
+}
+
+/// A budget names a job's configuration, and judges its time or its memory.
+#[test]
+fn budgets_know_jobs() {
+    struct Two;
+    impl Files for Two {
+        fn profile(&self, name: &str) -> Result<Profile> {
+            Profile::builtin(name)
+        }
+
+        fn text(&self, path: &str) -> Result<String> {
+            Ok(match path {
+                "configs/train.sh" => MEGATRON.to_owned(),
+                _ => "[[budget]]\nname = \"time\"\nfrom = \"configs/train.sh\"\nprofile = \"dgx-h100\"\n\
+                      max_time = \"1s\"\n[[budget]]\nname = \"memory\"\nfrom = \"configs/train.sh\"\n\
+                      profile = \"dgx-h100\"\nset = \"micro_batch=2\"\nmax_memory = \"200GB\"\n"
+                    .to_owned(),
+            })
+        }
+
+        fn matching(&self, _: &str) -> Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+    }
+    use crate::plan::check::{Options, Standing, check};
+    let checked = check(&Two, "collcost.toml", &Options::default());
+    assert!(checked.faults.is_empty(), "{:?}", checked.faults);
+    let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();
+    assert_eq!(standing, [Standing::Fails, Standing::Holds]);
+    assert_eq!(checked.outcomes[1].value.unit(), "bytes");
+}

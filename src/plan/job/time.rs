@@ -1,0 +1,255 @@
+//! The time of a step: micro-batches through the slowest stage, what the pipeline idles, collectives
+//! that nothing hides, and the optimizer.
+
+use super::wires::Among;
+use super::work::stages;
+use super::{Dispatcher, Framework, Job, Recompute, Schedule, Wires};
+use crate::base::collective::Collective::{
+    AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
+};
+use crate::base::error::Result;
+use crate::plan::{Group, Shard};
+
+/// A part of the step, in seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Part {
+    pub what: &'static str,
+    pub seconds: f64,
+    /// Of that what runs beside computation and is not in the sum.
+    pub hidden: f64,
+}
+
+/// A step with its band, in which 8 of 10 real ones lie.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Estimate {
+    pub step: f64,
+    pub low: f64,
+    pub high: f64,
+    pub parts: Vec<Part>,
+}
+
+/// What of TP's collectives is left where they run beside products (torchtitan measured 5 to 10 % of a
+/// step less, docs of asyncTP).
+const TP_BESIDE: f64 = 0.5;
+const EP_BESIDE: f64 = 0.2;
+/// What of the gradients' and parameters' buckets nothing hides: the last and the first.
+const BUCKET_ENDS: f64 = 0.15;
+/// Interleaved chunks send while others compute.
+const HOPS_BESIDE: f64 = 0.15;
+/// What a collective beside computation takes of it, for links and memory are shared.
+const DISTURBS: f64 = 0.1;
+/// Bytes that Adam reads and writes a parameter.
+const ADAM: f64 = 36.0;
+
+/// Half the width of the band as a logarithm: quantiles of what published runs were off by with their
+/// source left out.
+const BAND: f64 = 0.16;
+const BAND_EXPERTS: f64 = 0.28;
+const BAND_UNSTATED: f64 = 0.04;
+const BAND_ANCHORED: f64 = 0.08;
+
+/// Collectives of a micro-batch on the slowest stage, and once a step.
+#[derive(Debug, Clone, Copy, Default)]
+struct Messages {
+    tp: f64,
+    tp_hidden: f64,
+    cp: f64,
+    cp_hidden: f64,
+    ep: f64,
+    ep_hidden: f64,
+    hops: f64,
+    hops_hidden: f64,
+    /// Units gathered and scattered, in each micro-batch.
+    units: f64,
+    dp: f64,
+    dp_hidden: f64,
+}
+
+fn groups(job: &Job) -> [Among; 6] {
+    let d = job.degrees;
+    let world = d.gpus();
+    let of = |ranks, stride| Among { world, group: Group { ranks, stride } };
+    let all = of(d.replicas(), d.tp);
+    let expert_stride = if d.ep.is_multiple_of(d.tp) { 1 } else { d.tp };
+    let experts = of(d.ep, expert_stride);
+    let rest = of(d.expert_replicas(), d.ep.max(d.tp));
+    let hop = of(2.min(d.pp), d.tp * d.cp * d.dp);
+    [of(d.tp, 1), of(d.cp, d.tp), experts, hop, all, rest]
+}
+
+fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
+    let [tp, cp, ep, hop, all, rest] = groups(job);
+    let (d, model) = (job.degrees, &job.model);
+    let again = job.recompute == Recompute::Full;
+    let layers = job.deepest();
+    let (tokens, tps) = (job.tokens(), f64::from(d.tp));
+    let act = tokens * f64::from(model.hidden) * 2.0;
+    let mut m = Messages::default();
+    if d.tp > 1 {
+        let each = if d.sequence {
+            // The input of products is not kept whole, so it is gathered once more on the way back.
+            let (gathers, scatters) = if again { (6.0, 6.0) } else { (6.0, 4.0) };
+            gathers * wires.time(AllGather, tp, act)?
+                + scatters * wires.time(ReduceScatter, tp, act)?
+        } else {
+            (if again { 6.0 } else { 4.0 }) * wires.time(AllReduce, tp, act)?
+        };
+        let left = if job.overlap.tp { TP_BESIDE } else { 1.0 };
+        (m.tp, m.tp_hidden) = (each * layers * left, each * layers * (1.0 - left));
+    }
+    if d.cp > 1 {
+        let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width() * 2.0 / tps;
+        let gathers = if again { 3.0 } else { 2.0 };
+        let each =
+            gathers * wires.time(AllGather, cp, size)? + wires.time(ReduceScatter, cp, size)?;
+        // A ring goes on under attention's own blocks.
+        let total = each * layers;
+        m.cp = (total - core).max(DISTURBS * total);
+        m.cp_hidden = total - m.cp;
+    }
+    if let Some(experts) = model.experts.filter(|_| d.ep > 1) {
+        let own = tokens / if d.sequence { tps } else { 1.0 };
+        let width = f64::from(model.hidden) * 2.0;
+        let copies = f64::from(experts.top_k) * own * width;
+        let one = match job.dispatcher {
+            Dispatcher::AllToAll => wires.time(AllToAll, ep, copies)?,
+            Dispatcher::OnceANode => {
+                let limited = (experts.experts, experts.top_k);
+                wires.once_a_node(ep, (own, width, job.node_limit), limited)?
+            }
+        };
+        let total = 4.0 * one * model.moe_layers() / f64::from(d.pp);
+        let beside = job.overlap.ep || job.schedule == Schedule::DualPipe;
+        m.ep = total * if beside { EP_BESIDE } else { 1.0 };
+        m.ep_hidden = total - m.ep;
+    }
+    if d.pp > 1 {
+        let total = 2.0 * f64::from(d.chunks) * wires.time(SendRecv, hop, act / tps)?;
+        let beside = d.chunks > 1 || job.overlap.pp;
+        m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
+        m.hops_hidden = total - m.hops;
+    }
+    replicas(job, wires, (all, rest), &mut m)?;
+    Ok(m)
+}
+
+/// Parameters of a rank before replicas share them: dense ones, and those of experts.
+pub(super) fn held(job: &Job) -> (f64, f64) {
+    let (d, model) = (job.degrees, &job.model);
+    let part = job.deepest() / f64::from(model.layers);
+    let ends = if d.pp == 1 && !model.tied { 2.0 } else { 1.0 };
+    // Of a balanced split the stage with an end has a layer less for it.
+    let layers = if job.balanced() { part * (1.0 - 1.0 / job.deepest()) } else { part };
+    let dense = model.dense_body() * layers + ends * model.embedding();
+    (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep))
+}
+
+fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messages) -> Result<()> {
+    let (all, rest) = groups;
+    let (dense, routed) = held(job);
+    let (q, w) = (job.sharding.gradient, 2.0);
+    let shard =
+        Among { group: Group { ranks: job.shard_size.min(all.group.ranks), ..all.group }, ..all };
+    let copies = all.group.ranks / shard.group.ranks.max(1);
+    let stride = all.group.stride * shard.group.ranks;
+    let others = Among { group: Group { ranks: copies, stride }, ..all };
+    let left = if job.overlap.dp || job.sharding.gathers { BUCKET_ENDS } else { 1.0 };
+    let once = |dense: f64, group: Among| -> Result<f64> {
+        match job.sharding.shard {
+            Shard::Nothing => wires.time(AllReduce, group, q * dense),
+            _ => Ok(wires.time(ReduceScatter, group, q * dense)?
+                + wires.time(AllGather, group, w * dense)?),
+        }
+    };
+    let mut total = 0.0;
+    // Under a pipeline FSDP2 keeps what it gathered for all micro-batches.
+    let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
+    if job.sharding.gathers && !keeps {
+        let units = job.deepest().max(1.0);
+        let unit = dense / units;
+        let gathers = if job.sharding.shard == Shard::Gradients { 1.0 } else { 2.0 };
+        m.units = units
+            * (gathers * wires.time(AllGather, shard, w * unit)?
+                + wires.time(ReduceScatter, shard, q * unit)?);
+        total += units * wires.time(AllReduce, others, q * unit / f64::from(shard.group.ranks))?;
+    } else {
+        total += once(dense, shard)?;
+        total += wires.time(AllReduce, others, q * dense / f64::from(shard.group.ranks.max(1)))?;
+    }
+    if routed > 0.0 {
+        total += once(routed, rest)?;
+    }
+    m.dp = total * left;
+    m.dp_hidden = total - m.dp;
+    Ok(())
+}
+
+/// The step of a job whose kernels take `slower` times what the table of GPUs says.
+fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
+    let stages = stages(job);
+    let (slowest, mean) = (stages.slowest * slower, stages.mean * slower);
+    let m = messages(job, wires, stages.core * slower)?;
+    let times = job.microbatches();
+    let d = job.degrees;
+    let idle = job.schedule.idle(f64::from(d.pp), f64::from(d.chunks));
+    let waits = m.tp + m.cp + m.ep + m.hops;
+    let units = if m.units > 0.0 {
+        (m.units - slowest - waits).max(0.0) + DISTURBS * m.units.min(slowest + waits)
+    } else {
+        0.0
+    };
+    let (dense, routed) = held(job);
+    let parts = match job.sharding.shard {
+        Shard::Nothing => (1.0, 1.0),
+        _ => (f64::from(job.shard_size), f64::from(d.expert_replicas())),
+    };
+    let adam = (dense / parts.0 + routed / parts.1) * ADAM / job.device.stream();
+    let part = |what, seconds, hidden| Part { what, seconds, hidden };
+    Ok(vec![
+        part("compute", times * mean, 0.0),
+        part("uneven stages", times * (slowest - mean).max(0.0), 0.0),
+        part("pipeline bubble", idle * (mean + waits), 0.0),
+        part("tp", times * m.tp, times * m.tp_hidden),
+        part("cp", times * m.cp, times * m.cp_hidden),
+        part("ep", times * m.ep, times * m.ep_hidden),
+        part("pp", times * m.hops, times * m.hops_hidden),
+        part("dp", times * units + m.dp, times * (m.units - units).max(0.0) + m.dp_hidden),
+        part("optimizer", if job.sharding.offload { 0.0 } else { adam }, 0.0),
+    ])
+}
+
+fn sum(parts: &[Part]) -> f64 {
+    parts.iter().map(|p| p.seconds).sum()
+}
+
+/// What a step of `job` takes, its kernels `slower` times as long as the table of GPUs says.
+///
+/// # Errors
+/// Ranks that the machine does not join.
+pub(crate) fn estimate(job: &Job, wires: &Wires<'_>, slower: Option<f64>) -> Result<Estimate> {
+    let parts = step(job, wires, slower.unwrap_or(1.0))?;
+    let step = sum(&parts);
+    let mut half = match (slower, job.model.experts) {
+        (Some(_), _) => BAND_ANCHORED,
+        (None, Some(_)) => BAND_EXPERTS,
+        (None, None) => BAND,
+    };
+    if job.recompute == Recompute::Unstated {
+        half += BAND_UNSTATED;
+    }
+    let wide = half.exp();
+    Ok(Estimate { step, low: step / wide, high: step * wide, parts })
+}
+
+/// By how much kernels take longer than the table of GPUs says, where a step of `job` was measured.
+///
+/// # Errors
+/// As [`estimate`].
+pub(crate) fn anchored(job: &Job, wires: &Wires<'_>, measured: f64) -> Result<f64> {
+    let (mut low, mut high) = (0.25_f64, 4.0_f64);
+    for _ in 0..40 {
+        let mid = (low * high).sqrt();
+        if sum(&step(job, wires, mid)?) < measured { low = mid } else { high = mid }
+    }
+    Ok((low * high).sqrt())
+}

@@ -1,0 +1,143 @@
+//! torchtitan's TOML, as the project read it until its configuration became Python (commit 9810191bb):
+//! `[training]`, `[parallelism]`, `[activation_checkpoint]`, `[quantize]`.
+//!
+//! FSDP2 shards over what is left, TP splits the sequence too, gradients are summed in 32 bits, and
+//! prefetch is always on. Source: github.com/pytorch/torchtitan, `torchtitan/config/job_config.py`.
+
+use toml::{Table, Value};
+
+use super::draft::Draft;
+use crate::base::error::Result;
+use crate::base::text_pos::Refused;
+
+/// Whether a table is such a configuration.
+pub(super) fn is(text: &str) -> bool {
+    text.contains("[training]") && (text.contains("[model]") || text.contains("[parallelism]"))
+}
+
+/// Reads a configuration.
+///
+/// # Errors
+/// No TOML.
+pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
+    let whole: Table = toml::from_str(text).map_err(|e| Refused::new(&e, text).error(file))?;
+    let find = |section: &str, key: &str| whole.get(section)?.as_table()?.get(key);
+    let number = |section: &str, key: &str| find(section, key).and_then(Value::as_integer);
+    let word = |section: &str, key: &str| find(section, key).and_then(Value::as_str);
+    let flag =
+        |section: &str, key: &str| find(section, key).and_then(Value::as_bool).unwrap_or(false);
+    let mut draft = Draft::default();
+    if let (Some(name), Some(flavor)) = (word("model", "name"), word("model", "flavor")) {
+        draft.model_name = Some(format!("{name} {flavor}"));
+    }
+    let degrees = [
+        ("tp", "tensor_parallel_degree"),
+        ("pp", "pipeline_parallel_degree"),
+        ("cp", "context_parallel_degree"),
+        ("ep", "expert_parallel_degree"),
+    ];
+    for (key, own) in degrees {
+        if let Some(n) = number("parallelism", own).filter(|n| *n > 0) {
+            draft.put(key, n.to_string())?;
+        }
+    }
+    let tp = number("parallelism", "tensor_parallel_degree").unwrap_or(1);
+    let pp = number("parallelism", "pipeline_parallel_degree").unwrap_or(1);
+    draft.put("sequence_parallel", if tp > 1 { "true" } else { "false" })?;
+    let replicate = number("parallelism", "data_parallel_replicate_degree").unwrap_or(1);
+    let shard = number("parallelism", "data_parallel_shard_degree").unwrap_or(-1);
+    if shard > 0 {
+        draft.put("dp", (shard * replicate).to_string())?;
+        if replicate > 1 {
+            draft.put("shard_size", shard.to_string())?;
+        }
+    }
+    draft.put("sharding", "FSDP2, bf16 parameters gathered, fp32 reduced")?;
+    if let Some(n) = number("training", "seq_len") {
+        draft.put("sequence", n.to_string())?;
+    }
+    batch(&mut draft, &number, pp)?;
+    draft.put("precision", precision(&whole))?;
+    draft.put(
+        "recompute",
+        match (
+            word("activation_checkpoint", "mode"),
+            word("activation_checkpoint", "selective_ac_option"),
+        ) {
+            (Some("none"), _) => "none",
+            (Some("full"), _) => "full",
+            (None | Some(_), Some("op") | None) => "selective-op",
+            // Every n-th layer is computed again.
+            (_, Some(_)) => "modules",
+        },
+    )?;
+    if flag("compile", "enable") || flag("training", "compile") {
+        draft.put("compiled", "true")?;
+    }
+    let asynchronous = "enable_async_tensor_parallel";
+    let mut overlap = vec!["fsdp"];
+    if flag("parallelism", asynchronous) || flag("experimental", asynchronous) {
+        overlap.push("tp");
+    }
+    draft.put("overlap", overlap.join(","))?;
+    schedule(&mut draft, word("parallelism", "pipeline_parallel_schedule"), &number, pp)?;
+    Ok(draft)
+}
+
+/// The batch of a data-parallel rank is cut into micro-batches under a pipeline only.
+fn batch(draft: &mut Draft, number: &dyn Fn(&str, &str) -> Option<i64>, pp: i64) -> Result<()> {
+    let local = number("training", "local_batch_size").or(number("training", "batch_size"));
+    let Some(local) = local else { return Ok(()) };
+    let micro = match pp {
+        1 => local,
+        _ => number("parallelism", "pipeline_parallel_microbatch_size").unwrap_or(1),
+    };
+    draft.put("micro_batch", micro.to_string())?;
+    match number("training", "global_batch_size").filter(|n| *n > 0) {
+        Some(global) => draft.put("global_batch", global.to_string()),
+        None => draft.put("accumulation", (local / micro.max(1)).max(1).to_string()),
+    }
+}
+
+fn precision(whole: &Table) -> &'static str {
+    let words = |value: Option<&Value>| match value {
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_str).any(|w| w.contains("float8") || w.contains("mx"))
+        }
+        _ => false,
+    };
+    let model = whole.get("model").and_then(Value::as_table);
+    let converted = words(model.and_then(|m| m.get("converters")));
+    let quantized = whole.get("quantize").is_some()
+        || whole.get("float8").is_some_and(|f| {
+            f.as_table().is_some_and(|f| {
+                f.get("enable_float8_linear").and_then(Value::as_bool) == Some(true)
+            })
+        });
+    if converted || quantized { "fp8" } else { "bf16" }
+}
+
+fn schedule(
+    draft: &mut Draft,
+    name: Option<&str>,
+    number: &dyn Fn(&str, &str) -> Option<i64>,
+    pp: i64,
+) -> Result<()> {
+    if pp < 2 {
+        return draft.put("chunks_per_stage", "1");
+    }
+    let name = name.unwrap_or("1F1B");
+    draft.put("schedule", name)?;
+    match number("parallelism", "pipeline_parallel_layers_per_stage") {
+        Some(layers) => draft.put("layers_per_chunk", layers.to_string()),
+        // Schedules with several stages a rank take two where nothing says.
+        None if name.contains("Interleaved")
+            || name.contains("ZBV")
+            || name.contains("DualPipe") =>
+        {
+            draft.inferred.push("2 chunks a stage, torchtitan's own".to_owned());
+            draft.put("chunks_per_stage", "2")
+        }
+        None => draft.put("chunks_per_stage", "1"),
+    }
+}

@@ -1,0 +1,292 @@
+//! The words of jobs: precision, recomputation, sharding, schedules, what overlaps.
+
+use std::str::FromStr;
+
+use crate::base::error::{Error, Result};
+use crate::plan::Shard;
+
+/// The type of the large products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Precision {
+    Bf16,
+    Fp16,
+    /// The body's products; attention, head and norms stay in 16 bits.
+    Fp8,
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.to_ascii_lowercase();
+        match text.as_str() {
+            "bf16" | "bfloat16" | "bf16-mixed" => Ok(Self::Bf16),
+            "fp16" | "float16" | "half" | "16" => Ok(Self::Fp16),
+            // Block formats run at the rate of FP8 at best where nobody measured them.
+            _ if text.contains("fp8") || text.contains("fp4") || text.contains("float8") => {
+                Ok(Self::Fp8)
+            }
+            _ => Err(Error::input(format!("`{text}` is no precision of training"))
+                .help("write bf16, fp16 or fp8")),
+        }
+    }
+}
+
+/// What the backward pass computes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recompute {
+    Nothing,
+    /// The scores of attention.
+    Selective,
+    /// torchtitan's "op": every second product is kept.
+    Operators,
+    /// Modules that are cheap and large: norms, up-projections.
+    Modules,
+    /// Whole layers.
+    Full,
+    /// Nobody says: time as of nothing, memory as of the least that fits.
+    Unstated,
+}
+
+impl Recompute {
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Selective => "selective",
+            Self::Operators => "selective-op",
+            Self::Modules => "modules",
+            Self::Full => "full",
+            Self::Unstated => "unstated",
+        }
+    }
+
+    /// Any word names modules that some framework recomputes.
+    pub fn read(text: &str) -> Self {
+        let text = text.to_ascii_lowercase();
+        match text.split([',', ' ']).next().unwrap_or("") {
+            "full" => Self::Full,
+            "none" | "no" | "" => Self::Nothing,
+            "unstated" => Self::Unstated,
+            "selective-op" | "op" => Self::Operators,
+            "selective" | "core-attention" | "core_attn" => Self::Selective,
+            _ => Self::Modules,
+        }
+    }
+}
+
+/// Whose rules a job runs by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framework {
+    Megatron,
+    DeepSpeed,
+    /// PyTorch's FSDP under Composer and others.
+    Fsdp,
+    /// FSDP2, as in torchtitan.
+    Fsdp2,
+}
+
+impl Framework {
+    pub fn is_torch(self) -> bool {
+        matches!(self, Self::Fsdp | Self::Fsdp2)
+    }
+}
+
+/// What replicas share, and in which type gradients are kept and sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sharding {
+    pub shard: Shard,
+    pub framework: Framework,
+    /// Whether parameters are gathered unit by unit, in each micro-batch.
+    pub gathers: bool,
+    /// Bytes of a gradient.
+    pub gradient: f64,
+    /// Whether the optimizer's state lies on the host.
+    pub offload: bool,
+}
+
+impl Sharding {
+    /// From words such as `zero1, gradients kept and reduced in fp32` or `FSDP2, fp32 reduced`.
+    pub fn read(text: &str) -> Result<Self> {
+        let text = text.to_ascii_lowercase();
+        let has = |word: &str| text.contains(word);
+        let fsdp = has("fsdp") || has("hsdp") || has("full_shard");
+        let shard = if has("grad-op") || has("zero2") || has("zero-2") {
+            Shard::Gradients
+        } else if fsdp || has("zero3") || has("zero-3") {
+            Shard::Parameters
+        } else if has("zero1") || has("zero-1") || has("distributed optimizer") {
+            Shard::Optimizer
+        } else if has("none") || has("ddp") || has("zero0") || has("no_shard") {
+            Shard::Nothing
+        } else {
+            return Err(Error::input(format!("`{text}` is nothing that replicas shard")).help(
+                "write none, zero1, zero2, zero3 or fsdp, such as \"zero1, gradients in fp32\"",
+            ));
+        };
+        let framework =
+            if has("megatron") || !(fsdp || shard == Shard::Parameters || has("deepspeed")) {
+                Framework::Megatron
+            } else if has("fsdp2") {
+                Framework::Fsdp2
+            } else if fsdp {
+                Framework::Fsdp
+            } else {
+                Framework::DeepSpeed
+            };
+        let wide = has("fp32") || framework == Framework::Fsdp2;
+        Ok(Self {
+            shard,
+            framework,
+            gathers: fsdp || shard == Shard::Parameters,
+            gradient: if wide { 4.0 } else { 2.0 },
+            offload: has("host") || has("offload"),
+        })
+    }
+}
+
+impl Sharding {
+    /// In a few words, over how many of the replicas.
+    pub fn words(self, size: u32, replicas: u32) -> String {
+        let kind = match (self.shard, self.gathers) {
+            (_, true) => "fsdp",
+            (Shard::Nothing, _) => "none",
+            (Shard::Optimizer, _) => "zero1",
+            (Shard::Gradients, _) => "zero2",
+            (Shard::Parameters, _) => "zero3",
+        };
+        if size < replicas { format!("{kind} over {size}") } else { kind.to_owned() }
+    }
+}
+
+/// How micro-batches go through a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Schedule {
+    /// One forward, one backward; with several chunks interleaved.
+    OneForwardOneBackward,
+    GPipe,
+    /// Weights' gradients fill a part of the bubble (ZB-H1).
+    ZeroBubble,
+    /// They fill all of it, with twice the activations (ZB-V, ZB-H2).
+    ZeroBubbleV,
+    /// Micro-batches from both ends, which also hides experts' collectives.
+    DualPipe,
+}
+
+impl FromStr for Schedule {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let plain: String =
+            text.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+        match plain.as_str() {
+            "1f1b" | "interleaved" | "interleaved1f1b" => Ok(Self::OneForwardOneBackward),
+            "gpipe" => Ok(Self::GPipe),
+            "zerobubble" | "zbh1" | "interleavedzerobubble" => Ok(Self::ZeroBubble),
+            "zbvzerobubble" | "zbv" | "zbh2" => Ok(Self::ZeroBubbleV),
+            "dualpipe" | "dualpipev" => Ok(Self::DualPipe),
+            _ => Err(Error::input(format!("`{text}` is no pipeline schedule"))
+                .help("write 1f1b, interleaved, gpipe, zb-h1, zbv or dualpipe")),
+        }
+    }
+}
+
+impl Schedule {
+    /// Passes of a whole stage that a rank idles, of one micro-batch forward and back. With the weights'
+    /// part W a third of it: ZB-H1 idles (p − 1)(F + B − 2W), DualPipe (p/2 − 1)(F&B + B − 3W).
+    pub fn idle(self, pp: f64, chunks: f64) -> f64 {
+        match self {
+            Self::OneForwardOneBackward => (pp - 1.0) / chunks,
+            Self::GPipe => pp - 1.0,
+            Self::ZeroBubble => (pp - 1.0) / 3.0 / chunks,
+            Self::ZeroBubbleV => 0.0,
+            Self::DualPipe => (pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0,
+        }
+    }
+}
+
+/// How tokens reach their experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dispatcher {
+    /// A copy to each expert, by an all-to-all.
+    AllToAll,
+    /// Once to each node: DeepEP, HybridEP.
+    OnceANode,
+}
+
+impl FromStr for Dispatcher {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "alltoall" | "all-to-all" | "allgather" | "a2a" => Ok(Self::AllToAll),
+            "deepep" | "hybridep" | "flex" => Ok(Self::OnceANode),
+            _ => Err(Error::input(format!("`{text}` is no dispatcher of tokens"))
+                .help("write alltoall, deepep or hybridep")),
+        }
+    }
+}
+
+/// Which collectives run beside computation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Overlap {
+    pub dp: bool,
+    pub tp: bool,
+    pub ep: bool,
+    pub pp: bool,
+}
+
+impl FromStr for Overlap {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut overlap = Self::default();
+        for word in text.split([',', ' ']).filter(|w| !w.is_empty()) {
+            match word {
+                "dp" | "fsdp" => overlap.dp = true,
+                "tp" => overlap.tp = true,
+                "ep" => overlap.ep = true,
+                "pp" => overlap.pp = true,
+                "none" => {}
+                _ => {
+                    return Err(Error::input(format!("`{word}` is nothing that overlaps"))
+                        .help("write some of dp, tp, ep, pp"));
+                }
+            }
+        }
+        Ok(overlap)
+    }
+}
+
+/// Which figure of memory a framework reports: what tensors hold, what the allocator keeps, or what
+/// the driver says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stated {
+    Allocated,
+    Reserved,
+    Driver,
+}
+
+impl FromStr for Stated {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            _ if text.contains("reserved") => Ok(Self::Reserved),
+            _ if text.contains("allocated") => Ok(Self::Allocated),
+            _ if text.contains("nvidia-smi") || text.contains("driver") => Ok(Self::Driver),
+            _ => Err(Error::input(format!("`{text}` is no figure of memory"))
+                .help("write max_allocated, max_reserved or nvidia-smi")),
+        }
+    }
+}
+
+impl Stated {
+    /// As frameworks call it.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Allocated => "max_allocated",
+            Self::Reserved => "max_reserved",
+            Self::Driver => "nvidia-smi",
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a GPU computes of a stage in one micro-batch, forward and back.
+//!
+//! Products take 2 operations a weight and token forward and 4 back; full recomputation goes forward
+//! once more. Attention's core does 4·a·d operations a token and key, of which a fused kernel skips
+//! the masked half and computes half a forward pass more on the way back. Pointwise work reads and
+//! writes about 150 bytes a token, channel and layer; scores that are not fused some 22 a score.
+
+use super::{Framework, Job, Precision, Recompute};
+
+/// Operations and bytes of some layers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Work {
+    products: f64,
+    grouped: f64,
+    core: f64,
+    bytes: f64,
+    layers: f64,
+}
+
+/// Seconds of stages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stages {
+    /// The slowest one.
+    pub slowest: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Attention's core of the slowest: what a ring of keys and values hides behind.
+    pub core: f64,
+}
+
+/// Bytes of pointwise work a token, channel and layer.
+const POINTWISE: f64 = 150.0;
+/// The same of a score that is written, with what the backward pass reads.
+const SCORE: f64 = 22.0;
+const SCORE_AGAIN: f64 = 11.0;
+/// Passes of an expert's tokens through memory to be sorted and put back.
+const SORTED: f64 = 12.0;
+/// Tokens at which products reach half of the gain of more of them.
+const FEW_TOKENS: f64 = 317.0;
+const NARROW: f64 = 131.0;
+/// The same of products of single experts.
+const FEW_A_EXPERT: f64 = 688.0;
+const GROUPED: f64 = 0.73;
+/// What PyTorch without compiler reaches of the same with.
+const EAGER: f64 = 0.894;
+/// What a host needs to launch a layer's kernels, forward and back, in seconds.
+const HOST: f64 = 0.6e-3;
+const HOST_EXPERTS: f64 = 2.1e-3;
+
+fn passes(recompute: Recompute) -> f64 {
+    match recompute {
+        Recompute::Full => 4.0,
+        Recompute::Operators => 3.5,
+        Recompute::Modules => 3.1,
+        Recompute::Nothing | Recompute::Selective | Recompute::Unstated => 3.0,
+    }
+}
+
+fn work(job: &Job, layers: f64) -> Work {
+    let model = &job.model;
+    let (tokens, tp) = (job.tokens(), f64::from(job.degrees.tp));
+    let (h, all) = (f64::from(model.hidden), f64::from(model.layers));
+    let moe = model.moe_layers() / all;
+    let weights = model.dense_body() / all;
+    let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
+    let passes = passes(job.recompute);
+    let again = job.recompute == Recompute::Full;
+    let sequence = f64::from(job.sequence);
+    let (scores, core) = match job.unfused_attention {
+        true => {
+            (sequence, 3.0 + if job.recompute == Recompute::Selective || again { 1.0 } else { 0.0 })
+        }
+        false => (sequence / 2.0, 3.5 + if again { 1.0 } else { 0.0 }),
+    };
+    // Norms and the residual stream are whole on every rank without sequence parallelism.
+    let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
+    let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
+    if job.unfused_attention {
+        let written = SCORE + if core > 3.0 { SCORE_AGAIN } else { 0.0 };
+        let score = f64::from(job.micro) * f64::from(model.heads) * sequence * sequence;
+        bytes += score / f64::from(job.degrees.cp) / tp * layers * written;
+    }
+    if let Some(experts) = model.experts {
+        let copies = tokens * f64::from(experts.top_k) * h * 2.0;
+        bytes += copies * SORTED * layers / if job.degrees.sequence { tp } else { 1.0 };
+    }
+    Work {
+        products: 2.0 * tokens * layers * weights * passes / tp,
+        grouped: 2.0 * tokens * layers * routed * passes / tp,
+        core: 4.0 * model.core_width() * scores * tokens * layers * core / tp,
+        bytes,
+        layers,
+    }
+}
+
+impl Work {
+    fn core_seconds(&self, job: &Job) -> f64 {
+        self.core / job.device.attention(job.unfused_attention, job.sharding.framework)
+    }
+
+    fn seconds(&self, job: &Job) -> f64 {
+        let framework = job.sharding.framework;
+        let tp = f64::from(job.degrees.tp);
+        let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
+        let rate = job.device.body(job.precision, framework) * eager(job) / narrow;
+        let mut busy =
+            self.products / rate + self.core_seconds(job) + self.bytes / job.device.stream();
+        let mut host = HOST;
+        if let Some(experts) = job.model.experts {
+            let each = job.tokens() * f64::from(job.degrees.ep) * f64::from(experts.top_k)
+                / f64::from(experts.experts);
+            let small = 1.0 + FEW_A_EXPERT / each + NARROW / f64::from(experts.ffn);
+            busy += self.grouped * small / (job.device.matmul(framework) * GROUPED);
+            host = HOST_EXPERTS;
+        }
+        // The longer of GPU and host, a little more where they are alike.
+        (busy.powi(4) + (self.layers * host).powi(4)).powf(0.25)
+    }
+}
+
+fn eager(job: &Job) -> f64 {
+    if job.sharding.framework == Framework::Fsdp2 && !job.compiled { EAGER } else { 1.0 }
+}
+
+/// The head's products, which no one recomputes and which stay in 16 bits.
+fn head(job: &Job) -> f64 {
+    let tp = f64::from(job.degrees.tp);
+    let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
+    let flops = 6.0 * job.tokens() * job.model.embedding() / tp;
+    flops * narrow / (job.device.body(Precision::Bf16, job.sharding.framework) * eager(job))
+}
+
+/// What the stages compute in a micro-batch.
+pub(crate) fn stages(job: &Job) -> Stages {
+    let pp = f64::from(job.degrees.pp);
+    let layers = f64::from(job.model.layers);
+    let deepest = work(job, job.deepest());
+    let head = head(job);
+    let mean = work(job, layers / pp).seconds(job) + head / pp;
+    let mut slowest = deepest.seconds(job);
+    if job.degrees.pp == 1 {
+        slowest += head;
+    } else if !job.balanced() {
+        let left = (layers - job.deepest() * (pp - 1.0)).max(0.0);
+        slowest = slowest.max(work(job, left).seconds(job) + head);
+    }
+    Stages { slowest, mean, core: deepest.core_seconds(job) }
+}

@@ -1,0 +1,63 @@
+//! A model being served.
+
+use super::Look;
+use super::page::Page;
+use crate::answer::serve::{PhaseView, ServeView};
+use crate::base::quantity::{Seconds, Volume};
+
+/// Writes it.
+pub fn serve(report: &ServeView, look: Look) -> Page {
+    let mut page = Page::default();
+    page.line(format!(
+        "{}: serving on {} {} ({}), {}",
+        look.strong(&report.name),
+        report.gpus,
+        report.device,
+        report.machine,
+        report.layout.join(", ")
+    ));
+    page.gap();
+    let fits = if report.fits { "fits" } else { "does not fit" };
+    page.entry(
+        "memory   ",
+        format!(
+            "weights {:.1} of {:.1} GB, cache {} a token, room for {:.0} tokens of a group; {} sequences of \
+             {} tokens: {fits}",
+            report.weights_bytes / 1e9,
+            report.capacity_bytes / 1e9,
+            Volume(report.cache_bytes_per_token),
+            report.cache_tokens,
+            report.sequences,
+            report.context
+        ),
+    );
+    let phase = |p: &PhaseView| {
+        format!(
+            "{}: memory and kernels {} ideal, collectives {} expected",
+            Seconds(p.time_s),
+            Seconds(p.busy_s),
+            Seconds(p.messages_s)
+        )
+    };
+    page.entry(
+        "decode   ",
+        format!("a token of {} sequences {}", report.sequences, phase(&report.decode)),
+    );
+    page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(&report.prefill)));
+    page.entry("hand-off ", format!("{} of cache a sequence", Volume(report.handoff_bytes)));
+    page.entries("inferred ", &report.inferred);
+    page.record(
+        report,
+        "",
+        &[
+            "name",
+            "gpus",
+            "weights_bytes",
+            "cache_tokens",
+            "decode.time_s",
+            "prefill.time_s",
+            "fits",
+        ],
+    );
+    page
+}
