@@ -40,7 +40,7 @@ impl Reader for Table {
             return Ok(Taken::No);
         }
         let Some(draft) = log.last() else { return Ok(Taken::No) };
-        if let Some(ranks) = text.strip_prefix("processes:") {
+        if let Some(ranks) = text.trim_start_matches('#').trim_start().strip_prefix("processes:") {
             draft.ranks.extend(ranks.trim().parse().ok().map(|n| (n, "#processes")));
             return Ok(Taken::Yes);
         }
