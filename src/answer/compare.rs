@@ -229,7 +229,8 @@ pub fn compare(machine: String, mut runs: Vec<RunView>, left_out: Vec<String>) -
         () if any(Ruling::CannotTell) => Ruling::CannotTell,
         () => Ruling::Healthy,
     };
-    let mut lost: Vec<LostView> = runs.iter_mut().flat_map(|r| std::mem::take(&mut r.lost)).collect();
+    let mut lost: Vec<LostView> =
+        runs.iter_mut().flat_map(|r| std::mem::take(&mut r.lost)).collect();
     let seconds = |l: &LostView| l.transfer_s + l.waiting_s;
     lost.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     lost.truncate(WORST);

@@ -103,9 +103,13 @@ fn verdict(run: &RunView) -> String {
     let health = match (run.verdict, run.health) {
         (Ruling::Healthy, _) => ": a slowdown of 1.5 would have been seen",
         (_, Health::Slow) => ": slow",
-        (_, Health::TooFast) => ": faster than can be, so it is not this machine or no call of its own",
+        (_, Health::TooFast) => {
+            ": faster than can be, so it is not this machine or no call of its own"
+        }
         (_, Health::WrongResults) => ": results were wrong",
-        (_, Health::Healthy) => ": with this band a healthy run and one 1.5 times slower look alike",
+        (_, Health::Healthy) => {
+            ": with this band a healthy run and one 1.5 times slower look alike"
+        }
     };
     format!(
         "{}{health}{side}; {inside} of {} sizes inside p10 to p90; expectation: {}",

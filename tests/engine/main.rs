@@ -20,6 +20,7 @@ mod formulas_page;
 #[path = "../support/full.rs"]
 mod full;
 mod import_logs;
+mod import_traces;
 mod mock;
 mod nccl;
 mod nccl_files;

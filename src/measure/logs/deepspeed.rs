@@ -58,7 +58,8 @@ impl Reader for Table {
             return Ok(Taken::No);
         }
         if !line.is_numeric() {
-            let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
+            let plain =
+                text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
             if !plain {
                 self.open = false;
                 return Ok(Taken::No);
@@ -69,7 +70,11 @@ impl Reader for Table {
         let (fields, count) = field::split(text);
         let number = |i: usize| field::number(fields[i]);
         let call = || {
-            Some(Call { size: bytes(fields[0], fields[1])?, time: number(4)?, busbw: number(count - 1)? })
+            Some(Call {
+                size: bytes(fields[0], fields[1])?,
+                time: number(4)?,
+                busbw: number(count - 1)?,
+            })
         };
         match (count >= 7).then(call).flatten() {
             Some(call) => row(&call, line.number, log),
@@ -102,7 +107,11 @@ impl Table {
         let call = || {
             let (size, unit) = of("msg size: ")?.split_once(' ')?;
             let time = field::number(of("time (ms): ")?)?;
-            Some(Call { size: bytes(size, unit)?, time, busbw: field::number(of("busbw (Gbps): ")?)? })
+            Some(Call {
+                size: bytes(size, unit)?,
+                time,
+                busbw: field::number(of("busbw (Gbps): ")?)?,
+            })
         };
         match call() {
             Some(call) => row(&call, number, log),
@@ -125,7 +134,10 @@ impl Table {
             Err(_) => Tested::Other((*op).to_owned()),
         });
         draft.ranks.extend(devices.parse().ok().map(|n| (n, "heading")));
-        if !matches!(draft.tested, Some(Tested::Collective(Collective::AllReduce | Collective::Broadcast))) {
+        if !matches!(
+            draft.tested,
+            Some(Tested::Collective(Collective::AllReduce | Collective::Broadcast))
+        ) {
             draft.refuse(
                 "what ds_bench's sizes count is settled for all-reduce and broadcast alone",
                 "measure with nccl-tests",
@@ -167,7 +179,9 @@ fn begin(op: &str, number: usize, log: &mut Log) {
         Ok(collective) => Tested::Collective(collective),
         Err(_) => Tested::Other(op.to_owned()),
     });
-    draft.warn("times of the host's clock around calls: they hold launch, and waiting for late ranks");
+    draft.warn(
+        "times of the host's clock around calls: they hold launch, and waiting for late ranks",
+    );
     draft.warn("sizes were rounded to two decimals of their unit");
     log.tables.push(draft);
 }
@@ -183,7 +197,10 @@ fn row(call: &Call, number: usize, log: &mut Log) {
     let Some(draft) = log.last() else { return };
     let Some(Tested::Collective(collective)) = draft.tested.clone() else { return };
     use Collective as C;
-    if !matches!(collective, C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast) {
+    if !matches!(
+        collective,
+        C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast
+    ) {
         return draft.leave_out(number, "what the size counts is not settled for this operation");
     }
     let coarse = Seconds(call.time * 1e-3);
@@ -203,10 +220,18 @@ fn row(call: &Call, number: usize, log: &mut Log) {
     }
     let mut fitting = candidates.into_iter().filter(|&time| time > 0.0 && fits(time));
     match (fitting.next(), fitting.next()) {
-        (Some(time), None) => draft.rows.push(Raw::timed(number, total.round() as u64, Seconds(time))),
-        (Some(_), Some(_)) => {
-            draft.leave_out(number, "too short to tell whether its rate was made with N times the size");
+        (Some(time), None) => {
+            draft.rows.push(Raw::timed(number, total.round() as u64, Seconds(time)))
         }
-        (None, _) => draft.leave_out(number, "time and busbw contradict each other: the row is damaged, or of other ranks"),
+        (Some(_), Some(_)) => {
+            draft.leave_out(
+                number,
+                "too short to tell whether its rate was made with N times the size",
+            );
+        }
+        (None, _) => draft.leave_out(
+            number,
+            "time and busbw contradict each other: the row is damaged, or of other ranks",
+        ),
     }
 }

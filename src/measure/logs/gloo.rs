@@ -81,7 +81,9 @@ impl Reader for Table {
                     Some(2) => Some(DataType::F16),
                     _ => None,
                 };
-                draft.rows.push(Raw { dtype, ..Raw::timed(line.number, size, Seconds(time * unit)) });
+                draft
+                    .rows
+                    .push(Raw { dtype, ..Raw::timed(line.number, size, Seconds(time * unit)) });
             }
             None => draft.leave_out(line.number, "the row is cut off, or has no time"),
         }
@@ -111,7 +113,10 @@ impl Table {
             );
         }
         if self.threads > 1 {
-            draft.refuse("several threads run collectives at once: no time is of one", "run it with --threads 1");
+            draft.refuse(
+                "several threads run collectives at once: no time is of one",
+                "run it with --threads 1",
+            );
         }
         log.tables.push(draft);
         Taken::Began

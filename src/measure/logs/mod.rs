@@ -123,11 +123,7 @@ pub static FORMATS: &[Format] = &[
         summary: "HCCL's tests, of Ascend",
         reader: || Box::new(hccl::Table::default()),
     },
-    Format {
-        id: "gloo",
-        summary: "Gloo's benchmark",
-        reader: || Box::new(gloo::Table::default()),
-    },
+    Format { id: "gloo", summary: "Gloo's benchmark", reader: || Box::new(gloo::Table::default()) },
     Format {
         id: "csv",
         summary: "measurements by columns: collective, ranks, bytes, time_us",

@@ -64,7 +64,10 @@ impl Reader for Table {
             return Ok(Taken::No);
         };
         if columns.scope.is_some_and(|at| matches!(fields[at], "thread" | "warp")) {
-            draft.leave_out(line.number, "one thread's or one warp's collective, no measure of a machine");
+            draft.leave_out(
+                line.number,
+                "one thread's or one warp's collective, no measure of a machine",
+            );
             return Ok(Taken::Yes);
         }
         match field::micros(fields[columns.time], line.number)?.filter(|_| count >= columns.count) {

@@ -54,7 +54,9 @@ impl Reader for Table {
             self.open = false;
             return Ok(Taken::Yes);
         }
-        let (Some((average, of)), true) = (self.columns, line.is_numeric()) else { return Ok(Taken::No) };
+        let (Some((average, of)), true) = (self.columns, line.is_numeric()) else {
+            return Ok(Taken::No);
+        };
         let (fields, count) = field::split(text);
         let Some(size) = field::whole(fields[0]) else { return Ok(Taken::No) };
         match field::micros(fields[average], line.number)?.filter(|_| count >= of) {
@@ -84,7 +86,10 @@ impl Table {
             draft.warn("sizes of a reduce-scatter are taken as what a rank receives");
         }
         if what.contains([' ', ',']) {
-            draft.refuse("several collectives share one table", "run one collective at a time: --coll allreduce");
+            draft.refuse(
+                "several collectives share one table",
+                "run one collective at a time: --coll allreduce",
+            );
         }
         draft.tested = Some(match collective {
             Ok(collective) => Tested::Collective(collective),

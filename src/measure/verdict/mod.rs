@@ -7,6 +7,7 @@
 //! was measured, over all sizes together, and how often the cause was true elsewhere ([`prior`]) say
 //! which comes first.
 
+mod plateau;
 mod prior;
 mod ruling;
 mod run;
@@ -158,7 +159,7 @@ pub fn judge(
     let mut points = Vec::with_capacity(times.len());
     for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
         let expected = expecting.at(size);
-        let doubt = ruling::doubt(expected.basis, query.placement.nodes());
+        let doubt = ruling::doubt(expected.basis, query.placement.nodes(), size);
         points.push(Point { size, measured, expected, doubt });
     }
     points.sort_by_key(|p| p.size);
@@ -169,6 +170,10 @@ pub fn judge(
     let mut health = shape::health(&points);
     // A shape that one fault has to a few parts in a hundred says more than a wide band.
     if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
+        health = Health::Slow;
+    }
+    let plateau = plateau::Plateau::of(query, &points);
+    if health == Health::Healthy && plateau.as_ref().is_some_and(|p| p.is_ill()) {
         health = Health::Slow;
     }
     if impossible.is_some() {
@@ -186,11 +191,16 @@ pub fn judge(
         causes.extend(cause.filter(|_| causes.len() < 5));
     }
     let no_call = causes.iter().any(|c| c.id == "not-one-call");
-    let ruling = ruling::rule(&points, health, facts, no_call);
+    let mut ruling = ruling::rule(&points, health, facts, no_call);
+    if ruling == Ruling::CannotTell && health == Health::Healthy {
+        let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
+        ruling = if near { Ruling::Healthy } else { ruling };
+    }
     let mut notes = notes(query, &points, basis);
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
+    notes.extend(plateau.filter(|_| health == Health::Slow).map(|p| p.words()));
     if facts.at_most {
         notes.push("the times are upper bounds: they hold waiting for late ranks, so they may show health, and \
                     never the contrary".to_owned());

@@ -11,6 +11,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::rank::candidates;
 use crate::library::nccl::Proto;
+use crate::machine::profile::LinkKind;
 use crate::machine::query::Query;
 use crate::machine::sample::{DataType, median};
 use crate::measure::expect::Expecting;
@@ -28,6 +29,8 @@ pub(super) struct Suspect {
     fitted: u32,
     /// ln of the width of ranges that were open to it, over all sizes, and of how many forms it has.
     open: f64,
+    /// Whether its times were taken from ranges.
+    ranges: bool,
     /// ln of how likely it is, up to a constant.
     score: f64,
 }
@@ -41,6 +44,7 @@ impl Default for Suspect {
             foretold: Foretold::Times(Vec::new()),
             fitted: 0,
             open: 0.0,
+            ranges: false,
             score: 0.0,
         }
     }
@@ -92,7 +96,8 @@ impl Suspect {
         let scale = scale(points);
         let free = f64::from(self.fitted) * (1.0 + FREE / (3.0 * scale)).ln();
         let sizes = points.len().min(SIZES) as f64;
-        self.score = prior::ln(self.id, nodes) - sizes * self.off(points) / scale - free - self.open;
+        self.score =
+            prior::ln(self.id, nodes) - sizes * self.off(points) / scale - free - self.open;
     }
 
     /// Whether it is told by other things than times.
@@ -104,6 +109,10 @@ impl Suspect {
     /// shape. They may be somewhat weaker or stronger, as noise makes a fault's share smaller.
     pub(super) fn explains(&self, points: &[Point]) -> bool {
         let Foretold::Times(foretold) = &self.foretold else { return true };
+        // A range follows what was measured wherever it goes: it explains nothing by itself.
+        if self.ranges {
+            return false;
+        }
         let both = || points.iter().zip(foretold).map(|(p, &f)| (p.error(), f));
         let sum = |of: fn((f64, f64)) -> f64| both().map(of).sum::<f64>();
         let (own, with, all) = (sum(|(_, f)| f * f), sum(|(e, f)| e * f), sum(|(e, _)| e * e));
@@ -242,6 +251,8 @@ fn alternatives(mut forms: Vec<Suspect>) -> Vec<Suspect> {
     forms
 }
 
+/// No more is a rank or a link slower than the others.
+const SLOWEST: f64 = 6.0;
 /// Of more ranks one slow rank is taken to slow everything alike: to play that out takes seconds.
 const MOST_SIMULATED: u32 = 1024;
 
@@ -260,9 +271,8 @@ impl Lab<'_> {
 
     fn possible(&self, signature: &Signature) -> bool {
         let several = self.query.placement.nodes() > 1;
-        let inner = self.query.machine.fabric.tiers.first().and_then(|t| t.link.bandwidth);
-        // PCIe of the fifth generation carries 64 GB/s one way; NVLink and xGMI more.
-        let pcie = inner.is_none_or(|b| b.0 < 6.4e10);
+        let link = self.query.machine.hardware.as_ref().map(|h| h.link);
+        let pcie = link.is_none_or(|link| link == LinkKind::Pcie);
         match signature.place {
             Place::Anywhere => true,
             Place::SeveralNodes => several,
@@ -286,8 +296,11 @@ impl Lab<'_> {
             id: signature.id,
             what: signature.what.to_owned(),
             next: signature.next.to_owned(),
-            foretold: Foretold::Times(self.points.iter().map(|p| foretold[region(p.size)]).collect()),
+            foretold: Foretold::Times(
+                self.points.iter().map(|p| foretold[region(p.size)]).collect(),
+            ),
             open,
+            ranges: true,
             ..Suspect::default()
         }
     }
@@ -512,7 +525,8 @@ impl Lab<'_> {
     fn slow(&self) -> Vec<Suspect> {
         let [.., large] = shape::regions(self.points);
         let factor = median(large.iter().map(|p| p.ratio().0).collect()).unwrap_or(1.0);
-        if factor < 1.05 {
+        // Of ranks that are slower by more nobody tells: paths are, and these are other causes.
+        if !(1.05..=SLOWEST).contains(&factor) {
             return Vec::new();
         }
         let factor = Ratio(factor);
@@ -546,7 +560,14 @@ impl Lab<'_> {
             return of_rank.or(link).map(suspect).into_iter().collect();
         }
         let suspect = |(id, what, next, foretold): (_, String, &str, Option<Foretold>)| {
-            Some(Suspect { id, what, next: next.to_owned(), foretold: foretold?, fitted: 1, ..Suspect::default() })
+            Some(Suspect {
+                id,
+                what,
+                next: next.to_owned(),
+                foretold: foretold?,
+                fitted: 1,
+                ..Suspect::default()
+            })
         };
         [
             (

@@ -230,7 +230,9 @@ impl Calls {
         self.fold();
         if self.thinned > 0 {
             let each = 1_u64 << self.thinned;
-            self.warn(format!("of very many calls every {each}th is looked at, the same on all ranks"));
+            self.warn(format!(
+                "of very many calls every {each}th is looked at, the same on all ranks"
+            ));
         }
         let mut tables: Vec<Table> = Vec::new();
         let mut by: HashMap<(Collective, u32, Option<u32>, String), usize> = HashMap::new();
@@ -278,7 +280,12 @@ impl Calls {
             let (whole, part): (Vec<Call>, Vec<Call>) =
                 calls.iter().partition(|c| c.seen >= group.ranks);
             let at_most = whole.is_empty() || group.host_clock;
-            let used = if whole.is_empty() { part } else { incomplete += part.len(); whole };
+            let used = if whole.is_empty() {
+                part
+            } else {
+                incomplete += part.len();
+                whole
+            };
             rows.push((calls[0].kind as usize, row(&kind, &used, group, at_most)));
         }
         if disagreeing > 0 {
@@ -295,21 +302,30 @@ impl Calls {
 
     /// Says what holds for all tables in the first.
     fn explain(mut self, tables: &mut Vec<Table>, format: &'static str, clock: Mode) {
-        let traced = || tables.iter().flat_map(|t| t.rows.iter().filter_map(move |r| r.traced.map(|x| (t, x))));
-        if let Some((table, row)) = traced().filter(|(_, r)| r.at_most).min_by_key(|(_, r)| r.present) {
+        let traced = || {
+            tables.iter().flat_map(|t| t.rows.iter().filter_map(move |r| r.traced.map(|x| (t, x))))
+        };
+        if let Some((table, row)) =
+            traced().filter(|(_, r)| r.at_most).min_by_key(|(_, r)| r.present)
+        {
             let what = match self.groups.iter().any(|g| g.host_clock) {
-                true => "times of the host's clock around calls, with launch and waiting".to_owned(),
+                true => {
+                    "times of the host's clock around calls, with launch and waiting".to_owned()
+                }
                 false => format!("files of {} of {} ranks", row.present, table.ranks.unwrap_or(0)),
             };
-            self.warnings.insert(0, format!("{what}: times are upper bounds, which hold waiting for late ranks"));
+            self.warnings.insert(
+                0,
+                format!("{what}: times are upper bounds, which hold waiting for late ranks"),
+            );
         }
         if tables.is_empty() {
-            let mut none = table(format, clock, Collective::Barrier, &Group {
-                name: String::new(),
-                ranks: 0,
-                nodes: None,
-                host_clock: false,
-            });
+            let mut none = table(
+                format,
+                clock,
+                Collective::Barrier,
+                &Group { name: String::new(), ranks: 0, nodes: None, host_clock: false },
+            );
             format.clone_into(&mut none.title);
             none.tested = Tested::Other(none.title.clone());
             none.ranks = None;
@@ -390,8 +406,9 @@ fn row(kind: &Kind, calls: &[Call], group: &Group, at_most: bool) -> Row {
             skew: of(skews),
             waited,
             latest: last.map(|(rank, n)| (rank, Ratio(n as f64 / calls.len() as f64))),
-            exposed: (!exposed.is_empty())
-                .then(|| Ratio((exposed.iter().sum::<f64>() / exposed.len() as f64).clamp(0.0, 1.0))),
+            exposed: (!exposed.is_empty()).then(|| {
+                Ratio((exposed.iter().sum::<f64>() / exposed.len() as f64).clamp(0.0, 1.0))
+            }),
             at_most: at_most || group.host_clock,
         }),
     }

@@ -31,7 +31,9 @@ pub(super) fn is(head: &Head) -> bool {
     let pickle = matches!(head.bytes, [0x80, 2..=5, ..]);
     pickle
         || head.is_json()
-            && (head.has("\"pg_config\"") || head.has("\"pg_status\"") || head.has("\"profiling_name\""))
+            && (head.has("\"pg_config\"")
+                || head.has("\"pg_status\"")
+                || head.has("\"profiling_name\""))
 }
 
 /// A group as `pg_config` has it.
@@ -91,7 +93,11 @@ fn rank_of(file: &str) -> Option<u32> {
 }
 
 impl Dump {
-    fn json<R: std::io::BufRead>(&mut self, stream: &mut Stream<R>, calls: &mut Calls) -> Result<(), Fault> {
+    fn json<R: std::io::BufRead>(
+        &mut self,
+        stream: &mut Stream<R>,
+        calls: &mut Calls,
+    ) -> Result<(), Fault> {
         if !stream.take(b'{')? {
             return Err(stream.bad());
         }
@@ -128,7 +134,9 @@ impl Dump {
 
     fn config(&mut self, object: &[u8]) {
         for (_, config) in fields(object) {
-            let of = |name: &[u8]| fields(config).find(|(key, _)| *key == name).and_then(|(_, v)| text(v));
+            let of = |name: &[u8]| {
+                fields(config).find(|(key, _)| *key == name).and_then(|(_, v)| text(v))
+            };
             let (Some(name), Some(ranks)) = (of(b"name"), of(b"ranks")) else { continue };
             let ranks = ranks.split(',').filter(|r| r.bytes().any(|b| b.is_ascii_digit())).count();
             let desc = of(b"desc").filter(|d| !d.is_empty() && d != "undefined");
@@ -176,7 +184,9 @@ impl Dump {
         entry.dtype = types[0].or(types[1]);
         match entry.called {
             Called::Nothing => {}
-            Called::Barrier => calls.leave_out("a barrier: an all-reduce of one element that stands for it", 0),
+            Called::Barrier => {
+                calls.leave_out("a barrier: an all-reduce of one element that stands for it", 0)
+            }
             Called::Uneven => calls.leave_out("an all-to-all with blocks of sizes of their own", 0),
             Called::Unknown => calls.leave_out("a call that is not known here", 0),
             Called::Collective(_) | Called::Coalesced => self.entries.push(entry),
@@ -187,7 +197,9 @@ impl Dump {
     fn settle(mut self, rank: u32, calls: &mut Calls) {
         let mut messages: HashMap<(String, u32, u32), u32> = HashMap::new();
         self.entries.sort_by(|a, b| (&a.group, a.sequence).cmp(&(&b.group, b.sequence)));
-        let same = |a: &Entry, b: &Entry| a.group == b.group && a.sequence == b.sequence && b.ends.is_none();
+        let same = |a: &Entry, b: &Entry| {
+            a.group == b.group && a.sequence == b.sequence && b.ends.is_none()
+        };
         for launch in self.entries.chunk_by(same) {
             let only = self.groups.values().next().filter(|_| self.groups.len() == 1);
             let Some(config) = self.groups.get(&launch[0].group).or(only) else {
@@ -195,7 +207,8 @@ impl Dump {
                 continue;
             };
             let wrapped = launch.iter().find(|e| e.called == Called::Coalesced);
-            let members: Vec<&Entry> = launch.iter().filter(|e| e.called != Called::Coalesced).collect();
+            let members: Vec<&Entry> =
+                launch.iter().filter(|e| e.called != Called::Coalesced).collect();
             let timed = wrapped.unwrap_or(&launch[0]);
             // Gloo's entries stay scheduled: nobody looks when they start.
             if timed.state != "completed" && !timed.retired {
@@ -242,24 +255,30 @@ fn message(
     config: &Config,
     calls: &mut Calls,
 ) {
-    let Some(dtype) = entry.dtype else { return calls.leave_out("a type that is not known here", 0) };
+    let Some(dtype) = entry.dtype else {
+        return calls.leave_out("a type that is not known here", 0);
+    };
     let Some(size) = size(Collective::SendRecv, entry.input, entry.output, dtype, 2) else {
         return calls.leave_out("more bytes than can be counted", 0);
     };
     let key = format!("{}|{}|{from} to {to}", entry.group, config.name);
     let group = calls.group(&key, || Group { ranks: 2, ..group(config) });
-    let kind = calls.kind(Kind { group, collective: Collective::SendRecv, size, dtype: Some(dtype) });
+    let kind =
+        calls.kind(Kind { group, collective: Collective::SendRecv, size, dtype: Some(dtype) });
     calls.see(Seen { kind, sequence, rank, time, exposed: None }, 0);
 }
 
 /// Members of one launch as one call, where they are one collective of one type.
 fn sum(members: &[&Entry], ranks: u32) -> Option<(Collective, DataType, Bytes)> {
     let first = members.first()?;
-    let (Called::Collective(collective), Some(dtype)) = (first.called, first.dtype) else { return None };
+    let (Called::Collective(collective), Some(dtype)) = (first.called, first.dtype) else {
+        return None;
+    };
     let same = members.iter().all(|m| m.called == first.called && m.dtype == first.dtype);
     let mut total = 0_u64;
     for member in members.iter().filter(|_| same) {
-        total = total.checked_add(size(collective, member.input, member.output, dtype, ranks)?.0)?;
+        total =
+            total.checked_add(size(collective, member.input, member.output, dtype, ranks)?.0)?;
     }
     same.then_some((collective, dtype, Bytes(total)))
 }
@@ -277,7 +296,8 @@ fn ends(name: &str) -> Option<(u32, u32)> {
 /// The elements of all tensors whose shapes are listed.
 fn count(shapes: &[u8]) -> Option<u64> {
     elements(shapes).try_fold(0_u64, |sum, shape| {
-        let of = elements(shape).try_fold(1_u64, |product, side| product.checked_mul(whole(side)?))?;
+        let of =
+            elements(shape).try_fold(1_u64, |product, side| product.checked_mul(whole(side)?))?;
         sum.checked_add(of)
     })
 }

@@ -33,7 +33,8 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
     loop {
         line.clear();
         number += 1;
-        let read = std::io::Read::take(&mut *input, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+        let read =
+            std::io::Read::take(&mut *input, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(());
         }
@@ -164,12 +165,14 @@ fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     }
     let size = of_the_api(collective, ranks, size)?;
     let nodes = nodes.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
-    let group =
-        calls.group(&key, || Group { name, ranks, nodes, host_clock: false });
+    let group = calls.group(&key, || Group { name, ranks, nodes, host_clock: false });
     if time < 20 && collective != Collective::SendRecv {
         calls.warn("times are whole microseconds: those below 20 µs are known to 5 % and less");
     }
     let kind = calls.kind(Kind { group, collective, size, dtype: None });
-    calls.see(Seen { kind, sequence, rank, time: Seconds(time as f64 * 1e-6), exposed: None }, number);
+    calls.see(
+        Seen { kind, sequence, rank, time: Seconds(time as f64 * 1e-6), exposed: None },
+        number,
+    );
     Some(())
 }

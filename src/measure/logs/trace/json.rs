@@ -235,7 +235,8 @@ fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let text = trim(rest);
     let text = trim(text.strip_prefix(b",").unwrap_or(text));
     let mut scan = Scan::default();
-    let length = scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()));
+    let length =
+        scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()));
     let (value, behind) = text.split_at(length.filter(|&l| l > 0)?);
     *rest = behind;
     Some(value)
@@ -264,9 +265,9 @@ pub(super) fn whole(value: &[u8]) -> Option<u64> {
     if value.is_empty() || value.len() > 19 {
         return None;
     }
-    value.iter().try_fold(0_u64, |sum, b| {
-        b.is_ascii_digit().then(|| 10 * sum + u64::from(b - b'0'))
-    })
+    value
+        .iter()
+        .try_fold(0_u64, |sum, b| b.is_ascii_digit().then(|| 10 * sum + u64::from(b - b'0')))
 }
 
 #[cfg(test)]
@@ -296,7 +297,10 @@ mod tests {
             let show = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
             fields(text.as_bytes()).map(|(k, v)| format!("{}={}", show(k), show(v))).collect()
         };
-        assert_eq!(all(r#"{"a" :1,"b":[2 , 3], "c": {"d":4}}"#), ["a=1", "b=[2 , 3]", r#"c={"d":4}"#]);
+        assert_eq!(
+            all(r#"{"a" :1,"b":[2 , 3], "c": {"d":4}}"#),
+            ["a=1", "b=[2 , 3]", r#"c={"d":4}"#]
+        );
         assert_eq!(all(r#"{"a":1,"b":}"#), ["a=1"]);
         assert_eq!(all(r#"{"a":1,,,"b"#), ["a=1"]);
         assert_eq!(elements(b"[1, [2], \"x\"]").count(), 3);

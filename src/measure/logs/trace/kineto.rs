@@ -32,7 +32,9 @@ const LONGEST: usize = 1 << 22;
 pub(super) fn is(head: &Head) -> bool {
     let list = head.bytes.trim_ascii_start().starts_with(b"[") && head.has("\"ph\"");
     list || head.is_json()
-        && (head.has("\"traceEvents\"") || head.has("\"distributedInfo\"") || head.has("\"deviceProperties\""))
+        && (head.has("\"traceEvents\"")
+            || head.has("\"distributedInfo\"")
+            || head.has("\"deviceProperties\""))
 }
 
 pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
@@ -43,7 +45,11 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
     end
 }
 
-fn document<R: BufRead>(stream: &mut Stream<R>, trace: &mut Trace, calls: &mut Calls) -> Result<(), Fault> {
+fn document<R: BufRead>(
+    stream: &mut Stream<R>,
+    trace: &mut Trace,
+    calls: &mut Calls,
+) -> Result<(), Fault> {
     if stream.take(b'[')? {
         return events(stream, trace, calls);
     }
@@ -60,7 +66,11 @@ fn document<R: BufRead>(stream: &mut Stream<R>, trace: &mut Trace, calls: &mut C
     Ok(())
 }
 
-fn events<R: BufRead>(stream: &mut Stream<R>, trace: &mut Trace, calls: &mut Calls) -> Result<(), Fault> {
+fn events<R: BufRead>(
+    stream: &mut Stream<R>,
+    trace: &mut Trace,
+    calls: &mut Calls,
+) -> Result<(), Fault> {
     while stream.element()? {
         trace.event(stream.raw(LONGEST)?, calls);
     }
@@ -280,7 +290,8 @@ impl Trace {
         let Some(dtype) = text(args.dtype).and_then(|d| dtype(&d)) else {
             return refuse("a type that is not known here");
         };
-        let Some(mut ranks) = args.size.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0) else {
+        let Some(mut ranks) = args.size.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0)
+        else {
             return refuse("a call without the size of its group");
         };
         if ranks == 1 {
@@ -317,7 +328,14 @@ impl Trace {
     }
 
     /// A range of the host's clock around a call over Gloo.
-    fn gloo(&mut self, name: &str, args: &Args, start: Option<f64>, time: Option<f64>, calls: &mut Calls) {
+    fn gloo(
+        &mut self,
+        name: &str,
+        args: &Args,
+        start: Option<f64>,
+        time: Option<f64>,
+        calls: &mut Calls,
+    ) {
         let collective = match called(name) {
             Called::Collective(collective) => collective,
             Called::Barrier => return calls.leave_out(BARRIER, 0),
@@ -327,13 +345,15 @@ impl Trace {
             return calls.leave_out("a range without a time", 0);
         };
         if self.groups > 1 || self.world < 2 {
-            return calls.leave_out("a call over Gloo of which the trace does not say the group", 0);
+            return calls
+                .leave_out("a call over Gloo of which the trace does not say the group", 0);
         }
         let count = elements(args.dims)
             .map(|shape| elements(shape).try_fold(1_u64, |p, side| p.checked_mul(whole(side)?)))
             .try_fold(0_u64, |sum, n| sum.checked_add(n?));
         let kind = elements(args.kind).next().and_then(text);
-        let (Some(count), Some(dtype)) = (count.filter(|&n| n > 0), kind.and_then(|k| dtype(&k))) else {
+        let (Some(count), Some(dtype)) = (count.filter(|&n| n > 0), kind.and_then(|k| dtype(&k)))
+        else {
             return calls.leave_out(
                 "a call over Gloo without shapes: record the trace with record_shapes=True",
                 0,
@@ -383,7 +403,8 @@ impl Trace {
             let time = f64::from(comm.time);
             let hidden = covered(&busy, comm.start, comm.start + time);
             let exposed = (!busy.is_empty()).then(|| Seconds((time - hidden).max(0.0) * 1e-6));
-            let seen = Seen { kind: comm.what.kind, sequence, rank, time: Seconds(time * 1e-6), exposed };
+            let seen =
+                Seen { kind: comm.what.kind, sequence, rank, time: Seconds(time * 1e-6), exposed };
             calls.see(seen, 0);
         }
     }

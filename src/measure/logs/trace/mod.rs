@@ -92,10 +92,30 @@ pub struct TraceFormat {
 
 /// Every format of traces, one line each.
 pub static TRACES: &[TraceFormat] = &[
-    TraceFormat { id: "nccl-inspector", summary: "JSON of NCCL's and RCCL's Inspector", is: inspector::is, read: inspector::read },
-    TraceFormat { id: "kineto", summary: "torch.profiler's trace (Kineto, Chrome)", is: kineto::is, read: kineto::read },
-    TraceFormat { id: "flight-recorder", summary: "PyTorch's flight recorder, as pickle or JSON", is: flight_recorder::is, read: flight_recorder::read },
-    TraceFormat { id: "nsys-sqlite", summary: "Nsight Systems, exported to SQLite", is: nsys::is, read: nsys::read },
+    TraceFormat {
+        id: "nccl-inspector",
+        summary: "JSON of NCCL's and RCCL's Inspector",
+        is: inspector::is,
+        read: inspector::read,
+    },
+    TraceFormat {
+        id: "kineto",
+        summary: "torch.profiler's trace (Kineto, Chrome)",
+        is: kineto::is,
+        read: kineto::read,
+    },
+    TraceFormat {
+        id: "flight-recorder",
+        summary: "PyTorch's flight recorder, as pickle or JSON",
+        is: flight_recorder::is,
+        read: flight_recorder::read,
+    },
+    TraceFormat {
+        id: "nsys-sqlite",
+        summary: "Nsight Systems, exported to SQLite",
+        is: nsys::is,
+        read: nsys::read,
+    },
 ];
 
 /// What takes an [`Input`]: a trace's format, or none for the log of a benchmark.

@@ -53,7 +53,8 @@ struct Report {
     launches: HashMap<(i64, i64), u32>,
 }
 
-const RECORD: &str = "record with nsys profile -t cuda,nvtx, and export it with nsys export --type sqlite";
+const RECORD: &str =
+    "record with nsys profile -t cuda,nvtx, and export it with nsys export --type sqlite";
 
 pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
     let Input::File(file) = input else {
@@ -90,7 +91,8 @@ impl Report {
         let (id, value) = (strings.column("id"), strings.column("value"));
         database.rows(strings, |row| {
             if let (Some(id), Some(text)) = (row.get(id).int(), row.get(value).text())
-                && (text.starts_with("nccl") || text.starts_with('{') && text.contains("NCCL communicator"))
+                && (text.starts_with("nccl")
+                    || text.starts_with('{') && text.contains("NCCL communicator"))
             {
                 self.names.insert(id, text.to_owned());
             }
@@ -105,7 +107,9 @@ impl Report {
         let (json, json_id) = (column("jsonText"), column("jsonTextId"));
         let (names, ranges, comms) = (&self.names, &mut self.ranges, &mut self.comms);
         database.rows(nvtx, |row| {
-            let by_id = |id: Option<usize>| row.get(id).int().and_then(|id| names.get(&id)).map(String::as_str);
+            let by_id = |id: Option<usize>| {
+                row.get(id).int().and_then(|id| names.get(&id)).map(String::as_str)
+            };
             let name = row.get(said).text().or_else(|| by_id(said_id));
             let Some(name) = name.filter(|n| n.starts_with("nccl")) else { return Ok(()) };
             let place = (row.get(thread).int(), row.get(start).int(), row.get(end).int());
@@ -150,7 +154,12 @@ impl Report {
         Ok(())
     }
 
-    fn kernels(&self, database: &mut Database, kernels: &Table, calls: &mut Calls) -> Result<(), Fault> {
+    fn kernels(
+        &self,
+        database: &mut Database,
+        kernels: &Table,
+        calls: &mut Calls,
+    ) -> Result<(), Fault> {
         let column = |name: &str| kernels.column(name);
         let (start, end, id) = (column("start"), column("end"), column("correlationId"));
         let (pid, graph) = (column("globalPid"), column("graphNodeId"));
@@ -203,7 +212,9 @@ impl Report {
         calls: &mut Calls,
     ) {
         let (collective, comm, size, peer, sends) = match self.ranges[range as usize].called {
-            Called::Call { collective, comm, size, peer, sends } => (collective, comm, size, peer, sends),
+            Called::Call { collective, comm, size, peer, sends } => {
+                (collective, comm, size, peer, sends)
+            }
             Called::Silent => {
                 let why = "a call without its size: its NVTX range has no payload (message size), which NCCL from 2.17 \
                            on and nsys with payload support write";
@@ -226,7 +237,9 @@ impl Report {
                 let (from, to) = if sends { (rank, peer as u32) } else { (peer as u32, rank) };
                 (format!("{comm:#x} {from} to {to}"), 2)
             }
-            (Collective::SendRecv, None) => return calls.leave_out("a message without its peer", 0),
+            (Collective::SendRecv, None) => {
+                return calls.leave_out("a message without its peer", 0);
+            }
             _ => (format!("{comm:#x} {collective}"), all),
         };
         let Some(size) = of_the_api(collective, ranks, size) else {

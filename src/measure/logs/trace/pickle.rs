@@ -67,7 +67,8 @@ impl<'a> Bytes<'a> {
         let rest = &self.all[self.at..];
         let end = rest.iter().position(|b| *b == b'\n').ok_or(Fault::Cut)?;
         self.at += end + 1;
-        std::str::from_utf8(&rest[..end]).map_err(|_| refused("the pickle holds text that is no UTF-8"))
+        std::str::from_utf8(&rest[..end])
+            .map_err(|_| refused("the pickle holds text that is no UTF-8"))
     }
 }
 
@@ -103,7 +104,9 @@ impl Machine {
     }
 
     fn pop(&mut self) -> Result<u32, Fault> {
-        self.stack.pop().ok_or_else(|| refused("the pickle takes more from its stack than is there"))
+        self.stack
+            .pop()
+            .ok_or_else(|| refused("the pickle takes more from its stack than is there"))
     }
 
     /// What lies above the last mark, which is taken away too.
@@ -329,7 +332,9 @@ impl Pickle {
             Node::Bool(b) => out.extend(b.to_string().bytes()),
             Node::Int(i) => out.extend(i.to_string().bytes()),
             Node::Float(x) => out.extend(x.to_string().bytes()),
-            Node::Text(text) => out.extend(serde_json::Value::from(text.as_str()).to_string().bytes()),
+            Node::Text(text) => {
+                out.extend(serde_json::Value::from(text.as_str()).to_string().bytes())
+            }
             Node::List(list) => {
                 out.push(b'[');
                 for (i, &item) in list.iter().enumerate() {

@@ -37,7 +37,11 @@ pub(super) static USELESS: &[Useless] = &[
         help: "export the calls: nsys export --type sqlite REPORT.nsys-rep, and give the .sqlite file",
     },
     Useless {
-        is: |head| head.has("NVIDIA Nsight Systems") || head.file.ends_with(".nsys-rep") || head.file.ends_with(".qdrep"),
+        is: |head| {
+            head.has("NVIDIA Nsight Systems")
+                || head.file.ends_with(".nsys-rep")
+                || head.file.ends_with(".qdrep")
+        },
         what: "a report of Nsight Systems in its own format",
         help: "export it: nsys export --type sqlite REPORT.nsys-rep, and give the .sqlite file",
     },

@@ -133,7 +133,10 @@ impl<'a> Database<'a> {
             return Err(damaged("its pages have no room"));
         }
         if whole(&head, 56, 4)? > 1 {
-            return Err(Fault::Refused("the database's text is UTF-16".to_owned(), "export the report again, as nsys does"));
+            return Err(Fault::Refused(
+                "the database's text is UTF-16".to_owned(),
+                "export the report again, as nsys does",
+            ));
         }
         let pages = u32::try_from(length / page as u64).unwrap_or(u32::MAX);
         let mut database = Self { file, at: 100, page, usable, pages, tables: Vec::new() };
@@ -153,7 +156,9 @@ impl<'a> Database<'a> {
         self.rows(&schema, |row| {
             let text = |column| row.get(Some(column)).text();
             let root = row.get(Some(3)).int().and_then(|r| u32::try_from(r).ok());
-            if let (Some("table"), Some(name), Some(root), Some(sql)) = (text(0), text(1), root, text(4)) {
+            if let (Some("table"), Some(name), Some(root), Some(sql)) =
+                (text(0), text(1), root, text(4))
+            {
                 // Such a table is a tree of another kind.
                 if !sql.to_ascii_uppercase().contains("WITHOUT ROWID") {
                     let (columns, number) = columns_of(sql);
@@ -212,7 +217,8 @@ impl<'a> Database<'a> {
             }
             for i in 0..cells {
                 let cell = whole(&page, first + 2 * i, 2)?;
-                let rest = page.get(cell..).ok_or_else(|| damaged("a row lies outside of its page"))?;
+                let rest =
+                    page.get(cell..).ok_or_else(|| damaged("a row lies outside of its page"))?;
                 let (length, a) = varint(rest)?;
                 let (row, b) = varint(&rest[a..])?;
                 if length > LONGEST {
@@ -292,7 +298,8 @@ fn value(kind: u64, bytes: &[u8]) -> Result<(Value<'_>, usize), Fault> {
         9 => Ok((Value::Int(1), 0)),
         10 | 11 => Err(damaged("a value is of a kind that is reserved")),
         _ => {
-            let count = usize::try_from((kind - 12) / 2).map_err(|_| damaged("a value is cut off"))?;
+            let count =
+                usize::try_from((kind - 12) / 2).map_err(|_| damaged("a value is cut off"))?;
             let text = std::str::from_utf8(part(count)?).ok().filter(|_| kind % 2 == 1);
             Ok((text.map_or(Value::Blob, Value::Text), count))
         }

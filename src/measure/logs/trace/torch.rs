@@ -70,7 +70,13 @@ pub(super) fn dtype(name: &str) -> Option<DataType> {
 }
 
 /// M of a rank's input and output elements.
-pub(super) fn size(collective: Collective, input: u64, output: u64, dtype: DataType, ranks: u32) -> Option<Bytes> {
+pub(super) fn size(
+    collective: Collective,
+    input: u64,
+    output: u64,
+    dtype: DataType,
+    ranks: u32,
+) -> Option<Bytes> {
     let elements = match collective {
         // The root has all; of the others each has a part, perhaps beside nothing.
         Collective::Gather => input.checked_mul(u64::from(ranks))?,
