@@ -4,11 +4,12 @@ use serde::Serialize;
 
 use super::six;
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Volume};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Basis;
-use crate::measure::verdict::{Health, Side, Two, Verdict};
+use crate::measure::logs::Traced;
+use crate::measure::verdict::{Health, Ruling, Side, Two, Verdict};
 
 /// Runs that were compared with a machine.
 #[derive(Debug, Serialize)]
@@ -22,6 +23,10 @@ pub struct Compare {
     pub runs: Vec<RunView>,
     /// Whether every run is healthy.
     pub healthy: bool,
+    /// Ill where one run is; else unclear where one is.
+    pub verdict: Ruling,
+    /// Of a job's calls: where the most seconds were lost, at most ten.
+    pub lost: Vec<LostView>,
     /// What was not compared, and why.
     pub left_out: Vec<String>,
 }
@@ -40,7 +45,9 @@ pub struct RunView {
     pub nodes: u32,
     /// The type of the elements.
     pub dtype: Option<DataType>,
-    /// How it is.
+    /// The verdict: `healthy`, `ill`, `cannot tell`.
+    pub verdict: Ruling,
+    /// What its times look like.
     pub health: Health,
     /// Which sizes are off.
     pub side: Option<Side>,
@@ -54,6 +61,9 @@ pub struct RunView {
     pub causes: Vec<CauseView>,
     /// What else to know.
     pub notes: Vec<String>,
+    /// What calls of each size lost, which [`Compare::lost`] is made of.
+    #[serde(skip)]
+    lost: Vec<LostView>,
 }
 
 /// Where busbw falls.
@@ -96,6 +106,34 @@ pub struct PointView {
     pub expected_busbw: f64,
     /// What the expectation rests on.
     pub basis: Basis,
+    /// How many calls it is of; absent in a benchmark's log.
+    pub calls: Option<u32>,
+    /// Waiting for the last rank, the median over calls; absent in a benchmark's log.
+    pub skew_s: Option<f64>,
+    /// The part of the time in which nothing was computed; absent where nobody looked.
+    pub exposed: Option<f64>,
+}
+
+/// Seconds that a job's calls of one kind lost.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LostView {
+    /// The collective's id.
+    pub collective: Collective,
+    /// N.
+    pub ranks: u32,
+    /// M.
+    pub size_bytes: u64,
+    /// How many calls.
+    pub calls: u32,
+    /// Beyond what was expected of the transfer, over all calls.
+    pub transfer_s: f64,
+    /// Waiting for the last rank to come, over all calls.
+    pub waiting_s: f64,
+    /// The rank that came last most often.
+    pub late_rank: Option<u32>,
+    /// In which part of the calls it did.
+    pub late_share: Option<f64>,
 }
 
 /// A likely cause.
@@ -108,6 +146,9 @@ pub struct CauseView {
     pub what: String,
     /// The mean of |ln(measured/predicted)| with it; absent where the log itself says it.
     pub off: Option<f64>,
+    /// How likely it is among all causes that are known, from how often each was true elsewhere and
+    /// from all sizes together.
+    pub chance: f64,
     /// What speaks for it.
     pub evidence: String,
     /// What to run next.
@@ -121,12 +162,18 @@ pub fn run(
     query: &Query,
     dtype: Option<DataType>,
     file: Option<String>,
+    traced: &[(Bytes, Traced)],
 ) -> RunView {
     let shape = &query.shape;
     let factor = shape.collective.busbw_factor(shape.ranks).0;
     let points = verdict.points.iter().map(|p| {
         let busbw = |time: f64| six(Volume::from(p.size).0 * factor / time);
+        let of_size = || traced.iter().filter(|t| t.0 == p.size).map(|t| t.1);
+        let first = of_size().next();
         PointView {
+            calls: first.map(|_| of_size().map(|t| t.calls).sum()),
+            skew_s: first.map(|t| six(t.skew.0)),
+            exposed: first.and_then(|t| t.exposed).map(|e| six(e.0)),
             size_bytes: p.size.0,
             measured_s: six(p.measured.0),
             expected_s: p.expected.time.0,
@@ -145,6 +192,8 @@ pub fn run(
         ranks: shape.ranks,
         nodes: query.placement.nodes(),
         dtype,
+        verdict: verdict.ruling,
+        lost: lost(&verdict, query, traced),
         health: verdict.health,
         side: verdict.side,
         basis: verdict.basis,
@@ -162,6 +211,7 @@ pub fn run(
                 id: c.id,
                 what: c.what,
                 off: c.off.map(|o| six(o.0)),
+                chance: (100.0 * c.chance.0).round() / 100.0,
                 evidence: c.evidence,
                 next: c.next,
             })
@@ -172,9 +222,42 @@ pub fn run(
 
 /// All runs of a comparison with `machine`.
 #[must_use]
-pub fn compare(machine: String, runs: Vec<RunView>, left_out: Vec<String>) -> Compare {
-    let healthy = runs.iter().all(|r| r.health == Health::Healthy);
-    Compare { schema: "collcost/compare/1", machine, runs, healthy, left_out }
+pub fn compare(machine: String, mut runs: Vec<RunView>, left_out: Vec<String>) -> Compare {
+    let any = |ruling| runs.iter().any(|r: &RunView| r.verdict == ruling);
+    let verdict = match () {
+        () if any(Ruling::Ill) => Ruling::Ill,
+        () if any(Ruling::CannotTell) => Ruling::CannotTell,
+        () => Ruling::Healthy,
+    };
+    let mut lost: Vec<LostView> =
+        runs.iter_mut().flat_map(|r| std::mem::take(&mut r.lost)).collect();
+    let seconds = |l: &LostView| l.transfer_s + l.waiting_s;
+    lost.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    lost.truncate(WORST);
+    let healthy = verdict == Ruling::Healthy;
+    Compare { schema: "collcost/compare/1", machine, runs, healthy, verdict, lost, left_out }
+}
+
+/// So many kinds of calls are named that lost the most.
+const WORST: usize = 10;
+
+/// What a job's calls lost, by size.
+fn lost(verdict: &Verdict, query: &Query, traced: &[(Bytes, Traced)]) -> Vec<LostView> {
+    let one = |&(size, t): &(Bytes, Traced)| {
+        let point = verdict.points.iter().find(|p| p.size == size)?;
+        let over = (point.measured.0 - point.expected.time.0).max(0.0) * f64::from(t.calls);
+        (over + t.waited.0 > 0.0).then(|| LostView {
+            collective: query.shape.collective,
+            ranks: query.shape.ranks,
+            size_bytes: size.0,
+            calls: t.calls,
+            transfer_s: six(over),
+            waiting_s: six(t.waited.0),
+            late_rank: t.latest.map(|(rank, _)| rank),
+            late_share: t.latest.map(|(_, share)| six(share.0)),
+        })
+    };
+    traced.iter().filter_map(one).collect()
 }
 
 /// Two runs of one thing.

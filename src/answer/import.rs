@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::base::error::Error;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{Imported, Measured, Table};
+use crate::measure::logs::{Imported, Measured, Table, Traced};
 
 /// Logs that were read.
 #[derive(Debug, Serialize)]
@@ -38,8 +38,7 @@ pub struct FileView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TableView {
-    /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `imb`, `perftest`, `nccom-test`,
-    /// `aiconfigurator`, `vllm-bench`, `csv`.
+    /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `kineto` …
     pub format: &'static str,
     /// The line where it begins.
     pub line: usize,
@@ -82,8 +81,10 @@ pub struct TableView {
 pub struct LeftOutView {
     /// Why.
     pub why: String,
-    /// Their lines.
+    /// Their lines, as far as the format has lines, and no more than some of very many.
     pub lines: Vec<usize>,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// The report of files, each read or refused.
@@ -94,7 +95,7 @@ pub fn import(files: &[(String, Result<Imported, Error>)]) -> Import {
     Import {
         schema: "collcost/import/1",
         rows: tables().map(|t| t.rows).sum(),
-        left_out: tables().flat_map(|t| &t.left_out).map(|l| l.lines.len()).sum(),
+        left_out: tables().flat_map(|t| &t.left_out).map(|l| l.count).sum(),
         refused: views.iter().filter(|f| f.refused.is_some()).count(),
         files: views,
     }
@@ -130,12 +131,39 @@ fn table(table: &Table) -> TableView {
         left_out: table
             .left_out
             .iter()
-            .map(|l| LeftOutView { why: l.why.clone(), lines: l.lines.clone() })
+            .map(|l| LeftOutView { why: l.why.clone(), lines: l.lines.clone(), count: l.count })
             .collect(),
         refused: table.refused.as_ref().map(|r| r.what.clone()),
         help: table.refused.as_ref().map(|r| r.help.clone()),
         warnings: table.warnings.clone(),
     }
+}
+
+/// What a reader of rows alone should know: what was refused and left out, and why, each once.
+#[must_use]
+pub fn notes(report: &Import) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut say = |note: String| {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    };
+    for file in &report.files {
+        for table in &file.tables {
+            let place = format!("{}:{}", file.file, table.line);
+            if let Some(why) = &table.refused {
+                say(format!("{place}: refused: {why}"));
+            }
+            for left in &table.left_out {
+                let them = if left.count == 1 { "is" } else { "are" };
+                say(format!("{place}: {} {them} left out: {}", left.count, left.why));
+            }
+            for warning in &table.warnings {
+                say(format!("{place}: {warning}"));
+            }
+        }
+    }
+    notes
 }
 
 /// A row of a log with all that belongs to it, for a table of measurements.
@@ -169,6 +197,8 @@ pub struct Measurement {
     pub file: String,
     /// The line.
     pub line: usize,
+    /// Of a job's calls, what is known beside their median; absent in the row of a benchmark.
+    pub traced: Option<Traced>,
 }
 
 /// Every row of a log whose ranks are known, in order.
@@ -203,6 +233,7 @@ pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
                 format: table.format,
                 file: log.file.clone(),
                 line: row.line,
+                traced: row.traced,
             })
         })
     })

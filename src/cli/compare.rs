@@ -6,7 +6,7 @@ use super::Stop;
 use super::fit::short;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
 use super::format::{FormatFlag, Report};
-use super::import::log;
+use super::import::logs;
 use super::picture::PictureFlags;
 use collcost::Collective;
 use collcost::answer;
@@ -14,7 +14,7 @@ use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Imported};
-use collcost::measure::verdict::{Facts, Run, Typed, judge, two};
+use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
 use collcost::model::algorithm::Registry;
 use collcost::view;
 
@@ -24,9 +24,11 @@ Examples:
   collcost compare all_reduce.log --profile dgx-a100
   collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
   collcost compare before.log after.log --two
+  collcost compare trace_rank*.json --on dgx-h100
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
-Reads what import reads. Exit code 1 where a run is not healthy, or two runs differ.
+Reads what import reads, traces of all ranks at once too. Exit code 0 where every run is healthy,
+1 where one is ill, or two runs differ, 3 where what is known does not tell.
 A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
 pub(super) struct Args {
     /// Logs, or a collective and one number
@@ -95,7 +97,7 @@ impl Args {
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
                     .map_err(|e| e.at(place()))?;
             let dtype = run.dtype;
-            shown.push(answer::compare::run(verdict, &query, dtype, run.file));
+            shown.push(answer::compare::run(verdict, &query, dtype, run.file, &run.traced));
         }
         let report = answer::compare::compare(machine, shown, left_out);
         let drawn =
@@ -103,7 +105,11 @@ impl Args {
         if !drawn {
             self.format.write(out, &report, |_| view::compare::compare(&report))?;
         }
-        if report.healthy { Ok(()) } else { Err(Stop::Failed) }
+        match report.verdict {
+            Ruling::Healthy => Ok(()),
+            Ruling::Ill => Err(Stop::Failed),
+            Ruling::CannotTell => Err(Stop::Unclear),
+        }
     }
 
     /// The question of a run, on the machine that the flags name.
@@ -152,6 +158,7 @@ impl Args {
                 dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
                 times: vec![(size, Seconds(time))],
                 facts: Facts { typed: Some(typed), ..Facts::default() },
+                traced: Vec::new(),
             })
         };
         let ranks = self.query(&run(1.0)?)?.shape.ranks;
@@ -193,8 +200,7 @@ impl Args {
             ranks: self.ranks.count()?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
         };
-        let one = |file: &String| log(file, &asked).map(|log| (short(file), log));
-        self.what.iter().map(one).collect()
+        logs(&self.what, &asked).into_iter().map(|(file, log)| Ok((short(&file), log?))).collect()
     }
 
     fn two(&self, out: &mut impl Write) -> std::result::Result<(), Stop> {

@@ -1,4 +1,4 @@
-//! `collcost import`: logs of benchmarks as one kind of measurements.
+//! `collcost import`: logs of benchmarks and traces of jobs as one kind of measurements.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
-use collcost::measure::logs::{self, Asked, Imported};
+use collcost::measure::logs::{self, Asked, Imported, Input, Trace};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -23,13 +23,18 @@ Examples:
   collcost import osu_*.txt --n 64 --to csv > measured.csv
   collcost import rows-only.txt --collective reducescatter --n 8
   mpirun -np 8 all_reduce_perf -b 8 -e 8G -f 2 | collcost import -
+  collcost import trace_rank*.json --to csv
   collcost import pingpong.txt --to jsonl > run.jsonl && collcost fit run.jsonl
 
 Reads nccl-tests and rccl-tests (text and -J), OSU, Intel's MPI benchmarks, perftest,
-nccom-test, aiconfigurator's tables, vLLM's benchmark of communicators and CSV,
-also with gzip; - is standard input.")]
+nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
+DeepSpeed's comms logger, aiconfigurator's tables, vLLM's benchmark of communicators and CSV;
+and traces of jobs: NCCL's and RCCL's Inspector (JSON),
+torch.profiler (Kineto), PyTorch's flight recorder (pickle, which is not run, and JSON),
+Nsight Systems (sqlite). All also with gzip, but databases; - is standard input.
+Give the traces of all ranks at once: calls are joined over them.")]
 pub(super) struct Args {
-    /// Logs, in any of the formats
+    /// Logs and traces, in any of the formats
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
     /// Ranks, where a log does not say them
@@ -48,9 +53,15 @@ impl Args {
             ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
         };
-        let read: Vec<(String, Result<Imported>)> =
-            self.files.iter().map(|file| (file.clone(), log(file, &asked))).collect();
-        match self.format.get()? {
+        let read = logs(&self.files, &asked);
+        let format = self.format.get()?;
+        if matches!(format, Format::Csv | Format::Jsonl) {
+            // What is no row is said beside them.
+            for note in report::notes(&report::import(&read)) {
+                eprintln!("note: {note}");
+            }
+        }
+        match format {
             // Rows are written one by one: a log may have millions.
             Format::Csv => {
                 let logs = read.iter().filter_map(|(_, log)| log.as_ref().ok());
@@ -85,7 +96,37 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
 
 /// Reads a file, unpacked where it is gzip.
 pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
-    logs::look(open(file)?, file, asked)
+    logs::look_at(input(file)?, file, asked)
+}
+
+/// Reads files, each unpacked where it is gzip. Traces of one format are of one job, and are one.
+pub(super) fn logs(files: &[String], asked: &Asked) -> Vec<(String, Result<Imported>)> {
+    let mut read = Vec::new();
+    let mut traces: Vec<(usize, Trace)> = Vec::new();
+    for file in files {
+        let mut one = || -> Result<Option<Imported>> {
+            let mut input = input(file)?;
+            let Some(format) = logs::format_of(&mut input, file)? else {
+                return logs::look_at(input, file, asked).map(Some);
+            };
+            let known = traces.iter().position(|(_, trace)| trace.format() == format.id);
+            let at = known.unwrap_or_else(|| {
+                traces.push((read.len() + traces.len(), Trace::new(format, asked)));
+                traces.len() - 1
+            });
+            traces[at].1.add(input, file).map(|()| None)
+        };
+        match one() {
+            Ok(None) => {}
+            Ok(Some(log)) => read.push((file.clone(), Ok(log))),
+            Err(error) => read.push((file.clone(), Err(error))),
+        }
+    }
+    for (at, trace) in traces.into_iter().filter(|(_, trace)| trace.has_files()) {
+        let log = trace.finish(asked);
+        read.insert(at.min(read.len()), (log.file.clone(), Ok(log)));
+    }
+    read
 }
 
 /// The text of a log, unpacked where it is packed; `-` is standard input.
@@ -93,21 +134,36 @@ pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn open(file: &str) -> Result<Box<dyn BufRead>> {
+    Ok(input(file)?.stream())
+}
+
+/// As [`open`]; a file that is not packed can be read from any place.
+fn input(file: &str) -> Result<Input<'static>> {
     let fault = |e: &io::Error| {
         Error::input(format!("the log cannot be read: {e}"))
             .at(file.to_owned())
             .help("name a file that is there and may be read, or - for standard input")
     };
-    let mut input: Box<dyn BufRead> = match file {
-        "-" => Box::new(io::stdin().lock()),
-        _ => Box::new(BufReader::with_capacity(1 << 17, File::open(file).map_err(|e| fault(&e))?)),
+    const PACKED: &[u8] = &[0x1f, 0x8b];
+    let unpacked = |packed: Box<dyn BufRead>| {
+        let unpacked = flate2::bufread::MultiGzDecoder::new(packed);
+        Input::Stream(Box::new(BufReader::with_capacity(1 << 17, unpacked)))
     };
-    let head = input.fill_buf().map_err(|e| fault(&e))?;
-    if head.starts_with(&[0x1f, 0x8b]) {
-        let unpacked = flate2::bufread::MultiGzDecoder::new(input);
-        return Ok(Box::new(BufReader::with_capacity(1 << 17, unpacked)));
+    if file == "-" {
+        let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(1 << 17, io::stdin()));
+        let packed = input.fill_buf().map_err(|e| fault(&e))?.starts_with(PACKED);
+        return Ok(if packed { unpacked(input) } else { Input::Stream(input) });
     }
-    Ok(input)
+    let opened = File::open(file).map_err(|e| fault(&e))?;
+    let plain = opened.metadata().is_ok_and(|m| m.is_file());
+    let mut input = BufReader::with_capacity(1 << 17, opened);
+    let packed = input.fill_buf().map_err(|e| fault(&e))?.starts_with(PACKED);
+    Ok(match (packed, plain) {
+        (true, _) => unpacked(Box::new(input)),
+        (false, true) => Input::File(Box::new(input)),
+        // A pipe with a name.
+        (false, false) => Input::Stream(Box::new(input)),
+    })
 }
 
 /// Writes all logs as one file of samples.

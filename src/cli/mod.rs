@@ -81,6 +81,8 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
+    /// What is known does not tell; the report is written.
+    Unclear,
     /// A file is wrong; its faults are written.
     Faults,
     /// The samples do not carry a fit; the report of it is written.
@@ -138,6 +140,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Failed) => ExitCode::from(1),
         Err(Stop::Faults) => ExitCode::from(2),
+        Err(Stop::Unclear) => ExitCode::from(3),
         Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(Stop::Io(error)) => {
             eprintln!("error: {error}");

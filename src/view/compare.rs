@@ -3,15 +3,15 @@
 //! ```text
 //! allreduce of 8 ranks on dgx-a100
 //!   size   measured   expected   ratio   p10 to p90   busbw  expected
-//! verdict  slow, at the bandwidth side: …
+//! verdict  ill: slow, at large sizes: the bandwidth side; …
 //! cause 1  one NIC of 8 is missing: …
 //! ```
 
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::compare::{Compare, PointView, RunView, TwoView};
-use crate::base::quantity::{Bandwidth, Bytes};
-use crate::measure::verdict::{Health, Side};
+use crate::answer::compare::{Compare, LostView, PointView, RunView, TwoView};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::measure::verdict::{Health, Ruling, Side};
 
 /// What programs read of a size.
 const POINT: &[&str] = &[
@@ -21,6 +21,7 @@ const POINT: &[&str] = &[
     "ranks",
     "nodes",
     "dtype",
+    "verdict",
     "health",
     "size_bytes",
     "measured_s",
@@ -41,6 +42,9 @@ pub fn compare(report: &Compare) -> Page {
             page.gap();
         }
         one(&mut page, run, &report.machine);
+    }
+    for lost in &report.lost {
+        page.entry("lost     ", lost_words(lost));
     }
     page.entries("left out ", &report.left_out);
     page.record(report, "runs.points", POINT);
@@ -72,16 +76,20 @@ fn one(page: &mut Page, run: &RunView, machine: &str) {
     }
     for (i, cause) in run.causes.iter().enumerate() {
         let label = format!("cause {}  ", i + 1);
-        page.entry(label, format!("{}: {}", cause.what, cause.evidence));
+        let chance = match cause.off {
+            Some(_) => format!(" ({:.0} %)", 100.0 * cause.chance),
+            None => String::new(),
+        };
+        page.entry(label, format!("{}{chance}: {}", cause.what, cause.evidence));
         page.entry("  next   ", &cause.next);
     }
-    if run.health != Health::Healthy && run.causes.is_empty() {
+    if run.verdict == Ruling::Ill && run.causes.is_empty() {
         page.entry("cause    ", "none that is known here has this shape");
     }
     page.entries("note     ", &run.notes);
 }
 
-/// `slow, at large sizes; 4 of 12 sizes inside p10 to p90; expectation measured`.
+/// `ill: slow, at large sizes; 4 of 12 sizes inside p10 to p90; expectation measured`.
 fn verdict(run: &RunView) -> String {
     let inside = |p: &&PointView| p.low_s <= p.measured_s && p.measured_s <= p.high_s;
     let inside = run.points.iter().filter(inside).count();
@@ -92,16 +100,39 @@ fn verdict(run: &RunView) -> String {
         Some(Side::Both) => ", at small and large sizes",
         Some(Side::Middle) => ", at middle sizes",
     };
-    let health = match run.health {
-        Health::Healthy => "healthy",
-        Health::Slow => "slow",
-        Health::TooFast => "faster than can be",
-        Health::WrongResults => "no run: results were wrong",
+    let health = match (run.verdict, run.health) {
+        (Ruling::Healthy, _) => ": a slowdown of 1.5 would have been seen",
+        (_, Health::Slow) => ": slow",
+        (_, Health::TooFast) => {
+            ": faster than can be, so it is not this machine or no call of its own"
+        }
+        (_, Health::WrongResults) => ": results were wrong",
+        (_, Health::Healthy) => {
+            ": with this band a healthy run and one 1.5 times slower look alike"
+        }
     };
-    let basis = run.basis.words();
     format!(
-        "{health}{side}; {inside} of {} sizes inside p10 to p90; expectation: {basis}",
-        run.points.len()
+        "{}{health}{side}; {inside} of {} sizes inside p10 to p90; expectation: {}",
+        run.verdict.words(),
+        run.points.len(),
+        run.basis.words()
+    )
+}
+
+/// `12.3 ms in 40 calls: allreduce of 64 MiB on 8 ranks …`.
+fn lost_words(lost: &LostView) -> String {
+    let late = match (lost.late_rank, lost.late_share) {
+        (Some(rank), Some(share)) => format!("; rank {rank} comes last in {:.0} %", 100.0 * share),
+        _ => String::new(),
+    };
+    format!(
+        "{} beyond the expected transfer and {} of waiting in {} calls: {} of {} on {} ranks{late}",
+        Seconds(lost.transfer_s),
+        Seconds(lost.waiting_s),
+        lost.calls,
+        lost.collective.id(),
+        Bytes(lost.size_bytes),
+        lost.ranks
     )
 }
 

@@ -59,7 +59,11 @@ pub fn import(report: &Import) -> Page {
                 if left.lines.len() > NAMED {
                     lines.push("…".to_owned());
                 }
-                say(1, &left.why, format!("{}:{}", file.file, lines.join(",")));
+                let place = match lines.is_empty() {
+                    true => format!("{}: {}", file.file, left.count),
+                    false => format!("{}:{}", file.file, lines.join(",")),
+                };
+                say(1, &left.why, place);
             }
             for warning in &table.warnings {
                 say(2, warning, place());
@@ -79,7 +83,7 @@ pub fn import(report: &Import) -> Page {
 }
 
 fn row(file: &FileView, table: &TableView) -> Vec<Cell> {
-    let left: usize = table.left_out.iter().map(|l| l.lines.len()).sum();
+    let left: usize = table.left_out.iter().map(|l| l.count).sum();
     let sizes = match (table.least_bytes, table.most_bytes) {
         (Some(least), Some(most)) if least == most => Bytes(least).to_string(),
         (Some(least), Some(most)) => format!("{} to {}", Bytes(least), Bytes(most)),
@@ -115,6 +119,10 @@ const CSV: &[&str] = &[
     "format",
     "file",
     "line",
+    "calls",
+    "skew_us",
+    "late_rank",
+    "upper_bound",
 ];
 
 /// Writes rows as CSV, which `import` reads too.
@@ -141,6 +149,10 @@ pub fn csv(out: &mut impl Write, rows: impl Iterator<Item = Measurement>) -> io:
             row.format.to_owned(),
             row.file,
             row.line.to_string(),
+            row.traced.map_or(String::new(), |t| t.calls.to_string()),
+            row.traced.map_or(String::new(), |t| ((t.skew.0 * 1e9).round() / 1e3).to_string()),
+            row.traced.and_then(|t| t.latest).map_or(String::new(), |(rank, _)| rank.to_string()),
+            row.traced.map_or(String::new(), |t| t.at_most.to_string()),
         ])?;
     }
     writer.flush()

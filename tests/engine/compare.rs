@@ -72,25 +72,25 @@ const V100: Run = Run { program: "all_reduce_perf", machine: "abci-v100", ranks:
 const CASES: &[(&Run, &str, &[&str])] = &[
     (&H100_TWO_NODES, "missing-nic", &["missing-nic"]),
     (&H100_TWO_NODES, "missing-nic=4", &["missing-nic"]),
-    (&H100_TWO_NODES, "slow-link=3:4", &["slow-link"]),
-    (&H100_TWO_NODES, "slow-rank=3:2", &["slow-rank", "slow-link"]),
+    (&H100_TWO_NODES, "slow-link=3:4", &["bad-node", "slow-rank"]),
+    (&H100_TWO_NODES, "slow-rank=3:2", &["slow-rank", "bad-node"]),
     (&H100_TWO_NODES, "straggler=50us", &["straggler"]),
     (&H100_TWO_NODES, "nvls-off", &["nvls-missing"]),
-    (&H100_TWO_NODES, "wrong-tier", &["wrong-tier"]),
-    (&H100_TWO_NODES, "protocol-off=LL", &["protocol-off"]),
+    (&H100_TWO_NODES, "wrong-tier", &["setting"]),
+    (&H100_TWO_NODES, "protocol-off=LL", &["setting"]),
     (&H100_TWO_NODES, "shared-gpu", &["shared-gpu"]),
     (&H100, "nvls-off", &["nvls-missing"]),
-    (&H100, "wrong-tier=a100-pcie", &["wrong-tier"]),
+    (&H100, "wrong-tier=a100-pcie", &["setting"]),
     (&H100, "straggler=20us", &["straggler"]),
-    (&A100, "slow-rank=2:1.5", &["slow-rank", "slow-link"]),
-    (&A100, "protocol-off=LL", &["protocol-off"]),
+    (&A100, "slow-rank=2:1.5", &["slow-rank"]),
+    (&A100, "protocol-off=LL", &["setting"]),
     (&A100, "shared-gpu", &["shared-gpu"]),
     (&GATHER, "missing-nic=2", &["missing-nic"]),
-    (&GATHER, "slow-link=1:2", &["slow-link"]),
+    (&GATHER, "slow-link=1:2", &["bad-node", "slow-rank"]),
     (&SCATTER, "missing-nic=4", &["missing-nic"]),
     (&SCATTER, "straggler=50us", &["straggler"]),
     (&V100, "missing-nic", &["missing-nic"]),
-    (&V100, "wrong-tier", &["wrong-tier"]),
+    (&V100, "wrong-tier", &["setting"]),
     (&V100, "straggler=50us", &["straggler"]),
 ];
 
@@ -107,6 +107,57 @@ fn the_right_cause_comes_first() {
     let missed: Vec<String> = missed.into_iter().flatten().collect();
     let most = (cases.len() / 10).max(1);
     assert!(missed.len() <= most, "{} missed: {missed:?}", missed.len());
+}
+
+#[test]
+fn a_price_alone_says_nothing_of_half_and_twice() {
+    let ask = |busbw: &str| {
+        let words = [
+            "compare",
+            "allgather",
+            "--n",
+            "2",
+            "--nodes",
+            "2",
+            "--size",
+            "16GiB",
+            "--busbw",
+            busbw,
+        ];
+        let output = collcost(&[&words[..], &["--on", "dgx-spark", "--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), report["runs"][0]["verdict"].clone())
+    };
+    assert_eq!(ask("18.9GB/s"), (3, Value::from("cannot tell")));
+    assert_eq!(ask("1.6GB/s"), (1, Value::from("ill")));
+}
+
+#[test]
+fn a_slowdown_of_one_and_a_half_is_never_healthy() {
+    for (busbw, verdict) in [("480GB/s", "healthy"), ("320GB/s", "ill")] {
+        let words = ["compare", "allreduce", "--n", "8", "--size", "8GiB", "--busbw", busbw];
+        let output = collcost(&[&words[..], &["--on", "dgx-h100", "--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["runs"][0]["verdict"], verdict, "{busbw}");
+    }
+}
+
+#[test]
+fn a_plateau_is_named_in_nics() {
+    let words = [
+        "compare",
+        "allreduce",
+        "--n",
+        "32",
+        "--nodes",
+        "4",
+        "--size",
+        "8GiB",
+        "--busbw",
+        "48GB/s",
+    ];
+    let said = text(&collcost(&[&words[..], &["--on", "dgx-h100"]].concat()).stdout);
+    assert!(said.contains("what 1 of 8 NICs"), "{said}");
 }
 
 #[test]
@@ -281,7 +332,7 @@ fn a_number_is_asked_only_what_it_may_be() {
     // A time is no rate: nobody took bits for bytes. What has no figure to fit comes first.
     let causes = ask(&["--time", "40ms"]);
     assert!(causes.iter().all(|c| !c["what"].as_str().unwrap().contains("the rate")), "{causes:?}");
-    assert_eq!(causes[0]["id"], "wrong-tier", "{causes:?}");
+    assert_eq!(causes[0]["id"], "setting", "{causes:?}");
     // 213 GB/s as bits.
     let causes = ask(&["--busbw", "26.7GB/s"]);
     assert_eq!(causes[0]["id"], "wrong-convention", "{causes:?}");

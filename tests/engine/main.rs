@@ -23,6 +23,7 @@ mod formulas_page;
 mod full;
 mod import_logs;
 mod jobs;
+mod import_traces;
 mod mock;
 mod nccl;
 mod nccl_files;

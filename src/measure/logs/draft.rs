@@ -2,7 +2,7 @@
 
 use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, infer};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bytes, Ratio};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::machine::sample::{DataType, Mode};
 
@@ -24,6 +24,24 @@ pub(super) struct Raw {
     pub redop: Option<Redop>,
     /// The root; −1 stands for none.
     pub root: Option<i64>,
+}
+
+impl Raw {
+    /// A row of which the log says nothing but how long it took.
+    pub fn timed(line: usize, size: u64, time: Seconds) -> Self {
+        Self {
+            line,
+            size,
+            count: None,
+            dtype: None,
+            in_place: false,
+            measured: Measured::Time(time),
+            wrong: None,
+            factor: None,
+            redop: None,
+            root: None,
+        }
+    }
 }
 
 /// The operation of a reduction.
@@ -109,8 +127,11 @@ impl Draft {
     pub fn leave_out(&mut self, line: usize, why: impl Into<String>) {
         let why = why.into();
         match self.left_out.iter_mut().find(|left| left.why == why) {
-            Some(left) => left.lines.push(line),
-            None => self.left_out.push(LeftOut { why, lines: vec![line] }),
+            Some(left) => {
+                left.lines.push(line);
+                left.count += 1;
+            }
+            None => self.left_out.push(LeftOut { why, lines: vec![line], count: 1 }),
         }
     }
 
@@ -172,7 +193,10 @@ impl Draft {
             if let (Some(asked), Tested::Collective(own)) = (asked.collective, &tested)
                 && asked != *own
             {
-                self.warn(format!("the log says {own}, not {asked}: {own} it is"));
+                self.refuse(
+                    format!("the log says {own}, not {asked}"),
+                    "leave --collective out, or give the log of the run that you mean",
+                );
             }
             return tested;
         }
@@ -249,7 +273,10 @@ impl Draft {
         let settled = match (listed, asked.ranks) {
             (Some((n, by)), Some(asked)) if n != asked => {
                 if by != "kind of test" {
-                    self.warn(format!("the log has {n} ranks by its {by}, not {asked}: {n} it is"));
+                    self.refuse(
+                        format!("the log has {n} ranks by its {by}, not {asked}"),
+                        "leave --n out, or give the log of the run that you mean",
+                    );
                 }
                 Some((n, by))
             }
@@ -279,7 +306,7 @@ impl Draft {
                 "the log ends before the table's first row",
                 "give the log of a run that came to its end",
             ),
-            Some(LeftOut { why, lines }) => {
+            Some(LeftOut { why, lines, .. }) => {
                 let line = lines.first().copied().unwrap_or(self.line);
                 let what = format!("no row can be used; line {line}: {why}");
                 self.refuse(what, "give the log of a run that came to its end");
@@ -324,7 +351,7 @@ impl Draft {
             _ => Bytes(raw.size),
         };
         let Raw { line, dtype, in_place, measured, wrong, .. } = *raw;
-        Some(Row { line, size, dtype, in_place, measured, wrong })
+        Some(Row { line, size, dtype, in_place, measured, wrong, traced: None })
     }
 
     /// What a reader of the rows should know.
@@ -342,7 +369,9 @@ impl Draft {
         }
         let mut left: Vec<_> = self.left_out.drain(..).collect();
         for each in &mut left {
+            let all = each.lines.len();
             each.lines.dedup();
+            each.count -= all - each.lines.len();
         }
         self.left_out = left;
     }

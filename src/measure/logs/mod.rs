@@ -1,5 +1,4 @@
-//! Logs of benchmarks of collectives, one file a format: nccl-tests and rccl-tests, OSU, Intel's
-//! MPI benchmarks, perftest, nccom-test, and tables of measurements in CSV.
+//! Logs of benchmarks of collectives, one file a format ([`FORMATS`]), and traces of jobs ([`TRACES`]).
 //!
 //! A log is read line by line in bounded memory. Every line goes to the format whose table is
 //! open, then to the others, which know their headings; what is nobody's is passed over, as logs
@@ -12,19 +11,28 @@
 //! Sizes become nccl-tests' M ([`Collective`]); every format says what its sizes count.
 
 mod aiconfigurator;
+mod all_reduce_bench;
+mod deepspeed;
 mod draft;
 mod field;
+mod gloo;
+mod hccl;
 mod imb;
 mod infer;
 mod launcher;
 mod line;
 mod measured_csv;
+mod mscclpp;
 mod nccl_tests;
 mod nccl_tests_json;
 mod nccom_test;
+mod nvshmem;
+mod oneccl;
 mod osu;
+mod param;
 mod perftest;
 mod samples;
+mod trace;
 mod unknown;
 mod vllm_bench;
 
@@ -32,7 +40,7 @@ use std::io::BufRead;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::machine::sample::{DataType, Mode};
 
 use draft::Draft;
@@ -41,6 +49,7 @@ use line::{Line, Lines};
 
 pub use line::LONGEST;
 pub use samples::libraries;
+pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 
 /// A format of logs.
 pub struct Format {
@@ -55,6 +64,17 @@ pub struct Format {
 ///
 /// The JSON of nccl-tests is one document and is told by its first byte.
 pub static FORMATS: &[Format] = &[
+    // Their headings are also parts of others': they come first.
+    Format {
+        id: "oneccl",
+        summary: "oneCCL's benchmark",
+        reader: || Box::new(oneccl::Table::default()),
+    },
+    Format {
+        id: "mscclpp",
+        summary: "mscclpp-test, its table and its lines of JSON",
+        reader: || Box::new(mscclpp::Table::default()),
+    },
     Format {
         id: "nccl-tests",
         summary: "all_reduce_perf and its like, of nccl-tests and rccl-tests",
@@ -90,6 +110,32 @@ pub static FORMATS: &[Format] = &[
         summary: "vLLM's benchmark of its device communicators",
         reader: || Box::new(vllm_bench::Table::default()),
     },
+    Format {
+        id: "all-reduce-bench",
+        summary: "all_reduce_bench.py of ml-engineering",
+        reader: || Box::new(all_reduce_bench::Table::default()),
+    },
+    Format {
+        id: "deepspeed",
+        summary: "DeepSpeed's comms logger and ds_bench",
+        reader: || Box::new(deepspeed::Table::default()),
+    },
+    Format {
+        id: "param",
+        summary: "PARAM's benchmark of collectives",
+        reader: || Box::new(param::Table::default()),
+    },
+    Format {
+        id: "nvshmem",
+        summary: "collectives of NVSHMEM's perftest",
+        reader: || Box::new(nvshmem::Table::default()),
+    },
+    Format {
+        id: "hccl",
+        summary: "HCCL's tests, of Ascend",
+        reader: || Box::new(hccl::Table::default()),
+    },
+    Format { id: "gloo", summary: "Gloo's benchmark", reader: || Box::new(gloo::Table::default()) },
     Format {
         id: "csv",
         summary: "measurements by columns: collective, ranks, bytes, time_us",
@@ -132,6 +178,8 @@ struct Log {
     launcher: Launcher,
     /// Where a benchmark said that it begins, and which: its table may be missing.
     begun: Option<(usize, &'static str)>,
+    /// What the user says.
+    asked: Asked,
 }
 
 impl Log {
@@ -207,6 +255,29 @@ pub struct Row {
     pub measured: Measured,
     /// How many elements were wrong; absent where nobody looked.
     pub wrong: Option<u64>,
+    /// What a job's calls say beside their median; absent in the row of a benchmark.
+    pub traced: Option<Traced>,
+}
+
+/// Calls of a job, joined over its ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Traced {
+    /// How many calls the row stands for; its time is the median of their shortest times over the ranks.
+    pub calls: u32,
+    /// Of how many ranks a call was seen, at most.
+    pub present: u32,
+    /// The tenth of the calls that was fastest took at most this.
+    pub fast: Seconds,
+    /// The median of the longest less the shortest time over the ranks: waiting for the last to come.
+    pub skew: Seconds,
+    /// That of all calls together.
+    pub waited: Seconds,
+    /// The rank that came last most often, and in which part of the calls.
+    pub latest: Option<(u32, Ratio)>,
+    /// The part of the time in which nothing was computed; absent where nobody looked.
+    pub exposed: Option<Ratio>,
+    /// Whether the time is an upper bound only: ranks are missing, or the clock was the host's.
+    pub at_most: bool,
 }
 
 /// Rows that are not used, and why.
@@ -214,8 +285,10 @@ pub struct Row {
 pub struct LeftOut {
     /// Why.
     pub why: String,
-    /// Their lines.
+    /// Their lines, as far as the format has lines, and no more than some of very many.
     pub lines: Vec<usize>,
+    /// How many there are.
+    pub count: usize,
 }
 
 /// Why a table is not used.
@@ -309,13 +382,27 @@ pub fn read(input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> 
 ///
 /// # Errors
 /// What is no text or no known format; a negative time or a foreign unit, with its line.
-pub fn look(mut input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
+pub fn look(input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
+    look_at(Input::Stream(Box::new(input)), file, asked)
+}
+
+/// As [`look`], from an input that may be readable from any place, as databases must be.
+///
+/// # Errors
+/// As [`look`]'s.
+pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> {
+    if let Some(format) = format_of(&mut input, file)? {
+        let mut trace = Trace::new(format, asked);
+        trace.add(input, file)?;
+        return Ok(trace.finish(asked));
+    }
+    let mut input = input.stream();
     let begins_as_json = nccl_tests_json::is(input.fill_buf().unwrap_or_default());
     if begins_as_json {
         let drafts = nccl_tests_json::read(input, file)?;
         return Ok(finish(drafts, file, asked));
     }
-    let mut log = Log::default();
+    let mut log = Log { asked: *asked, ..Log::default() };
     let mut readers: Vec<Box<dyn Reader>> = FORMATS.iter().map(|f| (f.reader)()).collect();
     let mut hints = unknown::Hints::default();
     let mut owner = 0;

@@ -19,7 +19,7 @@
 //! `src/common.cu`.
 
 mod columns;
-mod devices;
+pub(super) mod devices;
 
 use super::draft::{Draft, Raw, Redop};
 use super::launcher::{self, Command};

@@ -61,6 +61,11 @@ impl Imported {
                     left_out += 1;
                     continue;
                 };
+                // An upper bound is no measurement.
+                if row.traced.is_some_and(|t| t.at_most) {
+                    left_out += 1;
+                    continue;
+                }
                 samples.blocks.push(Block {
                     op,
                     ranks,

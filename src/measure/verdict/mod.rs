@@ -1,16 +1,22 @@
 //! Whether a measured run is as it should be, and if not, why.
 //!
-//! Each measured time is held against what is expected of the machine, with its band. A region of
-//! sizes is unhealthy where its median leaves the band. Then every suspect foretells how much longer
-//! calls would take, size by size, if it were the cause: the fault is put into the machine and
-//! simulated, an algorithm is priced, a convention of sizes applied. The one whose prediction lies
-//! nearest to what was measured comes first; its evidence is how near.
+//! Each measured time is held against what is expected of the machine, with its band; [`ruling`] makes
+//! one of three verdicts of it. Then every suspect foretells how much longer calls would take, size by
+//! size, if it were the cause: the fault is put into the machine and simulated, an algorithm is priced,
+//! a convention of sizes applied, or the factors of its [`signature`] taken. How near that lies to what
+//! was measured, over all sizes together, and how often the cause was true elsewhere ([`prior`]) say
+//! which comes first.
 
+mod plateau;
+mod prior;
+mod ruling;
 mod run;
 mod shape;
+mod signature;
 mod suspects;
 mod two;
 
+pub use ruling::Ruling;
 pub use run::{Run, runs};
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
@@ -32,6 +38,8 @@ pub struct Point {
     pub measured: Seconds,
     /// What is expected, with its band.
     pub expected: Expectation,
+    /// By how much two healthy machines of one kind differ, as a logarithm.
+    doubt: f64,
 }
 
 impl Point {
@@ -46,10 +54,11 @@ impl Point {
         self.ratio().0.ln()
     }
 
-    /// How far the band reaches on the side on which the measurement lies, as a logarithm.
+    /// How far the band reaches on the side on which the measurement lies, as a logarithm; no less
+    /// than healthy machines differ.
     fn reach(&self) -> f64 {
         let end = if self.error() > 0.0 { self.expected.high } else { self.expected.low };
-        (end.0 / self.expected.time.0).ln().abs().max(LEAST_REACH)
+        (end.0 / self.expected.time.0).ln().abs().max(LEAST_REACH).max(self.doubt)
     }
 }
 
@@ -65,6 +74,8 @@ pub struct Facts {
     pub wrong: u64,
     /// What was typed, where the times are of one number and not of a log.
     pub typed: Option<Typed>,
+    /// Times are upper bounds: they hold waiting, as ranks are missing or the clock was the host's.
+    pub at_most: bool,
 }
 
 /// One number that was typed.
@@ -100,9 +111,11 @@ pub struct Cause {
     pub id: &'static str,
     /// In a sentence.
     pub what: String,
-    /// How near its prediction lies: the median of |ln(measured/predicted)|; absent where the log
+    /// How near its prediction lies: the mean of |ln(measured/predicted)|; absent where the log
     /// itself says it.
     pub off: Option<Ratio>,
+    /// How likely it is, among all causes that are known here.
+    pub chance: Ratio,
     /// What speaks for it.
     pub evidence: String,
     /// What to run next.
@@ -112,7 +125,9 @@ pub struct Cause {
 /// What is said of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// How it is.
+    /// The verdict.
+    pub ruling: Ruling,
+    /// What its times look like.
     pub health: Health,
     /// Which sizes are off; none where none is.
     pub side: Option<Side>,
@@ -143,16 +158,22 @@ pub fn judge(
     let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
     let mut points = Vec::with_capacity(times.len());
     for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
-        points.push(Point { size, measured, expected: expecting.at(size) });
+        let expected = expecting.at(size);
+        let doubt = ruling::doubt(expected.basis, query.placement.nodes(), size);
+        points.push(Point { size, measured, expected, doubt });
     }
     points.sort_by_key(|p| p.size);
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
     let impossible = impossible(query, &points);
     let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
-    let explained = suspects.iter().find(|s| !s.is_said()).filter(|s| s.explains(&points));
+    let explained = suspects.iter().filter(|s| !s.is_said()).find(|s| s.explains(&points));
     let mut health = shape::health(&points);
     // A shape that one fault has to a few parts in a hundred says more than a wide band.
     if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
+        health = Health::Slow;
+    }
+    let plateau = plateau::Plateau::of(query, &points);
+    if health == Health::Healthy && plateau.as_ref().is_some_and(|p| p.is_ill()) {
         health = Health::Slow;
     }
     if impossible.is_some() {
@@ -163,13 +184,29 @@ pub fn judge(
         health = Health::WrongResults;
     }
     let ill = health != Health::Healthy;
-    let causes: Vec<Cause> =
-        suspects.iter().filter(|_| ill).filter_map(|s| s.cause(&points)).take(5).collect();
+    let mut causes: Vec<Cause> = Vec::new();
+    for suspect in suspects.iter().filter(|_| ill) {
+        // Of several forms of one cause the likeliest stands for all.
+        let cause = suspect.cause(&points).filter(|c| causes.iter().all(|known| known.id != c.id));
+        causes.extend(cause.filter(|_| causes.len() < 5));
+    }
+    let no_call = causes.iter().any(|c| c.id == "not-one-call");
+    let mut ruling = ruling::rule(&points, health, facts, no_call);
+    if ruling == Ruling::CannotTell && health == Health::Healthy {
+        let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
+        ruling = if near { Ruling::Healthy } else { ruling };
+    }
     let mut notes = notes(query, &points, basis);
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }
+    notes.extend(plateau.filter(|_| health == Health::Slow).map(|p| p.words()));
+    if facts.at_most {
+        notes.push("the times are upper bounds: they hold waiting for late ranks, so they may show health, and \
+                    never the contrary".to_owned());
+    }
     Ok(Verdict {
+        ruling,
         health,
         side,
         breaks: shape::breaks(query, &points).filter(|_| ill),

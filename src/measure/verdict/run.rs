@@ -7,7 +7,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
-use crate::measure::logs::{Imported, Measured, Tested};
+use crate::measure::logs::{Imported, Measured, Tested, Traced};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Run {
     pub times: Vec<(Bytes, Seconds)>,
     /// What the log says beside.
     pub facts: Facts,
+    /// Of a job's calls: what is known of each size beside its time.
+    pub traced: Vec<(Bytes, Traced)>,
 }
 
 /// The runs of `log`, called `file`; what does not count is said in `left_out`. Sizes that were timed
@@ -52,7 +54,10 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 dtype: row.dtype,
                 times: Vec::new(),
                 facts: Facts::default(),
+                traced: Vec::new(),
             });
+            run.facts.at_most |= row.traced.is_some_and(|t| t.at_most);
+            run.traced.extend(row.traced.map(|t| (row.size, t)));
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;
             if row.in_place == in_place {

@@ -1,14 +1,18 @@
 //! Everything that may be the cause, with how much longer calls would take.
 //!
 //! A suspect is one line in [`all`]: a short name, a sentence, what to run next, and the ratio of its
-//! times to the expected ones at each size. Where several fit alike, the first in the list comes first.
+//! times to the expected ones at each size. Its score is how often it was true elsewhere, less how far
+//! its prediction lies from what was measured over all sizes, less what its free figures would fit of
+//! anything.
 
-use super::{Cause, Facts, Point, Typed, shape};
+use super::signature::{Place, SIGNATURES, Signature, region};
+use super::{Cause, Facts, Point, Typed, prior, shape};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::base::stats::median;
 use crate::cost::rank::candidates;
 use crate::library::nccl::Proto;
+use crate::machine::profile::LinkKind;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
@@ -24,6 +28,27 @@ pub(super) struct Suspect {
     foretold: Foretold,
     /// Figures of it that were fitted to the points.
     fitted: u32,
+    /// ln of the width of ranges that were open to it, over all sizes, and of how many forms it has.
+    open: f64,
+    /// Whether its times were taken from ranges.
+    ranges: bool,
+    /// ln of how likely it is, up to a constant.
+    score: f64,
+}
+
+impl Default for Suspect {
+    fn default() -> Self {
+        Self {
+            id: "",
+            what: String::new(),
+            next: String::new(),
+            foretold: Foretold::Times(Vec::new()),
+            fitted: 0,
+            open: 0.0,
+            ranges: false,
+            score: 0.0,
+        }
+    }
 }
 
 /// What a suspect says of every point.
@@ -46,12 +71,16 @@ const OFF: f64 = 0.05;
 const STRENGTH: (f64, f64) = (0.5, 1.3);
 /// Sizes are off from here on.
 const MOVED: f64 = 0.04;
-/// Each fitted figure costs so much.
-const FITTED: f64 = 0.004;
-/// Of two suspects that are as near, the earlier in the list stands first.
-const ALIKE: f64 = 0.006;
-/// The same of one or two numbers, at most.
-const FEW_ALIKE: f64 = 0.05;
+/// The same where the curve is of another machine of the kind.
+const OFF_ELSEWHERE: f64 = 0.10;
+/// A figure that was fitted could have been anything in a range so wide, as a logarithm.
+const FREE: f64 = 3.0;
+/// So much of the band's reach is what neighbouring sizes are off by apart from each other …
+const APART: f64 = 0.35;
+/// … but no less than this, as simulated and real times differ.
+const LEAST_APART: f64 = 0.04;
+/// More sizes than this say nothing new: their errors go together.
+const SIZES: usize = 8;
 /// Sizes of which bytes decide.
 const LARGE: Bytes = Bytes(1 << 20);
 
@@ -60,7 +89,16 @@ impl Suspect {
     fn off(&self, points: &[Point]) -> f64 {
         let Foretold::Times(foretold) = &self.foretold else { return 0.0 };
         let all = points.iter().zip(foretold).map(|(p, f)| (p.error() - f).abs());
-        all.sum::<f64>() / points.len().max(1) as f64 + FITTED * f64::from(self.fitted)
+        all.sum::<f64>() / points.len().max(1) as f64
+    }
+
+    /// ln of how likely it is, up to a constant.
+    fn weigh(&mut self, points: &[Point], nodes: u32) {
+        let scale = scale(points);
+        let free = f64::from(self.fitted) * (1.0 + FREE / (3.0 * scale)).ln();
+        let sizes = points.len().min(SIZES) as f64;
+        self.score =
+            prior::ln(self.id, nodes) - sizes * self.off(points) / scale - free - self.open;
     }
 
     /// Whether it is told by other things than times.
@@ -72,6 +110,10 @@ impl Suspect {
     /// shape. They may be somewhat weaker or stronger, as noise makes a fault's share smaller.
     pub(super) fn explains(&self, points: &[Point]) -> bool {
         let Foretold::Times(foretold) = &self.foretold else { return true };
+        // A range follows what was measured wherever it goes: it explains nothing by itself.
+        if self.ranges {
+            return false;
+        }
         let both = || points.iter().zip(foretold).map(|(p, &f)| (p.error(), f));
         let sum = |of: fn((f64, f64)) -> f64| both().map(of).sum::<f64>();
         let (own, with, all) = (sum(|(_, f)| f * f), sum(|(e, f)| e * f), sum(|(e, _)| e * e));
@@ -80,7 +122,7 @@ impl Suspect {
         let moved: Vec<f64> = both().filter(|(_, f)| *f > MOVED).map(|(e, _)| e).collect();
         let mean = moved.iter().sum::<f64>() / moved.len().max(1) as f64;
         moved.len() >= 3
-            && mean > OFF
+            && mean > if points.iter().all(|p| p.doubt == 0.0) { OFF } else { OFF_ELSEWHERE }
             && left < UNEXPLAINED * all
             && left < CLOSE * CLOSE * points.len() as f64
     }
@@ -113,11 +155,18 @@ impl Suspect {
         Some(Cause {
             id: self.id,
             what: self.what.clone(),
+            chance: Ratio(self.score.exp()),
             off: matches!(self.foretold, Foretold::Times(_)).then_some(Ratio(off)),
             evidence,
             next: self.next.clone(),
         })
     }
+}
+
+/// How far a right prediction is off at one size.
+fn scale(points: &[Point]) -> f64 {
+    let reach = median(points.iter().map(Point::reach).collect()).unwrap_or(0.0);
+    (APART * reach).max(LEAST_APART)
 }
 
 /// How far the expectation itself is off.
@@ -143,6 +192,7 @@ pub(super) fn all(
                 .to_owned(),
             foretold: Foretold::Said("the log says so".to_owned()),
             fitted: 0,
+            ..Suspect::default()
         });
     }
     if facts.wrong > 0 {
@@ -154,6 +204,7 @@ pub(super) fn all(
                 .to_owned(),
             foretold: Foretold::Said(format!("#wrong counts {} elements", facts.wrong)),
             fitted: 0,
+            ..Suspect::default()
         });
     }
     // Where latency decides, nothing else makes a call so fast.
@@ -166,31 +217,43 @@ pub(super) fn all(
                     .to_owned(),
             foretold: Foretold::Said(why.clone()),
             fitted: 0,
+            ..Suspect::default()
         });
     }
     let said = all.len();
     all.extend(lab.conventions(facts));
-    all.extend(lab.nics());
+    all.extend(alternatives(lab.nics()));
     all.extend(lab.switches());
-    all.extend(lab.tiers());
-    all.extend(lab.protocols());
+    all.extend(alternatives(lab.tiers()));
+    all.extend(alternatives(lab.protocols()));
     all.extend(lab.late());
     all.extend(lab.cliff());
-    all.extend(lab.algorithms());
+    all.extend(alternatives(lab.algorithms()));
     all.extend(lab.slow());
-    let nearest = all[said..].iter().map(|s| s.off(points)).fold(f64::INFINITY, f64::min);
-    // One or two numbers are met by every figure that is fitted to them: there a cause without one
-    // is as near wherever it lies in the band.
-    let reach = points.iter().map(Point::reach).fold(0.0, f64::max);
-    let alike = if points.len() < 3 { reach.clamp(ALIKE, FEW_ALIKE) } else { ALIKE };
-    // A stable sort: what is as near as the nearest keeps its order.
-    all[said..].sort_by(|a, b| {
-        let near = |s: &Suspect| s.off(points).max(nearest + alike);
-        near(a).total_cmp(&near(b))
-    });
+    all.extend(lab.signatures());
+    let nodes = query.placement.nodes();
+    for suspect in &mut all[said..] {
+        suspect.weigh(points, nodes);
+    }
+    all[said..].sort_by(|a, b| b.score.total_cmp(&a.score));
+    // Among all of them together they are certain; what the log says itself needs no weighing.
+    let most = all.get(said).map_or(0.0, |s| s.score);
+    let sum: f64 = all[said..].iter().map(|s| (s.score - most).exp()).sum();
+    for suspect in &mut all[said..] {
+        suspect.score -= most + sum.ln();
+    }
     all
 }
 
+/// Of several forms of one cause each is as much less likely.
+fn alternatives(mut forms: Vec<Suspect>) -> Vec<Suspect> {
+    let open = (forms.len().max(1) as f64).ln();
+    forms.iter_mut().for_each(|form| form.open += open);
+    forms
+}
+
+/// No more is a rank or a link slower than the others.
+const SLOWEST: f64 = 6.0;
 /// Of more ranks one slow rank is taken to slow everything alike: to play that out takes seconds.
 const MOST_SIMULATED: u32 = 1024;
 
@@ -202,6 +265,47 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
+    /// Causes that are known by the factors they were seen to have.
+    fn signatures(&self) -> Vec<Suspect> {
+        SIGNATURES.iter().filter(|s| self.possible(s)).map(|s| self.signature(s)).collect()
+    }
+
+    fn possible(&self, signature: &Signature) -> bool {
+        let several = self.query.placement.nodes() > 1;
+        let link = self.query.machine.hardware.as_ref().map(|h| h.link);
+        let pcie = link.is_none_or(|link| link == LinkKind::Pcie);
+        match signature.place {
+            Place::Anywhere => true,
+            Place::SeveralNodes => several,
+            Place::OneNodePcie => !several && pcie,
+            Place::OwnRuns => self.points.iter().all(|p| p.doubt == 0.0),
+        }
+    }
+
+    /// A region's times inside of the range, as near as it comes to what was measured.
+    fn signature(&self, signature: &Signature) -> Suspect {
+        let scale = scale(self.points);
+        let (mut foretold, mut open) = ([0.0; 3], 0.0);
+        for (at, &(least, most)) in signature.factors.iter().enumerate() {
+            let errors = self.points.iter().filter(|p| region(p.size) == at).map(Point::error);
+            if let Some(middle) = median(errors.collect()) {
+                foretold[at] = middle.clamp(f64::ln(least), f64::ln(most));
+                open += (1.0 + f64::ln(most / least) / (3.0 * scale)).ln();
+            }
+        }
+        Suspect {
+            id: signature.id,
+            what: signature.what.to_owned(),
+            next: signature.next.to_owned(),
+            foretold: Foretold::Times(
+                self.points.iter().map(|p| foretold[region(p.size)]).collect(),
+            ),
+            open,
+            ranges: true,
+            ..Suspect::default()
+        }
+    }
+
     /// A fault put into the machine and simulated; none where the machine cannot have it.
     fn fault(&self, fault: &Fault) -> Option<Foretold> {
         let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
@@ -223,6 +327,7 @@ impl Lab<'_> {
                 next: next.to_owned(),
                 foretold: Foretold::Times(times),
                 fitted: 0,
+                ..Suspect::default()
             }));
         };
         let blocks = matches!(shape.collective, AllGather | ReduceScatter | AllToAll);
@@ -289,6 +394,7 @@ impl Lab<'_> {
                     .to_owned(),
                 foretold: self.fault(&Fault::MissingNic { count })?,
                 fitted: 0,
+                ..Suspect::default()
             })
         };
         (1..nics).filter_map(lost).collect()
@@ -304,6 +410,7 @@ impl Lab<'_> {
                 .to_owned(),
             foretold: self.fault(&Fault::NvlsOff)?,
             fitted: 0,
+            ..Suspect::default()
         })
     }
 
@@ -320,13 +427,14 @@ impl Lab<'_> {
             let fault = Fault::WrongTier { of: of.map(str::to_owned) };
             let Some(foretold) = self.fault(&fault) else { continue };
             all.push(Suspect {
-                id: "wrong-tier",
+                id: "setting",
                 what,
                 next: "nvidia-smi topo -m, nvidia-smi nvlink -s; NCCL_P2P_LEVEL, NCCL_DEBUG=INFO shows \
                        `via P2P` or `via SHM`"
                     .to_owned(),
                 foretold,
                 fitted: 0,
+                ..Suspect::default()
             });
         }
         all
@@ -336,13 +444,14 @@ impl Lab<'_> {
     fn protocols(&self) -> Vec<Suspect> {
         let off = |protocol: Proto| {
             Some(Suspect {
-                id: "protocol-off",
+                id: "setting",
                 what: format!("NCCL does not use {}", protocol.name()),
                 next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost \
                        nccl log"
                     .to_owned(),
                 foretold: self.fault(&Fault::ProtocolOff { protocol })?,
                 fitted: 0,
+                ..Suspect::default()
             })
         };
         [Proto::Ll, Proto::Ll128].into_iter().filter_map(off).collect()
@@ -364,6 +473,7 @@ impl Lab<'_> {
                 .to_owned(),
             foretold: Foretold::Times(foretold),
             fitted: 1,
+            ..Suspect::default()
         })
     }
 
@@ -374,7 +484,7 @@ impl Lab<'_> {
         let factor = median(self.points.iter().filter(behind).map(Point::error).collect())?;
         let step = |p: &Point| if p.size >= at { factor } else { 0.0 };
         Some(Suspect {
-            id: "cliff",
+            id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },
             what: format!(
                 "from {at} on something else runs: another algorithm or protocol, no GPUDirect, or a \
                  congested network (PFC, ECN)"
@@ -384,6 +494,7 @@ impl Lab<'_> {
                 .to_owned(),
             foretold: Foretold::Times(self.points.iter().map(step).collect()),
             fitted: 2,
+            ..Suspect::default()
         })
     }
 
@@ -400,11 +511,12 @@ impl Lab<'_> {
             let ratio = |p: &Point| (time(p, i) / best(p)).ln();
             let foretold: Vec<f64> = self.points.iter().map(ratio).collect();
             foretold.iter().any(|r| *r > 0.02).then(|| Suspect {
-                id: "other-algorithm",
+                id: "setting",
                 what: format!("{} runs at every size", shipped[i].algorithm.meta().title),
                 next: "env | grep NCCL_ALGO; collcost select says what should run".to_owned(),
                 foretold: Foretold::Times(foretold.clone()),
                 fitted: 0,
+                ..Suspect::default()
             })
         };
         (0..shipped.len()).filter_map(one).collect()
@@ -414,7 +526,8 @@ impl Lab<'_> {
     fn slow(&self) -> Vec<Suspect> {
         let [.., large] = shape::regions(self.points);
         let factor = median(large.iter().map(|p| p.ratio().0).collect()).unwrap_or(1.0);
-        if factor < 1.05 {
+        // Of ranks that are slower by more nobody tells: paths are, and these are other causes.
+        if !(1.05..=SLOWEST).contains(&factor) {
             return Vec::new();
         }
         let factor = Ratio(factor);
@@ -435,23 +548,31 @@ impl Lab<'_> {
         if self.query.placement.nodes() < 2 {
             let suspect = |foretold| {
                 Suspect {
-                id: "slow-link",
+                id: "slow-rank",
                 what: format!("the link of one rank, or all that it does, is {times:.1} times slower"),
                 next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); \
                        dmesg | grep -i xid; the run on each pair of GPUs"
                     .to_owned(),
                 foretold,
                 fitted: 1,
+                ..Suspect::default()
             }
             };
             return of_rank.or(link).map(suspect).into_iter().collect();
         }
         let suspect = |(id, what, next, foretold): (_, String, &str, Option<Foretold>)| {
-            Some(Suspect { id, what, next: next.to_owned(), foretold: foretold?, fitted: 1 })
+            Some(Suspect {
+                id,
+                what,
+                next: next.to_owned(),
+                foretold: foretold?,
+                fitted: 1,
+                ..Suspect::default()
+            })
         };
         [
             (
-                "slow-link",
+                "bad-node",
                 format!("one link is {times:.1} times slower than the others"),
                 "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of \
                  links (lspci -vv, ibstat)",

@@ -16,13 +16,13 @@ struct Device {
 
 /// The list.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Devices {
+pub(in crate::measure::logs) struct Devices {
     listed: Vec<Device>,
     highest: Option<u32>,
 }
 
 /// The word behind `key`.
-pub(super) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub(in crate::measure::logs) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(key)?;
     rest.split_ascii_whitespace().next()
 }

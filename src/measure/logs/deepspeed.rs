@@ -1,0 +1,237 @@
+//! DeepSpeed's comms logger, its summary and its lines, and `ds_bench`.
+//!
+//! ```text
+//! Comm. Op            Message Size  Count  Total Latency(ms)  Avg Latency(ms)  tput_avg (Gbps)  busbw_avg (Gbps)
+//! all_reduce
+//!                     64.0 MB       30     14.76              0.49             2182.40          1909.60
+//! comm op: all_reduce | time (ms): 0.49 | msg size: 64.0 MB | algbw (Gbps): 2182.40 | busbw (Gbps): 1909.60
+//! ```
+//!
+//! Sizes are in 1024s with two decimals, rates in 10^9 bits a second. The time has two decimals of a
+//! millisecond, so it is taken from busbw, and held to it. An all-gather's size is a rank's block; a
+//! reduce-scatter's rates were made with N times its size before 2026: which, the time tells. N is
+//! nowhere. Times are of the host's clock around calls.
+//!
+//! Source: deepspeedai/DeepSpeed deepspeed/utils/comms_logging.py of 2023 and of 2026,
+//! benchmarks/communication.
+
+use super::draft::{Draft, Raw};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
+use crate::base::collective::Collective;
+use crate::base::quantity::Seconds;
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    /// Whether a summary is open.
+    open: bool,
+    /// Whether `ds_bench`'s table is.
+    bench: bool,
+}
+
+/// A row, as both layouts have it.
+struct Call {
+    size: f64,
+    /// ms, with two decimals.
+    time: f64,
+    /// 10^9 bits a second.
+    busbw: f64,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let text = line.text;
+        if text.starts_with("Comm. Op") && text.contains("busbw_avg") {
+            (self.open, self.bench) = (true, false);
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("comm op: ") || text.contains("| comm op: ") {
+            return Ok(self.verbose(text, line.number, log));
+        }
+        if let Some(rest) = text.trim_matches(['-', ' ']).strip_prefix("Performance of ") {
+            return Ok(self.bench(rest, line.number, log));
+        }
+        if self.bench && line.is_numeric() {
+            return Ok(bench_row(text, line.number, log));
+        }
+        if !self.open {
+            return Ok(Taken::No);
+        }
+        if !line.is_numeric() {
+            let plain =
+                text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
+            if !plain {
+                self.open = false;
+                return Ok(Taken::No);
+            }
+            begin(text, line.number, log);
+            return Ok(Taken::Began);
+        }
+        let (fields, count) = field::split(text);
+        let number = |i: usize| field::number(fields[i]);
+        let call = || {
+            Some(Call {
+                size: bytes(fields[0], fields[1])?,
+                time: number(4)?,
+                busbw: number(count - 1)?,
+            })
+        };
+        match (count >= 7).then(call).flatten() {
+            Some(call) => row(&call, line.number, log),
+            None => {
+                if let Some(draft) = log.last() {
+                    draft.leave_out(line.number, "the row is cut off");
+                }
+            }
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn leave(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Table {
+    /// A line a call: consecutive ones of one operation are a table.
+    fn verbose(&mut self, text: &str, number: usize, log: &mut Log) -> Taken {
+        let of = |key: &str| {
+            let (_, rest) = text.split_once(key)?;
+            Some(rest.split('|').next().unwrap_or("").trim())
+        };
+        let op = of("comm op: ").unwrap_or("");
+        let same = log.last().is_some_and(|d| d.format == "deepspeed" && d.title == op);
+        if !same {
+            begin(op, number, log);
+        }
+        let call = || {
+            let (size, unit) = of("msg size: ")?.split_once(' ')?;
+            let time = field::number(of("time (ms): ")?)?;
+            Some(Call {
+                size: bytes(size, unit)?,
+                time,
+                busbw: field::number(of("busbw (Gbps): ")?)?,
+            })
+        };
+        match call() {
+            Some(call) => row(&call, number, log),
+            None => {
+                if let Some(draft) = log.last() {
+                    draft.leave_out(number, "the line is cut off");
+                }
+            }
+        }
+        if same { Taken::Yes } else { Taken::Began }
+    }
+
+    /// `all_reduce on 16 devices`.
+    fn bench(&mut self, rest: &str, number: usize, log: &mut Log) -> Taken {
+        let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let [op, "on", devices, ..] = words.as_slice() else { return Taken::No };
+        let mut draft = Draft::new("deepspeed", number, format!("ds_bench {op}"));
+        draft.tested = Some(match op.parse() {
+            Ok(collective) => Tested::Collective(collective),
+            Err(_) => Tested::Other((*op).to_owned()),
+        });
+        draft.ranks.extend(devices.parse().ok().map(|n| (n, "heading")));
+        if !matches!(
+            draft.tested,
+            Some(Tested::Collective(Collective::AllReduce | Collective::Broadcast))
+        ) {
+            draft.refuse(
+                "what ds_bench's sizes count is settled for all-reduce and broadcast alone",
+                "measure with nccl-tests",
+            );
+        }
+        log.tables.push(draft);
+        (self.open, self.bench) = (false, true);
+        Taken::Began
+    }
+}
+
+/// `2.0 MB  524288x4  512.3 us  …`: the description has the exact size.
+fn bench_row(text: &str, number: usize, log: &mut Log) -> Taken {
+    let Some(draft) = log.last() else { return Taken::No };
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let found = words.iter().enumerate().find_map(|(i, word)| {
+        let (count, each) = word.split_once('x')?;
+        let size = count.parse::<u64>().ok()?.checked_mul(each.parse().ok()?)?;
+        let unit = match *words.get(i + 2)? {
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            _ => return None,
+        };
+        Some((size, field::number(words.get(i + 1)?)? * unit))
+    });
+    match found.filter(|f| f.1 > 0.0) {
+        Some((size, time)) => draft.rows.push(Raw::timed(number, size, Seconds(time))),
+        None => draft.leave_out(number, "the row is cut off"),
+    }
+    Taken::Yes
+}
+
+fn begin(op: &str, number: usize, log: &mut Log) {
+    let mut draft = Draft::new("deepspeed", number, op);
+    let plain = op.trim_end_matches("_tensor").trim_end_matches("_into").trim_end_matches("_base");
+    let plain = plain.trim_end_matches("_coalesced").trim_end_matches("_single");
+    draft.tested = Some(match plain.parse() {
+        Ok(collective) => Tested::Collective(collective),
+        Err(_) => Tested::Other(op.to_owned()),
+    });
+    draft.warn(
+        "times of the host's clock around calls: they hold launch, and waiting for late ranks",
+    );
+    draft.warn("sizes were rounded to two decimals of their unit");
+    log.tables.push(draft);
+}
+
+/// `64.0 MB`: units of 1024.
+fn bytes(number: &str, unit: &str) -> Option<f64> {
+    let power = ["B", "KB", "MB", "GB", "TB"].iter().position(|u| *u == unit)?;
+    Some(field::number(number)? * 1024_f64.powi(power as i32))
+}
+
+fn row(call: &Call, number: usize, log: &mut Log) {
+    let asked = log.asked.ranks;
+    let Some(draft) = log.last() else { return };
+    let Some(Tested::Collective(collective)) = draft.tested.clone() else { return };
+    use Collective as C;
+    if !matches!(
+        collective,
+        C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast
+    ) {
+        return draft.leave_out(number, "what the size counts is not settled for this operation");
+    }
+    let coarse = Seconds(call.time * 1e-3);
+    let Some(ranks) = asked.filter(|&n| n > 1) else {
+        // Refused at the end, as nothing says N.
+        return draft.rows.push(Raw::timed(number, call.size as u64, coarse));
+    };
+    let n = f64::from(ranks);
+    let total = if collective == C::AllGather { call.size * n } else { call.size };
+    let factor = collective.busbw_factor(ranks).0;
+    let by_rate = |size: f64| size * factor * 8.0 / (call.busbw * 1e9);
+    // Two decimals of a millisecond, and of a size that was rounded itself.
+    let fits = |time: f64| (time - coarse.0).abs() <= 0.006e-3 + 0.02 * time;
+    let mut candidates = vec![by_rate(total)];
+    if collective == C::ReduceScatter {
+        candidates.push(by_rate(total * n));
+    }
+    let mut fitting = candidates.into_iter().filter(|&time| time > 0.0 && fits(time));
+    match (fitting.next(), fitting.next()) {
+        (Some(time), None) => {
+            draft.rows.push(Raw::timed(number, total.round() as u64, Seconds(time)))
+        }
+        (Some(_), Some(_)) => {
+            draft.leave_out(
+                number,
+                "too short to tell whether its rate was made with N times the size",
+            );
+        }
+        (None, _) => draft.leave_out(
+            number,
+            "time and busbw contradict each other: the row is damaged, or of other ranks",
+        ),
+    }
+}

@@ -1,0 +1,124 @@
+//! Gloo's benchmark.
+//!
+//! ```text
+//!                          ALLREDUCE_RING_CHUNKED
+//! Options:            processes=2, inputs=1, threads=1, verify=true
+//!    size (B)   elements   min (us)   p50 (us)   p99 (us)   max (us)      bandwidth (GB/s)   iterations
+//!        4000       1000         54         60         97        145                 0.057          500
+//! ```
+//!
+//! The median over calls of rank 0, in whole microseconds; its GB/s are 2^30 bytes, and of the mean.
+//! Source: pytorch/gloo gloo/benchmark/runner.cc.
+
+use super::draft::{Draft, Raw};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
+use crate::base::collective::Collective;
+use crate::base::quantity::Seconds;
+use crate::base::size_is::SizeIs;
+use crate::machine::sample::DataType;
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    algorithm: String,
+    processes: Option<u32>,
+    threads: u32,
+    /// Seconds of the unit of times.
+    unit: Option<f64>,
+}
+
+/// The collective of an algorithm, by its name in capitals.
+fn collective(algorithm: &str) -> Option<Collective> {
+    use Collective as C;
+    let plain = algorithm.strip_prefix("NEW_").unwrap_or(algorithm);
+    let plain = plain.strip_prefix("CUDA_").unwrap_or(plain);
+    let known = [
+        ("ALLREDUCE", C::AllReduce),
+        ("ALLGATHER", C::AllGather),
+        ("REDUCE_SCATTER", C::ReduceScatter),
+        ("BROADCAST", C::Broadcast),
+        ("REDUCE", C::Reduce),
+    ];
+    known.iter().find(|(name, _)| plain.starts_with(name)).map(|&(_, c)| c)
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let text = line.text;
+        let capital = |b: u8| b.is_ascii_uppercase() || b == b'_';
+        if text.len() < 64 && text.bytes().all(capital) && collective(text).is_some() {
+            text.clone_into(&mut self.algorithm);
+            (self.processes, self.threads, self.unit) = (None, 1, None);
+            return Ok(Taken::Yes);
+        }
+        if self.algorithm.is_empty() {
+            return Ok(Taken::No);
+        }
+        if let Some(options) = text.strip_prefix("Options:") {
+            for option in options.split(',') {
+                match option.trim().split_once('=') {
+                    Some(("processes", n)) => self.processes = n.parse().ok(),
+                    Some(("threads", n)) => self.threads = n.parse().unwrap_or(1),
+                    _ => {}
+                }
+            }
+            return Ok(Taken::Yes);
+        }
+        if text.contains("p50 (") && text.contains("elements") {
+            return Ok(self.heading(text, line.number, log));
+        }
+        let (Some(unit), true) = (self.unit, line.is_numeric()) else { return Ok(Taken::No) };
+        let (fields, count) = field::split(text);
+        let (Some(size), Some(draft)) = (field::whole(fields[0]), log.last()) else {
+            return Ok(Taken::No);
+        };
+        let time = field::number(fields[3]).filter(|t| *t > 0.0 && count >= 8);
+        match time {
+            Some(time) => {
+                let each = field::whole(fields[1]).and_then(|n| size.checked_div(n));
+                let dtype = match each {
+                    Some(4) => Some(DataType::F32),
+                    Some(2) => Some(DataType::F16),
+                    _ => None,
+                };
+                draft
+                    .rows
+                    .push(Raw { dtype, ..Raw::timed(line.number, size, Seconds(time * unit)) });
+            }
+            None => draft.leave_out(line.number, "the row is cut off, or has no time"),
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn leave(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Table {
+    fn heading(&mut self, text: &str, number: usize, log: &mut Log) -> Taken {
+        let mut draft = Draft::new("gloo", number, self.algorithm.to_ascii_lowercase());
+        draft.library = Some("Gloo".to_owned());
+        draft.tested = collective(&self.algorithm).map(Tested::Collective);
+        draft.size_is = match collective(&self.algorithm) {
+            Some(Collective::AllGather) => SizeIs::PerRank,
+            _ => SizeIs::Total,
+        };
+        draft.ranks.extend(self.processes.map(|n| (n, "options")));
+        self.unit = Some(if text.contains("p50 (ns)") { 1e-9 } else { 1e-6 });
+        if !text.starts_with("size (B)") {
+            draft.refuse(
+                "the table has elements but no sizes, and does not say of which type",
+                "run a newer benchmark of Gloo, which prints sizes",
+            );
+        }
+        if self.threads > 1 {
+            draft.refuse(
+                "several threads run collectives at once: no time is of one",
+                "run it with --threads 1",
+            );
+        }
+        log.tables.push(draft);
+        Taken::Began
+    }
+}

@@ -1,0 +1,102 @@
+//! oneCCL's benchmark.
+//!
+//! ```text
+//!   datatypes:      float32
+//! # Benchmarking: allreduce
+//! # #processes: 8
+//!         #bytes  #repetitions   t_min[usec]   t_max[usec]   t_avg[usec]  stddev[%]
+//!           4096            16         12.75         13.80         13.14        2.31
+//! ```
+//!
+//! The columns are those of Intel's MPI benchmarks; the colon of the banner tells. Sizes count what one
+//! rank sends: of an all-gather its block. Source: uxlfoundation/oneCCL examples/benchmark.
+
+use super::draft::{Draft, Raw};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
+use crate::base::collective::Collective;
+use crate::base::size_is::SizeIs;
+use crate::machine::sample::DataType;
+
+/// Reads tables.
+#[derive(Default)]
+pub(super) struct Table {
+    dtype: Option<DataType>,
+    open: bool,
+    /// Where the mean stands in a row, and how many fields that has.
+    columns: Option<(usize, usize)>,
+}
+
+impl Reader for Table {
+    fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        let text = line.bare();
+        if let Some(types) = text.strip_prefix("datatypes:") {
+            self.dtype = DataType::named(types.trim());
+            return Ok(Taken::No);
+        }
+        if let Some(what) = text.strip_prefix("Benchmarking: ") {
+            return Ok(self.begin(what.trim(), line.number, log));
+        }
+        if !self.open {
+            return Ok(Taken::No);
+        }
+        let Some(draft) = log.last() else { return Ok(Taken::No) };
+        if let Some(ranks) = text.trim_start_matches('#').trim_start().strip_prefix("processes:") {
+            draft.ranks.extend(ranks.trim().parse().ok().map(|n| (n, "#processes")));
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("bytes") {
+            let names: Vec<&str> = text.split_ascii_whitespace().collect();
+            let average = names.iter().position(|n| matches!(*n, "t_avg[usec]" | "avg[usec]"));
+            self.columns = average.map(|at| (at, names.len()));
+            return Ok(Taken::Yes);
+        }
+        if text.starts_with("All done") {
+            self.open = false;
+            return Ok(Taken::Yes);
+        }
+        let (Some((average, of)), true) = (self.columns, line.is_numeric()) else {
+            return Ok(Taken::No);
+        };
+        let (fields, count) = field::split(text);
+        let Some(size) = field::whole(fields[0]) else { return Ok(Taken::No) };
+        match field::micros(fields[average], line.number)?.filter(|_| count >= of) {
+            Some(time) => {
+                draft.rows.push(Raw { dtype: self.dtype, ..Raw::timed(line.number, size, time) });
+            }
+            None => draft.leave_out(line.number, "the row is cut off, or has no time"),
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn leave(&mut self) {
+        (self.open, self.columns) = (false, None);
+    }
+}
+
+impl Table {
+    fn begin(&mut self, what: &str, number: usize, log: &mut Log) -> Taken {
+        let mut draft = Draft::new("oneccl", number, format!("oneCCL benchmark {what}"));
+        draft.library = Some("oneCCL".to_owned());
+        let collective = what.trim_end_matches('v').parse::<Collective>();
+        draft.size_is = match collective {
+            Ok(Collective::AllToAll) => SizeIs::PerPeer,
+            _ => SizeIs::PerRank,
+        };
+        if collective == Ok(Collective::ReduceScatter) {
+            draft.warn("sizes of a reduce-scatter are taken as what a rank receives");
+        }
+        if what.contains([' ', ',']) {
+            draft.refuse(
+                "several collectives share one table",
+                "run one collective at a time: --coll allreduce",
+            );
+        }
+        draft.tested = Some(match collective {
+            Ok(collective) => Tested::Collective(collective),
+            Err(_) => Tested::Other(what.to_owned()),
+        });
+        log.tables.push(draft);
+        (self.open, self.columns) = (true, None);
+        Taken::Began
+    }
+}

@@ -1,0 +1,178 @@
+//! NCCL's and RCCL's Inspector: one JSON object a line and call.
+//!
+//! ```text
+//! {"header": {"id": "0x5be1", "rank": 0, "n_ranks": 8, "nnodes": 1}, "metadata": {…, "hostname": "a"},
+//!  "coll_perf": {"coll": "AllReduce", "coll_sn": 40, "coll_msg_size_bytes": 67108864,
+//!                "coll_exec_time_us": 345, "coll_timing_source": "kernel_gpu", …}}
+//! ```
+//!
+//! `coll_msg_size_bytes` is the count of NCCL's API times the type: a rank's block of all-gather and
+//! reduce-scatter. `coll_sn` counts by communicator and collective. Times are whole microseconds; those
+//! that the CPU took hold launch and polling. Source: NVIDIA/nccl 2.30 plugins/profiler/inspector.
+
+use std::io::BufRead;
+
+use super::calls::{Calls, Group, Kind, Seen};
+use super::json::{fields, text, whole};
+use super::{Fault, Head, Input};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Seconds};
+use crate::base::size_is::SizeIs;
+
+/// A longer line is none of the Inspector's: verbose ones hold some events a channel.
+const LONGEST: usize = 1 << 20;
+
+pub(super) fn is(head: &Head) -> bool {
+    head.has("\"coll_perf\"") || head.has("\"p2p_perf\"")
+}
+
+pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
+    let mut input = input.stream();
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        number += 1;
+        let read =
+            std::io::Read::take(&mut *input, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.len() > LONGEST {
+            return Err(Fault::Long(0));
+        }
+        let object = line.trim_ascii();
+        if object.is_empty() {
+            continue;
+        }
+        if !object.ends_with(b"}") {
+            calls.leave_out("a record that is cut off", number);
+            continue;
+        }
+        match record(object, calls, number) {
+            Some(()) => {}
+            None => calls.leave_out("a line that is no record of the Inspector", number),
+        }
+    }
+}
+
+/// The fields of one line that matter.
+#[derive(Default)]
+struct Line<'a> {
+    id: &'a [u8],
+    name: &'a [u8],
+    host: &'a [u8],
+    rank: Option<u64>,
+    ranks: Option<u64>,
+    nodes: Option<u64>,
+    what: &'a [u8],
+    sequence: Option<u64>,
+    peer: Option<u64>,
+    size: Option<u64>,
+    time: Option<u64>,
+    source: &'a [u8],
+}
+
+fn parts(object: &[u8]) -> Line<'_> {
+    let mut line = Line::default();
+    for (key, value) in fields(object) {
+        match key {
+            b"header" => {
+                for (key, value) in fields(value) {
+                    match key {
+                        b"id" => line.id = value,
+                        b"comm_name" => line.name = value,
+                        b"rank" => line.rank = whole(value),
+                        b"n_ranks" => line.ranks = whole(value),
+                        b"nnodes" => line.nodes = whole(value),
+                        _ => {}
+                    }
+                }
+            }
+            b"metadata" => {
+                let host = fields(value).find(|(key, _)| key == b"hostname");
+                line.host = host.map_or(line.host, |(_, value)| value);
+            }
+            b"coll_perf" | b"p2p_perf" => {
+                for (key, value) in fields(value) {
+                    match key {
+                        b"coll" | b"p2p" => line.what = value,
+                        b"coll_sn" | b"p2p_sn" => line.sequence = whole(value),
+                        b"p2p_peer" => line.peer = whole(value),
+                        b"coll_msg_size_bytes" | b"p2p_msg_size_bytes" => line.size = whole(value),
+                        b"coll_exec_time_us" | b"p2p_exec_time_us" => line.time = whole(value),
+                        b"coll_timing_source" | b"p2p_timing_source" => line.source = value,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    line
+}
+
+/// M of what NCCL's API counts: a rank's block, and a peer's of an all-to-all.
+pub(super) fn of_the_api(collective: Collective, ranks: u32, size: u64) -> Option<Bytes> {
+    let is = match collective {
+        Collective::AllToAll => SizeIs::PerPeer,
+        _ => SizeIs::PerRank,
+    };
+    is.total(collective, ranks, Bytes(size)).ok()
+}
+
+/// Takes one line; none where it is no record.
+fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
+    let line = parts(object);
+    let (rank, ranks) = (u32::try_from(line.rank?).ok()?, u32::try_from(line.ranks?).ok()?);
+    let (sequence, size, time) = (line.sequence?, line.size?, line.time?);
+    let (id, what) = (text(line.id)?, text(line.what)?);
+    // Sequences are long-lived: their lower half tells calls of one job apart.
+    let sequence = sequence as u32;
+    let source = text(line.source).unwrap_or_default();
+    if !source.is_empty() && source != "kernel_gpu" {
+        let why = format!("timed by the CPU ({source}), with launch and polling");
+        calls.leave_out(&why, number);
+        return Some(());
+    }
+    if time == 0 {
+        calls.leave_out("a time of 0", number);
+        return Some(());
+    }
+    let name = text(line.name).filter(|n| !n.is_empty() && n != "unknown");
+    let name = name.unwrap_or_else(|| id.clone()).into_owned();
+    let (key, collective, ranks, nodes) = match what.as_ref() {
+        // A send and its receive are one transfer of two.
+        "Send" | "Recv" => {
+            let peer = u32::try_from(line.peer?).ok()?;
+            let (from, to) = if what == "Send" { (rank, peer) } else { (peer, rank) };
+            (format!("{id} {from} to {to}"), Collective::SendRecv, 2, None)
+        }
+        "AllGatherV" => {
+            calls.leave_out("AllGatherV: blocks of sizes of their own", number);
+            return Some(());
+        }
+        other => match other.parse() {
+            Ok(collective) => (format!("{id} {what}"), collective, ranks, line.nodes),
+            Err(_) => {
+                calls.leave_out("a collective that is not known here", number);
+                return Some(());
+            }
+        },
+    };
+    if rank >= ranks.max(line.ranks? as u32) || ranks < 2 {
+        return None;
+    }
+    let size = of_the_api(collective, ranks, size)?;
+    let nodes = nodes.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
+    let group = calls.group(&key, || Group { name, ranks, nodes, host_clock: false });
+    if time < 20 && collective != Collective::SendRecv {
+        calls.warn("times are whole microseconds: those below 20 µs are known to 5 % and less");
+    }
+    let kind = calls.kind(Kind { group, collective, size, dtype: None });
+    calls.see(
+        Seen { kind, sequence, rank, time: Seconds(time as f64 * 1e-6), exposed: None },
+        number,
+    );
+    Some(())
+}

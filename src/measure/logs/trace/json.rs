@@ -1,0 +1,318 @@
+//! JSON in pieces: values are found in a stream, not built.
+//!
+//! A trace is one document of gigabytes. Of it only some objects matter, so this finds where values
+//! end, and gives the bytes of those that are asked for. It is no validator: what is malformed is
+//! no number or no text where it is looked at.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead};
+
+/// Why a document cannot be read on.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It ends too early.
+    Cut,
+    /// It is no JSON at this byte.
+    Bad(u64),
+    /// One value is longer than any that is read.
+    Long(u64),
+    /// The reader's.
+    Io(io::Error),
+    /// What is wrong, and how to mend it.
+    Refused(String, &'static str),
+}
+
+impl From<io::Error> for Fault {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+/// Finds the end of a value, over several pieces.
+#[derive(Default)]
+struct Scan {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Scan {
+    /// How many of `bytes` belong to the value, if it ends among them.
+    fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut i = 0;
+        while i < bytes.len() {
+            if self.escaped {
+                self.escaped = false;
+                i += 1;
+                continue;
+            }
+            if self.in_text {
+                let plain = bytes[i..].iter().position(|b| matches!(b, b'"' | b'\\'));
+                i += plain.unwrap_or(bytes.len() - i);
+                match bytes.get(i) {
+                    Some(b'\\') => self.escaped = true,
+                    Some(_) => {
+                        self.in_text = false;
+                        if self.depth == 0 {
+                            return Some(i + 1);
+                        }
+                    }
+                    None => return None,
+                }
+                i += 1;
+                continue;
+            }
+            match bytes[i] {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' if self.depth == 0 => return Some(i),
+                b'}' | b']' => {
+                    self.depth -= 1;
+                    if self.depth == 0 {
+                        return Some(i + 1);
+                    }
+                }
+                b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' if self.depth == 0 => return Some(i),
+                _ => {}
+            }
+            i += 1;
+        }
+        None
+    }
+}
+
+/// How much is read at once.
+const PIECE: usize = 1 << 18;
+
+/// A document that is read from its beginning to its end.
+pub(super) struct Stream<R> {
+    input: R,
+    buffer: Vec<u8>,
+    at: usize,
+    /// Bytes before the buffer.
+    before: u64,
+}
+
+impl<R: BufRead> Stream<R> {
+    pub fn new(input: R) -> Self {
+        Self { input, buffer: Vec::with_capacity(2 * PIECE), at: 0, before: 0 }
+    }
+
+    /// Where it is read, from 0.
+    pub fn offset(&self) -> u64 {
+        self.before + self.at as u64
+    }
+
+    /// Drops what was read, and reads more.
+    fn fill(&mut self) -> Result<(), Fault> {
+        self.buffer.drain(..self.at);
+        self.before += self.at as u64;
+        self.at = 0;
+        let piece = self.input.fill_buf()?;
+        if piece.is_empty() {
+            return Err(Fault::Cut);
+        }
+        let taken = piece.len().min(PIECE);
+        self.buffer.extend_from_slice(&piece[..taken]);
+        self.input.consume(taken);
+        Ok(())
+    }
+
+    /// The next byte that is no blank.
+    fn peek(&mut self) -> Result<u8, Fault> {
+        loop {
+            let rest = &self.buffer[self.at..];
+            match rest.iter().position(|b| !b.is_ascii_whitespace()) {
+                Some(blanks) => {
+                    self.at += blanks;
+                    return Ok(self.buffer[self.at]);
+                }
+                None => {
+                    self.at = self.buffer.len();
+                    self.fill()?;
+                }
+            }
+        }
+    }
+
+    /// Takes `byte` if it comes next.
+    pub fn take(&mut self, byte: u8) -> Result<bool, Fault> {
+        let is = self.peek()? == byte;
+        self.at += usize::from(is);
+        Ok(is)
+    }
+
+    /// The next key of an object that was entered; none behind its last.
+    pub fn key(&mut self) -> Result<Option<String>, Fault> {
+        self.take(b',')?;
+        if self.take(b'}')? {
+            return Ok(None);
+        }
+        let key = self.raw(LONGEST_KEY)?;
+        let Some(key) = text(key).map(Cow::into_owned) else { return Err(self.bad()) };
+        if !self.take(b':')? {
+            return Err(self.bad());
+        }
+        Ok(Some(key))
+    }
+
+    /// Whether another value follows in an array that was entered.
+    pub fn element(&mut self) -> Result<bool, Fault> {
+        self.take(b',')?;
+        Ok(!self.take(b']')?)
+    }
+
+    /// The bytes of the next value, of which there are no more than `most`.
+    pub fn raw(&mut self, most: usize) -> Result<&[u8], Fault> {
+        self.peek()?;
+        let (mut scan, mut seen) = (Scan::default(), self.at);
+        loop {
+            if let Some(length) = scan.feed(&self.buffer[seen..]) {
+                let range = self.at..seen + length;
+                if range.is_empty() {
+                    return Err(self.bad());
+                }
+                self.at = range.end;
+                return Ok(&self.buffer[range]);
+            }
+            let found = self.buffer.len() - self.at;
+            if found > most {
+                return Err(Fault::Long(self.offset()));
+            }
+            self.fill()?;
+            seen = found;
+        }
+    }
+
+    /// Passes over the next value, however long.
+    pub fn skip(&mut self) -> Result<(), Fault> {
+        self.peek()?;
+        let mut scan = Scan::default();
+        let mut any = false;
+        loop {
+            match scan.feed(&self.buffer[self.at..]) {
+                Some(0) if !any => return Err(self.bad()),
+                Some(length) => {
+                    self.at += length;
+                    return Ok(());
+                }
+                None => {
+                    any = true;
+                    self.at = self.buffer.len();
+                    self.fill()?;
+                }
+            }
+        }
+    }
+
+    pub fn bad(&self) -> Fault {
+        Fault::Bad(self.offset())
+    }
+}
+
+/// No key of a trace is longer.
+const LONGEST_KEY: usize = 1 << 12;
+
+/// The keys of an object with the bytes of their values, until it is none any more.
+pub(super) fn fields(object: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = object.strip_prefix(b"{").unwrap_or_default();
+    std::iter::from_fn(move || {
+        let key = value(&mut rest)?;
+        rest = trim(rest).strip_prefix(b":")?;
+        let key = key.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        Some((key, value(&mut rest)?))
+    })
+}
+
+/// The values of an array, until it is none any more.
+pub(super) fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = array.strip_prefix(b"[").unwrap_or_default();
+    std::iter::from_fn(move || value(&mut rest))
+}
+
+/// The next value behind blanks and a comma.
+fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let text = trim(rest);
+    let text = trim(text.strip_prefix(b",").unwrap_or(text));
+    let mut scan = Scan::default();
+    let length =
+        scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()));
+    let (value, behind) = text.split_at(length.filter(|&l| l > 0)?);
+    *rest = behind;
+    Some(value)
+}
+
+fn trim(bytes: &[u8]) -> &[u8] {
+    bytes.trim_ascii_start()
+}
+
+/// The text that a value is.
+pub(super) fn text(value: &[u8]) -> Option<Cow<'_, str>> {
+    let inside = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if inside.contains(&b'\\') {
+        return serde_json::from_slice::<String>(value).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// The finite number that a value is.
+pub(super) fn number(value: &[u8]) -> Option<f64> {
+    std::str::from_utf8(value).ok()?.parse::<f64>().ok().filter(|x| x.is_finite())
+}
+
+/// The whole number that a value is.
+pub(super) fn whole(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || value.len() > 19 {
+        return None;
+    }
+    value
+        .iter()
+        .try_fold(0_u64, |sum, b| b.is_ascii_digit().then(|| 10 * sum + u64::from(b - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_over_pieces_of_any_length() {
+        let text = br#" {"a": [1, {"b": "x]\"}"}], "c" : -2.5e3 , "d":"\\", "e": {"f": null}} "#;
+        for piece in 1..text.len() {
+            let mut stream = Stream::new(io::BufReader::with_capacity(piece, text.as_slice()));
+            assert!(stream.take(b'{').unwrap());
+            let mut seen = Vec::new();
+            while let Some(key) = stream.key().unwrap() {
+                match key.as_str() {
+                    "a" => stream.skip().unwrap(),
+                    _ => seen.push(String::from_utf8(stream.raw(99).unwrap().to_vec()).unwrap()),
+                }
+            }
+            assert_eq!(seen, ["-2.5e3", r#""\\""#, r#"{"f": null}"#], "{piece}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_taken_apart_and_damage_ends_it() {
+        let all = |text: &'static str| -> Vec<String> {
+            let show = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+            fields(text.as_bytes()).map(|(k, v)| format!("{}={}", show(k), show(v))).collect()
+        };
+        assert_eq!(
+            all(r#"{"a" :1,"b":[2 , 3], "c": {"d":4}}"#),
+            ["a=1", "b=[2 , 3]", r#"c={"d":4}"#]
+        );
+        assert_eq!(all(r#"{"a":1,"b":}"#), ["a=1"]);
+        assert_eq!(all(r#"{"a":1,,,"b"#), ["a=1"]);
+        assert_eq!(elements(b"[1, [2], \"x\"]").count(), 3);
+        assert_eq!((whole(b"12"), whole(b"1.0"), number(b"1e3")), (Some(12), None, Some(1e3)));
+        assert_eq!(text(br#""a\u00e9""#).as_deref(), Some("aé"));
+    }
+
+    #[test]
+    fn a_value_that_never_ends_takes_little_memory() {
+        let endless = || io::BufReader::new(io::Read::chain(&b"[\""[..], io::repeat(b'x')));
+        let mut stream = Stream::new(endless());
+        assert!(matches!(stream.raw(1 << 16), Err(Fault::Long(0))));
+        assert!(stream.buffer.capacity() <= 2 * PIECE);
+    }
+}

@@ -1,0 +1,449 @@
+//! The trace of torch.profiler: Kineto's JSON in Chrome's format, a file a rank.
+//!
+//! ```text
+//! {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4, …}, "traceEvents": [
+//!  {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": …, "args": {"External id": 100, …}},
+//!  {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_…", "ts": 1005.9, "dur": 324.987,
+//!   "args": {"External id": 100, "Collective name": "allreduce", "In msg nelems": 33554432,
+//!    "Out msg nelems": 33554432, "Group size": 4, "dtype": "BFloat16", "Process Group Name": "0",
+//!    "Process Group Ranks": "[0, 1, 2, 3]", "Seq": 1}}, …]}
+//! ```
+//!
+//! A kernel's time is the call's; what it was stands on the kernel, or in older traces on the host's
+//! operation of the same `External id`. Over Gloo there are no kernels but ranges of the host's clock,
+//! `gloo:all_reduce`, with shapes where they were recorded. Calls are joined by `Seq`, or by their order.
+//!
+//! The events are read one by one, and of most only the category. Source: pytorch/kineto output_json.cpp;
+//! pytorch/pytorch torch/csrc/profiler/util.cpp.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+
+use super::calls::{Calls, Group, Kind, NONE, Seen};
+use super::json::{Stream, elements, fields, number, text, whole};
+use super::torch::{Called, called, dtype, size};
+use super::{Fault, Head, Input};
+use crate::base::collective::Collective;
+use crate::base::quantity::Seconds;
+
+/// No event is longer, with the stack and the shapes of its operation.
+const LONGEST: usize = 1 << 22;
+
+pub(super) fn is(head: &Head) -> bool {
+    let list = head.bytes.trim_ascii_start().starts_with(b"[") && head.has("\"ph\"");
+    list || head.is_json()
+        && (head.has("\"traceEvents\"")
+            || head.has("\"distributedInfo\"")
+            || head.has("\"deviceProperties\""))
+}
+
+pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
+    let mut stream = Stream::new(input.stream());
+    let mut trace = Trace::default();
+    let end = document(&mut stream, &mut trace, calls);
+    trace.settle(calls);
+    end
+}
+
+fn document<R: BufRead>(
+    stream: &mut Stream<R>,
+    trace: &mut Trace,
+    calls: &mut Calls,
+) -> Result<(), Fault> {
+    if stream.take(b'[')? {
+        return events(stream, trace, calls);
+    }
+    if !stream.take(b'{')? {
+        return Err(stream.bad());
+    }
+    while let Some(key) = stream.key()? {
+        match key.as_str() {
+            "distributedInfo" => trace.info(stream.raw(LONGEST)?, calls),
+            "traceEvents" if stream.take(b'[')? => events(stream, trace, calls)?,
+            _ => stream.skip()?,
+        }
+    }
+    Ok(())
+}
+
+fn events<R: BufRead>(
+    stream: &mut Stream<R>,
+    trace: &mut Trace,
+    calls: &mut Calls,
+) -> Result<(), Fault> {
+    while stream.element()? {
+        trace.event(stream.raw(LONGEST)?, calls);
+    }
+    Ok(())
+}
+
+/// What a communicating event says it was: the number of its kind, and its place.
+#[derive(Clone, Copy)]
+struct What {
+    kind: u32,
+    /// [`NONE`] where the event does not say it.
+    sequence: u32,
+}
+
+/// A kernel of a collective, or a host's range in its place.
+struct Comm {
+    start: f64,
+    time: f32,
+    what: What,
+}
+
+#[derive(Default)]
+struct Trace {
+    rank: Option<u32>,
+    world: u32,
+    /// How many groups there are, and the name of the first.
+    groups: usize,
+    group: String,
+    comms: Vec<Comm>,
+    /// Kernels that say nothing, by the host's operation that launched them.
+    launched: Vec<(u32, f64, f32)>,
+    /// What host's operations say; `twice` holds those that several calls share.
+    host: HashMap<u32, What>,
+    twice: Vec<u32>,
+    /// Computation: start and time, µs.
+    busy: Vec<(f64, f32)>,
+    key: String,
+}
+
+/// The arguments of an event that matter.
+#[derive(Default)]
+struct Args<'a> {
+    name: &'a [u8],
+    input: Option<u64>,
+    output: Option<u64>,
+    dtype: &'a [u8],
+    splits: bool,
+    size: Option<u64>,
+    group: &'a [u8],
+    desc: &'a [u8],
+    ranks: &'a [u8],
+    ends: (Option<u64>, Option<u64>),
+    sequence: Option<u64>,
+    id: Option<u64>,
+    rank: Option<u64>,
+    graph: bool,
+    dims: &'a [u8],
+    kind: &'a [u8],
+}
+
+fn args(object: &[u8]) -> Args<'_> {
+    let mut args = Args::default();
+    for (key, value) in fields(object) {
+        match key {
+            b"Collective name" => args.name = value,
+            b"In msg nelems" => args.input = whole(value),
+            b"Out msg nelems" => args.output = whole(value),
+            b"dtype" => args.dtype = value,
+            b"In split size" | b"Out split size" => {
+                args.splits |= value.iter().any(u8::is_ascii_digit);
+            }
+            b"Group size" => args.size = whole(value),
+            b"Process Group Name" => args.group = value,
+            b"Process Group Description" => args.desc = value,
+            b"Process Group Ranks" => args.ranks = value,
+            b"Src Rank" => args.ends.0 = whole(value),
+            b"Dst Rank" => args.ends.1 = whole(value),
+            b"Seq" => args.sequence = whole(value),
+            b"External id" => args.id = whole(value),
+            b"Rank" => args.rank = whole(value),
+            b"graph node id" => args.graph = whole(value) != Some(0),
+            b"Input Dims" => args.dims = value,
+            b"Input type" => args.kind = value,
+            _ => {}
+        }
+    }
+    args
+}
+
+/// An event's category, as far as it matters.
+#[derive(PartialEq)]
+enum Category {
+    Kernel,
+    Host,
+    Other,
+}
+
+impl Trace {
+    fn info(&mut self, object: &[u8], calls: &mut Calls) {
+        for (key, value) in fields(object) {
+            match key {
+                b"rank" => self.rank = whole(value).map(|r| r as u32),
+                b"world_size" => self.world = whole(value).map_or(0, |n| n as u32),
+                b"pg_count" => self.groups = whole(value).unwrap_or(0) as usize,
+                b"nccl_version" => {
+                    calls.library = text(value).map(|v| format!("NCCL {v}"));
+                }
+                b"pg_config" => {
+                    let first = elements(value).next().unwrap_or_default();
+                    let desc = fields(first).find(|(key, _)| key == b"pg_desc");
+                    self.group = desc.and_then(|(_, d)| text(d)).unwrap_or_default().into_owned();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn event(&mut self, object: &[u8], calls: &mut Calls) {
+        let (mut category, mut name, mut start, mut time) = (Category::Other, &b""[..], None, None);
+        let mut comm = false;
+        for (key, value) in fields(object) {
+            match key {
+                b"cat" => {
+                    category = match value {
+                        b"\"kernel\"" => Category::Kernel,
+                        b"\"cpu_op\"" | b"\"user_annotation\"" => Category::Host,
+                        _ => return,
+                    };
+                }
+                b"name" => {
+                    name = value;
+                    comm = name.starts_with(b"\"nccl")
+                        || name == b"\"record_param_comms\""
+                        || name.starts_with(b"\"gloo:");
+                    if category == Category::Host && !comm {
+                        return;
+                    }
+                }
+                b"ts" => start = number(value),
+                b"dur" => {
+                    time = number(value).filter(|t| *t >= 0.0);
+                    if category == Category::Kernel && !comm && !name.is_empty() {
+                        // Of computation no more is needed: arguments come last.
+                        if let (Some(start), Some(time)) = (start, time) {
+                            self.busy.push((start, time as f32));
+                        }
+                        return;
+                    }
+                }
+                b"args" if comm => {
+                    let args = args(value);
+                    match category {
+                        Category::Kernel => self.kernel(&args, start, time, calls),
+                        Category::Host if name.starts_with(b"\"gloo:") => {
+                            self.gloo(&text(name).unwrap_or_default(), &args, start, time, calls);
+                        }
+                        Category::Host if name.starts_with(b"\"record") => self.param(&args, calls),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A host's operation: what a kernel without arguments of its own was.
+    fn param(&mut self, args: &Args, calls: &mut Calls) {
+        let rank = args.rank.map(|r| r as u32);
+        self.rank = self.rank.or(rank);
+        // Where kernels say it themselves, nobody asks.
+        let Some(id) = args.id.filter(|_| self.comms.is_empty()) else { return };
+        // The kernel says why it is not used, where it says anything.
+        let Some(what) = self.what(args, calls, false) else { return };
+        if self.host.insert(id as u32, what).is_some() {
+            self.twice.push(id as u32);
+        }
+    }
+
+    fn kernel(&mut self, args: &Args, start: Option<f64>, time: Option<f64>, calls: &mut Calls) {
+        let (Some(start), Some(time)) = (start, time) else {
+            return calls.leave_out("a kernel without a time", 0);
+        };
+        if !args.name.is_empty() {
+            if let Some(what) = self.what(args, calls, true) {
+                self.comms.push(Comm { start, time: time as f32, what });
+            }
+        } else if args.graph {
+            calls.leave_out(GRAPH, 0);
+        } else if let Some(id) = args.id {
+            self.launched.push((id as u32, start, time as f32));
+        } else {
+            calls.leave_out(SILENT, 0);
+        }
+    }
+
+    /// What an event says it was; none, with the reason said where `loud`, of what is no call.
+    fn what(&mut self, args: &Args, calls: &mut Calls, loud: bool) -> Option<What> {
+        let mut refuse = |why: &str| {
+            if loud {
+                calls.leave_out(why, 0);
+            }
+            None
+        };
+        let collective = match called(&text(args.name)?) {
+            Called::Collective(collective) => collective,
+            Called::Nothing => return None,
+            Called::Barrier => return refuse(BARRIER),
+            Called::Uneven if args.splits => {
+                return refuse("an all-to-all with blocks of sizes of their own");
+            }
+            Called::Uneven => Collective::AllToAll,
+            Called::Coalesced | Called::Unknown => return refuse("a call that is not known here"),
+        };
+        if args.splits && collective == Collective::AllToAll {
+            return refuse("an all-to-all with blocks of sizes of their own");
+        }
+        let Some(dtype) = text(args.dtype).and_then(|d| dtype(&d)) else {
+            return refuse("a type that is not known here");
+        };
+        let Some(mut ranks) = args.size.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0)
+        else {
+            return refuse("a call without the size of its group");
+        };
+        if ranks == 1 {
+            return refuse("a group of one rank, which communicates nothing");
+        }
+        let (Some(input), Some(output)) = (args.input, args.output) else {
+            return refuse("a call without its elements, or with fewer than none");
+        };
+        self.key.clear();
+        self.key.push_str(&text(args.group).unwrap_or_default());
+        self.key.push('|');
+        self.key.push_str(&text(args.ranks).unwrap_or_default());
+        if collective == Collective::SendRecv {
+            let (Some(from), Some(to)) = args.ends else {
+                return refuse("a message without its two ends");
+            };
+            self.key.push_str(&format!("|{from} to {to}"));
+            ranks = 2;
+        } else if args.ranks.is_empty() {
+            self.key.push_str(&ranks.to_string());
+        }
+        let Some(bytes) = size(collective, input, output, dtype, ranks) else {
+            return refuse("more bytes than can be counted");
+        };
+        let group = calls.group(&self.key, || {
+            let desc = text(args.desc).filter(|d| !d.is_empty() && d != "undefined");
+            let name = desc.or_else(|| text(args.group)).unwrap_or_default().into_owned();
+            Group { name, ranks, nodes: None, host_clock: false }
+        });
+        let kind = calls.kind(Kind { group, collective, size: bytes, dtype: Some(dtype) });
+        // Sends and receives are numbered by each rank for itself.
+        let sequence = args.sequence.filter(|_| collective != Collective::SendRecv);
+        Some(What { kind, sequence: sequence.map_or(NONE, |s| s as u32) })
+    }
+
+    /// A range of the host's clock around a call over Gloo.
+    fn gloo(
+        &mut self,
+        name: &str,
+        args: &Args,
+        start: Option<f64>,
+        time: Option<f64>,
+        calls: &mut Calls,
+    ) {
+        let collective = match called(name) {
+            Called::Collective(collective) => collective,
+            Called::Barrier => return calls.leave_out(BARRIER, 0),
+            _ => return calls.leave_out("a call that is not known here", 0),
+        };
+        let (Some(start), Some(time)) = (start, time) else {
+            return calls.leave_out("a range without a time", 0);
+        };
+        if self.groups > 1 || self.world < 2 {
+            return calls
+                .leave_out("a call over Gloo of which the trace does not say the group", 0);
+        }
+        let count = elements(args.dims)
+            .map(|shape| elements(shape).try_fold(1_u64, |p, side| p.checked_mul(whole(side)?)))
+            .try_fold(0_u64, |sum, n| sum.checked_add(n?));
+        let kind = elements(args.kind).next().and_then(text);
+        let (Some(count), Some(dtype)) = (count.filter(|&n| n > 0), kind.and_then(|k| dtype(&k)))
+        else {
+            return calls.leave_out(
+                "a call over Gloo without shapes: record the trace with record_shapes=True",
+                0,
+            );
+        };
+        // The ranges list inputs alone: of an all-gather a rank's block.
+        let output = match collective {
+            Collective::AllGather => count.saturating_mul(u64::from(self.world)),
+            _ => count,
+        };
+        let Some(size) = size(collective, count, output, dtype, self.world) else {
+            return calls.leave_out("more bytes than can be counted", 0);
+        };
+        let (ranks, name) = (self.world, format!("{} over Gloo", self.group));
+        let group = calls.group("gloo", || Group { name, ranks, nodes: None, host_clock: true });
+        let kind = calls.kind(Kind { group, collective, size, dtype: Some(dtype) });
+        self.comms.push(Comm { start, time: time as f32, what: What { kind, sequence: NONE } });
+    }
+
+    /// Gives the calls of this rank on.
+    fn settle(mut self, calls: &mut Calls) {
+        self.twice.sort_unstable();
+        for (id, start, time) in std::mem::take(&mut self.launched) {
+            match self.host.get(&id) {
+                Some(_) if self.twice.binary_search(&id).is_ok() => {
+                    calls.leave_out("several calls that run as one kernel: its time is of all", 0);
+                }
+                Some(&what) => self.comms.push(Comm { start, time, what }),
+                None => calls.leave_out(SILENT, 0),
+            }
+        }
+        drop(std::mem::take(&mut self.host));
+        let busy = union(std::mem::take(&mut self.busy));
+        self.comms.sort_unstable_by(|a, b| a.start.total_cmp(&b.start));
+        let rank = self.rank.unwrap_or(calls.file.saturating_sub(1));
+        let mut order: HashMap<(u32, Collective), u32> = HashMap::new();
+        for comm in &self.comms {
+            let Some(kind) = calls.kind_of(comm.what.kind) else { continue };
+            let sequence = match comm.what.sequence {
+                NONE => {
+                    let next = order.entry((kind.group, kind.collective)).or_default();
+                    *next += 1;
+                    *next - 1
+                }
+                said => said,
+            };
+            let time = f64::from(comm.time);
+            let hidden = covered(&busy, comm.start, comm.start + time);
+            let exposed = (!busy.is_empty()).then(|| Seconds((time - hidden).max(0.0) * 1e-6));
+            let seen =
+                Seen { kind: comm.what.kind, sequence, rank, time: Seconds(time * 1e-6), exposed };
+            calls.see(seen, 0);
+        }
+    }
+}
+
+const BARRIER: &str = "a barrier: an all-reduce of one element that stands for it";
+const GRAPH: &str = "a kernel of a CUDA graph: a replay carries no metadata, and so no size";
+const SILENT: &str = "a kernel without metadata: neither it nor a call of the host says its size";
+
+/// Intervals as they lie beside each other, start and end.
+fn union(mut busy: Vec<(f64, f32)>) -> Vec<(f64, f64)> {
+    busy.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut all: Vec<(f64, f64)> = Vec::new();
+    for (start, time) in busy {
+        let end = start + f64::from(time);
+        match all.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => all.push((start, end)),
+        }
+    }
+    all
+}
+
+/// How much of `from` to `to` the intervals cover.
+fn covered(busy: &[(f64, f64)], from: f64, to: f64) -> f64 {
+    let first = busy.partition_point(|b| b.1 <= from);
+    let within = busy[first..].iter().take_while(|b| b.0 < to);
+    within.map(|b| b.1.min(to) - b.0.max(from)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_computation_covers_is_not_exposed() {
+        let busy = union(vec![(5.0, 2.0), (0.0, 1.0), (6.0, 3.0)]);
+        assert_eq!(busy, [(0.0, 1.0), (5.0, 9.0)]);
+        assert!((covered(&busy, 0.5, 6.0) - 1.5).abs() < 1e-9);
+        assert!(covered(&busy, 2.0, 3.0).abs() < 1e-9);
+    }
+}
