@@ -1,12 +1,12 @@
 //! `collcost import`: logs of benchmarks as one kind of measurements.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::Write;
 
 use super::Stop;
 use super::fit::TOOL;
 use super::flags::{count, value};
 use super::format::{FormatFlag, OfLogs};
+use super::input;
 use super::profiles::today;
 use collcost::Collective;
 use collcost::answer::import as report;
@@ -84,29 +84,7 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
 
 /// Reads a file, unpacked where it is gzip.
 pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
-    logs::look(open(file)?, file, asked)
-}
-
-/// The text of a log, unpacked where it is packed; `-` is standard input.
-///
-/// # Errors
-/// A file that cannot be read.
-pub(super) fn open(file: &str) -> Result<Box<dyn BufRead>> {
-    let fault = |e: &io::Error| {
-        Error::input(format!("the log cannot be read: {e}"))
-            .at(file.to_owned())
-            .help("name a file that is there and may be read, or - for standard input")
-    };
-    let mut input: Box<dyn BufRead> = match file {
-        "-" => Box::new(io::stdin().lock()),
-        _ => Box::new(BufReader::with_capacity(1 << 17, File::open(file).map_err(|e| fault(&e))?)),
-    };
-    let head = input.fill_buf().map_err(|e| fault(&e))?;
-    if head.starts_with(&[0x1f, 0x8b]) {
-        let unpacked = flate2::bufread::MultiGzDecoder::new(input);
-        return Ok(Box::new(BufReader::with_capacity(1 << 17, unpacked)));
-    }
-    Ok(input)
+    logs::look(input::log(file)?, file, asked)
 }
 
 /// Writes all logs as one file of samples.

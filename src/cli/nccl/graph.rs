@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::super::Stop;
 use super::super::format::{FormatFlag, OfGraphs, write};
+use super::super::streams::say;
 use super::source::{self, MachineFlags};
 use collcost::answer::nccl_graphs::nccl_graphs;
 use collcost::base::format::Format;
@@ -54,6 +55,6 @@ impl Args {
 /// Says on standard error what the layouts have no place for.
 pub(super) fn noted(nccl: Asked) {
     if let Some(note) = nccl.note() {
-        eprintln!("note: {note}");
+        say(format_args!("note: {note}"));
     }
 }
