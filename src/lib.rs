@@ -30,6 +30,9 @@
 // `gpu/driver.rs` and `gpu/nccl.rs`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+// Tests write and read as they like.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 // Published pages leave them out: what is promised is below, and docs/API.txt lists it.
 #[cfg_attr(docsrs, doc(hidden))]

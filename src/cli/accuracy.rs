@@ -9,6 +9,7 @@ use super::Stop;
 use super::fit::short;
 use super::format::{FormatFlag, Report};
 use super::import::log;
+use super::input;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::measure::accuracy;
@@ -187,12 +188,12 @@ impl Data {
 /// The points of a file, where it is a table of published points.
 fn points_of(file: &str) -> Option<Result<Vec<Published>>> {
     // What is no text, or is read once only, is no such table.
-    let text = fs::read_to_string(file).ok().filter(|_| file != "-")?;
+    let text = input::text(file).ok().filter(|_| file != "-")?;
     is_published(&text).then(|| published(&text, file))
 }
 
 fn text(file: &str) -> Result<String> {
-    fs::read_to_string(file).map_err(|e| {
+    input::text(file).map_err(|e| {
         Error::input(format!("the map of tables to machines cannot be read: {e}"))
             .at(file)
             .help("name a file of file,profile")

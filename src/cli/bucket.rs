@@ -126,7 +126,7 @@ impl Args {
     fn gradients(&self) -> Result<Gradients> {
         let typed = value::<DataType>("--dtype", self.dtype.as_ref())?;
         if let Some(file) = &self.params {
-            let text = std::fs::read_to_string(file).map_err(|e| {
+            let text = super::input::text(file).map_err(|e| {
                 Error::input(format!("the list of parameters cannot be read: {e}"))
                     .at(format!("--params {file}"))
                     .help("name a JSON file of names and shapes")

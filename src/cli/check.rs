@@ -1,13 +1,14 @@
 //! `collcost check`: budgets of a file, held against the model or measurements.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::export::write_whole;
 use super::files::Here;
 use super::format::{FormatFlag, Formats, OfBudgets, write};
+use super::input;
+use super::output::{append, write_whole};
+use super::streams::say;
 use super::terminal::look;
 use collcost::answer;
 use collcost::base::error::{Error, Result, did_you_mean};
@@ -86,8 +87,8 @@ impl Args {
             let after = check(&Here, &self.file, &Options { at, ..Options::default() });
             report = answer::check::check(&self.file, &after, self.strict);
             match changed {
-                1 => eprintln!("note: 1 limit was written"),
-                _ => eprintln!("note: {changed} limits were written"),
+                1 => say("note: 1 limit was written"),
+                _ => say(format_args!("note: {changed} limits were written")),
             }
         }
         let look = |format| if format == Format::Text { look() } else { Look::document() };
@@ -129,7 +130,7 @@ impl Args {
         let mut texts: Vec<(String, String)> = Vec::new();
         for budget in &checked.budgets {
             if !texts.iter().any(|(file, _)| *file == budget.file) {
-                let text = std::fs::read_to_string(&budget.file).map_err(|e| {
+                let text = input::text(&budget.file).map_err(|e| {
                     Error::input(format!("the file cannot be read: {e}")).at(budget.file.clone())
                 })?;
                 texts.push((budget.file.clone(), text));
@@ -182,13 +183,9 @@ fn margin(text: &str) -> Result<Ratio> {
 
 /// A summary belongs to a whole job, whose other steps write to the same file.
 fn keep(format: Format, file: &str, text: &[u8]) -> Result<()> {
-    if format != Format::Summary {
-        return write_whole("--output", Path::new(file), &String::from_utf8_lossy(text));
+    let (flag, text) = (format!("--write {}", format.id()), String::from_utf8_lossy(text));
+    match format {
+        Format::Summary => append(&flag, Path::new(file), &text),
+        _ => write_whole(&flag, Path::new(file), &text),
     }
-    let opened = OpenOptions::new().create(true).append(true).open(file);
-    opened.and_then(|mut opened| opened.write_all(text)).map_err(|e| {
-        Error::input(format!("the file cannot be written: {e}"))
-            .at(format!("--write {}={file}", format.id()))
-            .help("name a file in a folder that is there and can be written to")
-    })
 }

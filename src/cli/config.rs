@@ -105,7 +105,7 @@ pub(super) fn folder() -> Option<PathBuf> {
 
 /// A file's text; none where there is no such file.
 fn read(path: &Path, name: &str) -> Result<Option<String>> {
-    match std::fs::read_to_string(path) {
+    match super::input::text(path) {
         Ok(text) => Ok(Some(text)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(Error::input(format!("the settings cannot be read: {e}"))

@@ -372,13 +372,13 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         }
         return Ok(vec![(size.trim().parse()?, time)]);
     }
-    let bytes = std::fs::read(text).map_err(|e| {
+    let seen = super::input::lossy(text).map_err(|e| {
         Error::input(format!("the log cannot be read: {e}"))
             .help("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
     })?;
     let asked =
         logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
-    let log = logs::look(bytes.as_slice(), text, &asked)?;
+    let log = logs::look(seen.as_bytes(), text, &asked)?;
     let same = |run: &collcost::measure::verdict::Run| {
         run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
     };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::export::write_whole;
+use super::output::write_whole;
 use collcost::answer::explorer::explorer;
 use collcost::base::error::Error;
 use collcost::model::algorithm::Registry;

@@ -1,6 +1,6 @@
 //! What entries of a project's file name, as the command finds it: the user's own machines too.
 
-use collcost::base::error::Result;
+use collcost::base::error::{Error, Result};
 use collcost::machine::profile::Profile;
 use collcost::plan::table::{Disk, Files};
 
@@ -13,7 +13,10 @@ impl Files for Here {
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        Disk.text(path)
+        super::input::text(path).map_err(|e| {
+            Error::input(format!("`{path}` cannot be read: {e}"))
+                .help("name a file, from where this one lies")
+        })
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

@@ -1,13 +1,14 @@
 //! `collcost fit`: from files of samples or logs to a machine's profile, on any computer.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use super::Stop;
 use super::flags::{count, value};
 use super::format::{self, FormatFlag, Report};
 use super::import::log;
+use super::input;
+use super::output::write_whole;
 use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use collcost::Collective;
@@ -24,7 +25,6 @@ use collcost::measure::logs;
 use collcost::measure::samples_csv;
 use collcost::model::algorithm::Registry;
 use collcost::view;
-use flate2::bufread::MultiGzDecoder;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -190,7 +190,7 @@ impl Args {
                     log.samples()
                 }
                 true => {
-                    let text = text(file)?;
+                    let text = input::log_text(file).map_err(|e| unreadable(file, &e))?;
                     match samples_csv::is(&text) {
                         true => samples_csv::read(&text, file)?,
                         false => sample::read(&text, file)?.1,
@@ -349,13 +349,7 @@ impl std::str::FromStr for Seed {
 /// Whether a file is one of samples, by its first bytes; else it is a log.
 fn is_samples(file: &str) -> Result<bool> {
     let mut head = Vec::with_capacity(HEAD);
-    let input = File::open(file).map_err(|e| unreadable(file, &e))?;
-    let mut input = BufReader::new(input);
-    let packed = input.fill_buf().is_ok_and(|b| b.starts_with(&[0x1f, 0x8b]));
-    let read = match packed {
-        true => MultiGzDecoder::new(input).take(HEAD as u64).read_to_end(&mut head),
-        false => input.take(HEAD as u64).read_to_end(&mut head),
-    };
+    let read = input::log(file)?.take(HEAD as u64).read_to_end(&mut head);
     read.map_err(|e| unreadable(file, &e))?;
     let text = String::from_utf8_lossy(&head);
     Ok(text.is_empty() || text.starts_with("{\"t\":") || samples_csv::is(&text))
@@ -370,20 +364,6 @@ fn unreadable(file: &str, why: &dyn std::fmt::Display) -> Error {
         .help("name a file of samples: JSON Lines of calibrate, or recorded CSV; or a log")
 }
 
-/// A file's text, unpacked where it is gzip.
-fn text(file: &str) -> Result<String> {
-    let fault = |e: &dyn std::fmt::Display| unreadable(file, e);
-    let bytes = std::fs::read(file).map_err(|e| fault(&e))?;
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return String::from_utf8(bytes).map_err(|_| fault(&"it is no text"));
-    }
-    let mut text = String::new();
-    flate2::read::MultiGzDecoder::new(bytes.as_slice())
-        .read_to_string(&mut text)
-        .map_err(|e| fault(&e))?;
-    Ok(text)
-}
-
 /// The name of a machine by its file.
 fn name(file: &str) -> String {
     let stem = Path::new(file).file_stem().map(|s| s.to_string_lossy().into_owned());
@@ -393,18 +373,7 @@ fn name(file: &str) -> String {
     if name.chars().any(|c| c.is_ascii_alphanumeric()) { name } else { "local".to_owned() }
 }
 
-/// Writes the file whole or not at all.
+/// Writes the profile.
 fn write(file: &str, text: &str) -> std::result::Result<(), Stop> {
-    let path = Path::new(file);
-    let beside = path.with_extension(format!("{}.part", std::process::id()));
-    let done = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    done.map_err(|e| {
-        // It may not be there; what matters is the first error.
-        let _ = std::fs::remove_file(&beside);
-        Stop::Refused(
-            Error::input(format!("the profile cannot be written: {e}"))
-                .at(format!("--out {file}"))
-                .help("name a file in a folder that is there and may be written"),
-        )
-    })
+    Ok(write_whole("--out", Path::new(file), text)?)
 }

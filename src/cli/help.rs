@@ -59,7 +59,8 @@ fn text(command: &clap::Command) -> StyledStr {
     let _ = write!(text, "\n  {literal}-h{literal:#}, {literal}--help{literal:#}     Print help");
     let _ =
         writeln!(text, "\n  {literal}-V{literal:#}, {literal}--version{literal:#}  Print version");
-    let _ = write!(text, "\n{}", super::EXAMPLES);
+    let _ = writeln!(text, "\n{}", super::EXAMPLES);
+    let _ = write!(text, "\n{}", super::EXIT_CODES);
     StyledStr::from(text)
 }
 

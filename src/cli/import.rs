@@ -1,19 +1,19 @@
 //! `collcost import`: logs of benchmarks and traces of jobs as one kind of measurements.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::Write;
 
 use super::Stop;
 use super::fit::TOOL;
 use super::flags::{count, value};
 use super::format::{FormatFlag, OfLogs};
+use super::input;
 use super::profiles::today;
 use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
-use collcost::measure::logs::{self, Asked, Imported, Input, Trace};
+use collcost::measure::logs::{self, Asked, Imported, Trace};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -96,7 +96,7 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
 
 /// Reads a file, unpacked where it is gzip.
 pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
-    logs::look_at(input(file)?, file, asked)
+    logs::look_at(input::trace(file)?, file, asked)
 }
 
 /// Reads files, each unpacked where it is gzip. Traces of one format are of one job, and are one.
@@ -105,7 +105,7 @@ pub(super) fn logs(files: &[String], asked: &Asked) -> Vec<(String, Result<Impor
     let mut traces: Vec<(usize, Trace)> = Vec::new();
     for file in files {
         let mut one = || -> Result<Option<Imported>> {
-            let mut input = input(file)?;
+            let mut input = input::trace(file)?;
             let Some(format) = logs::format_of(&mut input, file)? else {
                 return logs::look_at(input, file, asked).map(Some);
             };
@@ -127,43 +127,6 @@ pub(super) fn logs(files: &[String], asked: &Asked) -> Vec<(String, Result<Impor
         read.insert(at.min(read.len()), (log.file.clone(), Ok(log)));
     }
     read
-}
-
-/// The text of a log, unpacked where it is packed; `-` is standard input.
-///
-/// # Errors
-/// A file that cannot be read.
-pub(super) fn open(file: &str) -> Result<Box<dyn BufRead>> {
-    Ok(input(file)?.stream())
-}
-
-/// As [`open`]; a file that is not packed can be read from any place.
-fn input(file: &str) -> Result<Input<'static>> {
-    let fault = |e: &io::Error| {
-        Error::input(format!("the log cannot be read: {e}"))
-            .at(file.to_owned())
-            .help("name a file that is there and may be read, or - for standard input")
-    };
-    const PACKED: &[u8] = &[0x1f, 0x8b];
-    let unpacked = |packed: Box<dyn BufRead>| {
-        let unpacked = flate2::bufread::MultiGzDecoder::new(packed);
-        Input::Stream(Box::new(BufReader::with_capacity(1 << 17, unpacked)))
-    };
-    if file == "-" {
-        let mut input: Box<dyn BufRead> = Box::new(BufReader::with_capacity(1 << 17, io::stdin()));
-        let packed = input.fill_buf().map_err(|e| fault(&e))?.starts_with(PACKED);
-        return Ok(if packed { unpacked(input) } else { Input::Stream(input) });
-    }
-    let opened = File::open(file).map_err(|e| fault(&e))?;
-    let plain = opened.metadata().is_ok_and(|m| m.is_file());
-    let mut input = BufReader::with_capacity(1 << 17, opened);
-    let packed = input.fill_buf().map_err(|e| fault(&e))?.starts_with(PACKED);
-    Ok(match (packed, plain) {
-        (true, _) => unpacked(Box::new(input)),
-        (false, true) => Input::File(Box::new(input)),
-        // A pipe with a name.
-        (false, false) => Input::Stream(Box::new(input)),
-    })
 }
 
 /// Writes all logs as one file of samples.

@@ -32,7 +32,8 @@ impl Args {
             name = format!("{name}-{verb}");
         }
         let name: &'static str = Box::leak(name.into_boxed_str());
-        Ok(clap_mangen::Man::new(command.clone().name(name)).render(out)?)
+        clap_mangen::Man::new(command.clone().name(name)).render(out)?;
+        Ok(write!(out, "{}", exit_status())?)
     }
 
     /// `verb` stands where `command` has none of that name.
@@ -47,4 +48,16 @@ impl Args {
             .at(format!("man {}", self.verb.join(" ")))
             .help(help)
     }
+}
+
+/// The exit codes as a section of a page.
+fn exit_status() -> String {
+    let mut section = ".SH EXIT STATUS\n".to_owned();
+    for line in super::EXIT_CODES.lines().skip(1) {
+        match line.trim_start().split_once("  ") {
+            Some((code, what)) => section += &format!(".TP\n{code}\n{}\n", what.trim()),
+            None => section += &format!(".PP\n{line}\n"),
+        }
+    }
+    section
 }

@@ -1,11 +1,11 @@
 //! `collcost mock`: nccl-tests' output without GPUs.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, count, query, value, whole};
+use super::output;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio};
 use collcost::machine::sample::DataType;
@@ -152,7 +152,7 @@ impl Args {
             return Ok(());
         }
         if let Some(file) = &self.output_file {
-            let written = write_new(file, &mocked.json())?;
+            let written = write_numbered(file, &mocked.json())?;
             writeln!(out, "# Writing JSON output to {written}")?;
         }
         out.write_all(mocked.text().as_bytes())?;
@@ -243,21 +243,11 @@ fn check_name(file: &str) -> Result<()> {
 }
 
 /// Writes a file that is not there yet: `file`, else `file.0`, `file.1`, …, as nccl-tests does.
-fn write_new(file: &str, text: &str) -> Result<String> {
+fn write_numbered(file: &str, text: &str) -> Result<String> {
     let names = std::iter::once(file.to_owned()).chain((0..1000).map(|i| format!("{file}.{i}")));
-    let fault = |name: &str, e: &io::Error| {
-        Error::input(format!("the document cannot be written: {e}"))
-            .at(format!("--output-file {name}"))
-            .help("name a file in a folder that is there and may be written")
-    };
     for name in names {
-        match OpenOptions::new().write(true).create_new(true).open(&name) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(fault(&name, &e)),
-            Ok(mut opened) => {
-                opened.write_all(text.as_bytes()).map_err(|e| fault(&name, &e))?;
-                return Ok(name);
-            }
+        if output::write_new("--output-file", Path::new(&name), text)? {
+            return Ok(name);
         }
     }
     Err(Error::input("a thousand documents of that name are there")

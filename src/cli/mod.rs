@@ -21,11 +21,13 @@ mod flags;
 mod format;
 mod help;
 mod import;
+mod input;
 mod list;
 mod man;
 mod mock;
 mod nccl;
 mod optimum;
+mod output;
 mod picture;
 mod plan;
 #[cfg(target_os = "linux")]
@@ -38,11 +40,13 @@ mod run;
 mod schedule;
 mod select;
 mod simulate;
+mod streams;
 mod terminal;
 mod trace;
 mod verbs;
 mod verify;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -51,6 +55,7 @@ use clap::Parser;
 
 use collcost::Collective;
 use collcost::Error;
+use streams::{Clean, Kept, say};
 
 use verbs::Verb;
 
@@ -101,10 +106,19 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Runs the command: 0 answered, 1 a check failed, 2 bad usage or input, 3 this machine refuses,
-/// 4 a fit was refused, 5 a run or the output was lost, 130 interrupted.
-///
-/// A reader that closes the pipe has seen enough: that is success.
+/// What the exit code says, for all verbs.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    the answer is there, and every check holds; also where its reader left
+  1    a check fails: a budget, a promise of a schedule, a run that is not healthy
+  2    the question, a file or its contents cannot be used
+  3    it cannot be told, or this machine refuses to run it
+  4    the measurements do not carry a fit
+  5    the answer, a file or a rank was lost: a full disk, a process that died
+  130  interrupted
+A verdict above 0 stays what it is, whoever reads it.";
+
+/// Runs the command, and says how it went by [`EXIT_CODES`].
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments = plain_names(arguments);
     #[cfg(target_os = "linux")]
@@ -126,35 +140,58 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(verb) => verb,
         Err(error) => {
             // Clap writes help to standard output and errors to standard error.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            let written = error.print().and_then(|()| io::stdout().flush());
+            return match u8::try_from(error.exit_code()).unwrap_or(2) {
+                0 => said(written.err()),
+                code => ExitCode::from(code),
+            };
         }
     };
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let done = if terminal::is_ascii_only() {
-        verb.run(&mut terminal::Ascii::new(&mut out))
-    } else {
-        verb.run(&mut out)
+    let lost = RefCell::new(None);
+    let done = {
+        let out = Kept::new(io::stdout().lock(), &lost, verb.streams());
+        let mut out = io::BufWriter::new(out);
+        let color = terminal::look().color;
+        let done = if terminal::is_ascii_only() {
+            verb.run(&mut Clean::new(terminal::Ascii::new(&mut out), color))
+        } else {
+            verb.run(&mut Clean::new(&mut out, color))
+        };
+        done.and_then(|()| out.flush().map_err(Stop::Io))
     };
-    match done.and_then(|()| out.flush().map_err(Stop::Io)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let lost = lost.into_inner();
+    let is_input = lost.is_none();
+    let written = said(lost);
+    match done {
+        Err(Stop::Io(error)) if is_input => {
+            say(format_args!("error: standard input cannot be read: {error}"));
+            ExitCode::from(5)
+        }
+        Ok(()) | Err(Stop::Io(_)) => written,
         Err(Stop::Failed) => ExitCode::from(1),
         Err(Stop::Faults) => ExitCode::from(2),
         Err(Stop::Unclear) => ExitCode::from(3),
-        Err(Stop::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(Stop::Io(error)) => {
-            eprintln!("error: {error}");
-            ExitCode::from(5)
-        }
         Err(Stop::FitRefused(error)) => {
-            eprintln!("error: {error}");
+            say(format_args!("error: {error}"));
             ExitCode::from(4)
         }
         Err(Stop::Refused(error)) => {
             let code = code(&error);
-            eprintln!("error: {}", advised(error));
+            say(format_args!("error: {}", advised(error)));
             ExitCode::from(code)
         }
+    }
+}
+
+/// How it went where all is well but perhaps the output: a reader that closes the pipe has seen
+/// enough, and a full disk has not.
+fn said(lost: Option<io::Error>) -> ExitCode {
+    match lost {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(format_args!("error: the answer cannot be written: {error}"));
+            ExitCode::from(5)
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 
@@ -175,10 +212,7 @@ fn screen(arguments: &[OsString]) -> Option<ExitCode> {
         [_, only] if only == "-h" || only == "--help" || only == "help" => help::grouped(),
         _ => return None,
     };
-    Some(match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::from(5),
-        _ => ExitCode::SUCCESS,
-    })
+    Some(said(written.and_then(|()| io::stdout().flush()).err()))
 }
 
 /// The error with the flags that help, which the library does not know.

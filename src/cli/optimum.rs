@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::export::write_whole;
 use super::flags::{value, whole};
 use super::format::{FormatFlag, Report};
+use super::output::write_whole;
 use collcost::answer::optimum::{best, schedule_of};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::export::write_whole;
+use super::output::write_whole;
 use super::terminal::look;
 use collcost::view::plot::{self, Picture};
 

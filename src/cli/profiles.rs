@@ -182,7 +182,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         // It lies beside the profile.
         let path = Path::new(origin).parent().unwrap_or(Path::new("")).join(file);
         let path = path.to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(&path).map_err(|e| {
+        let text = super::input::text(&path).map_err(|e| {
             Error::profile(format!("the topology cannot be read: {e}"))
                 .at(format!("{origin}: nccl_topology = \"{file}\""))
                 .help("name a file beside the profile, as NCCL_TOPO_FILE would name it")
@@ -223,7 +223,7 @@ impl Source {
     }
 
     fn read(file: &str) -> Result<Self> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
+        let text = super::input::text(file).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}"))
                 .help("name a TOML file, or a machine such as dgx-h100")
         })?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::streams::say;
 use collcost::run::calibrate::Progress;
 
 /// How progress is shown.
@@ -61,7 +62,7 @@ impl Bar {
                 let tenths = 10 * progress.finished / progress.points.max(1);
                 if tenths > self.tenths {
                     self.tenths = tenths;
-                    eprintln!("calibrate {}  {}", self.head, text(progress));
+                    say(format_args!("calibrate {}  {}", self.head, text(progress)));
                 }
             }
         }

@@ -89,7 +89,7 @@ pub(super) fn rank() -> ExitCode {
         Err(error) => {
             // Lost ranks are the group's to report; a person who types this verb is told.
             if error.is_input() {
-                eprintln!("error: {error}");
+                super::streams::say(format_args!("error: {error}"));
             }
             ExitCode::from(super::code(&error))
         }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
 use super::format::{FormatFlag, OfTrace};
+use super::input;
 use super::picture::PictureFlags;
 use collcost::answer::trace::Run;
 use collcost::base::collective::Collective;
@@ -160,13 +161,7 @@ fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
 }
 
 fn read(from: impl Read, name: &str) -> Result<String> {
-    let mut text = String::new();
-    let refuse = |what: String| Err(Error::input(what).at(format!("--data {name}")));
-    match from.take(LONGEST + 1).read_to_string(&mut text) {
-        Err(e) => refuse(format!("the data cannot be read: {e}")),
-        Ok(_) if text.len() as u64 > LONGEST => {
-            refuse(format!("the data are more than {}", Bytes(LONGEST)))
-        }
-        Ok(_) => Ok(text),
-    }
+    input::whole(from, LONGEST).map_err(|e| {
+        Error::input(format!("the data cannot be read: {e}")).at(format!("--data {name}"))
+    })
 }

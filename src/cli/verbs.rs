@@ -9,8 +9,8 @@ use collcost::Collective;
 
 use super::{
     Stop, accuracy, batch, bucket, check, compare, completions, config, convert, cost, crossover,
-    explain, explore, export, fit, import, list, man, mock, nccl, optimum, plan, profiles, select, simulate,
-    trace, verify,
+    explain, explore, export, fit, import, list, man, mock, nccl, optimum, plan, profiles, select,
+    simulate, trace, verify,
 };
 #[cfg(target_os = "linux")]
 use super::{calibrate, run};
@@ -109,6 +109,15 @@ verbs! {
 }
 
 impl Verb {
+    /// Whether answers come one after another for as long as somebody asks or reads.
+    pub(super) fn streams(&self) -> bool {
+        match self {
+            Self::Batch(_) | Self::Trace(_) => true,
+            Self::Nccl(args) => args.streams(),
+            _ => false,
+        }
+    }
+
     /// A collective's verb with its flags, parsed without the other verbs, which take longer to
     /// build than all prices. None for another verb, and for what is no answer but help or an error,
     /// which clap words best when it knows everything.

@@ -9,10 +9,14 @@
 //! Messages of a round read what was there before it, as in [`verify`](crate::model::schedule::verify()).
 
 use crate::base::error::{Error, Result};
-use crate::model::schedule::{Endpoint, Op, Schedule, Sends, holds, senders};
+use crate::model::schedule::{Endpoint, Op, Schedule, Sends, holds, senders, turns};
 
 /// The most places, endpoints times chunks, of a [`Replay`].
 pub const MOST_PLACES: u64 = 1 << 22;
+
+/// The most turns of a [`Replay`], each an endpoint that is asked what it sends in a round: a second
+/// or two.
+pub const MOST_TURNS: u64 = 1 << 27;
 
 /// What one place can hold.
 pub trait Content: Clone {
@@ -47,6 +51,21 @@ impl Content for Numbers {
     }
 }
 
+/// The ranks and switches of a schedule that is not too large to be followed; asked before anything
+/// is done for one of them.
+fn check(schedule: &dyn Schedule) -> Result<u64> {
+    let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
+    let endpoints = u64::from(ranks) + u64::from(schedule.switches());
+    let too_large = if endpoints.saturating_mul(chunks.into()) > MOST_PLACES {
+        format!("the contents of {endpoints} ranks x {chunks} chunks are too many to follow")
+    } else if turns(schedule) > MOST_TURNS {
+        format!("{endpoints} ranks through {} rounds are too many to follow", schedule.rounds())
+    } else {
+        return Ok(endpoints);
+    };
+    Err(Error::input(too_large).help("ask for fewer ranks or segments"))
+}
+
 /// A schedule under way.
 pub struct Replay<'a, C> {
     schedule: &'a dyn Schedule,
@@ -61,19 +80,13 @@ impl<'a, C: Content> Replay<'a, C> {
     /// Before the first round: rank r holds `content(r, c)` of chunk c, switches hold nothing.
     ///
     /// # Errors
-    /// More places than [`MOST_PLACES`].
+    /// More places than [`MOST_PLACES`], or more turns than [`MOST_TURNS`].
     pub fn new(
         schedule: &'a dyn Schedule,
         mut content: impl FnMut(u32, u32) -> Option<C>,
     ) -> Result<Self> {
+        let endpoints = check(schedule)?;
         let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
-        let endpoints = u64::from(ranks) + u64::from(schedule.switches());
-        if endpoints * u64::from(chunks) > MOST_PLACES {
-            return Err(Error::input(format!(
-                "the contents of {endpoints} ranks x {chunks} chunks are too many to follow"
-            ))
-            .help("ask for fewer ranks or segments"));
-        }
         let mut places = Vec::with_capacity(endpoints as usize * chunks as usize);
         for rank in 0..ranks {
             places.extend((0..chunks).map(|chunk| content(rank, chunk)));
@@ -164,6 +177,7 @@ impl<'a> Replay<'a, Numbers> {
     /// that rank's alone; a row with fewer numbers than chunks, or other numbers than the rows
     /// that are added to it.
     pub fn of_rows(schedule: &'a dyn Schedule, rows: &[Vec<f64>]) -> Result<Self> {
+        check(schedule)?;
         let ranks = schedule.ranks();
         let held = |rank| (0..schedule.chunks()).filter(move |&c| holds(schedule, rank, c)).count();
         let held: Vec<usize> = (0..ranks).map(held).collect();

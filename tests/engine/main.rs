@@ -22,8 +22,8 @@ mod formulas_page;
 #[path = "../support/full.rs"]
 mod full;
 mod import_logs;
-mod jobs;
 mod import_traces;
+mod jobs;
 mod mock;
 mod nccl;
 mod nccl_files;

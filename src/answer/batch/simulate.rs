@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Seconds};
 use crate::cost::simulate::{Setup, simulate};
 use crate::machine::fabric::{Fabric, Tier};
-use crate::model::schedule::Schedule;
+use crate::model::schedule::{Schedule, turns};
 
 /// The endings by which such tables say what an algorithm is for.
 const ENDINGS: &[(&str, Collective)] = &[
@@ -24,6 +24,12 @@ const ENDINGS: &[(&str, Collective)] = &[
     ("_gather", Collective::Gather),
     ("_scatter", Collective::Scatter),
 ];
+
+/// The most ranks of which a schedule is made, which some take long to be.
+const MOST_RANKS: u32 = 1 << 20;
+
+/// The most turns, each an endpoint that is asked what it sends in a round, for one answer of many.
+const MOST_TURNS: u64 = 1 << 27;
 
 impl Batch {
     /// The schedule that a question of kind `simulate` is about.
@@ -60,11 +66,26 @@ impl Batch {
         };
         let named = self.find(collective, &name)?;
         let shape = q.shape(collective)?;
+        if shape.ranks > MOST_RANKS {
+            return Err(Error::input(format!("a schedule of {} ranks is too large", shape.ranks))
+                .help(format!("ask for at most {MOST_RANKS}")));
+        }
         super::answer::applies(named, &shape)?;
-        named.algorithm.schedule(&shape).ok_or_else(|| {
+        let schedule = named.algorithm.schedule(&shape).ok_or_else(|| {
             let id = named.algorithm.meta().id;
             Error::unsupported(format!("`{id}` is not spelled out as a schedule for this shape"))
-        })
+        })?;
+        // Where every rank does the same, one stands for all.
+        let frame = schedule.frame();
+        let asked = if frame.turns { frame.rounds } else { turns(&*schedule) };
+        if asked > MOST_TURNS {
+            return Err(Error::input(format!(
+                "{} ranks through {} rounds are too many for one of many questions",
+                frame.ranks, frame.rounds
+            ))
+            .help("ask for fewer ranks or segments, or ask collcost simulate alone"));
+        }
+        Ok(schedule)
     }
 }
 

@@ -30,6 +30,7 @@ use collcost::run::launch::usable;
 use collcost::run::rendezvous::{Part, Purpose};
 use collcost::run::transport::tcp;
 use collcost::view;
+use tempfile::TempDir;
 
 /// The hidden verb that serves as a process with GPUs.
 pub(crate) const GPU: &str = "run-gpu";
@@ -56,32 +57,19 @@ pub(crate) fn serve() -> ExitCode {
     match gpu::serve(control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            crate::cli::streams::say(format_args!("error: {error}"));
             ExitCode::from(crate::cli::code(&error))
         }
     }
 }
 
-/// A folder for logs that goes with this.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("collcost-gpu-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|e| {
-            Error::environment(format!("no folder for logs can be made: {e}"))
-                .at(path.display().to_string())
-                .help("name another place in TMPDIR")
-        })?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left is a few logs.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder for logs that nobody else can have made, and that goes with this.
+fn scratch() -> Result<TempDir> {
+    tempfile::Builder::new().prefix("collcost-gpu-").tempdir().map_err(|e| {
+        Error::environment(format!("no folder for logs can be made: {e}"))
+            .at(std::env::temp_dir().display().to_string())
+            .help("name another place in TMPDIR")
+    })
 }
 
 impl Args {
@@ -101,7 +89,7 @@ impl Args {
                 && self.ops == AUTO
                 && self.processes.words().is_empty() =>
             {
-                let scratch = Scratch::new()?;
+                let scratch = scratch()?;
                 let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
                 if gpu::look(&setup, None).is_ok_and(|seen| seen[0].gpus.len() > 1) {
                     return Ok(Some(Way::Nccl));
@@ -112,7 +100,7 @@ impl Args {
         }
     }
 
-    fn gpu_setup(&self, scratch: &Scratch, way: Way) -> Result<Setup> {
+    fn gpu_setup(&self, scratch: &TempDir, way: Way) -> Result<Setup> {
         let program = std::env::current_exe().map_err(|e| {
             Error::environment(format!("this program does not know where it is: {e}"))
         })?;
@@ -132,7 +120,7 @@ impl Args {
             program: (program, vec![GPU.to_owned()]),
             library,
             environment,
-            scratch: scratch.0.clone(),
+            scratch: scratch.path().to_owned(),
             patience: PATIENCE,
             interrupt: Some(interruption()?),
         })
@@ -151,7 +139,7 @@ impl Args {
                 .help("leave it out, or measure processes with --transport shm or tcp")
                 .into());
         }
-        let scratch = Scratch::new()?;
+        let scratch = scratch()?;
         let setup = self.gpu_setup(&scratch, way)?;
         let usable = usable()?;
         let host = Host::look(usable.cpus, usable.at_once);
@@ -431,7 +419,7 @@ fn configured() -> Vec<String> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".nccl.conf"));
     let files = [Some(PathBuf::from("/etc/nccl.conf")), home];
     let read = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).ok()?;
+        let text = crate::cli::input::text(&path).ok()?;
         let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
         let lines: Vec<&str> = lines.collect();
         Some(format!("NCCL reads {} too: {}", path.display(), lines.join(", ")))

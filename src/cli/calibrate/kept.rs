@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cli::fit::short;
+use crate::cli::input;
+use crate::cli::output::rename_new;
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
@@ -49,7 +51,7 @@ impl Kept {
             })
         };
         let mut writer = append()?;
-        let text = std::fs::read_to_string(&path).map_err(|e| cannot(&e))?;
+        let text = input::text(&path).map_err(|e| cannot(&e))?;
         let before = match what {
             _ if text.is_empty() => None,
             Existing::Refuse => {
@@ -91,7 +93,7 @@ impl Kept {
     pub(super) fn read(self) -> Result<Samples> {
         let cannot = |e: &std::io::Error| cannot_keep(&self.name, e);
         self.writer.sync().map_err(|e| cannot(&e))?;
-        let text = std::fs::read_to_string(&self.path).map_err(|e| cannot(&e))?;
+        let text = input::text(&self.path).map_err(|e| cannot(&e))?;
         let (_, mut samples) = sample::read(&text, &self.name)?;
         samples.origin.files = vec![short(&self.name)];
         Ok(samples)
@@ -116,11 +118,14 @@ fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
 fn set_aside(path: &Path) -> std::io::Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
-    let free = (1_u32..100_000)
-        .map(|number| path.with_file_name(format!("{stem}.{number}.samples.jsonl")))
-        .find(|other| !other.exists());
-    let free = free.ok_or(std::io::ErrorKind::AlreadyExists)?;
-    std::fs::rename(path, free)
+    for number in 1_u32..100_000 {
+        let other = path.with_file_name(format!("{stem}.{number}.samples.jsonl"));
+        match rename_new(path, &other) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            done => return done,
+        }
+    }
+    Err(std::io::ErrorKind::AlreadyExists.into())
 }
 
 fn cannot_keep(name: &str, error: &std::io::Error) -> Error {

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::cli::flags::{value, whole};
+use crate::cli::streams::say;
 use collcost::base::error::{Error, Result};
 use collcost::measure::fit::Gate;
 use collcost::run::calibrate::{Host, Intent};
@@ -54,9 +55,11 @@ impl HostFlags {
         let token = self.token(part)?;
         let (others, by) = (part.ranks - 1, part.launcher);
         let how = if by == Launcher::None { String::new() } else { format!(" by {by}") };
-        eprintln!("rank 0 of {}{how}: waiting for {others} more at {}", part.ranks, part.at);
-        let mut say = |text: &str| eprintln!("{text}");
-        meet(part, token, own, Meeting { purpose, interrupt, say: &mut say })
+        say(format_args!(
+            "rank 0 of {}{how}: waiting for {others} more at {}",
+            part.ranks, part.at
+        ));
+        meet(part, token, own, Meeting { purpose, interrupt, say: &mut |text| say(text) })
     }
 
     pub(super) fn token(&self, part: &Part) -> Result<Token> {

@@ -4,12 +4,13 @@ mod nccl;
 mod schedule;
 mod tuning;
 
-use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
+use super::output::write_whole;
+use super::streams::say;
 use collcost::Collective;
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::quantity::Bytes;
@@ -94,7 +95,7 @@ impl Args {
             Some(file) => write_whole("--output", Path::new(file), &text)?,
         }
         for note in notes {
-            eprintln!("note: {note}");
+            say(format_args!("note: {note}"));
         }
         Ok(())
     }
@@ -116,27 +117,4 @@ impl Args {
                 format!("known are {}", known().collect::<Vec<_>>().join(", "))
             }))
     }
-}
-
-/// Writes beside the file and renames: a run that is stopped leaves no half file. A link goes on
-/// being one. What is no file, such as a pipe or /dev/stdout, is written to and stays what it is.
-pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
-    let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let is_other = fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    let written = if is_other { fs::write(file, text) } else { replace(&place, text) };
-    written.map_err(|e| {
-        Error::input(format!("the file cannot be written: {e}"))
-            .at(format!("{flag} {}", file.display()))
-            .help("name a file in a folder that is there and can be written to")
-    })
-}
-
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".part");
-    let part = Path::new(&name);
-    fs::write(part, text).and_then(|()| fs::rename(part, file)).inspect_err(|_| {
-        // What cannot be removed was not there.
-        let _ = fs::remove_file(part);
-    })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Args;
 use super::tuning::Tuning;
 use crate::cli::flags::{queries, value};
-use crate::cli::import::open;
+use crate::cli::input;
 use collcost::answer::tune::nccl::{Own, head, table};
 use collcost::answer::tune::{Departure, Evidence, LEAST_LESS, ran};
 use collcost::base::collective::Collective;
@@ -89,7 +89,7 @@ impl Args {
             let place = |e: Error| e.at(format!("--log {word}"));
             let (said, file) = said(word).map_err(place)?;
             let mut bytes = Vec::new();
-            open(file)?.read_to_end(&mut bytes).map_err(|e| {
+            input::log(file)?.read_to_end(&mut bytes).map_err(|e| {
                 place(Error::input(format!("the log cannot be read: {e}")).help("copy it again"))
             })?;
             let text = String::from_utf8_lossy(&bytes);

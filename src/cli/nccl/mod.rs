@@ -43,6 +43,11 @@ enum Verb {
 }
 
 impl Args {
+    /// Whether answers come for as long as somebody asks.
+    pub(super) fn streams(&self) -> bool {
+        matches!(self.verb, Verb::Replay(_))
+    }
+
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         match self.verb {
             Verb::Choose(args) => args.run(out),

@@ -1,10 +1,10 @@
 //! Where a communicator comes from: its name, a table, graphs that NCCL dumped, a log, a topology.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 
 use super::super::flags::{count, value};
+use super::super::input;
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
@@ -335,7 +335,7 @@ pub(super) fn machine(file: &str, per_node: u32) -> String {
 
 /// A whole file as text.
 pub(super) fn text(flag: &str, file: &str) -> Result<String> {
-    fs::read_to_string(file).map_err(|e| {
+    input::text(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(format!("{flag} {file}"))
             .help("name a text file that is there")
@@ -344,12 +344,11 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
 
 /// A whole file that other programs wrote into: what is no text in it is passed over.
 pub(super) fn log(file: &str) -> Result<String> {
-    let bytes = fs::read(file).map_err(|e| {
+    input::lossy(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(file)
             .help("name a log file that is there")
-    })?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    })
 }
 
 /// The communicators of `--comms`.

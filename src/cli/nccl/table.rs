@@ -5,6 +5,7 @@ use std::io::Write;
 use super::super::Stop;
 use super::super::flags::value;
 use super::super::format::{FormatFlag, OfTables, write};
+use super::super::streams::say;
 use super::source::{self, SourceFlags};
 use collcost::answer::batch::nccl::write_tables;
 use collcost::answer::nccl_tables::nccl_tables;
@@ -53,7 +54,7 @@ impl Args {
         let format = if format == Format::Log { Format::Text } else { format };
         // The others have no place for them.
         for note in report.notes.iter().filter(|_| format != Format::Json) {
-            eprintln!("note: {note}");
+            say(format_args!("note: {note}"));
         }
         let page = |look| view::nccl_table::page(&report, Some((&table, version)), look);
         write(format, out, &report, page)

@@ -13,7 +13,7 @@ mod order;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
-use crate::model::schedule::{Endpoint, Fault, Frame, List, Op, Run, Schedule, Sends};
+use crate::model::schedule::{Endpoint, Fault, Frame, List, Op, Run, Schedule, Sends, turns};
 
 /// A schedule from a file.
 #[derive(Debug, Clone)]
@@ -51,9 +51,34 @@ pub fn read(text: &str, file: &str) -> Result<Foreign> {
             "MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events` are read",
         )
     })?;
-    (format.read)(text).map_err(|refused| {
+    let foreign = (format.read)(text).map_err(|refused| {
         refused.error(file).or_mend("correct the file, or export the schedule again")
-    })
+    })?;
+    check(&foreign.list).map_err(|what| {
+        Error::input(what).at(file).help("give a schedule of fewer ranks, rounds or chunks")
+    })?;
+    Ok(foreign)
+}
+
+/// The most turns of a schedule from a file, each an endpoint that is asked what it sends in a round.
+/// A few words can name very many of them in which nobody does.
+const MOST_TURNS: u64 = 1 << 25;
+
+/// The most places, endpoints times chunks.
+const MOST_PLACES: u64 = 1 << 23;
+
+/// Refuses what takes long though it says little.
+fn check(list: &List) -> std::result::Result<(), String> {
+    let endpoints = u64::from(list.ranks()) + u64::from(list.switches());
+    if turns(list) > MOST_TURNS {
+        let rounds = list.rounds();
+        return Err(format!("{endpoints} ranks and switches through {rounds} rounds are too many"));
+    }
+    let chunks = list.chunks();
+    if endpoints.saturating_mul(chunks.into()) > MOST_PLACES {
+        return Err(format!("{chunks} chunks at {endpoints} ranks and switches are too many"));
+    }
+    Ok(())
 }
 
 /// A message with its line.

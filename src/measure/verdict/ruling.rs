@@ -7,7 +7,7 @@
 
 use super::{Facts, Health, Point, shape};
 use crate::base::quantity::Bytes;
-use crate::machine::sample::median;
+use crate::base::stats::median;
 use crate::measure::expect::Basis;
 
 /// What is said of a run in a word.

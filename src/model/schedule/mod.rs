@@ -145,6 +145,13 @@ pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<
     ranks.map(Endpoint::Rank).chain((0..switches).map(Endpoint::Switch))
 }
 
+/// How often somebody is asked what it sends, from the first round to the last: what playing a
+/// schedule costs at least.
+pub fn turns(schedule: &dyn Schedule) -> u64 {
+    let Frame { ranks, switches, rounds, .. } = schedule.frame();
+    rounds.saturating_mul(u64::from(ranks) + u64::from(switches))
+}
+
 /// Whether all messages together are more than `most`; stops counting where they are.
 pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
     let (mut messages, mut sends) = (0, Sends::default());

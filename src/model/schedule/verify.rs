@@ -20,7 +20,7 @@ use crate::base::collective::Collective::{
 };
 
 /// The most memory that [`verify`] takes, in bytes.
-const LIMIT: u128 = 1 << 30;
+const LIMIT: u128 = 1 << 28;
 
 /// Runs `schedule` on sets of contributors and compares the end with what its collective wants.
 ///
@@ -32,11 +32,11 @@ const LIMIT: u128 = 1 << 30;
 /// ([`Frame::keeps_order`]), every sum is of a range of ranks, and joins the next range.
 ///
 /// Sets take 2·⌈N/64⌉ words for each chunk of each endpoint, 2 where nothing is added. Where that
-/// is more than 1 GiB, fingerprints stand for the sets; see [`verify_by_fingerprints`].
+/// is more than 256 MiB, fingerprints stand for the sets; see [`verify_by_fingerprints`].
 ///
 /// # Errors
 /// The first fault in the order of rounds, senders and messages; also a schedule whose
-/// fingerprints need more than 1 GiB.
+/// fingerprints need more than 256 MiB.
 pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
     check_sizes(schedule)?;
     let sets = if needed(schedule, words(schedule)) > LIMIT && can_print(schedule) {
@@ -56,7 +56,7 @@ pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
 /// whose notifications may come twice, is always verified by sets.
 ///
 /// # Errors
-/// The first fault; also a schedule whose fingerprints need more than 1 GiB.
+/// The first fault; also a schedule whose fingerprints need more than 256 MiB.
 pub fn verify_by_fingerprints(schedule: &dyn Schedule) -> Result<(), Fault> {
     check_sizes(schedule)?;
     run(schedule, if can_print(schedule) { Sets::Prints } else { Sets::Exact })

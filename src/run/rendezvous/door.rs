@@ -15,6 +15,7 @@ use super::handshake::{GREETING, Greeting, Pair, Stranger};
 use super::hosts::Hosts;
 use super::message::{FromWorker, Purpose, ToWorker};
 use super::part::Part;
+use super::strangers::Strangers;
 use super::token::Token;
 use crate::base::error::{Error, Result};
 use crate::base::secret;
@@ -24,12 +25,6 @@ use crate::run::calibrate::Host;
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// Callers that are heard at once.
 const MOST_CALLERS: usize = 256;
-/// So many failures of one address within [`MEMORY`] are an attack, or a mistake that repeats.
-const FAILURES: usize = 3;
-const MEMORY: Duration = Duration::from_secs(60);
-/// Nobody else is waited for much longer, once somebody did not know the token: whoever makes that
-/// mistake does not come again.
-const AFTER_A_MISTAKE: Duration = Duration::from_secs(2);
 
 /// What the gathering is for, and what it needs from outside.
 pub struct Meeting<'a> {
@@ -58,14 +53,16 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
         say: meeting.say,
         callers: Vec::new(),
         here: BTreeMap::new(),
-        failures: HashMap::new(),
-        until: Instant::now() + PATIENCE,
-        mistake: None,
+        strangers: Strangers::new(),
     };
+    // Strangers change nothing of it: neither do they hold it up, nor is anybody given up for them.
+    let until = Instant::now() + PATIENCE;
     while door.here.len() + 1 < part.ranks as usize {
-        if Instant::now() >= door.until {
+        if Instant::now() >= until {
+            door.say_of_others(true);
             return Err(door.missing().at(place));
         }
+        door.say_of_others(false);
         let interrupted = door.wait(&listener, meeting.interrupt).map_err(failed)?;
         if interrupted {
             return Err(Error::interrupted("interrupted; all ranks have ended"));
@@ -76,6 +73,7 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
             return Err(Error::lost(format!("rank {rank} left before all had come")).at(place));
         }
     }
+    door.say_of_others(true);
     let here = std::mem::take(&mut door.here);
     Ok(Hosts::of(part, token, own, here.into_values()))
 }
@@ -123,6 +121,20 @@ enum Stage {
     Trusted(Box<Channel>),
 }
 
+impl Stage {
+    /// That of those who know the token.
+    const TRUSTED: u8 = 2;
+
+    /// How far it is.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Greeting => 0,
+            Self::Code(_) => 1,
+            Self::Trusted(_) => Self::TRUSTED,
+        }
+    }
+}
+
 /// What a caller turned out to be.
 enum Turn {
     Wait,
@@ -138,9 +150,7 @@ struct Door<'a> {
     say: &'a mut dyn FnMut(&str),
     callers: Vec<Caller>,
     here: BTreeMap<u32, Come>,
-    failures: HashMap<IpAddr, Vec<Instant>>,
-    until: Instant,
-    mistake: Option<String>,
+    strangers: Strangers,
 }
 
 impl Door<'_> {
@@ -165,9 +175,7 @@ impl Door<'_> {
         for _ in 0..MOST_CALLERS {
             let Ok((stream, from)) = listener.accept() else { break };
             let from = from.ip();
-            let failures = self.failures.entry(from).or_default();
-            failures.retain(|when| when.elapsed() < MEMORY);
-            if failures.len() >= FAILURES || stream.set_nonblocking(true).is_err() {
+            if stream.set_nonblocking(true).is_err() {
                 continue;
             }
             let until = Instant::now() + HANDSHAKE;
@@ -180,16 +188,23 @@ impl Door<'_> {
             });
         }
         while self.callers.len() > MOST_CALLERS {
-            // Whoever calls most often waits longest: a flood pushes out its own.
-            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-            self.callers.iter().for_each(|caller| *counts.entry(caller.from).or_default() += 1);
-            let Some((loudest, _)) = counts.into_iter().max_by_key(|&(_, count)| count) else {
-                return;
-            };
-            if let Some(first) = self.callers.iter().position(|caller| caller.from == loudest) {
-                self.callers.remove(first);
-            }
+            let Some(first) = self.least() else { return };
+            self.callers.remove(first);
         }
+    }
+
+    /// Who has to make room: of the address that calls most, and of those that have said least, the
+    /// one that has taken longest. A flood pushes out its own, and nobody who knows the token.
+    fn least(&self) -> Option<usize> {
+        let strangers = || {
+            let all = self.callers.iter().enumerate();
+            all.filter(|(_, caller)| caller.stage.rank() < Stage::TRUSTED)
+        };
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        strangers().for_each(|(_, caller)| *counts.entry(caller.from).or_default() += 1);
+        let (loudest, _) = counts.into_iter().max_by_key(|&(_, count)| count)?;
+        let of_loudest = strangers().filter(|(_, caller)| caller.from == loudest);
+        of_loudest.min_by_key(|(_, caller)| (caller.stage.rank(), caller.until)).map(|(i, _)| i)
     }
 
     /// Takes in what callers say, and those who are no strangers.
@@ -215,24 +230,16 @@ impl Door<'_> {
     }
 
     fn turn_away(&mut self, from: IpAddr, stranger: Option<Stranger>) {
-        let why = match stranger {
-            None => return,
-            Some(Stranger::Foreign) => "it is no collcost".to_owned(),
-            Some(Stranger::Version(theirs)) => {
-                let own = Greeting::new().map_or_else(|_| String::new(), |own| own.version());
-                format!("it is collcost {theirs}, and this is {own}")
-            }
-            Some(Stranger::Token) => "it does not know the token".to_owned(),
-        };
-        let failures = self.failures.entry(from).or_default();
-        failures.push(Instant::now());
-        let refused =
-            if failures.len() >= FAILURES { ", and is not heard for a minute" } else { "" };
-        let text = format!("a caller from {from} was turned away: {why}{refused}");
-        (self.say)(&text);
-        if !why.starts_with("it is no") {
-            self.until = self.until.min(Instant::now() + AFTER_A_MISTAKE);
-            self.mistake = Some(text);
+        // Somebody who hangs up says nothing of who it was.
+        let Some(stranger) = stranger else { return };
+        if let Some(text) = self.strangers.note(from, &stranger) {
+            (self.say)(&text);
+        }
+    }
+
+    fn say_of_others(&mut self, at_last: bool) {
+        if let Some(text) = self.strangers.others(at_last) {
+            (self.say)(&text);
         }
     }
 
@@ -273,7 +280,7 @@ impl Door<'_> {
         let missing = (1..self.ranks).filter(|rank| !self.here.contains_key(rank));
         let missing: Vec<String> = missing.map(|rank| rank.to_string()).collect();
         let missing = missing.join(", ");
-        match &self.mistake {
+        match self.strangers.mistake() {
             Some(mistake) => Error::environment(format!("rank {missing} did not come; {mistake}"))
                 .help("give all hosts one version and one token"),
             None => {

@@ -16,13 +16,15 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::digest;
 use super::token::Token;
 use crate::base::secret::{self, Key};
 
 /// The version of everything that is said, greetings included.
 const PROTOCOL: u32 = 1;
 const NAME: &[u8; 8] = b"collcost";
-const TOOL: usize = 24;
+/// Bytes of the version, with the digest of its schedules.
+pub(super) const TOOL: usize = 24;
 /// Bytes of a greeting.
 pub(super) const GREETING: usize = 8 + 4 + TOOL + secret::LENGTH;
 
@@ -44,7 +46,7 @@ pub(super) enum Stranger {
 impl Greeting {
     /// This program's, with a new nonce.
     pub(super) fn new() -> crate::Result<Self> {
-        Ok(Self::of(PROTOCOL, env!("CARGO_PKG_VERSION"), secret::random()?))
+        Ok(Self::of(PROTOCOL, digest::version(), secret::random()?))
     }
 
     fn of(protocol: u32, tool: &str, nonce: [u8; secret::LENGTH]) -> Self {
@@ -62,7 +64,7 @@ impl Greeting {
         &self.0
     }
 
-    /// `0.4.1, protocol 1`.
+    /// `0.4.1+6b0e1f93a2c4, protocol 1`.
     pub(super) fn version(&self) -> String {
         let tool = self.0[12..12 + TOOL].split(|&byte| byte == 0).next().unwrap_or_default();
         let printable = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { '?' };
@@ -71,8 +73,8 @@ impl Greeting {
         format!("{tool}, protocol {protocol}")
     }
 
-    /// Reads the other end's, which must be of the same version as this one: ranks compile schedules
-    /// themselves, and two versions may do so differently.
+    /// Reads the other end's, which must be of the same version as this one and have the same
+    /// schedules: ranks compile them themselves.
     pub(super) fn check(&self, other: [u8; GREETING]) -> Result<Self, Stranger> {
         let other = Self(other);
         match other.0[..8] == *NAME {

@@ -15,6 +15,7 @@
 //! nothing that was sent is ever run. Whatever happens to one ends all of them within seconds.
 
 mod channel;
+mod digest;
 mod door;
 mod frame;
 mod handshake;
@@ -23,6 +24,7 @@ mod line;
 mod message;
 mod part;
 mod seat;
+mod strangers;
 mod token;
 mod worker;
 

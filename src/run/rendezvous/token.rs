@@ -1,9 +1,11 @@
 //! The file of which all ranks know the content, and nobody else.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use crate::base::error::{Error, Result};
 use crate::base::secret::Key;
@@ -27,7 +29,10 @@ impl Token {
         let refuse = |what: String, help: &str| Error::environment(what).at(place()).help(help);
         let make = "make one with `(umask 077; head -c 32 /dev/urandom > token)` and give each host a copy";
         let failed = |e: std::io::Error| refuse(format!("the token cannot be read: {e}"), make);
-        let mut file = File::open(path).map_err(failed)?;
+        // A pipe that nobody writes to would be waited for.
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        let mut file =
+            OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() {
             return Err(refuse("the token is no file".to_owned(), make));

@@ -13,7 +13,8 @@ use std::collections::HashMap;
 
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::machine::sample::{DataType, Mode, median, quantile};
+use crate::base::stats::{median, quantile};
+use crate::machine::sample::{DataType, Mode};
 use crate::measure::logs::{LeftOut, Measured, Row, Table, Tested, Traced};
 
 /// What a call was.

@@ -1,0 +1,214 @@
+//! Files that the command reads: whatever they are, they end.
+//!
+//! A text is read up to a budget, and so is what is unpacked: a few bytes of gzip can become very
+//! many. A pipe or a device may have no end, and is read up to the same budget as a file.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use collcost::base::error::{Error, Result};
+use collcost::base::quantity::Bytes;
+use collcost::measure::logs::Input;
+
+/// The longest text that is read as a whole.
+const TEXT: u64 = 128 << 20;
+
+/// The longest log, which is read line by line.
+const LOG: u64 = 4 << 30;
+
+/// A text that many words of one kind make packs to a thirtieth. What says nothing but the same
+/// packs to a thousandth: that is no log.
+const PACKED: u64 = 40;
+
+/// Such a part of a log may be unpacked however well it is packed.
+const UNPACKED: u64 = 8 << 20;
+
+/// A whole file as text; `-` is no name of standard input here.
+///
+/// # Errors
+/// The system's; what is no text, or too long.
+pub(super) fn text(file: impl AsRef<Path>) -> io::Result<String> {
+    whole(File::open(file)?, TEXT)
+}
+
+/// A whole file that other programs wrote into: what is no text in it is passed over.
+///
+/// # Errors
+/// The system's; a file that is too long.
+pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    Bounded::new(File::open(file)?, TEXT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// All of `from` as text, of at most `most` bytes.
+///
+/// # Errors
+/// The system's; what is no text, or too long.
+pub(super) fn whole(from: impl Read, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    Bounded::new(from, most).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A log, unpacked where it is packed; `-` is standard input.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn log(file: &str) -> Result<Box<dyn BufRead>> {
+    let input: Box<dyn Read> = match file {
+        "-" => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(file).map_err(|e| unreadable(file, &e))?),
+    };
+    unpacked(input).map_err(|e| unreadable(file, &e))
+}
+
+/// A log or a trace: a file that is not packed can be read from any place.
+///
+/// # Errors
+/// As [`log`].
+pub(super) fn trace(file: &str) -> Result<Input<'static>> {
+    if file == "-" || !std::fs::metadata(file).is_ok_and(|m| m.is_file()) {
+        return log(file).map(Input::Stream);
+    }
+    let opened = File::open(file).map_err(|e| unreadable(file, &e))?;
+    let mut input = BufReader::with_capacity(ROOM, opened);
+    match input.fill_buf().map_err(|e| unreadable(file, &e))?.starts_with(GZIP) {
+        true => log(file).map(Input::Stream),
+        false => Ok(Input::File(Box::new(input))),
+    }
+}
+
+fn unreadable(file: &str, e: &io::Error) -> Error {
+    Error::input(format!("the log cannot be read: {e}"))
+        .at(file.to_owned())
+        .help("name a file that is there and may be read, or - for standard input")
+}
+
+/// The same as one text.
+///
+/// # Errors
+/// As [`log`]; what is no text, or too long.
+pub(super) fn log_text(file: &str) -> io::Result<String> {
+    whole(unpacked(Box::new(File::open(file)?))?, TEXT)
+}
+
+/// What gzip holds, or what is there.
+fn unpacked(input: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
+    let taken = Rc::new(Cell::new(0));
+    let counted = Counted { inner: Bounded::new(input, LOG), taken: taken.clone() };
+    let mut input = BufReader::with_capacity(ROOM, counted);
+    if !input.fill_buf()?.starts_with(GZIP) {
+        return Ok(Box::new(input));
+    }
+    let unpacked = Unpacked { inner: flate2::bufread::MultiGzDecoder::new(input), taken, given: 0 };
+    Ok(Box::new(BufReader::with_capacity(ROOM, unpacked)))
+}
+
+const ROOM: usize = 1 << 17;
+
+/// What a file packed by gzip begins with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// What ends with an error after so many bytes.
+struct Bounded<R> {
+    inner: R,
+    left: u64,
+    most: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    fn new(inner: R, most: u64) -> Self {
+        Self { inner, left: most, most }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(room)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => self.left = left,
+            None => {
+                return Err(io::Error::new(
+                    ErrorKind::FileTooLarge,
+                    format!("it has more than {}", Bytes(self.most)),
+                ));
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// What tells others how many bytes were taken of it.
+struct Counted<R> {
+    inner: R,
+    taken: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(room)?;
+        self.taken.set(self.taken.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// What is unpacked, in proportion to what was packed.
+struct Unpacked<R> {
+    inner: R,
+    taken: Rc<Cell<u64>>,
+    given: u64,
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(room)?;
+        self.given += read as u64;
+        if self.given > LOG || self.given > UNPACKED.max(PACKED * self.taken.get()) {
+            let (taken, given) = (Bytes(self.taken.get()), Bytes(self.given));
+            return Err(io::Error::new(
+                ErrorKind::FileTooLarge,
+                format!(
+                    "its first {taken} unpack to more than {given}; unpack it first, if it is what it says"
+                ),
+            ));
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    }
+
+    fn read(bytes: Vec<u8>) -> io::Result<usize> {
+        let mut all = Vec::new();
+        unpacked(Box::new(io::Cursor::new(bytes)))?.read_to_end(&mut all)
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        assert_eq!(whole(&b"12345678"[..], 8).unwrap(), "12345678");
+        assert_eq!(whole(io::repeat(b'x'), 1 << 20).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn gzip_unpacks_in_proportion() {
+        let rows: String = (0..200_000).map(|i| format!("{i},{},{}\n", i * 7, i % 13)).collect();
+        assert_eq!(read(packed(rows.as_bytes())).unwrap(), rows.len());
+        assert_eq!(read(packed(&[b' '; 1 << 20])).unwrap(), 1 << 20, "short, however alike");
+        let bomb = packed(&vec![0; 64 << 20]);
+        assert_eq!(read(bomb).unwrap_err().kind(), ErrorKind::FileTooLarge);
+    }
+}

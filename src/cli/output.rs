@@ -1,0 +1,593 @@
+//! Files that the command writes: each whole or not at all, whatever happens meanwhile.
+//!
+//! What is written has no name while it is written, so that a run that is killed leaves nothing. It
+//! gets mode and owner of the file whose place it takes, is on the disk, and then gets the name in
+//! one step; the folder is on the disk, too, before anybody hears that it is done. Links are
+//! followed and stay. What is no file, such as a pipe or a device, is written to and stays what it is.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use collcost::base::error::{Error, Result};
+use tempfile::NamedTempFile;
+
+/// Links that lead to one file; more of them go round in a circle.
+const MOST_LINKS: usize = 40;
+
+/// What names begin and end with that a file has for the moment in which it takes another's place.
+const BESIDE: &str = ".collcost-";
+const PART: &str = ".part";
+
+/// Writes `text` to `file`, which `flag` named.
+///
+/// # Errors
+/// A file that cannot be there, of the reader's making; a full disk or a reader that left, which is
+/// no fault of what was asked.
+pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
+    let written = match Place::of(file) {
+        Ok(Place::Open(mut open)) => put(&mut open, text),
+        Ok(Place::File(target)) => target.write(text, Taken::Replaced),
+        Err(e) => Err(e),
+    };
+    written.map_err(|e| fault(flag, file, &e))
+}
+
+/// Writes a file that is not there yet; false if it is.
+///
+/// # Errors
+/// As [`write_whole`].
+pub(super) fn write_new(flag: &str, file: &Path, text: &str) -> Result<bool> {
+    let written = Target::named(file).and_then(|target| target.write(text, Taken::Refused));
+    match written {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(fault(flag, file, &e)),
+    }
+}
+
+/// Appends `text` to what others wrote to the file, and may be writing; a part of it never stays.
+///
+/// # Errors
+/// As [`write_whole`].
+pub(super) fn append(flag: &str, file: &Path, text: &str) -> Result<()> {
+    let append = || {
+        let mut open = OpenOptions::new().create(true).append(true).open(file)?;
+        if !open.metadata()?.is_file() {
+            return put(&mut open, text);
+        }
+        open.lock()?;
+        let before = open.metadata()?.len();
+        disk::asked(|| put(&mut open, text))
+            .and_then(|()| disk::asked(|| open.sync_all()))
+            .inspect_err(|_| {
+                // What matters is the first error.
+                let _ = open.set_len(before);
+            })
+    };
+    append().map_err(|e| fault(flag, file, &e))
+}
+
+/// Gives a file a name that nothing has yet.
+///
+/// # Errors
+/// The system's: `AlreadyExists` where something has it.
+#[cfg(target_os = "linux")]
+pub(super) fn rename_new(file: &Path, name: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, file, CWD, name, RenameFlags::NOREPLACE) {
+        // A file system that knows no such flag knows links.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(file, name).and_then(|()| fs::remove_file(file))
+        }
+        done => Ok(done?),
+    }
+}
+
+fn fault(flag: &str, file: &Path, error: &io::Error) -> Error {
+    use ErrorKind as K;
+    let place = format!("{flag} {}", file.display());
+    let what = format!("the file cannot be written: {error}");
+    match error.kind() {
+        K::NotFound
+        | K::PermissionDenied
+        | K::IsADirectory
+        | K::NotADirectory
+        | K::AlreadyExists
+        | K::ReadOnlyFilesystem
+        | K::InvalidFilename
+        | K::InvalidInput
+        | K::ExecutableFileBusy => Error::input(what)
+            .at(place)
+            .help("name a file in a folder that is there and can be written to"),
+        K::BrokenPipe => Error::lost(what).at(place).help("whoever read it has ended"),
+        _ => Error::lost(what).at(place).help("what was there before is left; write it elsewhere"),
+    }
+}
+
+fn put(open: &mut File, text: &str) -> io::Result<()> {
+    open.write_all(text.as_bytes()).and_then(|()| open.flush())
+}
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, PartialEq)]
+enum Taken {
+    Replaced,
+    Refused,
+}
+
+/// What a name stands for.
+enum Place {
+    /// A file, or none yet.
+    File(Target),
+    /// What is no file, or open already.
+    Open(File),
+}
+
+impl Place {
+    /// Follows links one by one, since the last may name what is not there yet.
+    fn of(file: &Path) -> io::Result<Self> {
+        let mut target = Target::named(file)?;
+        for _ in 0..MOST_LINKS {
+            // What /proc shows is open already, under whatever name.
+            if target.folder.starts_with("/proc") {
+                return open(file, &target).map(Self::Open);
+            }
+            match fs::symlink_metadata(&target.path) {
+                Ok(found) if found.is_symlink() => {
+                    target = Target::named(&target.folder.join(fs::read_link(&target.path)?))?;
+                }
+                Ok(found) if !found.is_file() && !found.is_dir() => {
+                    return open(file, &target).map(Self::Open);
+                }
+                _ => return Ok(Self::File(target)),
+            }
+        }
+        Err(io::Error::other("too many links lead to it"))
+    }
+}
+
+/// Opens what is no file. This program's own outputs are written on, not from their beginning.
+fn open(file: &Path, target: &Target) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    if target.folder == Path::new(&format!("/proc/{}/fd", std::process::id())) {
+        use std::os::fd::AsFd as _;
+        match target.path.file_name().and_then(|name| name.to_str()) {
+            Some("1") => return io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            Some("2") => return io::stderr().as_fd().try_clone_to_owned().map(File::from),
+            _ => {}
+        }
+    }
+    let _ = target;
+    OpenOptions::new().append(true).open(file)
+}
+
+/// A file in its folder, whose name holds no link.
+struct Target {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Target {
+    fn named(file: &Path) -> io::Result<Self> {
+        let name: OsString = file.file_name().ok_or(ErrorKind::IsADirectory)?.to_owned();
+        if file.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        let folder = match file.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => fs::canonicalize(folder)?,
+            _ => fs::canonicalize(".")?,
+        };
+        Ok(Self { path: folder.join(name), folder })
+    }
+
+    fn write(&self, text: &str, taken: Taken) -> io::Result<()> {
+        let before = self.before()?;
+        if before.is_some() && taken == Taken::Refused {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let unnamed = match disk::has_unnamed() {
+            true => disk::asked(|| unnamed::create(&self.folder))?,
+            false => None,
+        };
+        if let Some(file) = unnamed {
+            fill(&file, text, before.as_ref())?;
+            match disk::asked(|| unnamed::name(&file, &self.path)) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && taken == Taken::Replaced => {
+                    self.sweep();
+                    let part = named()
+                        .make_in(&self.folder, |part| disk::asked(|| unnamed::name(&file, part)))?;
+                    disk::asked(|| part.persist(&self.path).map_err(|e| e.error))?;
+                }
+                done => done?,
+            }
+        } else {
+            self.sweep();
+            let part = self.part()?;
+            fill(part.as_file(), text, before.as_ref())?;
+            disk::asked(|| match taken {
+                Taken::Replaced => part.persist(&self.path).map_err(|e| e.error),
+                Taken::Refused => part.persist_noclobber(&self.path).map_err(|e| e.error),
+            })?;
+        }
+        disk::asked(|| sync_folder(&self.folder))
+    }
+
+    /// The file whose place is taken, if it may be written to.
+    fn before(&self) -> io::Result<Option<Metadata>> {
+        let found = match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        if !found.is_file() {
+            return Err(match found.is_dir() {
+                true => ErrorKind::IsADirectory.into(),
+                false => io::Error::other("it became something else than a file meanwhile"),
+            });
+        }
+        OpenOptions::new().write(true).open(&self.path)?;
+        Ok(Some(found))
+    }
+
+    /// A file with a name of its own, where files without one are not to be had.
+    fn part(&self) -> io::Result<NamedTempFile> {
+        loop {
+            let part = disk::asked(|| named().tempfile_in(&self.folder))?;
+            disk::asked(|| part.as_file().lock())?;
+            // Between the two somebody may have taken it for one that was left.
+            if part.path().exists() {
+                return Ok(part);
+            }
+        }
+    }
+
+    /// Removes what runs left that were killed between two steps. Who is still at it holds a lock.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.as_encoded_bytes();
+            let is_part = name.starts_with(BESIDE.as_bytes()) && name.ends_with(PART.as_bytes());
+            if !is_part || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                continue;
+            }
+            let left = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
+            if left {
+                // Another sweeper may have been faster.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(BESIDE).suffix(PART).rand_bytes(10);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // Less what the user's mask takes away, as for any new file.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder
+}
+
+/// Writes all of it, gives it the mode and owner of the one before, and waits for the disk.
+fn fill(mut file: &File, text: &str, before: Option<&Metadata>) -> io::Result<()> {
+    for part in text.as_bytes().chunks(1 << 16) {
+        disk::asked(|| file.write_all(part))?;
+    }
+    if let Some(before) = before {
+        keep_owner(file, before)?;
+        disk::asked(|| file.set_permissions(before.permissions()))?;
+    }
+    disk::asked(|| file.sync_all())
+}
+
+#[cfg(unix)]
+fn keep_owner(file: &File, before: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) == (before.uid(), before.gid()) {
+        return Ok(());
+    }
+    disk::asked(|| fchown(file, Some(before.uid()), Some(before.gid())))
+        .map_err(|e| io::Error::new(e.kind(), format!("it is another's, who would lose it ({e})")))
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// Waits until the names in a folder are on the disk, where folders can be asked that.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+/// Files without a name, which are gone with the process that has them open.
+#[cfg(target_os = "linux")]
+mod unnamed {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd as _;
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    use rustix::io::Errno;
+
+    /// A file in that folder, locked; none where the file system has none.
+    pub(super) fn create(folder: &Path) -> io::Result<Option<File>> {
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match open(folder, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => {
+                let file = File::from(file);
+                // It can be given a name only through what /proc shows.
+                let is_shown = Path::new(&shown(&file)).exists();
+                file.lock()?;
+                Ok(is_shown.then_some(file))
+            }
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Gives it a name that nothing has yet.
+    pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
+        Ok(linkat(CWD, shown(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    fn shown(file: &File) -> String {
+        format!("/proc/self/fd/{}", file.as_raw_fd())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod unnamed {
+    use std::fs::File;
+    use std::io;
+    use std::path::Path;
+
+    pub(super) fn create(_: &Path) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    pub(super) fn name(_: &File, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// All that is asked of the disk; in tests it may fail at any of it.
+mod disk {
+    #[cfg(not(test))]
+    use std::io;
+
+    #[cfg(not(test))]
+    pub(super) fn asked<T>(of: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        of()
+    }
+
+    #[cfg(not(test))]
+    pub(super) fn has_unnamed() -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) use faults::{asked, has_unnamed};
+
+    #[cfg(test)]
+    pub(super) mod faults {
+        use std::cell::Cell;
+        use std::io;
+
+        thread_local! {
+            /// What is still granted before the disk is full.
+            static GRANTED: Cell<usize> = const { Cell::new(usize::MAX) };
+            /// Whether the file system has no files without a name.
+            static NAMED: Cell<bool> = const { Cell::new(false) };
+        }
+
+        pub(in super::super) fn without_unnamed(named: bool) {
+            NAMED.set(named);
+        }
+
+        pub(in super::super) fn has_unnamed() -> bool {
+            !NAMED.get()
+        }
+
+        pub(in super::super) fn grant(count: usize) {
+            GRANTED.set(count);
+        }
+
+        pub(in super::super) fn asked<T>(of: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+            match GRANTED.get().checked_sub(1) {
+                Some(left) => {
+                    GRANTED.set(left);
+                    of()
+                }
+                None => Err(io::ErrorKind::StorageFull.into()),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Read;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+
+    use super::disk::faults::{grant, without_unnamed};
+    use super::*;
+
+    /// Whatever lies in a folder: links as where they lead, files as what they hold.
+    fn all(folder: &Path) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let shown = entries.map(|entry| {
+            let path = entry.path();
+            let shown = match fs::read_link(&path) {
+                Ok(target) => format!("-> {}", target.display()),
+                Err(_) => fs::read_to_string(&path).unwrap(),
+            };
+            (entry.file_name().into_string().unwrap(), shown)
+        });
+        shown.collect()
+    }
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_and_links_stay() {
+        let here = folder();
+        let (file, link) = (here.path().join("file"), here.path().join("link"));
+        let dangling = here.path().join("dangling");
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("file", &link).unwrap();
+        symlink("made", &dangling).unwrap();
+        let inode = fs::metadata(&file).unwrap().ino();
+        write_whole("--out", &link, "new").unwrap();
+        write_whole("--out", &dangling, "first").unwrap();
+        let found = all(here.path());
+        assert_eq!(found["file"], "new");
+        assert_eq!(
+            (&*found["link"], &*found["dangling"], &*found["made"]),
+            ("-> file", "-> made", "first")
+        );
+        assert_eq!(found.len(), 4);
+        let about = fs::metadata(&file).unwrap();
+        assert_eq!(about.mode() & 0o777, 0o600);
+        assert_ne!(about.ino(), inode, "another file took its place");
+        // Of a new file the user's mask decides.
+        let plain = here.path().join("plain");
+        fs::write(&plain, "").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode();
+        assert_eq!(mode(&here.path().join("made")), mode(&plain));
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to() {
+        let here = folder();
+        let pipe = here.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || {
+                let mut text = String::new();
+                File::open(pipe).unwrap().read_to_string(&mut text).map(|_| text).unwrap()
+            }
+        });
+        write_whole("--out", &pipe, "through").unwrap();
+        assert_eq!(reader.join().unwrap(), "through");
+        assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+        let null = here.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        write_whole("--out", &null, "nowhere").unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        let full = write_whole("--out", Path::new("/dev/full"), "x").unwrap_err();
+        assert!(full.is_lost(), "{full}");
+    }
+
+    #[test]
+    fn a_planted_link_is_nobodys_target() {
+        let here = folder();
+        fs::write(here.path().join("precious"), "kept").unwrap();
+        for name in ["file.part", ".collcost-x.part"] {
+            symlink("precious", here.path().join(name)).unwrap();
+        }
+        write_whole("--out", &here.path().join("file"), "new").unwrap();
+        write_whole("--out", &here.path().join("file"), "newer").unwrap();
+        let found = all(here.path());
+        assert_eq!((&*found["precious"], &*found["file"]), ("kept", "newer"));
+        assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn what_cannot_be_is_the_readers_to_mend() {
+        let here = folder();
+        let circle = here.path().join("circle");
+        symlink("circle", &circle).unwrap();
+        for wrong in [here.path().to_owned(), here.path().join("no/file"), here.path().join("x/")] {
+            let error = write_whole("--out", &wrong, "x").unwrap_err();
+            assert!(error.is_input(), "{error}");
+        }
+        assert!(write_whole("--out", &circle, "x").is_err());
+        let new = here.path().join("new");
+        assert!(write_new("--out", &new, "1").unwrap() && !write_new("--out", &new, "2").unwrap());
+        assert_eq!(fs::read_to_string(new).unwrap(), "1");
+    }
+
+    /// Whatever fails first, the file is the old or the new one, and nothing else lies there.
+    #[test]
+    fn a_failure_at_every_step_leaves_a_whole_file_and_nothing_else() {
+        let (old, new) = ("old".to_owned(), "new ".repeat(50_000));
+        for named in [false, true] {
+            without_unnamed(named);
+            for there in [false, true] {
+                let mut failures = 0;
+                for granted in 0.. {
+                    let here = folder();
+                    let file = here.path().join("file");
+                    if there {
+                        fs::write(&file, &old).unwrap();
+                    }
+                    grant(granted);
+                    let done = write_whole("--out", &file, &new);
+                    grant(usize::MAX);
+                    let found = all(here.path());
+                    assert!(found.len() <= 1, "{granted}: {found:?}");
+                    match found.get("file") {
+                        Some(text) => assert!(*text == new || there && *text == old, "{granted}"),
+                        None => assert!(!there, "{granted}"),
+                    }
+                    let Err(error) = done else {
+                        assert_eq!(found["file"], new);
+                        break;
+                    };
+                    assert!(error.is_lost(), "{error}");
+                    failures += 1;
+                }
+                assert!(failures >= 7, "{named} {there}: {failures} steps");
+            }
+        }
+        without_unnamed(false);
+    }
+
+    #[test]
+    fn a_summary_that_does_not_fit_leaves_what_others_wrote() {
+        let here = folder();
+        let file = here.path().join("summary");
+        append("--write", &file, "one\n").unwrap();
+        append("--write", &file, "two\n").unwrap();
+        for granted in 0..2 {
+            grant(granted);
+            assert!(append("--write", &file, "three\n").unwrap_err().is_lost());
+            grant(usize::MAX);
+            assert_eq!(fs::read_to_string(&file).unwrap(), "one\ntwo\n");
+        }
+    }
+
+    #[test]
+    fn what_killed_runs_left_goes_with_the_next_that_is_written() {
+        let here = folder();
+        let (left, busy) =
+            (here.path().join(".collcost-a.part"), here.path().join(".collcost-b.part"));
+        fs::write(&left, "").unwrap();
+        let busy_file = File::create(&busy).unwrap();
+        busy_file.lock().unwrap();
+        let file = here.path().join("file");
+        for text in ["1", "2"] {
+            write_whole("--out", &file, text).unwrap();
+        }
+        assert!(!left.exists() && busy.exists());
+    }
+}
