@@ -6,8 +6,8 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::{
-    Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
-    Settings, Table, Version, logged_channels, ranges, since, why_not,
+    Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction, Settings,
+    Table, Version, logged_channels, ranges, since, why_not,
 };
 
 /// What is asked of NCCL's tuner.
@@ -111,7 +111,7 @@ pub struct CellView {
 }
 
 /// A micro- to a plain second, from the digits that NCCL prints.
-fn seconds(micros: f32) -> f64 {
+pub(super) fn seconds(micros: f32) -> f64 {
     // The decimal that people read, not the nearest binary float32.
     let mut text = String::new();
     crate::library::nccl::write_float(&mut text, micros);

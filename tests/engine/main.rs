@@ -23,6 +23,7 @@ mod import_logs;
 mod mock;
 mod nccl;
 mod nccl_files;
+mod nccl_releases;
 mod nccl_search;
 mod one_answer;
 mod one_choice;

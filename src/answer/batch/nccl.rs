@@ -13,9 +13,7 @@ use csv::StringRecord;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
-use crate::library::nccl::{
-    self, Call, Chooser, Communicator, Function, Settings, Table, Version,
-};
+use crate::library::nccl::{self, Call, Chooser, Communicator, Function, Settings, Table, Version};
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
 const ANSWERED: [&str; 5] = ["algo", "proto", "nchannels", "nthreads", "time_us"];

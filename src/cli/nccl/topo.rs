@@ -24,8 +24,7 @@ impl Args {
         let file = &self.machine.topo;
         let description = source::topology(file)?;
         let (nccl, job, knobs) = self.machine.asked()?;
-        let lines =
-            picture(&description, nccl, job, &knobs).map_err(|error| error.at(file))?;
+        let lines = picture(&description, nccl, job, &knobs).map_err(|error| error.at(file))?;
         for line in lines {
             writeln!(out, "{}", line.trim_end())?;
         }

@@ -17,11 +17,7 @@ struct Release {
     pytorch: &'static [&'static str],
 }
 
-const fn release(
-    tag: (u8, u8),
-    policy: &'static str,
-    pytorch: &'static [&'static str],
-) -> Release {
+const fn release(tag: (u8, u8), policy: &'static str, pytorch: &'static [&'static str]) -> Release {
     Release { tag, policy, pytorch }
 }
 
@@ -83,8 +79,9 @@ impl Version {
         &RELEASES[self.0 as usize]
     }
 
-    /// Minor version and patch level.
-    pub(super) const fn tag(self) -> (u8, u8) {
+    /// Minor version and patch level; the major version is 2.
+    #[must_use]
+    pub const fn tag(self) -> (u8, u8) {
         self.release().tag
     }
 
