@@ -79,6 +79,8 @@ pub struct RangeView {
     pub logged_channels_to: Option<u32>,
     /// Threads of a block at the greatest size.
     pub threads: Option<u32>,
+    /// At the least.
+    pub threads_from: Option<u32>,
     /// NCCL's own estimate at the least size.
     pub time_from_s: Option<f64>,
     /// At the greatest.
@@ -196,6 +198,7 @@ impl Scope<'_> {
             logged_channels_from: logged(range.from, range.first),
             logged_channels_to: logged(range.to, range.last),
             threads: range.last.map(|d| d.threads),
+            threads_from: range.first.map(|d| d.threads),
             time_from_s: time(range.first),
             time_to_s: time(range.last),
             second: second.map(|(_, s)| format!("{}/{}", s.0, s.1)),
