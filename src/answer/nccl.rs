@@ -86,6 +86,8 @@ pub struct RangeView {
     pub logged_channels_to: Option<u32>,
     /// Threads of a block at the greatest size.
     pub threads: Option<u32>,
+    /// At the least.
+    pub threads_from: Option<u32>,
     /// NCCL's own estimate at the least size.
     pub time_from_s: Option<f64>,
     /// At the greatest.
@@ -118,7 +120,7 @@ pub struct CellView {
 }
 
 /// A micro- to a plain second, from the digits that NCCL prints.
-fn seconds(micros: f32) -> f64 {
+pub(super) fn seconds(micros: f32) -> f64 {
     // The decimal that people read, not the nearest binary float32.
     let mut text = String::new();
     crate::library::nccl::write_float(&mut text, micros);
@@ -223,6 +225,7 @@ impl Scope<'_> {
             logged_channels_from: logged(range.from, range.first),
             logged_channels_to: logged(range.to, range.last),
             threads: range.last.map(|d| d.threads),
+            threads_from: range.first.map(|d| d.threads),
             time_from_s: time(range.first),
             time_to_s: time(range.last),
             second: second.map(|(_, s)| format!("{}/{}", s.0, s.1)),

@@ -50,7 +50,7 @@ fn ranges(report: &Choose) -> Sheet {
             words(r.kernel.map_or(r.protocol, |_| Some(""))),
             span(r.channels_from, r.channels_to),
             span(r.logged_channels_from, r.logged_channels_to),
-            Cell::number(r.threads.map(f64::from), |t| format!("{t:.0}")),
+            span(r.threads_from, r.threads),
             micro(r.time_from_s),
             micro(r.time_to_s),
             Cell::same(r.second.clone().unwrap_or_default()),

@@ -52,6 +52,8 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::nccl_log::NcclLog>("collcost/nccl-log/1"),
         schema::<answer::nccl_tables::NcclTables>("collcost/nccl-table/1"),
         schema::<answer::optimum::Optimum>("collcost/optimum/1"),
+        schema::<answer::nccl_diff::NcclDiff>("collcost/nccl-diff/1"),
+        schema::<answer::nccl_whatif::NcclWhatif>("collcost/nccl-whatif/1"),
         schema::<answer::plan::Plan>("collcost/plan/1"),
         schema::<answer::plan::PlanDiff>("collcost/plan-diff/1"),
         schema::<answer::plan::PlanVary>("collcost/plan-vary/1"),

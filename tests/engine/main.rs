@@ -27,6 +27,7 @@ mod jobs;
 mod mock;
 mod nccl;
 mod nccl_files;
+mod nccl_releases;
 mod nccl_search;
 mod one_answer;
 mod one_choice;

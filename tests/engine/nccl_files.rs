@@ -19,6 +19,10 @@ use collcost::library::nccl::{
 use collcost::view::nccl_table::table;
 use proptest::prelude::*;
 
+fn release(tag: &str) -> Version {
+    tag.parse().expect(tag)
+}
+
 const H100: &str = include_str!("../data/nccl_logs/h100-2x8.log");
 const T4: &str = include_str!("../data/nccl_logs/t4-4x1.log");
 
@@ -88,7 +92,7 @@ fn dump(comm: &Communicator, version: Version) -> String {
     if comm.nvls_graph.channels > 0 {
         add(3, &comm.nvls_graph);
     }
-    if comm.collnet && version.is_new() {
+    if comm.collnet && version >= release("2.22.3") {
         add(4, &comm.collnet_direct_graph);
     }
     text + "</graphs>\n"
@@ -199,16 +203,17 @@ fn printed(comm: &Communicator, version: Version) -> String {
 #[test]
 fn tables_are_written_as_nccl_prints_them() {
     let old = include_str!("../data/nccl_logs/table-2.21.5.txt");
-    assert_eq!(printed(&named("dgx_h100_8x400g.p8.n2.s2.21.5"), Version::V2_21), old);
+    assert_eq!(printed(&named("dgx_h100_8x400g.p8.n2.s2.21.5"), release("2.21.5")), old);
     let new = include_str!("../data/nccl_logs/table-2.30.7.txt");
-    assert_eq!(printed(&named("dgx_h100_8x400g.p8.n2"), Version::V2_30), new);
+    assert_eq!(printed(&named("dgx_h100_8x400g.p8.n2"), release("2.30.7")), new);
 }
 
 /// What is written is read back, of every version and communicator.
 #[test]
 fn written_tables_are_read_back() {
-    for (Named { id, comm }, _) in communicators().into_iter().filter(|(n, _)| n.comm.ranks > 1) {
-        for version in Version::ALL {
+    let several = communicators().into_iter().filter(|(n, _)| n.comm.ranks > 1);
+    for (turn, (Named { id, comm }, _)) in several.enumerate() {
+        for version in Version::ALL.into_iter().skip(turn % 8).step_by(8) {
             let text = printed(&comm, version);
             let log = Log::read(&text, "x.log").unwrap();
             let [read] = log.tables.as_slice() else { panic!("{id}: {} tables", log.tables.len()) };
@@ -299,7 +304,7 @@ fn a_log_gives_its_communicator() {
     let log = Log::read(H100, "x.log").unwrap();
     let found = communicator(&log, &Asked::default()).unwrap();
     let known = named("dgx_h100_8x400g.p8.n2.s2.21.5");
-    assert_eq!(found.version, Version::V2_21);
+    assert_eq!(found.version, release("2.21.5"));
     assert_eq!(
         (found.comm.channels, found.comm.nvls_channels),
         (known.channels, known.nvls_channels)
@@ -600,7 +605,7 @@ proptest! {
 
     #[test]
     fn changed_graphs_are_read_or_refused(changes in changes()) {
-        let mut text = dump(&named("dgx_h100_sharp.p8.n2"), Version::V2_30);
+        let mut text = dump(&named("dgx_h100_sharp.p8.n2"), release("2.30.7"));
         for change in &changes {
             if !text.trim().is_empty() {
                 text = changed(&text, change);

@@ -6,26 +6,39 @@
 //! several: what NVIDIA's code finds there, and how many steps it takes here. `TRYCMD=overwrite`
 //! writes it anew.
 
-#[path = "../support/nccl_machines.rs"]
-mod nccl_machines;
-
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
+use collcost::library::nccl::described::{MACHINES, Machine};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
 use collcost::view::nccl_graphs as view;
-use nccl_machines::{MACHINES, Machine};
 use proptest::prelude::*;
 
 const TWO_SOCKETS: &str = include_str!("../data/nccl_topologies/two-sockets.xml");
 
 /// Searches that take more steps are left to `cargo test -- --ignored`.
 const MANY_STEPS: u64 = 4_000_000;
+
+/// The releases of the table here; those of others are in `nccl_releases`.
+const KNOWN: [&str; 4] = ["2.18.3", "2.21.5", "2.27.3", "2.30.7"];
+
+fn release(tag: &str) -> Version {
+    tag.parse().expect(tag)
+}
+
+/// The environment of the table: in-network reduction wherever a NIC has it.
+fn knobs(nodes: u32) -> Knobs {
+    let mut knobs = Knobs::default();
+    if nodes > 1 {
+        knobs.set("NCCL_COLLNET_ENABLE", "1").unwrap();
+    }
+    knobs
+}
 
 fn machine(name: &str) -> &'static Machine {
     MACHINES.iter().find(|machine| machine.name == name).unwrap()
@@ -34,7 +47,7 @@ fn machine(name: &str) -> &'static Machine {
 fn searched(machine: &Machine, per_node: usize, version: Version, nodes: u32) -> Searched {
     let description = read(&machine.xml(), machine.name).unwrap();
     let job = Job { nodes, per_node: Some(per_node as u32) };
-    search(&description, version, job, &Knobs::default()).unwrap()
+    search(&description, version, job, &knobs(nodes)).unwrap()
 }
 
 fn line(machine: &Machine, searched: &Searched) -> String {
@@ -59,8 +72,8 @@ fn jobs() -> Vec<(&'static Machine, usize, Version, u32)> {
         let whole = machine.name == "gb200_nvl8_2host";
         let grace = whole || machine.name == "gb200_nvl4_4x400g";
         for per_node in [1, 2, 4, 8] {
-            for version in Version::ALL {
-                let known = !grace || version >= Version::V2_27;
+            for version in KNOWN.map(release) {
+                let known = !grace || version >= release("2.27.3");
                 if per_node <= machine.gpus && known && (!whole || per_node == machine.gpus) {
                     jobs.extend([1, 2].map(|nodes| (machine, per_node, version, nodes)));
                 }
@@ -120,13 +133,13 @@ fn communicators_start_as_those_that_decide() {
     let mut known: HashMap<(String, u32, Version, bool), Searched> = HashMap::new();
     let mut compared = 0;
     for (named, row) in comms::read(&text).unwrap().into_iter().zip(rows) {
-        let version = Version::ALL.into_iter().find(|v| row[2] == format!("search_{v}"));
+        let version = KNOWN.map(release).into_iter().find(|v| row[2] == format!("search_{v}"));
         let (Some(version), comm) = (version, named.comm) else { continue };
         // The heavy ones are searched once, by the test above.
         let heavy = comm.local_ranks == 4 && comm.min_cc >= 90 && comm.nodes > 1;
         let hosts = row[1] == "gb200_nvl8_2host";
         let grace = row[1] == "gb200_nvl4_4x400g";
-        if (heavy && !grace) || (hosts && version < Version::V2_30) {
+        if (heavy && !grace) || (hosts && version < release("2.30.7")) {
             continue;
         }
         let key = (row[1].to_owned(), comm.local_ranks, version, comm.nodes > 1);
@@ -169,7 +182,7 @@ fn trace(searched: &Searched, id: u32) -> Vec<String> {
 
 #[test]
 fn two_nodes_of_h100_step_by_step() {
-    let found = searched(machine("dgx_h100_8x400g"), 8, Version::V2_30, 2);
+    let found = searched(machine("dgx_h100_8x400g"), 8, release("2.30.7"), 2);
     assert_eq!(found.steps, 37_256);
     let ring = trace(&found, 0);
     // Over near paths nothing is found, whatever is allowed inside the node.
@@ -217,7 +230,7 @@ fn two_nodes_of_h100_step_by_step() {
 
 #[test]
 fn one_node_of_a100_step_by_step() {
-    let found = searched(machine("dgx_a100_8x200g"), 8, Version::V2_30, 1);
+    let found = searched(machine("dgx_a100_8x200g"), 8, release("2.30.7"), 1);
     assert_eq!(found.steps, 876);
     assert_eq!(
         trace(&found, 0),
@@ -239,7 +252,7 @@ fn two_sockets_by_hand() {
     let description = read(TWO_SOCKETS, "two-sockets.xml").unwrap();
     let find = |nodes| {
         let job = Job { nodes, per_node: None };
-        search(&description, Version::V2_30, job, &Knobs::default()).unwrap()
+        search(&description, release("2.30.7"), job, &Knobs::default()).unwrap()
     };
     let one = find(1);
     let expected = Graph {
@@ -266,9 +279,9 @@ fn two_sockets_by_hand() {
     // 2.21 marks that with 1; without crossing, one ring has to go back to where it came from.
     let without = Knobs { cross_nic: 0, ..Knobs::default() };
     let job = Job { nodes: 2, per_node: None };
-    let old = search(&description, Version::V2_21, job, &Knobs::default()).unwrap();
+    let old = search(&description, release("2.21.5"), job, &Knobs::default()).unwrap();
     assert_eq!(old.ring.graph.cross_nic, 1);
-    let same = search(&description, Version::V2_30, job, &without).unwrap();
+    let same = search(&description, release("2.30.7"), job, &without).unwrap();
     assert_eq!((same.ring.graph.cross_nic, same.ring.graph.channels), (0, 1));
     assert_eq!(same.ring.channels[0].nets, Some([0, 0]));
 }
@@ -277,7 +290,7 @@ fn two_sockets_by_hand() {
 fn a_machine_is_drawn_as_in_the_log() {
     let description = read(TWO_SOCKETS, "two-sockets.xml").unwrap();
     let job = Job { nodes: 2, per_node: None };
-    let lines = picture(&description, Version::V2_30, job, &Knobs::default()).unwrap();
+    let lines = picture(&description, release("2.30.7"), job, &Knobs::default()).unwrap();
     let head = "\
 === System : maxBw 24.0 totalBw 24.0 ===
 CPU/0-0 (1/1/2)
@@ -325,7 +338,7 @@ fn graphs_survive_their_file() {
             // A file without a graph over it does not tell that there is a switch, and an empty
             // graph no pattern.
             again.nvswitch = comm.nvswitch;
-            if !version.is_new() && !comm.collnet {
+            if version < release("2.22.3") && !comm.collnet {
                 again.collnet_direct_graph.pattern = 0;
             }
             assert_eq!(again, comm, "{name} {version}");
@@ -381,7 +394,7 @@ fn files_that_are_no_machine() {
     for (text, place, what) in cases {
         let job = Job { nodes: 2, per_node: None };
         let found = read(&text, "t.xml")
-            .and_then(|d| search(&d, Version::V2_30, job, &Knobs::default()).map(|_| ()));
+            .and_then(|d| search(&d, release("2.30.7"), job, &Knobs::default()).map(|_| ()));
         match found {
             Err(error) => {
                 let said = error.to_string();
@@ -394,7 +407,7 @@ fn files_that_are_no_machine() {
     let description = read(TWO_SOCKETS, "t.xml").unwrap();
     for (nodes, per_node) in [(0, None), (1, Some(0)), (1, Some(3)), (u32::MAX, None)] {
         let job = Job { nodes, per_node };
-        let refused = search(&description, Version::V2_30, job, &Knobs::default()).unwrap_err();
+        let refused = search(&description, release("2.30.7"), job, &Knobs::default()).unwrap_err();
         assert!(refused.is_input(), "{refused}");
     }
 }
@@ -405,7 +418,7 @@ fn hosts_that_2_18_does_not_tell_apart() {
     let hosts = machine("gb200_nvl8_2host").xml();
     let description = read(&hosts, "t.xml").unwrap();
     let job = Job { nodes: 1, per_node: None };
-    let refused = search(&description, Version::V2_18, job, &Knobs::default()).unwrap_err();
+    let refused = search(&description, release("2.18.3"), job, &Knobs::default()).unwrap_err();
     assert!(refused.to_string().contains("2.18"), "{refused}");
 }
 
@@ -525,7 +538,7 @@ fn hostile_files_are_refused() {
     let elements = "<pci/>".repeat(100_000);
     for text in [whole(&many), whole(&nics), whole(&deep), whole(&elements)] {
         let found = read(&text, "t.xml");
-        let refused = found.and_then(|d| search(&d, Version::V2_30, job, &knobs).map(|_| ()));
+        let refused = found.and_then(|d| search(&d, release("2.30.7"), job, &knobs).map(|_| ()));
         let refused = refused.unwrap_err();
         assert!(refused.to_string().contains("t.xml"), "{refused}");
     }
@@ -538,7 +551,7 @@ fn hostile_files_are_refused() {
         })
         .collect();
     let description = read(&whole(&some), "t.xml").unwrap();
-    let found = search(&description, Version::V2_30, job, &knobs).unwrap();
+    let found = search(&description, release("2.30.7"), job, &knobs).unwrap();
     assert!(found.ring.graph.channels > 0 && found.devices.len() == 96);
 }
 

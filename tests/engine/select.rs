@@ -531,7 +531,7 @@ fn listed() -> impl Iterator<Item = &'static Entry> {
 fn any_policy(which: usize) -> Box<dyn Policy> {
     match which.checked_sub(listed().count()) {
         Some(i) => file([DYNAMIC, TREE, CSV][i]),
-        None => (listed().nth(which).unwrap().make)(&site()).unwrap(),
+        None => listed().nth(which).unwrap().make(&site()).unwrap(),
     }
 }
 

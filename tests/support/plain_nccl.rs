@@ -12,8 +12,7 @@ pub fn choose(
     bytes: u64,
     pipelined: u32,
 ) -> Option<(Algo, Proto, u32, u32, f32)> {
-    let new = version >= Version::V2_27;
-    let mut best = if version == Version::V2_30 { f32::MAX } else { 3.6e9 };
+    let mut best = if version.tag() >= (29, 2) { f32::MAX } else { 3.6e9 };
     let mut found = None;
     for algo in Algo::ALL {
         if skips(comm, version, function, algo) {
@@ -30,21 +29,24 @@ pub fn choose(
         }
     }
     let (algo, proto) = found?;
-    let (channels, threads) = blocks(comm, version, table, algo, proto, bytes, new);
+    let (channels, threads) = blocks(comm, version, table, algo, proto, bytes);
     Some((algo, proto, channels, threads, best))
 }
 
 fn skips(comm: &Communicator, version: Version, function: Function, algo: Algo) -> bool {
-    let new = version >= Version::V2_27;
+    let tag = version.tag();
     let gathers = matches!(function, Function::AllGather | Function::ReduceScatter);
+    let asks_nothing = function == Function::AllGather
+        && ((19, 1)..(20, 3)).contains(&tag) | ((22, 3)..(27, 3)).contains(&tag);
     match algo {
-        Algo::CollNetDirect => !comm.collnet || (new && comm.local_ranks > 8),
-        Algo::CollNetChain => !comm.collnet || (version == Version::V2_30 && comm.local_ranks > 8),
+        Algo::CollNetDirect => !comm.collnet || (tag >= (23, 4) && comm.local_ranks > 8),
+        Algo::CollNetChain => !comm.collnet || (tag >= (28, 3) && comm.local_ranks > 8),
         Algo::Nvls | Algo::NvlsTree => {
-            (version != Version::V2_18 && !comm.nvls)
-                || (new && function != Function::AllReduce && comm.local_ranks > 32)
+            (tag >= (19, 1) && !comm.nvls && !asks_nothing)
+                || (tag >= (27, 3) && gathers && comm.local_ranks > 32)
+                || (((25, 1)..(27, 3)).contains(&tag) && gathers && comm.ranks > 32)
                 || (algo == Algo::Nvls && comm.nodes > 1 && !comm.collnet)
-                || (algo == Algo::Nvls && comm.nodes > 1 && gathers && version == Version::V2_21)
+                || (algo == Algo::Nvls && comm.nodes > 1 && gathers && tag < (27, 3))
         }
         _ => false,
     }
@@ -78,12 +80,12 @@ fn time(
         return None;
     }
     let class = (bytes >> 6).checked_ilog2().map_or(-1, |k| k as i32);
-    let class = if version < Version::V2_27 { class.max(0) } else { class };
+    let class = if version.tag() < (22, 3) { class.max(0) } else { class };
     if algo == Algo::Tree && (0..23).contains(&class) {
         bandwidth *= FACTORS[proto as usize][class as usize];
     }
     let x86 = comm.arch == collcost::library::nccl::Arch::X86;
-    let blackwell = version == Version::V2_30 && x86 && comm.min_cc >= 100;
+    let blackwell = version.tag() >= (29, 2) && x86 && comm.min_cc >= 100;
     if algo == Algo::NvlsTree && blackwell && (0..24).contains(&class) {
         bandwidth *= FACTORS[2][class as usize];
     }
@@ -92,7 +94,9 @@ fn time(
     if ring && function == Function::AllReduce && comm.nodes > 1 && large {
         latency = (f64::from(latency) * if comm.min_cc < 80 { 1.9 } else { 1.4 }) as f32;
     }
-    let batch = [9, 9, 10, 8][version as usize];
+    let released = version.tag();
+    let batches = [((22, 3), 9), ((23, 4), 16), ((30, 3), 10)];
+    let batch = batches.iter().find(|(before, _)| released < *before).map_or(8, |b| b.1);
     let count = if algo == Algo::Ring { pipelined } else { pipelined.div_ceil(batch) };
     Some(latency * count as f32 + bytes as f32 / (1000.0 * bandwidth))
 }
@@ -104,9 +108,8 @@ fn blocks(
     algo: Algo,
     proto: Proto,
     bytes: u64,
-    new: bool,
 ) -> (u32, u32) {
-    let mut channels = comm.channels;
+    let mut channels = comm.call_channels;
     let mut threads = table.threads(algo, proto);
     let mut threshold = match proto {
         Proto::Ll if algo == Algo::Ring => 8 * comm.ranks,
@@ -120,7 +123,7 @@ fn blocks(
     };
     match algo {
         Algo::Nvls | Algo::NvlsTree => {
-            let least = version == Version::V2_30 && algo == Algo::Nvls && comm.nodes > 1;
+            let least = version.tag() >= (28, 3) && algo == Algo::Nvls && comm.nodes > 1;
             channels = if least { comm.nvls_channels.min(channels) } else { comm.nvls_channels };
         }
         Algo::CollNetDirect => {
@@ -160,7 +163,7 @@ fn blocks(
     if threads / 32 < 3 {
         threads = 96;
     }
-    if new && matches!(algo, Algo::Tree | Algo::Pat) {
+    if version.tag() >= (22, 3) && matches!(algo, Algo::Tree | Algo::Pat) {
         threads = 640;
     }
     (channels, threads)

@@ -12,7 +12,9 @@ use collcost::view;
 #[derive(clap::Args)]
 #[command(after_help = "\
 The search looks at one node and its NICs; from two nodes on their number does
-not change what it finds.
+not change what it finds. Where NICs reduce (coll=\"1\"), the graphs for it are
+shown too: they are those of a job with NCCL_COLLNET_ENABLE=1, which is not
+NCCL's default.
 
 Examples:
   collcost nccl graph --topo topo.xml
@@ -33,7 +35,11 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let Self { machine, format, explain } = self;
         let description = source::topology(&machine.topo)?;
-        let (nccl, job, knobs) = machine.asked()?;
+        let (nccl, job, mut knobs) = machine.asked()?;
+        if job.nodes > 1 {
+            // What a network could reduce is shown, though no job asks for it by default.
+            knobs.start = knobs.start.or_collnet();
+        }
         let searched = source::searched(&machine.topo, &description, nccl, job, &knobs)?;
         let name = source::machine(&machine.topo, searched.per_node);
         let format = format.get()?;

@@ -1,12 +1,15 @@
 //! `collcost nccl`: what NCCL's tuner would do, decision for decision.
 
 mod choose;
+mod diff;
 mod graph;
 mod log;
+mod on;
 mod replay;
 mod source;
 mod table;
 mod topo;
+mod whatif;
 
 use std::io::Write;
 
@@ -20,6 +23,8 @@ Examples:
   collcost nccl table --comms graphs.csv --nccl 2.27.3 --format csv
   collcost nccl log nccl.log --gpu h100
   collcost nccl graph --topo topo.xml --nodes 2
+  collcost nccl diff 2.21.5 torch-2.9 --on dgx_h100_8x400g.p8.n2
+  collcost nccl whatif allreduce 64MiB --on dgx_h100_8x400g.p8.n2
   collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -38,6 +43,10 @@ enum Verb {
     Graph(graph::Args),
     /// A machine as NCCL sees it: nodes, links and paths
     Topo(topo::Args),
+    /// What differs between two releases on a machine: channels, graphs, choices
+    Diff(diff::Args),
+    /// What each variable of NCCL's would change on a machine, the greatest gain first
+    Whatif(whatif::Args),
     /// Questions as a table on standard input, NCCL's decisions as a table
     Replay(replay::Args),
 }
@@ -55,6 +64,8 @@ impl Args {
             Verb::Log(args) => args.run(out),
             Verb::Graph(args) => args.run(out),
             Verb::Topo(args) => args.run(out),
+            Verb::Diff(args) => args.run(out),
+            Verb::Whatif(args) => args.run(out),
             Verb::Replay(args) => args.run(out),
         }
     }

@@ -155,8 +155,8 @@ impl SourceFlags {
             )
         })?;
         let nccl = self.version(None)?;
-        let settings = self.env.settings(Settings::default())?;
         let mut notes = Vec::new();
+        let mut settings = None;
         let (name, comm) = match &self.comms {
             Some(file) => {
                 let named = comms(file)?.into_iter().find(|named| named.id == id);
@@ -167,19 +167,42 @@ impl SourceFlags {
                 })?;
                 (named.id, named.comm)
             }
-            None => self.known(id, &mut notes).map_err(|e| e.at(format!("--comm {id}")))?,
+            None => {
+                let (own, knobs) = self.env.split()?;
+                settings = Some(own);
+                let known = self.known(id, &knobs, &mut notes);
+                known.map_err(|e| e.at(format!("--comm {id}")))?
+            }
+        };
+        let settings = match settings {
+            Some(settings) => settings,
+            None => self.env.settings(Settings::default())?,
         };
         Ok(Source { name, comm, nccl, settings, notes })
     }
 
-    /// A machine whose graphs are built in.
-    fn known(&self, id: &str, notes: &mut Vec<String>) -> Result<(String, Communicator)> {
+    /// A machine whose graphs are built in; where the environment changes them they are searched
+    /// for anew.
+    fn known(
+        &self,
+        id: &str,
+        knobs: &Knobs,
+        notes: &mut Vec<String>,
+    ) -> Result<(String, Communicator)> {
         let nodes = self.told()?.nodes;
         let mut place = match nodes {
             Some(nodes) if !id.contains(".n") => Place::on_nodes(id, nodes)?,
             _ => Place::named(id)?,
         };
         place.nodes = nodes.unwrap_or(place.nodes);
+        if *knobs != Knobs::default() {
+            let searched = place.searched(knobs)?;
+            notes.push(format!(
+                "graphs are those that the search of NCCL {} finds in this environment, in {} steps",
+                searched.version, searched.steps
+            ));
+            return Ok((place.to_string(), searched.communicator()));
+        }
         notes.push(place.origin()?);
         Ok((place.to_string(), place.communicator()?))
     }

@@ -8,6 +8,9 @@
 use std::fmt;
 
 use super::comms::{Columns, communicator, plain};
+use super::described::Machine;
+use super::search::{Job, Searched, search};
+use super::topology::Knobs;
 use super::{Communicator, Version};
 use crate::base::error::{Error, Result, did_you_mean};
 
@@ -73,6 +76,17 @@ impl<'a> Place<'a> {
     /// [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
         self.find().map(|(comm, _)| comm)
+    }
+
+    /// What the search finds on the machine in an environment; in the empty one it is what the table
+    /// holds.
+    ///
+    /// # Errors
+    /// An unknown machine; more ranks a node than it has GPUs; what the search refuses.
+    pub fn searched(&self, knobs: &Knobs) -> Result<Searched> {
+        let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
+        let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
+        search(&machine.description(), self.search, job, knobs)
     }
 
     /// In a sentence, for which numbers of nodes the graphs are the same.

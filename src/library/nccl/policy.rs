@@ -265,7 +265,7 @@ mod tests {
             })
         });
         for (machine, per_node, nodes) in places.filter(|(_, p, n)| p * n > 1) {
-            for version in Version::ALL {
+            for version in Version::ALL.into_iter().rev().step_by(9) {
                 let site = site(machine, per_node, nodes);
                 let Ok(policy) = Nccl::new(&site, version) else { continue };
                 let fabric = fabric(per_node);
@@ -297,7 +297,7 @@ mod tests {
         let mut asked = 0;
         for machine in nccl::machines() {
             for (per_node, nodes) in [(8, 1), (4, 2), (8, 2), (8, 4), (8, 8), (8, 16)] {
-                for version in Version::ALL {
+                for version in Version::ALL.into_iter().rev().step_by(9) {
                     let site = site(machine, per_node, nodes);
                     let Ok(policy) = Nccl::new(&site, version) else { continue };
                     for function in Function::ALL {

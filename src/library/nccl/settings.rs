@@ -138,22 +138,8 @@ impl Settings {
     /// What is no assignment; an open quote; what [`Settings::set`] refuses.
     pub fn read(line: &str) -> Result<Self> {
         let mut settings = Self::default();
-        let mut rest = line.trim_start();
-        while !rest.is_empty() {
-            let (name, value) = rest.split_once('=').ok_or_else(|| {
-                Error::input(format!("`{rest}` is no assignment"))
-                    .help("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
-            })?;
-            let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
-            let (value, after) = match quote {
-                None => value.split_once(char::is_whitespace).unwrap_or((value, "")),
-                Some(quote) => value[1..].split_once(quote).ok_or_else(|| {
-                    Error::input(format!("the quote of `{name}` is not closed"))
-                        .help("write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL")
-                })?,
-            };
+        for (name, value) in assignments(line)? {
             settings.set(name, value)?;
-            rest = after.trim_start();
         }
         Ok(settings)
     }
@@ -245,6 +231,31 @@ impl Settings {
         }
         Ok(enabled)
     }
+}
+
+/// The names and values of a shell line: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
+///
+/// # Errors
+/// What is no assignment; an open quote.
+pub fn assignments(line: &str) -> Result<Vec<(&str, &str)>> {
+    const HELP: &str = "write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL";
+    let mut found = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let (name, value) = rest
+            .split_once('=')
+            .ok_or_else(|| Error::input(format!("`{rest}` is no assignment")).help(HELP))?;
+        let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
+        let (value, after) = match quote {
+            None => value.split_once(char::is_whitespace).unwrap_or((value, "")),
+            Some(quote) => value[1..].split_once(quote).ok_or_else(|| {
+                Error::input(format!("the quote of `{name}` is not closed")).help(HELP)
+            })?,
+        };
+        found.push((name, value));
+        rest = after.trim_start();
+    }
+    Ok(found)
 }
 
 /// The lists of a variable, by function.

@@ -82,8 +82,6 @@ pub(crate) const RING_LL128_ALONE: Rule = since(23, 4);
 pub(crate) const LATENCY_BETWEEN: Rule = since(23, 4);
 /// Processors of several makers cap LL as AMD's do.
 pub(crate) const MIXED_CPUS: Rule = since(24, 3);
-/// Communicators over an NVLink domain count as one node in all formulas.
-pub(crate) const DOMAIN_IS_A_NODE: Rule = since(20, 3).until(21, 5);
 
 // graph/tuning.cc: what may run.
 
@@ -299,6 +297,8 @@ pub(crate) const NICS_IN_TURN: Rule = since(19, 1);
 pub(crate) const OWN_NICS_FIRST: Rule = since(18, 5);
 /// On several hosts they come channel by channel.
 pub(crate) const NICS_BY_CHANNEL: Rule = since(27, 5);
+/// Heads of NVLS are not looked for like the first GPUs of rings.
+pub(crate) const HEADS: Rule = since(18, 3);
 /// Heads are those of their NIC, and not of its number.
 pub(crate) const HEADS_OF_NICS: Rule = since(18, 5);
 /// The way from NIC to head is taken.
@@ -353,8 +353,6 @@ pub(crate) const FALLS_BACK_TO_OWN: Rule = since(29, 2);
 
 // graph/search.cc: rates that are tried, by their GB/s; first Hopper's, then Blackwell's.
 
-/// Every release.
-pub(crate) const ALWAYS: Rule = since(0, 0);
 pub(crate) const SPEED_50: Rule = since(19, 1);
 pub(crate) const SPEED_11: Rule = since(21, 5);
 pub(crate) const SPEED_22: Rule = since(19, 3);

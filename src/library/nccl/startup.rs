@@ -58,6 +58,15 @@ impl Starting {
         true
     }
 
+    /// The same with in-network reduction asked for, unless something is said of it.
+    #[must_use]
+    pub fn or_collnet(mut self) -> Self {
+        if self.get(Variable::Collnet).is_none() {
+            self.set("NCCL_COLLNET_ENABLE", "1", Some(1));
+        }
+        self
+    }
+
     fn get(&self, variable: Variable) -> Option<i64> {
         self.numbers[variable as usize]
     }
@@ -65,6 +74,11 @@ impl Starting {
     /// Whether NVLS may be used at all: anything but 0.
     pub(super) fn nvls(&self) -> bool {
         self.get(Variable::Nvls) != Some(0)
+    }
+
+    /// Whether NVLS is searched for without asking the driver whether the GPUs have it.
+    pub(super) fn forces_nvls(&self) -> bool {
+        self.get(Variable::Nvls).is_some_and(|number| number != 2)
     }
 
     /// Whether in-network reduction was asked for: nothing means no.

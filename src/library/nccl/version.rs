@@ -87,8 +87,9 @@ impl Version {
         &RELEASES[self.0 as usize]
     }
 
-    /// Minor version and patch level.
-    pub(super) const fn tag(self) -> (u8, u8) {
+    /// Minor version and patch level; the major version is 2.
+    #[must_use]
+    pub const fn tag(self) -> (u8, u8) {
         self.release().tag
     }
 

@@ -698,13 +698,14 @@ fn row_003_80() {
 #[test]
 fn row_003_82() {
     for (id, version, considers) in [
-        ("dgx_h100_8x400g.p1.n8", Version::V2_30, true),
-        ("dgx_h100_8x400g.p1.n7", Version::V2_27, true),
-        ("dgx_h100_8x400g.p1.n8", Version::V2_21, false),
-        ("dgx_h100_8x400g.p8.n8", Version::V2_30, false),
-        ("dgx_h100_8x400g.p2.n8", Version::V2_27, false),
-        ("dgx_h100_8x400g.p8.n1", Version::V2_30, false),
+        ("dgx_h100_8x400g.p1.n8", "2.30.7", true),
+        ("dgx_h100_8x400g.p1.n7", "2.27.3", true),
+        ("dgx_h100_8x400g.p1.n8", "2.21.5", false),
+        ("dgx_h100_8x400g.p8.n8", "2.30.7", false),
+        ("dgx_h100_8x400g.p2.n8", "2.27.3", false),
+        ("dgx_h100_8x400g.p8.n1", "2.30.7", false),
     ] {
+        let version: Version = version.parse().unwrap();
         let comm = Place::named(id).unwrap().communicator().unwrap();
         let table = Table::new(&comm, version, &Settings::default()).unwrap();
         let chooser = Chooser::new(&comm, version, &table, nccl::Reduction::default());

@@ -172,10 +172,16 @@ impl Searcher {
         if trial.pattern == Pattern::Tree && net != start {
             return false;
         }
-        let twin = first.asic == last.asic && first.port == last.port;
+        // Across hosts a rail may be what hangs at the same place.
+        let version = self.version();
+        let by_place = self.world.knobs.rail_per_host && version.has(since::RAIL_PER_HOST);
+        let chip = match by_place && first.host != last.host {
+            true => first.nic == last.nic,
+            false => first.asic == last.asic,
+        };
+        let twin = chip && first.port == last.port;
         let returns =
             || channel.is_multiple_of(2) || net == usize::from(trial.nets[channel - 1][0]);
-        let version = self.version();
         let allowed = match trial.cross_nic {
             cross if !version.has(since::CROSSED_IS_2) => match cross {
                 1 => !version.has(since::PAIRED_NICS) || returns(),

@@ -117,11 +117,12 @@ fn graphs(mut world: World, nodes: u32, per_node: usize) -> Result<Searched> {
     let start = world.knobs.start;
     let least = if version.has(since::NVLS_TWO_GPUS) { 2 } else { 3 };
     let home = !world.inter || !version.has(since::NVLS_ONE_NODE);
-    let nvls = start.nvls() && world.has_switch() && world.min_cc >= 90 && gpus >= least && home;
+    let able = world.has_switch() && world.min_cc >= 90 || start.forces_nvls();
+    let nvls = start.nvls() && able && gpus >= least && home;
+    // NICs are left on one node where the version leaves them.
     let nets = 0..world.nets();
-    let collnet = start.collnet(version)
-        && world.inter
-        && nets.into_iter().any(|net| world.system.net(net).collective);
+    let collnet =
+        start.collnet(version) && nets.into_iter().any(|net| world.system.net(net).collective);
     let slowest_nic = slowest_nic(&mut world);
     let mut searcher = Searcher::new(world)?;
     let wanted = |id, pattern, collnet, channels| Wanted { id, pattern, collnet, channels };

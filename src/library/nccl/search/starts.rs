@@ -81,7 +81,7 @@ impl Searcher {
             self.trial.nets[channel][0] = net as u16;
             self.trial.latency = self.world.system.net(net).latency;
             self.charge(net, -whole);
-            let heads = self.trial.pattern.has_heads();
+            let heads = self.trial.pattern.has_heads() && version.has(since::HEADS);
             let done = if heads { self.head(net, turns) } else { self.through(net, turns) };
             match done {
                 Done::Next => self.charge(net, whole),

@@ -159,6 +159,8 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
         let what = What::Net(Net {
             device: net.device,
             asic,
+            nic: system.nodes[nic].id & LOCAL,
+            host,
             port: net.port,
             rate,
             latency: net.latency.0,

@@ -127,6 +127,9 @@ pub(in crate::library::nccl) struct Net {
     pub(in crate::library::nccl) device: u32,
     /// Ports of one chip have the same.
     pub(in crate::library::nccl) asic: u64,
+    /// Its NIC's number on the host.
+    pub(in crate::library::nccl) nic: u64,
+    pub(in crate::library::nccl) host: u64,
     pub(in crate::library::nccl) port: i64,
     pub(in crate::library::nccl) rate: f32,
     pub(in crate::library::nccl) latency: f32,

@@ -1,11 +1,17 @@
-//! Machines as topology files: the fifteen whose graphs are built in, written from a few figures
-//! each, so that a test can search them.
+//! The known machines as topology files, written from a few figures each: so that any release's
+//! search, in any environment, can be asked about them.
+//!
+//! Source: the makers' data sheets (GPUs, NICs, switches), and for what NCCL reads of them
+//! NVIDIA/nccl, `src/graph/topo.cc`.
 
 use std::fmt::Write as _;
 
+use super::topology::Description;
+use super::topology_file;
+
 /// How the GPUs of a machine are linked.
 #[derive(Debug, Clone, Copy)]
-pub enum Links {
+enum Links {
     /// By PCI alone.
     None,
     /// So many `NVLinks` of each to the switch.
@@ -19,6 +25,7 @@ pub enum Links {
 /// A machine by its figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
+    /// Its name, such as `dgx_h100_8x400g`.
     pub name: &'static str,
     hosts: usize,
     /// `<cpu>`'s attributes.
@@ -26,6 +33,7 @@ pub struct Machine {
     sockets: usize,
     /// PCI switches of a socket; devices hang on the socket where there is none.
     switches: usize,
+    /// GPUs of all its hosts.
     pub gpus: usize,
     nics: usize,
     cc: u32,
@@ -111,6 +119,7 @@ const GB200: Machine = Machine {
     ..DGX_H100
 };
 
+/// All of them.
 pub const MACHINES: [Machine; 15] = [
     DGX_A100,
     Machine {
@@ -176,7 +185,21 @@ const MESH: [[u32; 8]; 8] = [
 ];
 
 impl Machine {
+    /// The machine of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        MACHINES.iter().find(|machine| machine.name == name)
+    }
+
+    /// The machine as a description.
+    #[must_use]
+    pub fn description(&self) -> Description {
+        let read = topology_file::read(&self.xml(), self.name);
+        read.expect("what is written here is read here")
+    }
+
     /// The machine as a topology file.
+    #[must_use]
     pub fn xml(&self) -> String {
         let mut text = String::from("<system version=\"1\">\n");
         let places = self.sockets * self.switches.max(1);

@@ -1,0 +1,255 @@
+//! What differs between two releases of NCCL on a machine: what start-up makes of it, and what the
+//! tuner takes.
+
+use serde::Serialize;
+
+use super::nccl::seconds;
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::nccl::search::{Job, search};
+use crate::library::nccl::topology::{Description, Knobs};
+use crate::library::nccl::{
+    Call, Chooser, Communicator, Decision, Function, Graph, Reduction, Settings, Table, Version,
+    ranges,
+};
+
+/// What is asked.
+pub struct Question<'a> {
+    /// The machine's name.
+    pub name: String,
+    /// The machine.
+    pub description: &'a Description,
+    /// How much of it is used, how often it is there.
+    pub job: Job,
+    /// The release before, and the one after.
+    pub versions: [Version; 2],
+    /// What the environment says to the tuner.
+    pub settings: &'a Settings,
+    /// What it says to searches and start-up.
+    pub knobs: &'a Knobs,
+    /// The sizes to look at; none for all between the next.
+    pub sizes: Vec<Bytes>,
+    /// The least and the greatest size.
+    pub range: (Bytes, Bytes),
+}
+
+/// What differs between two releases.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NcclDiff {
+    /// `collcost/nccl-diff/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub machine: String,
+    /// N.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// The release before.
+    pub before: &'static str,
+    /// The release after.
+    pub after: &'static str,
+    /// Figures of the communicator that differ: channels, and what the search found.
+    pub figures: Vec<FigureDiff>,
+    /// Sizes at which the choice differs, or its channels, threads or time.
+    pub choices: Vec<ChoiceDiff>,
+    /// Of so many that were compared.
+    pub compared: u64,
+    /// What to know of them.
+    pub notes: Vec<String>,
+}
+
+/// A figure that differs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FigureDiff {
+    /// What it is, such as `ring: channels`.
+    pub figure: String,
+    /// In the release before.
+    pub before: String,
+    /// In the release after.
+    pub after: String,
+}
+
+/// Sizes at which a choice differs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ChoiceDiff {
+    /// The collective's id.
+    pub collective: Collective,
+    /// The least size; for all-gather and reduce-scatter the total over ranks.
+    pub from_bytes: u64,
+    /// The greatest.
+    pub to_bytes: u64,
+    /// What the release before takes; absent where NCCL returns an error.
+    pub before: Option<Taken>,
+    /// What the release after takes.
+    pub after: Option<Taken>,
+    /// NCCL's own estimate after over that before, at the greatest size.
+    pub ratio: Option<f64>,
+}
+
+/// What a release takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Taken {
+    /// The algorithm.
+    pub algorithm: &'static str,
+    /// The protocol.
+    pub protocol: &'static str,
+    /// Channels at most, at the least size.
+    pub channels_from: u32,
+    /// At the greatest.
+    pub channels_to: u32,
+    /// Threads of a block at the least size.
+    pub threads_from: u32,
+    /// At the greatest.
+    pub threads_to: u32,
+    /// NCCL's own estimate at the least size; absent where the release makes none.
+    pub time_from_s: Option<f64>,
+    /// At the greatest.
+    pub time_to_s: Option<f64>,
+}
+
+impl Taken {
+    /// What is taken at both ends of a range.
+    pub(super) fn of(from: Option<Decision>, to: Option<Decision>) -> Option<Self> {
+        let (from, to) = (from?, to?);
+        Some(Self {
+            algorithm: to.algo.name(),
+            protocol: to.proto.name(),
+            channels_from: from.channels,
+            channels_to: to.channels,
+            threads_from: from.threads,
+            threads_to: to.threads,
+            time_from_s: from.time.map(|time| seconds(time.0)),
+            time_to_s: to.time.map(|time| seconds(time.0)),
+        })
+    }
+}
+
+/// What differs.
+///
+/// # Errors
+/// What a search or a release refuses; sizes in the wrong order.
+pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
+    let (begin, end) = question.range;
+    if begin > end {
+        return Err(Error::input(format!("no sizes lie between {begin} and {end}"))
+            .help("give the least first"));
+    }
+    let [before, after] = question.versions;
+    let sides = [side(question, before)?, side(question, after)?];
+    let [old, new] = [&sides[0], &sides[1]];
+    let mut choices = Vec::new();
+    let mut compared = 0;
+    for function in Function::ALL {
+        for (from, to) in segments(question, &sides, function) {
+            compared += 1;
+            let taken = |side: &Side| {
+                let at = |size| side.chooser.decide(&Call { function, size, pipelined: 1 });
+                Taken::of(at(from), at(to))
+            };
+            let (before, after) = (taken(old), taken(new));
+            if before == after {
+                continue;
+            }
+            let time = |taken: &Option<Taken>| taken.as_ref().and_then(|taken| taken.time_to_s);
+            let ratio = time(&after).zip(time(&before)).map(|(after, before)| after / before);
+            choices.push(ChoiceDiff {
+                collective: function.collective(),
+                from_bytes: from.0,
+                to_bytes: to.0,
+                before,
+                after,
+                ratio: ratio.filter(|ratio| ratio.is_finite()),
+            });
+        }
+    }
+    Ok(NcclDiff {
+        schema: "collcost/nccl-diff/1",
+        machine: question.name.clone(),
+        ranks: new.comm.ranks,
+        nodes: new.comm.nodes,
+        before: before.id(),
+        after: after.id(),
+        figures: figures(&old.comm, &new.comm),
+        choices,
+        compared,
+        notes: Vec::new(),
+    })
+}
+
+/// What a release makes of the machine.
+struct Side {
+    comm: Communicator,
+    chooser: Chooser,
+}
+
+fn side(question: &Question<'_>, version: Version) -> Result<Side> {
+    let found = search(question.description, version, question.job, question.knobs)?;
+    let comm = found.communicator();
+    let table = Table::new(&comm, version, question.settings)?;
+    let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+    Ok(Side { comm, chooser })
+}
+
+/// Sizes within which both releases keep to one algorithm and protocol.
+fn segments(question: &Question<'_>, sides: &[Side; 2], function: Function) -> Vec<(Bytes, Bytes)> {
+    if !question.sizes.is_empty() {
+        return question.sizes.iter().map(|&size| (size, size)).collect();
+    }
+    let (begin, end) = question.range;
+    let found = sides.iter().flat_map(|side| ranges(&side.chooser, function, begin, end));
+    let mut starts: Vec<u64> = found.map(|range| range.from.0).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let ends = starts[1..].iter().map(|start| start - 1).chain([end.0]);
+    starts.iter().zip(ends).map(|(&from, to)| (Bytes(from), Bytes(to))).collect()
+}
+
+/// The figures of two communicators that differ.
+fn figures(before: &Communicator, after: &Communicator) -> Vec<FigureDiff> {
+    let (before, after) = (described(before), described(after));
+    let pairs = before.into_iter().zip(after);
+    let differ = pairs.filter(|((_, before), (_, after))| before != after);
+    differ.map(|((figure, before), (_, after))| FigureDiff { figure, before, after }).collect()
+}
+
+/// A communicator's figures, by name.
+fn described(comm: &Communicator) -> Vec<(String, String)> {
+    let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
+    let mut figures = vec![
+        ("channels".to_owned(), comm.channels.to_string()),
+        ("channels: of a call".to_owned(), comm.call_channels.to_string()),
+        ("NVLS".to_owned(), yes(comm.nvls)),
+        ("NVLS: channels".to_owned(), comm.nvls_channels.to_string()),
+        ("CollNet".to_owned(), yes(comm.collnet)),
+        ("CollNet: heads".to_owned(), comm.collnet_heads.to_string()),
+    ];
+    for (name, graph) in [
+        ("ring", &comm.ring),
+        ("tree", &comm.tree),
+        ("CollNet direct", &comm.collnet_direct_graph),
+        ("CollNet chain", &comm.collnet_chain_graph),
+        ("NVLS", &comm.nvls_graph),
+    ] {
+        let Graph { pattern, channels, intra, inter, latency_inter, .. } = *graph;
+        // Where nothing was searched, the pattern says nothing.
+        let pattern = if channels == 0 { "none".to_owned() } else { pattern.to_string() };
+        let graph = [
+            ("pattern", pattern),
+            ("channels found", channels.to_string()),
+            ("GB/s inside", intra.0.to_string()),
+            ("GB/s between", inter.0.to_string()),
+            ("NIC's µs", latency_inter.0.to_string()),
+            ("path inside", graph.type_intra.to_string()),
+            ("path to the NIC", graph.type_inter.to_string()),
+            ("crosses NICs", graph.cross_nic.to_string()),
+            ("same channels", yes(graph.same_channels)),
+        ];
+        figures.extend(graph.map(|(figure, text)| (format!("{name} graph: {figure}"), text)));
+    }
+    figures
+}

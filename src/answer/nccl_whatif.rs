@@ -1,0 +1,213 @@
+//! What each of NCCL's variables would change on a machine, by NCCL's own estimate.
+
+use serde::Serialize;
+
+use super::nccl_diff::Taken;
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::Bytes;
+use crate::library::nccl::search::{Job, search};
+use crate::library::nccl::topology::{Description, Knobs};
+use crate::library::nccl::{
+    Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, assignments,
+};
+
+/// What is tried where nothing else is said: each variable by itself.
+pub const CANDIDATES: &[&str] = &[
+    "NCCL_ALGO=Ring",
+    "NCCL_ALGO=Tree",
+    "NCCL_ALGO=NVLS",
+    "NCCL_ALGO=NVLSTree",
+    "NCCL_ALGO=PAT",
+    "NCCL_PROTO=LL",
+    "NCCL_PROTO=LL128",
+    "NCCL_PROTO=Simple",
+    "NCCL_PROTO=^LL128",
+    "NCCL_NTHREADS=256",
+    "NCCL_PAT_ENABLE=0",
+    "NCCL_PAT_ENABLE=1",
+    "NCCL_MAX_NCHANNELS=4",
+    "NCCL_MAX_NCHANNELS=8",
+    "NCCL_MAX_NCHANNELS=16",
+    "NCCL_MIN_NCHANNELS=16",
+    "NCCL_MIN_NCHANNELS=32",
+    "NCCL_MAX_CTAS=8",
+    "NCCL_MIN_CTAS=24",
+    "NCCL_NVLS_ENABLE=0",
+    "NCCL_NVLS_NCHANNELS=8",
+    "NCCL_NVLS_NCHANNELS=24",
+    "NCCL_COLLNET_ENABLE=1",
+    "NCCL_CROSS_NIC=0",
+    "NCCL_CROSS_NIC=1",
+    "NCCL_P2P_DISABLE=1",
+    "NCCL_P2P_LEVEL=PXB",
+    "NCCL_P2P_LEVEL=SYS",
+    "NCCL_NVB_DISABLE=1",
+    "NCCL_NET_GDR_LEVEL=LOC",
+    "NCCL_NET_GDR_LEVEL=PHB",
+    "NCCL_NET_GDR_LEVEL=SYS",
+    "NCCL_NET_GDR_READ=0",
+    "NCCL_NET_GDR_READ=1",
+    "NCCL_NET_GDR_C2C=0",
+    "NCCL_NET_GDR_C2C=1",
+    "NCCL_PXN_DISABLE=1",
+    "NCCL_PXN_C2C=0",
+    "NCCL_PXN_C2C=1",
+    "NCCL_NETDEVS_POLICY=ALL",
+    "NCCL_NETDEVS_POLICY=MAX:1",
+    "NCCL_MNNVL_SCATTER_NETS_ENABLE=0",
+    "NCCL_MNNVL_RAIL_PER_HOST=1",
+];
+
+/// What is asked.
+pub struct Question<'a> {
+    /// The machine's name.
+    pub name: String,
+    /// The machine.
+    pub description: &'a Description,
+    /// How much of it is used, how often it is there.
+    pub job: Job,
+    /// The release.
+    pub version: Version,
+    /// What is set already, for the tuner.
+    pub settings: &'a Settings,
+    /// And for searches and start-up.
+    pub knobs: &'a Knobs,
+    /// The function.
+    pub function: Function,
+    /// The size.
+    pub size: Bytes,
+    /// Settings to try, each as a shell line has it.
+    pub tries: &'a [&'a str],
+}
+
+/// What settings would change, the fastest by NCCL's own estimate first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NcclWhatif {
+    /// `collcost/nccl-whatif/1`.
+    pub schema: &'static str,
+    /// The machine.
+    pub machine: String,
+    /// N.
+    pub ranks: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// The release.
+    pub nccl: &'static str,
+    /// The collective's id.
+    pub collective: Collective,
+    /// The size; for all-gather and reduce-scatter the total over ranks.
+    pub size_bytes: u64,
+    /// As it is.
+    pub now: Tried,
+    /// What changes something, the fastest first; what NCCL refuses, and fails with, last.
+    pub settings: Vec<Tried>,
+    /// What changes nothing of this call.
+    pub without_effect: Vec<String>,
+    /// What to know of them.
+    pub notes: Vec<String>,
+}
+
+/// What a call would run under settings.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tried {
+    /// The settings; empty for none.
+    pub settings: String,
+    /// Channels of the communicator.
+    pub channels: Option<u32>,
+    /// Channels of NVLS; 0 where it is not used.
+    pub nvls_channels: Option<u32>,
+    /// What is taken; absent where NCCL returns an error.
+    pub taken: Option<Taken>,
+    /// NCCL's own estimate over that without the settings.
+    pub ratio: Option<f64>,
+    /// Why NCCL does not start, or the call fails.
+    pub refused: Option<String>,
+}
+
+/// What settings would change.
+///
+/// # Errors
+/// What is no setting; what the search refuses without any.
+pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
+    let comm = found(question, question.knobs)?;
+    let now = tried(question, "", Ok(comm), question.settings);
+    let mut settings: Vec<Tried> = Vec::new();
+    let mut without_effect = Vec::new();
+    for &line in question.tries {
+        let (mut knobs, mut own) = (*question.knobs, question.settings.clone());
+        for (name, value) in assignments(line)? {
+            if !knobs.set(name, value)? {
+                own.set(name, value)?;
+            }
+        }
+        // Searches are the dear part, and most settings of the tuner's leave them alone.
+        let comm = if knobs == *question.knobs { Ok(comm) } else { found(question, &knobs) };
+        let mut tried = tried(question, line, comm, &own);
+        let time = |tried: &Tried| tried.taken.as_ref().and_then(|taken| taken.time_to_s);
+        tried.ratio = time(&tried).zip(time(&now)).map(|(then, now)| then / now);
+        if tried.taken == now.taken && tried.refused == now.refused {
+            without_effect.push(line.to_owned());
+        } else {
+            settings.push(tried);
+        }
+    }
+    let key = |tried: &Tried| tried.ratio.unwrap_or(f64::INFINITY);
+    settings.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    Ok(NcclWhatif {
+        schema: "collcost/nccl-whatif/1",
+        machine: question.name.clone(),
+        ranks: comm.ranks,
+        nodes: comm.nodes,
+        nccl: question.version.id(),
+        collective: question.function.collective(),
+        size_bytes: question.size.0,
+        now,
+        settings,
+        without_effect,
+        notes: vec![
+            "times are NCCL's own estimates: they know nothing of congestion, nor of what fewer \
+             channels leave to the kernels beside them"
+                .to_owned(),
+        ],
+    })
+}
+
+fn found(question: &Question<'_>, knobs: &Knobs) -> Result<Communicator> {
+    let found = search(question.description, question.version, question.job, knobs)?;
+    Ok(found.communicator())
+}
+
+/// What a call runs; a release that refuses the settings is an answer too.
+fn tried(
+    question: &Question<'_>,
+    line: &str,
+    comm: Result<Communicator>,
+    settings: &Settings,
+) -> Tried {
+    let Question { version, function, size, .. } = *question;
+    let refused = |comm: Option<Communicator>, why: String| Tried {
+        settings: line.to_owned(),
+        channels: comm.map(|comm| comm.channels),
+        nvls_channels: comm.map(|comm| comm.nvls_channels),
+        taken: None,
+        ratio: None,
+        refused: Some(why),
+    };
+    let comm = match comm {
+        Ok(comm) => comm,
+        Err(error) => return refused(None, error.what().to_owned()),
+    };
+    let table = match Table::new(&comm, version, settings) {
+        Ok(table) => table,
+        Err(error) => return refused(Some(comm), error.what().to_owned()),
+    };
+    let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+    let decision = chooser.decide(&Call { function, size, pipelined: 1 });
+    let Some(taken) = Taken::of(decision, decision) else {
+        return refused(Some(comm), format!("nothing is left for {function}: the call fails"));
+    };
+    Tried { taken: Some(taken), refused: None, ..refused(Some(comm), String::new()) }
+}

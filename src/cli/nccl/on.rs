@@ -1,0 +1,66 @@
+//! `--on`: a machine whose graphs are searched for anew, a known one or a topology file.
+
+use super::super::flags::count;
+use super::source::{self, EnvFlags};
+use collcost::base::error::{Error, Result};
+use collcost::library::nccl::described::Machine;
+use collcost::library::nccl::search::Job;
+use collcost::library::nccl::topology::Description;
+use collcost::library::nccl::{Place, Version};
+
+/// The flags that name a machine, a job on it, and the job's environment.
+#[derive(clap::Args)]
+pub(super) struct OnFlags {
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or a topology file
+    #[arg(long, value_name = "MACHINE|FILE")]
+    on: String,
+    /// Nodes, where the name does not say them; one without it
+    #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
+    nodes: Option<String>,
+    /// Ranks on each node, where the name does not say them; all GPUs without it
+    #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
+    ppn: Option<String>,
+    #[command(flatten)]
+    pub(super) env: EnvFlags,
+}
+
+/// A machine to search, and a job on it.
+pub(super) struct On {
+    pub(super) name: String,
+    pub(super) description: Description,
+    pub(super) job: Job,
+}
+
+impl OnFlags {
+    pub(super) fn machine(&self) -> Result<On> {
+        let nodes = count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into);
+        let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
+        let known = self.on.split('.').next().and_then(Machine::named);
+        let Some(machine) = known else {
+            let description = source::topology(&self.on).map_err(|e| e.at(&self.on))?;
+            let job = Job { nodes: nodes.unwrap_or(1), per_node };
+            let ranks = description.with_gpus(per_node)?.ranks();
+            let name = source::machine(&self.on, ranks as u32);
+            return Ok(On { name, description, job });
+        };
+        let described = |place: &Place<'_>| {
+            if place.search != Version::NEWEST {
+                return Err(Error::input("the releases are asked for by themselves")
+                    .help("leave out what follows the number of nodes"));
+            }
+            Ok((place.per_node, place.nodes))
+        };
+        let at = |e: Error| e.at(format!("--on {}", self.on));
+        // What the name says, and what flags say instead.
+        let (named_ranks, named_nodes) = match self.on.matches('.').count() {
+            0 => (machine.gpus as u32, 1),
+            1 => described(&Place::on_nodes(&self.on, nodes.unwrap_or(1)).map_err(at)?)?,
+            _ => described(&Place::named(&self.on).map_err(at)?).map_err(at)?,
+        };
+        let job = Job {
+            nodes: nodes.unwrap_or(named_nodes),
+            per_node: Some(per_node.unwrap_or(named_ranks)),
+        };
+        Ok(On { name: machine.name.to_owned(), description: machine.description(), job })
+    }
+}
