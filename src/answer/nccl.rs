@@ -9,8 +9,8 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::cost_model::{CostModel, Windows};
 use crate::library::nccl::{
-    Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction,
-    Settings, Table, Version, logged_channels, ranges, since, why_not,
+    Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction, Settings,
+    Table, Version, logged_channels, ranges, since, why_not,
 };
 
 /// What is asked of NCCL's tuner.

@@ -141,7 +141,9 @@ const MPI: &[Entry] = &[
     Entry {
         id: "openmpi@5.0",
         aliases: &["openmpi@5", "openmpi"],
-        title: Cow::Borrowed("Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them"),
+        title: Cow::Borrowed(
+            "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+        ),
         make: Make::Plain(openmpi::v5_0),
     },
     Entry {
@@ -192,7 +194,9 @@ const OTHERS: &[Entry] = &[
     Entry {
         id: "textbook@thresholds",
         aliases: &[],
-        title: Cow::Borrowed("the ring and tree chapter's table: tree below 256 KB, ring above 4 MB"),
+        title: Cow::Borrowed(
+            "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
+        ),
         make: Make::Plain(textbook::thresholds),
     },
 ];

@@ -22,6 +22,7 @@ mod full;
 mod import_logs;
 mod mock;
 mod nccl;
+mod nccl_cost_model;
 mod nccl_files;
 mod nccl_search;
 mod one_answer;

@@ -156,10 +156,7 @@ impl<'a> OnWindows<'a> {
             channels_to: blocks(last, to.map(|d| d.channels)),
             logged_channels_from: used(first),
             logged_channels_to: used(last),
-            threads: blocks(
-                last,
-                to.map(|d| d.threads).or(last.best.map(|best| best.threads)),
-            ),
+            threads: blocks(last, to.map(|d| d.threads).or(last.best.map(|best| best.threads))),
             time_from_s: time(first, from.and_then(|d| d.time).map(|t| t.0)),
             time_to_s: time(last, to.and_then(|d| d.time).map(|t| t.0)),
             second: second.map(|(_, second)| second.candidate.to_string()),
@@ -172,7 +169,8 @@ impl<'a> OnWindows<'a> {
     pub fn rule(&self, size: Bytes) -> String {
         let call = self.call(size.0);
         let ranked = self.models.ranked(&call, Windows::Both);
-        let (Some(_), Some(first)) = (self.at(size.0).best.and_then(|b| name(b.candidate)), ranked.first())
+        let (Some(_), Some(first)) =
+            (self.at(size.0).best.and_then(|b| name(b.candidate)), ranked.first())
         else {
             return "no kernel on windows serves this call: the algorithms are asked".to_owned();
         };

@@ -32,10 +32,10 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let Self { machine, format, explain } = self;
-        let description = source::topology(&machine.topo)?;
+        let description = source::topology(machine.file()?)?;
         let (nccl, job, knobs) = machine.asked()?;
-        let searched = source::searched(&machine.topo, &description, nccl, job, &knobs)?;
-        let name = source::machine(&machine.topo, searched.per_node);
+        let searched = source::searched(machine.file()?, &description, nccl, job, &knobs)?;
+        let name = source::machine(machine.file()?, searched.per_node);
         let format = format.get()?;
         if format == Format::Xml {
             return Ok(view::nccl_graphs::xml(out, &searched)?);

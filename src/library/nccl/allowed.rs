@@ -46,9 +46,7 @@ impl Tuner<'_> {
                     if !(on && may) {
                         table.bandwidth[f][algo as usize][p] = 0.0;
                     }
-                    if algo == Algo::Ring
-                        && !may
-                        && self.version.has(since::RING_BACKUP_PROTOCOLS)
+                    if algo == Algo::Ring && !may && self.version.has(since::RING_BACKUP_PROTOCOLS)
                     {
                         table.backup[f][p] = 0.0;
                     }

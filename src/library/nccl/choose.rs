@@ -46,12 +46,7 @@ struct Rare {
 impl Chooser {
     /// Makes a table ready for calls of one data type and reduction.
     #[must_use]
-    pub fn new(
-        comm: &Communicator,
-        version: Version,
-        table: &Table,
-        reduction: Reduction,
-    ) -> Self {
+    pub fn new(comm: &Communicator, version: Version, table: &Table, reduction: Reduction) -> Self {
         let Reduction { element, operation } = reduction;
         let models = table.models.as_ref().map(|models| Box::new(models.with(reduction)));
         let scope = Scope { comm, version, element, operation };

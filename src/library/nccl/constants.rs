@@ -3,8 +3,8 @@
 //! Latencies are float32 microseconds, caps are float64 GB/s a channel, as NCCL keeps them.
 //! Source: NVIDIA/nccl, the tags v2.18.1-1 to v2.30.7-1, `src/graph/tuning.cc`.
 
-use super::since::{self, Rule, is_before};
 use super::Version;
+use super::since::{self, Rule, is_before};
 
 /// Caps for one node, two nodes, more nodes.
 type Caps = [f64; 3];
@@ -91,11 +91,7 @@ const LL_HOPPER: Until<Caps> = Until(&[((21, 5), LL_AMPERE)], [141.0, 45.0, 35.0
 const LL_BLACKWELL: Caps = [282.0, 90.0, 70.0];
 
 const RING_LL128_BLACKWELL: Until<Caps> = Until(
-    &[
-        ((28, 7), all(73.4)),
-        ((29, 2), [73.4, 34.6, 73.4]),
-        ((29, 7), [34.5, 34.6, 34.5]),
-    ],
+    &[((28, 7), all(73.4)), ((29, 2), [73.4, 34.6, 73.4]), ((29, 7), [34.5, 34.6, 34.5])],
     all(40.0),
 );
 const TREE_LL128_HOPPER: Until<Caps> = Until(&[((18, 3), all(36.7))], [36.7, 36.7, 29.0]);
@@ -103,10 +99,8 @@ const TREE_LL128_BLACKWELL: Until<Caps> =
     Until(&[((28, 3), [73.4, 73.4, 58.0])], [55.6, 31.67, 20.0]);
 const TREE_HOPPER: Until<Caps> = Until(&[((18, 3), [38.7, 41.4, 33.0])], [38.7, 41.4, 36.0]);
 const TREE_BLACKWELL: Until<Caps> = Until(&[((28, 3), [77.4, 82.8, 72.0])], [70.0, 42.8, 24.0]);
-const NVLS_TREE_BLACKWELL: Until<Caps> = Until(
-    &[((28, 9), [0.0, 96.0, 43.1]), ((30, 3), [0.0, 96.0, 43.8])],
-    [0.0, 96.0, 80.0],
-);
+const NVLS_TREE_BLACKWELL: Until<Caps> =
+    Until(&[((28, 9), [0.0, 96.0, 43.1]), ((30, 3), [0.0, 96.0, 43.8])], [0.0, 96.0, 80.0]);
 
 /// What the step of a tree takes in Simple over `NVLink`, PCI and the network.
 const TREE_STEP: Until<[f32; 3]> = Until(
@@ -133,8 +127,7 @@ impl Constants {
         let tree = TREE_HOPPER.at(tag);
         // Where no GPU is in the class of Blackwell, its row is never asked.
         let blackwell = has(tag, since::BLACKWELL);
-        let collnet =
-            if has(tag, since::NVLS_STEPS) { NONE } else { [6.8, 14.0, 0.0] };
+        let collnet = if has(tag, since::NVLS_STEPS) { NONE } else { [6.8, 14.0, 0.0] };
         let nvls = if has(tag, since::NVLS_STEPS) { NONE } else { simple(23.0) };
         let tree_base = if has(tag, since::PAT) { 8.4 } else { 0.0 };
         Self {

@@ -99,7 +99,11 @@ impl Nccl {
 
     /// What makes a list mean one collective, which it can since 2.24.
     fn scope(&self, collective: Collective) -> String {
-        if self.version.has(since::LISTS_BY_COLLECTIVE) { format!("{}:", collective.id()) } else { String::new() }
+        if self.version.has(since::LISTS_BY_COLLECTIVE) {
+            format!("{}:", collective.id())
+        } else {
+            String::new()
+        }
     }
 
     /// What the decision runs, as far as a closed form has it.

@@ -79,7 +79,7 @@ impl Settings {
         "NCCL_PAT_ENABLE",
         "NCCL_LL128_C2C",
         "NCCL_THREAD_THRESHOLDS",
-            "NCCL_SYM_KERNEL",
+        "NCCL_SYM_KERNEL",
         "NCCL_SYM_CTAS",
         "NCCL_SYM_TMA_ENABLE",
         "NCCL_SYM_GIN_KERNELS_ENABLE",
@@ -238,8 +238,7 @@ impl Settings {
         }
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
-            for (function, on) in lists(version, "NCCL_PROTO", list, &names)?
-            {
+            for (function, on) in lists(version, "NCCL_PROTO", list, &names)? {
                 // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
             }

@@ -17,11 +17,7 @@ struct Release {
     pytorch: &'static [&'static str],
 }
 
-const fn release(
-    tag: (u8, u8),
-    policy: &'static str,
-    pytorch: &'static [&'static str],
-) -> Release {
+const fn release(tag: (u8, u8), policy: &'static str, pytorch: &'static [&'static str]) -> Release {
     Release { tag, policy, pytorch }
 }
 

@@ -5,9 +5,9 @@
 use super::super::Version;
 use super::super::communicator::{Graph, PATTERN_TREE, PathType};
 use super::super::{Algo, Arch, Communicator, Function, Gbps, Micros, Proto, Settings, Vendor};
+use super::Candidate;
 use super::enabled::Enabled;
 use super::figures::Figures;
-use super::Candidate;
 
 /// Links, as rows of the hardware latencies.
 pub(super) const NVLINK: usize = 0;

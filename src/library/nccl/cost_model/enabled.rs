@@ -33,9 +33,8 @@ impl Enabled {
             kernels: [[all; 18]; 5],
             forced: [false; 5],
         };
-        let rows = |variable: &str, text: &str, names: &[&str]| {
-            lists(version, variable, text, names)
-        };
+        let rows =
+            |variable: &str, text: &str, names: &[&str]| lists(version, variable, text, names);
         if let Some(text) = algo {
             for (f, on) in rows("NCCL_ALGO", text, &Algo::ALL.map(Algo::name))? {
                 enabled.algos[f].copy_from_slice(&on);

@@ -5,8 +5,8 @@ use super::trial::Trial;
 use super::world::World;
 use crate::library::nccl::topology::Kind;
 use crate::library::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Startup, Starting, Vendor, Version,
-    since,
+    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Starting, Startup, Vendor,
+    Version, since,
 };
 
 /// The graphs of a job, and what else its communicator starts with.

@@ -262,9 +262,7 @@ impl Outer<'_> {
             return After::Enough;
         }
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
-        if cc >= 90
-            && trial.pattern == Pattern::BalancedTree
-            && version.has(since::TREES_SIMPLIFY)
+        if cc >= 90 && trial.pattern == Pattern::BalancedTree && version.has(since::TREES_SIMPLIFY)
         {
             trial.pattern = Pattern::Tree;
             return After::Again;

@@ -7,8 +7,8 @@ use super::routes::{Rate, Routes};
 use super::trial::{Pattern, Trial};
 use super::world::World;
 use crate::base::error::Result;
-use crate::library::nccl::{Version, since};
 use crate::library::nccl::topology::{Kind, Path, Paths, nearest};
+use crate::library::nccl::{Version, since};
 
 /// What is left once the best that can be was found.
 pub(super) const PERFECT: i32 = -1;

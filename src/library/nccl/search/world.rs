@@ -4,10 +4,10 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc` and `src/graph/search.cc`.
 
 use crate::base::error::{Error, Result};
-use crate::library::nccl::{Version, since};
 use crate::library::nccl::topology::{
     Description, Kind, Knobs, Level, Levels, Locals, Path, Paths, System, UNLIMITED, Wire,
 };
+use crate::library::nccl::{Version, since};
 
 /// A system with its paths and its limits.
 pub(super) struct World {

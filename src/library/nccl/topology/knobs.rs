@@ -88,8 +88,7 @@ impl Knobs {
         let mut i = 0;
         while i < known.len() {
             let at_start = i >= searches.len();
-            known[i] =
-                if at_start { Starting::KNOWN[i - searches.len()] } else { searches[i] };
+            known[i] = if at_start { Starting::KNOWN[i - searches.len()] } else { searches[i] };
             i += 1;
         }
         known

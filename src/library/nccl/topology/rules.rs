@@ -129,9 +129,7 @@ impl Levels {
 
     /// The path type of a level. Versions before C2C rank it, and P2C, like a host bridge.
     pub(in crate::library::nccl) fn path_type(self, level: Level) -> PathType {
-        let names = PathType::ALL
-            .into_iter()
-            .filter(|path| path.is_known(self.version));
+        let names = PathType::ALL.into_iter().filter(|path| path.is_known(self.version));
         let mut named = names.filter(|path| path.rank(self.version) == level.0);
         named.next().unwrap_or(PathType::Dis)
     }
