@@ -148,10 +148,14 @@ fn is_class(pci: &Element, class: &str) -> bool {
     pci.get("class").is_some_and(|code| code.starts_with(class))
 }
 
-/// Whether a device is a place of a GPU: by its class, or alone where nothing says what it is.
+/// Whether nothing says what a device is.
+fn is_bare(pci: &Element) -> bool {
+    pci.get("class").is_none() && pci.inside.is_empty()
+}
+
+/// Whether a device is a place of a GPU: by its class, or where nothing says what it is.
 fn is_gpu(pci: &Element) -> bool {
-    let bare = pci.get("class").is_none() && pci.inside.is_empty();
-    is_class(pci, "0x03") || bare || pci.named("gpu").next().is_some()
+    is_class(pci, "0x03") || is_bare(pci) || pci.named("gpu").next().is_some()
 }
 
 fn is_nic(pci: &Element) -> bool {
@@ -211,7 +215,7 @@ fn lint_of(root: &Element) -> Vec<String> {
     let invented = |pci: &Element| pci.get("busid").is_some_and(|id| id.starts_with("ffff:ff"));
     note(
         count(&invented),
-        "{} invented switch(es) (ffff:ff:…): no device of the machine, kept as they stand",
+        "invented switches (ffff:ff:…), {} of them: no devices of the machine, kept as they stand",
     );
     notes
 }
@@ -225,12 +229,20 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         for pci in all(root, "pci").into_iter().filter(|pci| is(pci)) {
             buses.push(pci.bus("busid")?.0);
         }
-        buses.sort_unstable();
         Ok(buses)
     };
-    let gpus = places(is_gpu)?;
-    let nics = places(|pci| is_nic(pci) && !is_gpu(pci))?;
+    let mut gpus = places(is_gpu)?;
+    let mut nics = places(|pci| is_nic(pci) && !is_gpu(pci))?;
     if let Some(asked) = &machine.gpus {
+        let bare = places(is_bare)?.len();
+        if bare == gpus.len() && bare > asked.count {
+            // Bridges without a word of what is behind them, a NIC's after the GPUs'.
+            gpus.truncate(asked.count);
+            notes.push(format!(
+                "of {bare} <pci> without class the first {} are taken for the GPUs'",
+                asked.count
+            ));
+        }
         if asked.count != gpus.len() {
             let what = format!("the file has places for {} GPUs, not {}", gpus.len(), asked.count);
             return Err(root.refuse(what).help(format!(
@@ -256,6 +268,8 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
             n => format!("ask for {n}, or as many times so many for NICs with several ports"),
         }));
     }
+    gpus.sort_unstable();
+    nics.sort_unstable();
     let filling = Filling { machine, gpus: &gpus, nics: &nics };
     for cpu in root.inside.iter_mut().filter(|element| element.name == "cpu") {
         filling.below(cpu)?;
@@ -316,8 +330,9 @@ impl Filling<'_> {
     }
 
     fn gpu(&self, pci: &mut Element, bus: u64) {
-        let Some(asked) = &self.machine.gpus else { return };
-        let place = self.gpus.iter().position(|&gpu| gpu == bus).unwrap_or(0).to_string();
+        let place = self.gpus.iter().position(|&gpu| gpu == bus);
+        let (Some(asked), Some(place)) = (&self.machine.gpus, place) else { return };
+        let place = place.to_string();
         if pci.get("class").is_none() {
             pci.set("class", "0x030200");
         }
@@ -371,10 +386,15 @@ fn fused(root: &Element) -> Element {
         ranks.extend(gpu.map(|rank| (rank, path.to_vec())));
     });
     ranks.sort();
+    if ranks.is_empty() {
+        return root.clone();
+    }
     let mut kept: Vec<Vec<usize>> = Vec::new();
     walk(root, &mut Vec::new(), &mut |element, path| {
         let first = ranks.first().is_some_and(|(_, gpu)| gpu == path);
-        if first || (element.name == "pci" && is_nic(element) && !is_gpu(element)) {
+        // A port without a place on PCI hangs on its processor.
+        let port = element.name == "cpu" && element.named("nic").next().is_some();
+        if first || port || (element.name == "pci" && is_nic(element) && !is_gpu(element)) {
             kept.push(path.to_vec());
         }
     });
