@@ -26,6 +26,7 @@ mod import_traces;
 mod jobs;
 mod mock;
 mod nccl;
+mod nccl_cost_model;
 mod nccl_files;
 mod nccl_releases;
 mod nccl_search;

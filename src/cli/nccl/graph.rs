@@ -34,14 +34,14 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let Self { machine, format, explain } = self;
-        let description = source::topology(&machine.topo)?;
+        let description = source::topology(machine.file()?)?;
         let (nccl, job, mut knobs) = machine.asked()?;
         if job.nodes > 1 {
             // What a network could reduce is shown, though no job asks for it by default.
             knobs.start = knobs.start.or_collnet();
         }
-        let searched = source::searched(&machine.topo, &description, nccl, job, &knobs)?;
-        let name = source::machine(&machine.topo, searched.per_node);
+        let searched = source::searched(machine.file()?, &description, nccl, job, &knobs)?;
+        let name = source::machine(machine.file()?, searched.per_node);
         let format = format.get()?;
         if format == Format::Xml {
             return Ok(view::nccl_graphs::xml(out, &searched)?);

@@ -61,7 +61,7 @@ pub(super) struct SourceFlags {
 pub(super) struct MachineFlags {
     /// A machine as NCCL_TOPO_DUMP_FILE wrote it, or as NCCL_TOPO_FILE reads it
     #[arg(long, value_name = "FILE")]
-    pub(super) topo: String,
+    topo: Option<String>,
     /// Ranks on each node; all GPUs that the file gives a rank without it
     #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
     ppn: Option<String>,
@@ -76,6 +76,15 @@ pub(super) struct MachineFlags {
 }
 
 impl MachineFlags {
+    /// The file of the machine.
+    pub(super) fn file(&self) -> Result<&str> {
+        self.topo.as_deref().ok_or_else(|| {
+            Error::input("which machine?")
+                .at("collcost nccl")
+                .help("give --topo FILE, as NCCL_TOPO_DUMP_FILE writes it")
+        })
+    }
+
     /// The version, the job, and what its environment says to the search.
     pub(super) fn asked(&self) -> Result<(Version, Job, Knobs)> {
         let asked = value::<Version>("--nccl", self.nccl.as_ref())?;

@@ -39,6 +39,7 @@ mod startup;
 mod table;
 pub mod topology;
 pub mod topology_file;
+pub mod topology_merge;
 mod tuner;
 mod version;
 mod why;

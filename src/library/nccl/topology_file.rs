@@ -27,6 +27,7 @@ use crate::base::xml::Events;
 use crate::library::nccl::topology::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
+use crate::library::nccl::topology_merge::{is_of_rccl, refuse_rccl};
 use crate::library::nccl::{Arch, Micros, Vendor};
 
 /// Elements inside each other; NCCL's own files have up to nine.
@@ -54,14 +55,15 @@ pub fn read(text: &str, file: &str) -> Result<Description> {
     }
 }
 
-type Read<T> = std::result::Result<T, Refused>;
+pub(super) type Read<T> = std::result::Result<T, Refused>;
 
 /// An element with its attributes and what is inside.
-struct Element {
-    line: usize,
-    name: String,
-    attributes: Vec<(String, String)>,
-    inside: Vec<Self>,
+#[derive(Clone)]
+pub(super) struct Element {
+    pub line: usize,
+    pub name: String,
+    pub attributes: Vec<(String, String)>,
+    pub inside: Vec<Self>,
 }
 
 impl Element {
@@ -75,11 +77,31 @@ impl Element {
         Ok(Self { line, name: start.name().as_ref().to_owned(), attributes, inside: Vec::new() })
     }
 
-    fn refuse(&self, what: impl Into<String>) -> Refused {
+    /// One without attributes.
+    pub fn bare(name: &str, line: usize) -> Self {
+        Self { line, name: name.to_owned(), attributes: Vec::new(), inside: Vec::new() }
+    }
+
+    /// Sets an attribute that is not there yet.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.attributes.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The first element of a name inside, made where there is none.
+    pub fn inside_named(&mut self, name: &str) -> &mut Self {
+        let found = self.inside.iter().position(|inside| inside.name == name);
+        let index = found.unwrap_or_else(|| {
+            self.inside.push(Self::bare(name, self.line));
+            self.inside.len() - 1
+        });
+        &mut self.inside[index]
+    }
+
+    pub fn refuse(&self, what: impl Into<String>) -> Refused {
         Refused::at(self.line, what)
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
@@ -109,7 +131,7 @@ impl Element {
         self.whole(name, self.text(name)?)
     }
 
-    fn maybe(&self, name: &str) -> Read<Option<i64>> {
+    pub fn maybe(&self, name: &str) -> Read<Option<i64>> {
         self.get(name).map(|text| self.whole(name, text)).transpose()
     }
 
@@ -142,7 +164,7 @@ impl Element {
         }
     }
 
-    fn bus(&self, name: &str) -> Read<Bus> {
+    pub fn bus(&self, name: &str) -> Read<Bus> {
         let text = self.text(name)?;
         let digits: String = text.trim().chars().filter(|c| !matches!(c, ':' | '.')).collect();
         match u64::from_str_radix(&digits, 16) {
@@ -153,13 +175,13 @@ impl Element {
         }
     }
 
-    fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Self> {
+    pub fn named<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Self> {
         self.inside.iter().filter(move |element| element.name == name)
     }
 }
 
 /// The file's elements; the root must be `system`.
-fn elements(text: &str) -> Read<Element> {
+pub(super) fn elements(text: &str) -> Read<Element> {
     let mut events = Events::new(text);
     let mut open: Vec<Element> = Vec::new();
     let mut seen = 0;
@@ -210,6 +232,7 @@ fn elements(text: &str) -> Read<Element> {
 fn begins(element: &Element) -> Read<()> {
     match (element.name.as_str(), element.get("version")) {
         ("system", None | Some("1")) => Ok(()),
+        _ if is_of_rccl(element) => Err(refuse_rccl(element)),
         ("system", Some(other)) => {
             Err(element.refuse(format!("version=\"{other}\" of system is not known, only 1")))
         }
