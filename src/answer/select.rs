@@ -266,6 +266,14 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// The time by which two policies are compared: expected of engines, ideal of others.
+    fn compared(&self, choice: &Choice, size: u64) -> Result<Option<Seconds>> {
+        match choice.kernel {
+            Some(_) => Ok(self.expect(choice, Bytes(size)).map(|e| Seconds(e.time_s))),
+            None => Ok(self.time(choice, size)?.time()),
+        }
+    }
+
     /// What is expected of an engine's kernel, or of the machine where the choice is what its library
     /// runs.
     fn expect(&self, choice: &Choice, size: Bytes) -> Option<Expect> {
@@ -468,7 +476,7 @@ fn span(
     let mut furthest: Option<(f64, u64)> = None;
     if let Some(other) = versus {
         for size in looked_at(from, to) {
-            let times = (model.time(choice, size)?.time(), model.time(other, size)?.time());
+            let times = (model.compared(choice, size)?, model.compared(other, size)?);
             let (Some(a), Some(b)) = times else { continue };
             let ratio = a.0 / b.0;
             let further = |(most, _): (f64, u64)| ratio.ln().abs() > most.ln().abs();
@@ -495,6 +503,7 @@ fn span(
 /// Names are each library's own: what runs is compared where it is known of both.
 fn differ(a: &Choice, b: &Choice) -> bool {
     match (&a.runs, &b.runs) {
+        _ if a.kernel.is_some() => a.name != b.name,
         (Runs::Parts(_), Runs::Parts(_)) => a.runs != b.runs,
         _ => a.name != b.name,
     }
