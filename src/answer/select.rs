@@ -238,25 +238,52 @@ struct Model<'a> {
     registry: &'a Registry,
     query: &'a Query,
     ready: Vec<Candidate>,
-    expecting: Expecting<'a>,
-    kernels: Kernels<'a>,
+    /// Absent where figures are unknown: an engine's choice is known all the same.
+    expecting: Option<Expecting<'a>>,
+    kernels: Option<Kernels<'a>>,
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
+    fn new(registry: &'a Registry, query: &'a Query, of_engine: bool) -> Result<Self> {
+        if of_engine {
+            let ready = candidates(registry, &query.shape, &query.machine.fabric);
+            let ready = ready.map(|(ready, _)| ready).unwrap_or_default();
+            let kernels = Kernels::new(registry, query).ok();
+            let expecting = Expecting::new(registry, query).ok();
+            return Ok(Self { registry, query, ready, expecting, kernels });
+        }
+        let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+        let expecting = Some(Expecting::new(registry, query)?);
+        Ok(Self { registry, query, ready, expecting, kernels: None })
+    }
+
     fn time(&self, choice: &Choice, size: u64) -> Result<Priced> {
         let Query { machine, shape, .. } = self.query;
-        priced(self.registry, choice, shape, &machine.fabric, Bytes(size))
+        let priced = priced(self.registry, choice, shape, &machine.fabric, Bytes(size));
+        match (priced, choice.kernel) {
+            (Err(error), Some(_)) => Ok(Priced::Unknown(error.what().to_owned())),
+            (priced, _) => priced,
+        }
+    }
+
+    /// The time by which two policies are compared: expected of engines, ideal of others.
+    fn compared(&self, choice: &Choice, size: u64) -> Result<Option<Seconds>> {
+        match choice.kernel {
+            Some(_) => Ok(self.expect(choice, Bytes(size)).map(|e| Seconds(e.time_s))),
+            None => Ok(self.time(choice, size)?.time()),
+        }
     }
 
     /// What is expected of an engine's kernel, or of the machine where the choice is what its library
     /// runs.
     fn expect(&self, choice: &Choice, size: Bytes) -> Option<Expect> {
         if let Some(kernel) = choice.kernel {
-            let expected = self.kernels.at(kernel, size)?;
-            let busbw = self.expecting.busbw(size, expected.time);
+            let kernels = self.kernels.as_ref()?;
+            let expected = kernels.at(kernel, size)?;
+            let busbw = kernels.busbw(size, expected.time);
             return Some(Expect::stated(expected, kernel.into(), busbw));
         }
-        let expect = Expect::new(&self.expecting, size);
+        let expect = Expect::new(self.expecting.as_ref()?, size);
         let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease);
         (own && expect.runs.name() == choice.name).then_some(expect)
     }
@@ -342,11 +369,9 @@ pub fn select(
     (policy, versus): (&dyn Policy, Option<&dyn Policy>),
     (first, last): (Bytes, Bytes),
 ) -> Result<Select> {
-    let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
-    let expecting = Expecting::new(registry, query)?;
-    let kernels = Kernels::new(registry, query)?;
-    let model = Model { registry, query, ready, expecting, kernels };
     let rivals = policy.rivals();
+    let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
+    let model = Model::new(registry, query, of_engine)?;
     let own = intervals(policy, call, first, last)?;
     let mut spans = Vec::new();
     match versus {
@@ -451,7 +476,7 @@ fn span(
     let mut furthest: Option<(f64, u64)> = None;
     if let Some(other) = versus {
         for size in looked_at(from, to) {
-            let times = (model.time(choice, size)?.time(), model.time(other, size)?.time());
+            let times = (model.compared(choice, size)?, model.compared(other, size)?);
             let (Some(a), Some(b)) = times else { continue };
             let ratio = a.0 / b.0;
             let further = |(most, _): (f64, u64)| ratio.ln().abs() > most.ln().abs();
@@ -478,6 +503,7 @@ fn span(
 /// Names are each library's own: what runs is compared where it is known of both.
 fn differ(a: &Choice, b: &Choice) -> bool {
     match (&a.runs, &b.runs) {
+        _ if a.kernel.is_some() => a.name != b.name,
         (Runs::Parts(_), Runs::Parts(_)) => a.runs != b.runs,
         _ => a.name != b.name,
     }

@@ -53,10 +53,12 @@ impl Batch {
         let choice = policy(&engine, &site)?.choose(&call)?;
         let kernel =
             choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is no engine")))?;
-        let kernels = Kernels::new(&self.registry, &query)?;
-        let expect = kernels
-            .at(kernel, call.size)
-            .map(|told| Expect::stated(told, kernel.into(), kernels.busbw(call.size, told.time)));
+        // Where figures are unknown the choice is known all the same.
+        let kernels = Kernels::new(&self.registry, &query).ok();
+        let expect = kernels.and_then(|kernels| {
+            let told = kernels.at(kernel, call.size)?;
+            Some(Expect::stated(told, kernel.into(), kernels.busbw(call.size, told.time)))
+        });
         let us = expect.as_ref().map(|e| six(e.time_s * 1e6));
         let Kernel { backend, kernel, .. } = kernel;
         let chosen = Chosen { backend, kernel, rule: choice.rule, us, expect };

@@ -97,7 +97,7 @@ impl<'a> Ask<'a> {
 
     /// Whether S is whole blocks of so many bytes.
     pub(super) fn whole(&self, block: u64) -> bool {
-        self.size % block == 0
+        self.size.is_multiple_of(block)
     }
 
     /// Columns of the tensor.

@@ -128,6 +128,9 @@ struct Taken {
 /// A path of an engine: it takes the call, or says why not.
 type Tried = std::result::Result<Taken, String>;
 
+/// A path with its backend's name.
+type Named = (&'static str, fn(&Ask<'_>) -> Tried);
+
 impl Taken {
     fn new(backend: &'static str, kernel: &'static str, rule: impl Into<String>) -> Self {
         let kernel = Kernel { backend, kernel, graph: true };
@@ -151,7 +154,7 @@ impl Taken {
 }
 
 /// The first of the paths that takes the call; `last` where none does.
-fn first_of(ask: &Ask<'_>, paths: &[(&'static str, fn(&Ask<'_>) -> Tried)], last: Taken) -> Taken {
+fn first_of(ask: &Ask<'_>, paths: &[Named], last: Taken) -> Taken {
     let mut refused = Vec::new();
     for (name, path) in paths {
         match path(ask) {

@@ -39,6 +39,9 @@ pub(super) static ENGINE: Engine = Engine {
 fn choose(ask: &Ask<'_>) -> Taken {
     let asked = ask.env.get("strategy").or(ask.env.get("allreduce_strategy")).unwrap_or("AUTO");
     let asked = asked.to_ascii_uppercase().replace('-', "_");
+    if !ask.board.cuda() {
+        return Taken::none("it is for NVIDIA's GPUs");
+    }
     let mut refused = Vec::new();
     let taken = match asked.as_str() {
         "NCCL" | "0" => Taken::nccl("strategy NCCL"),

@@ -4,7 +4,7 @@
 //! `intra_node_comm.cu}` (03a4032b, 05382727), `torch/_inductor/{config,comm_lowering}.py`.
 
 use super::ask::{Ask, KIB, MIB};
-use super::{Engine, Taken, Tried, first_of, symm_mem};
+use super::{Engine, Named, Taken, Tried, first_of, symm_mem};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -25,8 +25,7 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
-    let paths: [(&'static str, fn(&Ask<'_>) -> Tried); 3] =
-        [("symm-mem", by_name), ("symm-mem", inductor), ("torch", intra_node)];
+    let paths: [Named; 3] = [("symm-mem", by_name), ("symm-mem", inductor), ("torch", intra_node)];
     first_of(ask, &paths, Taken::nccl("nothing else is asked for"))
 }
 

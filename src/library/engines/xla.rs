@@ -4,7 +4,7 @@
 //! 2026. What its latency model takes a call to last is the policy `xla-sol`.
 
 use super::ask::{Ask, FLOATS, KIB, MIB};
-use super::{Engine, Taken, Tried, first_of};
+use super::{Engine, Named, Taken, Tried, first_of};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -30,7 +30,7 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
-    let paths: [(&'static str, fn(&Ask<'_>) -> Tried); 1] = [("xla", own)];
+    let paths: [Named; 1] = [("xla", own)];
     first_of(ask, &paths, Taken::nccl("its own kernels do not take it"))
 }
 

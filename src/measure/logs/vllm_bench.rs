@@ -29,8 +29,7 @@ impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         let text = line.text;
         if let Some(rest) = text.strip_prefix("World Size: ") {
-            let number = |text: &str| text.split(',').next().and_then(|n| n.trim().parse().ok());
-            self.ranks = number(rest);
+            self.ranks = rest.split(',').next().and_then(|n| n.trim().parse().ok());
             let typed = rest.split("Data Type: torch.").nth(1).and_then(|t| t.split(',').next());
             self.dtype = typed.and_then(DataType::named);
             return Ok(if self.ranks.is_some() { Taken::Yes } else { Taken::No });

@@ -12,6 +12,8 @@
 
 mod fits;
 
+use std::num::NonZeroU32;
+
 use super::{Basis, Expectation, Expecting, HeldOut};
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
@@ -70,10 +72,13 @@ impl<'r> Kernels<'r> {
         // Trays of a rack are nodes for an engine, and one domain of links for NCCL.
         let joined = hardware.filter(|h| query.placement.nodes() > 1 && ranks <= h.span);
         let nccl = match joined {
-            Some(_) => {
-                let layout =
-                    Layout { ranks: std::num::NonZeroU32::new(ranks), ..Layout::default() };
-                let (machine, given) = (query.machine.clone(), query.given);
+            Some(rack) => {
+                let layout = Layout { ranks: NonZeroU32::new(ranks), ..Layout::default() };
+                let (mut machine, given) = (query.machine.clone(), query.given);
+                for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
+                    let tier = fabric.node.and_then(|node| fabric.tiers.get_mut(node));
+                    tier.into_iter().for_each(|t| t.span = NonZeroU32::new(rack.span));
+                }
                 let one = Query::new(machine, query.shape.collective, query.size, layout, given)?;
                 Expecting::new(registry, &one)?
             }
