@@ -56,13 +56,16 @@ pub fn optimum(report: &Optimum) -> Page {
     if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
         page.entry("frontier   ", format!("steps against rounds a chunk, at least {low}"));
         let rows = points.iter().map(|point| {
-            let by_step: Vec<String> = point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}")).collect();
+            let by_step: Vec<String> =
+                point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}")).collect();
             vec![
                 Cell::same(point.steps.to_string()),
                 Cell::same(point.rounds.to_string()),
                 Cell::same(point.chunks.to_string()),
                 Cell::same(by_step.join(" + ")),
-                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| format!("{x:.3}")),
+                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| {
+                    format!("{x:.3}")
+                }),
             ]
         });
         let columns = vec![

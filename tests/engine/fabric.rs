@@ -71,7 +71,11 @@ fn rates_are_exact_and_proven() {
             let found = best(&graph, collective, 0, true).expect(&what);
             assert_eq!(found.rate, wanted.as_str().unwrap(), "{what}");
             if let Some(cut) = &found.cut {
-                assert_eq!(proven_by(&graph, collective, &cut.nodes), fraction(&found.rate), "{what}");
+                assert_eq!(
+                    proven_by(&graph, collective, &cut.nodes),
+                    fraction(&found.rate),
+                    "{what}"
+                );
             } else {
                 assert!(found.lengths.is_some(), "{what} has no proof");
             }
@@ -139,7 +143,8 @@ fn check_trees(graph: &Graph, found: &Optimum, what: &str) {
     for ((a, b), load) in loads {
         let room = links[&(a.as_str(), b.as_str())];
         let carried = load * fraction(&found.rate);
-        let over = *carried.numer() as f64 / *carried.denom() as f64
+        let over = *carried.numer() as f64
+            / *carried.denom() as f64
             / (*room.numer() as f64 / *room.denom() as f64);
         assert!(over <= 1.0 + 1e-9, "{what}: {a} to {b} carries {over}");
     }

@@ -121,8 +121,7 @@ fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Poi
     let mut simplex = Simplex::new(floats, |_| 1e-7, fixed);
     let mut known: Vec<(usize, Deliveries)> = Vec::new();
     let tables: Vec<Trees<'_>> = roots.iter().map(|&root| Trees::new(graph, root, steps)).collect();
-    let mut prices: Vec<f64> =
-        (0..timed).map(|row| 1.0 / units[row % links] as f64).collect();
+    let mut prices: Vec<f64> = (0..timed).map(|row| 1.0 / units[row % links] as f64).collect();
     while simplex.work() < WORK {
         let held = simplex.prices();
         let mut further = Vec::new();
@@ -173,7 +172,9 @@ fn read(
             .map(|value| i64::try_from(value.numer() * (common / value.denom())))
             .collect::<std::result::Result<_, _>>()
             .ok()?,
-        None => columns.iter().map(|&c| (simplex.value(c).max(0.0) * FINE).round() as i64).collect(),
+        None => {
+            columns.iter().map(|&c| (simplex.value(c).max(0.0) * FINE).round() as i64).collect()
+        }
     };
     let rounds = vec![0; steps as usize];
     let mut point = Point { steps, cost: cost.recip(), rounds, chunks: 0, trees: Vec::new() };

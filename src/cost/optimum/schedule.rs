@@ -98,7 +98,8 @@ impl Writer<'_> {
         let ends = |way: &Vec<u32>| {
             let links = way.iter().map(|&i| self.graph.links[i as usize]);
             let mut ranks = links.flat_map(|link| [link.from, link.to]);
-            let ranks: Vec<Node> = ranks.by_ref().filter(|&node| self.graph.is_rank(node)).collect();
+            let ranks: Vec<Node> =
+                ranks.by_ref().filter(|&node| self.graph.is_rank(node)).collect();
             let first = *ranks.first()?;
             Some([first, *ranks.iter().find(|&&rank| rank != first)?])
         };
