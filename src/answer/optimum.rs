@@ -247,7 +247,7 @@ impl Names<'_> {
         let list =
             |nodes: &[Node]| nodes.iter().map(|&node| self.of(node)).collect::<Vec<_>>().join(", ");
         let name = match (inside.len(), outside.len()) {
-            (i, o) if o < i && o <= 8 => format!("all but {}", list(&outside)),
+            (i, o) if o < i && o <= 20 => format!("all but {}", list(&outside)),
             (i, _) if i <= 16 => list(inside),
             (i, _) => format!("{}, … ({i} nodes)", list(&inside[..8])),
         };

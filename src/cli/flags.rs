@@ -75,7 +75,7 @@ impl<const GROUP: usize> FromArgMatches for Flags<GROUP> {
 
 impl<const GROUP: usize> Flags<GROUP> {
     /// What was typed for a parameter.
-    fn get(&self, key: &str) -> Option<&String> {
+    pub(super) fn get(&self, key: &str) -> Option<&String> {
         self.0.iter().find(|(p, _)| p.key == key).map(|(_, text)| text)
     }
 

@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
     /// Jobs that run at once on --fabric: a JSON file of messages and collectives
-    #[arg(long, value_name = "FILE", requires = "fabric", conflicts_with_all = ["collective", "schedule", "plot", "svg"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot", "svg"])]
     jobs: Option<String>,
     #[command(flatten)]
     timing: TimingFlags,
@@ -98,7 +98,12 @@ struct TimingFlags {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        if let (Some(fabric), Some(jobs)) = (&self.fabric, &self.jobs) {
+        if let Some(jobs) = &self.jobs {
+            let fabric = self.fabric.as_ref().or(self.machine.get("profile")).ok_or_else(|| {
+                Error::input("on which fabric?")
+                    .at(format!("--jobs {jobs}"))
+                    .help("name its file with --fabric or --on")
+            })?;
             let report = traffic(&read_fabric(fabric)?, &read_jobs(jobs)?)?;
             return self.format.write(out, &report, |_| view::traffic::traffic(&report));
         }

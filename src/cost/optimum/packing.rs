@@ -7,9 +7,12 @@ use crate::machine::graph::{Graph, gcd};
 use crate::model::formula::Rational;
 
 /// The most links and commodities together for which a packing is looked for.
-const ROWS: usize = 700;
-/// How long it is looked for, in entries of the inverse that change: some ten seconds.
-const WORK: u64 = 10_000_000_000;
+const ROWS: usize = 320;
+/// How long it is looked for, in entries of the inverse that change: some seconds.
+const WORK: u64 = 1_000_000_000;
+
+/// What stands for one where parts are rounded.
+const ONE: i128 = 1 << 40;
 
 /// A packing that nothing beats.
 ///
@@ -108,15 +111,30 @@ fn exactly(
     let mut right = rates.to_vec();
     right.extend(std::iter::repeat_n(0, commodities));
     let Exact { prices, values, columns } = simplex.exactly(&right);
-    let lengths = whole(&prices?[..rates.len()])?;
-    if lengths.iter().any(|&length| length < 0) {
-        return None;
-    }
-    let each = bound(graph, rates, demand, &lengths)?;
-    let parts = match values {
-        Some(values) => values.iter().map(|value| value / each).collect(),
-        None => rounded(&columns, simplex, nearest(each) / mean, rates.len(), commodities)?,
+    let reached = simplex.value(Column::Fixed(0)) * mean;
+    let exact = prices.and_then(|prices| whole(&prices[..rates.len()]));
+    // Of lengths that are too long, or are not those of a best basis, the nearest short ones.
+    let tries = exact.into_iter().chain(short(&simplex.prices()[..rates.len()]));
+    let proven = tries.filter(|lengths| lengths.iter().all(|&length| length >= 0));
+    let mut proven = proven.filter_map(|all| Some((bound(graph, rates, demand, &all)?, all)));
+    let is_reached = |each: &Rational| nearest(*each) <= reached * (1.0 + 1e-9);
+    let (each, lengths) = proven.find(|(each, _)| is_reached(each))?;
+    let exact = values.and_then(|values| {
+        let parts: Vec<Rational> = values.iter().map(|value| value / each).collect();
+        let common = denominator(&parts)?;
+        Some((parts.iter().map(|x| x.numer() * (common / x.denom())).collect(), common))
+    });
+    let (mut parts, common): (Vec<i128>, i128) = exact.unwrap_or_else(|| {
+        let scale = mean / nearest(each) * ONE as f64;
+        let part = |&column| (simplex.value(column).max(0.0) * scale).round() as i128;
+        (columns.iter().map(part).collect(), ONE)
+    });
+    let row = |column: &Column| match *column {
+        Column::Pattern(i) => Some(simplex.row(i) - rates.len()),
+        _ => None,
     };
+    level(&mut parts, &columns.iter().map(row).collect::<Vec<_>>(), common, commodities)?;
+    let parts = parts.into_iter().map(|part| Rational::new(part, common));
     let weighted = columns.iter().zip(parts).filter_map(|(&column, part)| match column {
         Column::Pattern(i) if part != Rational::from_integer(0) => {
             Some((part, known[simplex.pattern(i)].clone()))
@@ -127,32 +145,35 @@ fn exactly(
     packing.fits(rates, demand.commodities(graph)).then_some(packing)
 }
 
-/// The solution in doubles, as multiples of 2^-40 that sum to 1.
-fn rounded(
-    columns: &[Column],
-    simplex: &Simplex,
-    each: f64,
-    links: usize,
-    commodities: usize,
-) -> Option<Vec<Rational>> {
-    const ONE: i128 = 1 << 40;
-    let mut sums = vec![0_i128; commodities];
-    let mut largest = vec![(0_i128, usize::MAX); commodities];
-    let mut parts = Vec::with_capacity(columns.len());
-    for &column in columns {
-        let mut part = 0;
-        if let Column::Pattern(i) = column {
-            part = ((simplex.value(column) / each * ONE as f64).round() as i128).max(0);
-            let row = simplex.row(i) - links;
-            sums[row] += part;
-            largest[row] = largest[row].max((part, parts.len()));
+/// Lengths as small whole numbers, where they are about in such a proportion.
+fn short(prices: &[f64]) -> Option<Vec<i128>> {
+    const MOST: i32 = 5040;
+    let largest = prices.iter().fold(0.0, |a: f64, &b| a.max(b));
+    (1..=MOST).map(f64::from).find_map(|times| {
+        let scaled = || prices.iter().map(|price| price.max(0.0) / largest * times);
+        let is_near = scaled().all(|x| (x - x.round()).abs() < 1e-6);
+        is_near.then(|| scaled().map(|x| x.round() as i128).collect())
+    })
+}
+
+/// Makes the parts of each commodity sum to one: where links leave room a commodity may have more
+/// than it needs, and rounded parts miss it by a little.
+fn level(parts: &mut [i128], rows: &[Option<usize>], one: i128, commodities: usize) -> Option<()> {
+    for row in 0..commodities {
+        let own = || (0..rows.len()).filter(|&i| rows[i] == Some(row));
+        let mut over = own().map(|i| parts[i]).sum::<i128>() - one;
+        if over < 0 {
+            let largest = own().max_by_key(|&i| parts[i])?;
+            parts[largest] -= over;
         }
-        parts.push(part);
+        let own: Vec<usize> = own().collect();
+        for i in own {
+            let less = over.clamp(0, parts[i].max(0));
+            parts[i] -= less;
+            over -= less;
+        }
     }
-    for (sum, (_, place)) in sums.into_iter().zip(largest) {
-        *parts.get_mut(place)? += ONE - sum;
-    }
-    Some(parts.into_iter().map(|part| Rational::new(part, ONE)).collect())
+    Some(())
 }
 
 impl Packing {
