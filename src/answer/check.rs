@@ -54,7 +54,7 @@ pub struct BudgetView {
     pub low: Option<f64>,
     /// The most.
     pub high: Option<f64>,
-    /// `seconds`, `bytes_per_second` or `ratio`.
+    /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
     /// The part of the limit that is used: above 1 it is passed.
     pub used: f64,
@@ -142,7 +142,7 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     }
 }
 
-fn fault(fault: &Fault) -> FaultView {
+pub(super) fn fault(fault: &Fault) -> FaultView {
     FaultView {
         file: fault.file.clone(),
         line: fault.line,

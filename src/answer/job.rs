@@ -328,8 +328,9 @@ fn slower(
     draft: &Draft,
     anchor: &Draft,
 ) -> Result<f64> {
-    // Of the job itself nothing measured counts but the anchor's own step.
-    let like = anchor.clone().over(draft).job(machines, false).map_err(|e| e.at("anchor"))?;
+    // What it does not say itself is as in the job.
+    let own = |whole: Draft| whole.job(machines, false).map_err(|e| e.at("anchor"));
+    let like = own(anchor.clone()).or_else(|_| own(anchor.clone().over(draft)))?;
     let measured = anchor.measured()?.ok_or_else(|| {
         Error::input("the anchor has no measured step").help("write step_s = 12.5 in it")
     })?;

@@ -9,6 +9,7 @@ pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;
 pub mod check;
+pub mod check_diff;
 pub mod compare;
 mod config;
 pub mod convert;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
+use super::against::At;
 use super::files::Here;
 use super::format::{FormatFlag, Formats, OfBudgets, write};
 use super::input;
@@ -14,7 +15,7 @@ use collcost::answer;
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::format::Format;
 use collcost::base::quantity::Ratio;
-use collcost::plan::check::{At, Checked, Gate, Options, check, thresholds, update};
+use collcost::plan::check::{At as Point, Checked, Gate, Options, check, thresholds, update};
 use collcost::view::Look;
 use collcost::view::check as results;
 
@@ -26,6 +27,7 @@ Examples:
   collcost check --write summary=$GITHUB_STEP_SUMMARY --write gitlab=gl-code-quality.json
   collcost check --update --margin 10%
   collcost check --threshold-for nccl-tests
+  collcost check --against origin/main --format markdown > comment.md
 
 A budget stands in the file as
 
@@ -57,6 +59,9 @@ pub(super) struct Args {
     /// Write a format to a file too, such as junit=report.xml; a summary is appended
     #[arg(long, value_name = "FORMAT=FILE")]
     write: Vec<String>,
+    /// What moved since a revision that git knows, or since another file
+    #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["update", "threshold_for"])]
+    against: Option<String>,
     /// Write the limits from the model, with a margin, into the file
     #[arg(long)]
     update: bool,
@@ -74,11 +79,14 @@ impl Args {
         let format = self.format.get()?;
         let writes = self.writes()?;
         let at =
-            self.at.as_ref().map(|at| at.parse::<At>().map_err(|e| e.at(format!("--at {at}"))));
+            self.at.as_ref().map(|at| at.parse::<Point>().map_err(|e| e.at(format!("--at {at}"))));
         let at = at.transpose()?;
         let options = Options { updating: self.update || self.threshold_for.is_some(), at };
         let checked = check(&Here, &self.file, &options);
         let mut report = answer::check::check(&self.file, &checked, self.strict);
+        if let Some(against) = &self.against {
+            return self.compare(against, &checked, &options, out);
+        }
         if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
             return self.thresholds(gate, &checked, out);
         }
@@ -103,6 +111,32 @@ impl Args {
         match (report.faults.is_empty(), report.any_fails()) {
             (true, false) => Ok(()),
             (true, true) => Err(Stop::Failed),
+            (false, _) => Err(Stop::Faults),
+        }
+    }
+
+    /// Both versions beside each other, as text, a comment in Markdown, or JSON.
+    fn compare(
+        &self,
+        against: &str,
+        now: &Checked,
+        options: &Options,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let before = match Path::new(against).is_file() {
+            true => check(&Here, against, options),
+            false => check(&At { revision: against }, &self.file, options),
+        };
+        let report = answer::check_diff::check_diff(against, &before, now);
+        let format = self.format.get()?;
+        if format == Format::Markdown {
+            // A hidden mark by which a comment is found again and replaced.
+            writeln!(out, "<!-- collcost check -->")?;
+        }
+        write(format, out, &report, |_| collcost::view::check_diff::check_diff(&report))?;
+        match (report.faults.is_empty(), report.failed) {
+            (true, 0) => Ok(()),
+            (true, _) => Err(Stop::Failed),
             (false, _) => Err(Stop::Faults),
         }
     }

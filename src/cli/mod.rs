@@ -1,6 +1,7 @@
 //! The command line: what was typed becomes a query, the engine answers, a renderer prints.
 
 mod accuracy;
+mod against;
 mod batch;
 mod bucket;
 #[cfg(target_os = "linux")]

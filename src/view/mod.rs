@@ -6,6 +6,7 @@ pub mod bucket;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod check;
+pub mod check_diff;
 pub mod columns;
 pub mod compare;
 pub mod convert;

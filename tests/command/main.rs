@@ -2,6 +2,7 @@
 
 #![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
 
+mod against;
 mod command;
 mod examples;
 mod explain;

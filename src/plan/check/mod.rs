@@ -132,6 +132,20 @@ pub struct Budget {
     pub(crate) spans: Spans,
 }
 
+impl JobSubject {
+    /// Its keys with their values.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        self.job.facts()
+    }
+
+    /// Its links.
+    #[must_use]
+    pub fn machine(&self) -> &MachineEntry {
+        &self.job.machine
+    }
+}
+
 /// Bytes of a file: values with their quotes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Spans {

@@ -139,6 +139,29 @@ impl Job {
             && (self.precision, self.recompute) == (other.precision, other.recompute)
     }
 
+    /// The keys that its step and its memory follow from, with their values.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let d = self.degrees;
+        let facts = [
+            ("params", format!("{}", self.model.params())),
+            ("tp", d.tp.to_string()),
+            ("pp", d.pp.to_string()),
+            ("cp", d.cp.to_string()),
+            ("dp", d.dp.to_string()),
+            ("ep", d.ep.to_string()),
+            ("chunks_per_stage", d.chunks.to_string()),
+            ("sequence_parallel", d.sequence.to_string()),
+            ("global_batch", self.global.unwrap_or(0).to_string()),
+            ("micro_batch", self.micro.to_string()),
+            ("sequence", self.sequence.to_string()),
+            ("precision", format!("{:?}", self.precision).to_lowercase()),
+            ("recompute", self.recompute.id().to_owned()),
+            ("sharding", self.sharding.words(self.shard_size, d.replicas())),
+            ("device", self.device.name.clone()),
+        ];
+        facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
     /// Layers of the fullest stage. Splits of L + 2 layers count the embedding and the head as one.
     pub fn deepest(&self) -> f64 {
         let (layers, pp) = (self.model.layers, self.degrees.pp);

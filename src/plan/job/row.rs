@@ -98,14 +98,14 @@ fn draft(table: &Table, whole: &Table) -> Result<Draft> {
             ("model", Value::Table(widths)) if widths.contains_key("layers") => {
                 draft.model = Some(model(widths)?);
             }
-            ("model", Value::String(name)) => match named(whole, "model", name) {
+            ("model", Value::String(name)) => match named(whole, "model", name, "layers") {
                 Some(widths) => draft.model = Some(model(widths)?),
                 None => draft.model_name = Some(name.clone()),
             },
             ("machine", Value::Table(figures)) if has_figures(figures) => {
                 machine(figures, &mut draft)?
             }
-            ("machine", Value::String(name)) => match named(whole, "machine", name) {
+            ("machine", Value::String(name)) => match named(whole, "machine", name, "device") {
                 Some(figures) => machine(figures, &mut draft)?,
                 None => draft.put("machine", name.clone())?,
             },
@@ -152,8 +152,10 @@ fn has_figures(table: &Table) -> bool {
     table.values().any(|value| !value.is_table())
 }
 
-fn named<'a>(whole: &'a Table, kind: &str, name: &str) -> Option<&'a Table> {
-    whole.get(kind)?.as_table()?.get(name)?.as_table()
+/// The table of a name; or the only one, where it stands without name and has a key of its kind.
+fn named<'a>(whole: &'a Table, kind: &str, name: &str, own: &str) -> Option<&'a Table> {
+    let tables = whole.get(kind)?.as_table()?;
+    tables.get(name).and_then(Value::as_table).or(tables.contains_key(own).then_some(tables))
 }
 
 fn put(draft: &mut Draft, key: &str, value: &Value) -> Result<()> {
