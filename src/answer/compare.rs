@@ -96,6 +96,8 @@ pub struct PointView {
     pub low_s: f64,
     /// A tenth is slower.
     pub high_s: f64,
+    /// Beyond this no healthy machine of the kind lies, as far as is known.
+    pub limit_s: f64,
     /// Measured over expected.
     pub ratio: f64,
     /// busbw as measured.
@@ -179,6 +181,7 @@ pub fn run(
             expected_s: p.expected.time.0,
             low_s: p.expected.low.0,
             high_s: p.expected.high.0,
+            limit_s: six(p.limit().0),
             ratio: six(p.ratio().0),
             busbw: busbw(p.measured.0),
             expected_busbw: busbw(p.expected.time.0),

@@ -9,7 +9,7 @@
 
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::compare::{Compare, LostView, PointView, RunView, TwoView};
+use crate::answer::compare::{Compare, LostView, RunView, TwoView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::measure::verdict::{Health, Ruling, Side};
 
@@ -28,6 +28,7 @@ const POINT: &[&str] = &[
     "expected_s",
     "low_s",
     "high_s",
+    "limit_s",
     "ratio",
     "busbw_Bps",
     "expected_busbw_Bps",
@@ -89,10 +90,9 @@ fn one(page: &mut Page, run: &RunView, machine: &str) {
     page.entries("note     ", &run.notes);
 }
 
-/// `ill: slow, at large sizes; 4 of 12 sizes inside p10 to p90; expectation measured`.
+/// `ill: slow, at large sizes; 4 of 12 sizes beyond what healthy machines take; …`.
 fn verdict(run: &RunView) -> String {
-    let inside = |p: &&PointView| p.low_s <= p.measured_s && p.measured_s <= p.high_s;
-    let inside = run.points.iter().filter(inside).count();
+    let beyond = run.points.iter().filter(|p| p.measured_s > p.limit_s).count();
     let side = match run.side {
         None => "",
         Some(Side::Latency) => ", at small sizes: the latency side",
@@ -112,7 +112,7 @@ fn verdict(run: &RunView) -> String {
         }
     };
     format!(
-        "{}{health}{side}; {inside} of {} sizes inside p10 to p90; expectation: {}",
+        "{}{health}{side}; {beyond} of {} sizes beyond what healthy machines take; expectation: {}",
         run.verdict.words(),
         run.points.len(),
         run.basis.words()
@@ -126,10 +126,11 @@ fn lost_words(lost: &LostView) -> String {
         _ => String::new(),
     };
     format!(
-        "{} beyond the expected transfer and {} of waiting in {} calls: {} of {} on {} ranks{late}",
+        "{} beyond the expected transfer and {} of waiting in {} call{}: {} of {} on {} ranks{late}",
         Seconds(lost.transfer_s),
         Seconds(lost.waiting_s),
         lost.calls,
+        if lost.calls == 1 { "" } else { "s" },
         lost.collective.id(),
         Bytes(lost.size_bytes),
         lost.ranks
@@ -151,7 +152,7 @@ fn sheet(run: &RunView) -> Sheet {
     let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
     let rows = run.points.iter().map(|p| {
         let mark = match () {
-            () if p.measured_s > p.high_s => "slow",
+            () if p.measured_s > p.limit_s => "slow",
             () if p.measured_s < p.low_s => "fast",
             () => "",
         };

@@ -49,6 +49,14 @@ impl Point {
         Ratio(self.measured.0 / self.expected.time.0)
     }
 
+    /// Beyond this no healthy machine of the kind lies, as far as is known.
+    #[must_use]
+    pub fn limit(&self) -> Seconds {
+        let high = (self.expected.high.0 / self.expected.time.0).ln();
+        let reach = high.max(LEAST_REACH).max(self.doubt);
+        self.expected.time * Ratio((shape::BANDS * reach).exp())
+    }
+
     /// ln of it.
     fn error(&self) -> f64 {
         self.ratio().0.ln()
@@ -191,6 +199,10 @@ pub fn judge(
         causes.extend(cause.filter(|_| causes.len() < 5));
     }
     let no_call = causes.iter().any(|c| c.id == "not-one-call");
+    if facts.at_most {
+        // Waiting explains it, and nobody knows how much of it there was.
+        causes.clear();
+    }
     let mut ruling = ruling::rule(&points, health, facts, no_call);
     if ruling == Ruling::CannotTell && health == Health::Healthy {
         let near = plateau.as_ref().is_some_and(|p| p.is_healthy());

@@ -39,7 +39,7 @@ const LATENCY: f64 = 1.5;
 /// From so many times on it is bytes.
 const BYTES: f64 = 4.0;
 /// A region is off where its median is so many bands away.
-const BANDS: f64 = 1.15;
+pub(super) const BANDS: f64 = 1.15;
 
 /// The points of small, middle and large sizes.
 pub(super) fn regions(points: &[Point]) -> [Vec<&Point>; 3] {

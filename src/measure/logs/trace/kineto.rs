@@ -316,14 +316,19 @@ impl Trace {
         let Some(bytes) = size(collective, input, output, dtype, ranks) else {
             return refuse("more bytes than can be counted");
         };
+        // Sends and receives are numbered by each rank for itself.
+        let sequence = args.sequence.filter(|_| collective != Collective::SendRecv);
+        if sequence.is_none() {
+            // Without a number the k-th call of one kind is the same on all ranks, the k-th call of all
+            // need not be: streams and threads overtake each other.
+            self.key.push_str(&format!("|{collective} {bytes}"));
+        }
         let group = calls.group(&self.key, || {
             let desc = text(args.desc).filter(|d| !d.is_empty() && d != "undefined");
             let name = desc.or_else(|| text(args.group)).unwrap_or_default().into_owned();
             Group { name, ranks, nodes: None, host_clock: false }
         });
         let kind = calls.kind(Kind { group, collective, size: bytes, dtype: Some(dtype) });
-        // Sends and receives are numbered by each rank for itself.
-        let sequence = args.sequence.filter(|_| collective != Collective::SendRecv);
         Some(What { kind, sequence: sequence.map_or(NONE, |s| s as u32) })
     }
 
@@ -368,7 +373,12 @@ impl Trace {
             return calls.leave_out("more bytes than can be counted", 0);
         };
         let (ranks, name) = (self.world, format!("{} over Gloo", self.group));
-        let group = calls.group("gloo", || Group { name, ranks, nodes: None, host_clock: true });
+        let group = calls.group(&format!("gloo {collective} {size}"), || Group {
+            name,
+            ranks,
+            nodes: None,
+            host_clock: true,
+        });
         let kind = calls.kind(Kind { group, collective, size, dtype: Some(dtype) });
         self.comms.push(Comm { start, time: time as f32, what: What { kind, sequence: NONE } });
     }
@@ -389,12 +399,12 @@ impl Trace {
         let busy = union(std::mem::take(&mut self.busy));
         self.comms.sort_unstable_by(|a, b| a.start.total_cmp(&b.start));
         let rank = self.rank.unwrap_or(calls.file.saturating_sub(1));
-        let mut order: HashMap<(u32, Collective), u32> = HashMap::new();
+        let mut order: HashMap<u32, u32> = HashMap::new();
         for comm in &self.comms {
             let Some(kind) = calls.kind_of(comm.what.kind) else { continue };
             let sequence = match comm.what.sequence {
                 NONE => {
-                    let next = order.entry((kind.group, kind.collective)).or_default();
+                    let next = order.entry(kind.group).or_default();
                     *next += 1;
                     *next - 1
                 }
