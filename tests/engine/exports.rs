@@ -197,7 +197,7 @@ fn what_is_wrong_in_msccl_is_refused_with_its_line() {
         (with("depid=\"-1\"", "depid=\"9\""), "step -1 of thread block 9 is not there @ x:4"),
         (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks a loop do not divide over 3 GPUs @ x:1"),
         (with("nchunksperloop=\"2\"", "nchunksperloop=\"2000000000\""),
-            "following 4000000000 chunks takes 488281 MiB of memory, more than 1024 @ x:1"),
+            "following 4000000000 chunks takes 488281 MiB of memory, more than 256 @ x:1"),
         (with("</tb>", "</gpu>"), "the text is no XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
     ];
     for (text, what) in cases {
@@ -256,7 +256,7 @@ l1: recv 8b from 1 tag 1
         (with("l2: send 8b", "l2: put 8b"), "`put` is no send, recv or calc @ x:12"),
         (
             with("chunks 0\nl1", "chunks 0-99999999\nl1"),
-            "following the chunks up to here takes 6103 MiB of memory, more than 1024 @ x:6",
+            "following the chunks up to here takes 6103 MiB of memory, more than 256 @ x:6",
         ),
     ];
     for (text, what) in cases {

@@ -16,7 +16,7 @@ use crate::base::collective::Collective as C;
 use crate::model::schedule::{Endpoint, Frame, Op};
 
 /// Chunks at ranks that are followed at most, and the bytes that one takes at least.
-const MOST_CHUNKS: u64 = 1 << 23;
+const MOST_CHUNKS: u64 = 1 << 21;
 const BYTES: u64 = 128;
 
 pub(super) fn is(text: &str) -> bool {
@@ -444,7 +444,8 @@ impl<'a> Played<'a> {
 
     /// The slots of a step, or what is wrong with them.
     fn slots(&self, step: &Step, first: (Buffer, i64)) -> Result<Vec<Slot>, Refused> {
-        let most = self.head.parts;
+        // One of several nodes may pass on what all of its ranks have.
+        let most = self.head.parts.saturating_mul(self.head.ranks);
         if step.count > most {
             return Err(Refused::at(step.line, format!("{} chunks of {most}", step.count)));
         }
