@@ -29,7 +29,7 @@ fn folder() -> tempfile::TempDir {
         )
     };
     fs::write(here.path().join("fails.toml"), budget("1us")).unwrap();
-    fs::write(here.path().join("holds.toml"), budget("1s")).unwrap();
+    fs::write(here.path().join("holds.toml"), budget("20ms")).unwrap();
     fs::write(here.path().join("wrong.toml"), budget("1 foot")).unwrap();
     let header =
         r#"{"schema":"collcost/events/1","collective":"broadcast","ranks":2,"chunk_bytes":[1.0]}"#;
@@ -118,9 +118,11 @@ impl To {
 #[test]
 fn exit_codes_are_of_the_answer_and_not_of_its_readers() {
     let here = folder();
-    for &(words, plain) in VERBS {
+    // Every verb with every end of its standard output; all pairs over the verbs.
+    let some = full::one_in(4);
+    for (i, &(words, plain)) in VERBS.iter().enumerate() {
         for out in To::ALL {
-            for err in To::ALL {
+            for (_, err) in To::ALL.into_iter().enumerate().filter(|(k, _)| (i + k) % some == 0) {
                 let inner = collcost(words, here.path());
                 let mut shell = Command::new("sh");
                 let closing = out.closing(1) + &err.closing(2);
