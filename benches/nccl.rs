@@ -1,6 +1,8 @@
 //! NCCL's tuner: one decision over all communicators, functions and random sizes, beside a plain
 //! transcription of its rules over all 21 cells; a communicator's table; a replay of questions.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads its own data")]
+
 #[path = "../tests/support/plain_nccl.rs"]
 mod plain_nccl;
 

@@ -6,6 +6,8 @@
 //! is larger and takes a fifth longer. The empty program is compiled with the release profile's
 //! flags. Criterion cannot interleave two commands, so this bench has a loop of its own.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads its own data")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -2,6 +2,8 @@
 //! source: `cargo run --release --example learn`. With `smooth TABLE…` it prints the curves of measured
 //! times instead, as an entry of that file holds them.
 
+#![allow(clippy::disallowed_methods, reason = "an example writes as it likes")]
+
 use std::{env, fs};
 
 use collcost::measure::accuracy::cells;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::cost::check::{Broken, COMPARED, Case, Compared, messages, try_out};
+use crate::exchange::import::{Claim, Foreign};
 use crate::model::algorithm::Guarantee;
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
@@ -151,25 +152,27 @@ pub fn verify(
     Ok(report(ranks.to_vec(), segments.to_vec(), lines, without, notes))
 }
 
-/// Verifies one schedule from a file; `line_of` says where a message stands in it.
+/// Verifies one schedule from a file, and the times that the file claims.
 #[must_use]
-pub fn verify_file(
-    schedule: &dyn Schedule,
-    file: &str,
-    line_of: impl Fn(&Fault) -> Option<usize>,
-) -> Verification {
-    let fault = check(schedule).err();
-    let place = |fault: &Fault| match line_of(fault) {
+pub fn verify_file(foreign: &Foreign, file: &str) -> Verification {
+    let schedule = &foreign.list;
+    let place = |line: Option<usize>| match line {
         Some(line) => format!("{file}:{line}"),
         None => file.to_owned(),
     };
+    let fault = check(schedule).err().map(|fault| view(&fault, place(foreign.line_of(&fault))));
+    let fault = fault.or_else(|| {
+        let Claim { what, line, round } = foreign.wrong_claim.clone()?;
+        let place = place(Some(line));
+        Some(FaultView { what, place, round: Some(round), rank: None, chunk: None })
+    });
     let line = VerifyLine {
         collective: schedule.collective(),
         algorithm: file.to_owned(),
         schedules: 1,
         transfers: messages(schedule),
         ok: fault.is_none(),
-        fault: fault.map(|fault| view(&fault, place(&fault))),
+        fault,
         closed_form: None,
         compared: 0,
         broken: None,

@@ -111,7 +111,7 @@ impl From<io::Error> for Stop {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    the answer is there, and every check holds; also where its reader left
-  1    a check fails: a budget, a promise of a schedule, a run that is not healthy
+  1    a check fails: a budget, a schedule, a run that is not healthy
   2    the question, a file or its contents cannot be used
   3    it cannot be told, or this machine refuses to run it
   4    the measurements do not carry a fit

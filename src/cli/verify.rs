@@ -46,7 +46,7 @@ impl Args {
     fn report(&self) -> Result<Verification> {
         if let Some(file) = &self.schedule {
             let foreign = read(file)?;
-            return Ok(verify_file(&foreign.list, file, |fault| foreign.line_of(fault)));
+            return Ok(verify_file(&foreign, file));
         }
         let registry = Registry::builtin();
         let name = self.algorithm.as_deref();

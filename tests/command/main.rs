@@ -1,5 +1,6 @@
 //! The command, its screens, files and pictures.
 
+#![allow(clippy::disallowed_methods, reason = "tests write and read as they like")]
 #![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
 
 mod against;
@@ -8,6 +9,7 @@ mod examples;
 mod explain;
 mod explorer;
 mod formats;
+mod outputs;
 mod parameters;
 mod pictures;
 mod profiles;

@@ -197,7 +197,7 @@ fn what_is_wrong_in_msccl_is_refused_with_its_line() {
         (with("depid=\"-1\"", "depid=\"9\""), "step -1 of thread block 9 is not there @ x:4"),
         (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks a loop do not divide over 3 GPUs @ x:1"),
         (with("nchunksperloop=\"2\"", "nchunksperloop=\"2000000000\""),
-            "following 4000000000 chunks takes 488281 MiB of memory, more than 1024 @ x:1"),
+            "following 4000000000 chunks takes 488281 MiB of memory, more than 256 @ x:1"),
         (with("</tb>", "</gpu>"), "the text is no XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
     ];
     for (text, what) in cases {
@@ -256,7 +256,7 @@ l1: recv 8b from 1 tag 1
         (with("l2: send 8b", "l2: put 8b"), "`put` is no send, recv or calc @ x:12"),
         (
             with("chunks 0\nl1", "chunks 0-99999999\nl1"),
-            "following the chunks up to here takes 6103 MiB of memory, more than 1024 @ x:6",
+            "following the chunks up to here takes 6103 MiB of memory, more than 256 @ x:6",
         ),
     ];
     for (text, what) in cases {
@@ -387,4 +387,91 @@ fn events_are_read_and_faults_have_a_line() {
         assert_eq!(refused(&text), what);
     }
     assert_eq!(refused("nonsense"), "the file holds no schedule @ x");
+}
+
+/// Four GPUs, every chunk sent to its owner at once; what came is added in a tree, beside the owner's
+/// part, before it is added to that.
+fn pairs_that_add_aside() -> String {
+    let step = |s: u32, kind: &str, from: (&str, u32), to: (&str, u32), after: (i32, i32)| {
+        format!(
+            "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" \
+             cnt=\"1\" depid=\"{}\" deps=\"{}\"/>\n",
+            from.0, from.1, to.0, to.1, after.0, after.1
+        )
+    };
+    let none = (-1, -1);
+    let mut xml =
+        "<algo name=\"pairs\" coll=\"allreduce\" ngpus=\"4\" nchunksperloop=\"4\" inplace=\"1\">\n"
+            .to_owned();
+    for own in 0..4_u32 {
+        xml += &format!("<gpu id=\"{own}\">\n");
+        for (block, other) in (0..4).filter(|&other| other != own).enumerate() {
+            xml += &format!("<tb id=\"{block}\" send=\"{other}\" recv=\"{other}\" chan=\"0\">\n");
+            let aside = ("s", block as u32);
+            xml += &step(0, "s", ("i", other), ("s", 0), none);
+            xml += &step(1, "r", ("i", own), aside, none);
+            xml += &step(2, "s", ("i", own), ("i", own), (3, 4));
+            xml += &step(3, "r", ("i", other), ("i", other), none);
+            xml += "</tb>\n";
+        }
+        xml += "<tb id=\"3\" send=\"-1\" recv=\"-1\" chan=\"0\">\n";
+        xml += &step(0, "nop", ("i", 0), ("i", 0), (1, 1));
+        xml += &step(1, "nop", ("i", 0), ("i", 0), (2, 1));
+        xml += &step(2, "re", ("s", 2), ("s", 0), (0, 1));
+        xml += &step(3, "re", ("s", 1), ("i", own), none);
+        xml += &step(4, "re", ("s", 0), ("i", own), none);
+        xml += "</tb>\n</gpu>\n";
+    }
+    xml + "</algo>\n"
+}
+
+#[test]
+fn parts_may_be_added_to_each_other_first() {
+    let xml = pairs_that_add_aside();
+    let foreign = import::read(&xml, "x").unwrap_or_else(|e| panic!("{e}"));
+    assert!(verify(&foreign.list).is_ok());
+    assert_eq!((foreign.list.len(), foreign.list.rounds()), (24, 2));
+    // A part that is added twice is no sum.
+    let twice = xml.replace("srcbuf=\"s\" srcoff=\"1\"", "srcbuf=\"s\" srcoff=\"2\"");
+    assert!(import::read(&twice, "x").unwrap_err().to_string().contains("added before"));
+}
+
+#[test]
+fn times_that_cannot_be_are_found() {
+    let head = r#"{"collective":"broadcast","ranks":3,"chunk_bytes":[4.0],"ports":1,"duplex":"full","mode":"flow"}"#;
+    let line = |round: u32, from: u32, to: u32, start: f64, end: f64| {
+        format!(
+            "\n{{\"round\":{round},\"start_s\":{start},\"end_s\":{end},\"from\":{from},\"to\":{to},\
+             \"chunks\":[0],\"op\":\"copy\"}}"
+        )
+    };
+    let claim = |lines: &[String]| {
+        let text = format!("{head}{}", lines.concat());
+        import::read(&text, "x").unwrap().wrong_claim.map(|claim| (claim.line, claim.what))
+    };
+    assert_eq!(claim(&[line(0, 0, 1, 0.0, 1.0), line(1, 1, 2, 1.0, 2.0)]), None);
+    let early = claim(&[line(0, 0, 1, 0.0, 1.0), line(1, 1, 2, 0.5, 1.5)]).unwrap();
+    assert_eq!(early.0, 3);
+    assert!(early.1.contains("chunk 0 is sent at 0.5 s and comes at 1 s"), "{}", early.1);
+    let crowded = claim(&[line(0, 0, 1, 0.0, 1.0), line(0, 0, 2, 0.5, 1.5)]).unwrap();
+    assert!(crowded.1.contains("rank 0 has 2 messages at once on 1 port"), "{}", crowded.1);
+    let back = claim(&[line(0, 0, 1, 2.0, 1.0), line(1, 0, 2, 2.0, 3.0)]).unwrap();
+    assert!(back.1.contains("ends before it starts"), "{}", back.1);
+}
+
+#[test]
+fn what_a_few_words_ask_for_is_refused_at_once() {
+    let read = |ranks: u64, switches: u64, round: u64| {
+        let text = format!(
+            "{{\"collective\":\"allreduce\",\"ranks\":{ranks},\"switches\":{switches},\
+             \"chunk_bytes\":[1.0]}}\n{{\"round\":{round},\"from\":0,\"to\":1,\"chunks\":[0],\
+             \"op\":\"reduce\"}}"
+        );
+        import::read(&text, "x").map(|_| ()).map_err(|e| e.to_string())
+    };
+    assert!(read(2, 0, 0).is_ok());
+    for (ranks, switches, round) in [(2, 1 << 31, 0), (u64::from(u32::MAX), 0, 0), (4, 0, 1 << 23)]
+    {
+        assert!(read(ranks, switches, round).unwrap_err().contains("are too many"));
+    }
 }

@@ -1,5 +1,6 @@
 //! The engine held to truth: formulas, schedules, choices, fits, expectations.
 
+#![allow(clippy::disallowed_methods, reason = "tests write and read as they like")]
 #![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
 
 mod accuracy;

@@ -498,7 +498,7 @@ fn what_would_take_too_much_memory_is_refused() {
     // Of each chunk of each endpoint a fingerprint before and after, a mark, and a place in a list.
     let schedule = Listed { switches: 5, ..Listed::new(AllReduce, 100_000, 100_000) };
     let bytes = 100_005_u64 * 100_000 * (8 + 8 + 1 + 8);
-    let refusal = format!("verifying takes {bytes} bytes of memory, more than 1073741824");
+    let refusal = format!("verifying takes {bytes} bytes of memory, more than 268435456");
     assert_eq!(schedule.fault(), refusal);
     let schedule = Listed::new(AllToAll, u32::MAX, u32::MAX);
     assert!(schedule.fault().contains("memory"), "{}", schedule.fault());

@@ -34,6 +34,9 @@ pub struct Header {
     pub ports: u32,
     /// `full`, `half` or `unbounded`.
     pub duplex: &'static str,
+    /// `fair` where messages share a port of the outermost tier; absent where one goes after another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discipline: Option<Discipline>,
     /// `sync`, `local` or `flow`.
     pub mode: Mode,
     /// α of the outermost tier.
@@ -156,6 +159,7 @@ impl Run {
             own_parts: frame.layout == Layout::Owned,
             ports: outer.map_or(1, |tier| tier.ports),
             duplex: outer.map_or("full", |tier| tier.duplex),
+            discipline: outer.map(|tier| tier.discipline).filter(|d| *d == Discipline::Fair),
             mode: self.setup.mode,
             alpha_s: outer.and_then(|tier| tier.alpha_s),
             bandwidth: outer.and_then(|tier| tier.bandwidth),

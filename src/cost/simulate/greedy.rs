@@ -217,8 +217,13 @@ impl<'a> Engine<'a> {
                 makespan = makespan.max(end);
                 self.end(jobs, job, end);
                 if jobs.is_added(job) {
-                    self.buffers.brought.push((job, end));
-                } else if !self.is_cut_through(jobs, job) {
+                    if jobs.has_come(job) {
+                        self.buffers.brought.push((job, end));
+                    }
+                    continue;
+                }
+                jobs.copied(job, |added| self.buffers.brought.push((added, end)));
+                if !self.is_cut_through(jobs, job) {
                     self.pass_on(jobs, jobs.slots_of(job), now, &release);
                 }
             }

@@ -80,7 +80,10 @@ pub(super) struct Written {
     pub adders: Vec<f64>,
     /// When the last of what was written to each chunk of each rank, in rounds before, had come.
     cells: Vec<f64>,
-    arriving: Vec<(usize, f64)>,
+    /// The same of what was copied last, which is the operand of what is added next; empty where
+    /// adding takes no time.
+    copied: Vec<f64>,
+    arriving: Vec<(usize, f64, bool)>,
 }
 
 /// Mode `flow` on one port: in order if that is true, else event by event.
@@ -91,7 +94,8 @@ pub(super) fn flow(
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    if cells.saturating_mul(8) <= MEMORY
+    let each = if costs.adds() { 16 } else { 8 };
+    if cells.saturating_mul(each) <= MEMORY
         && may_hold(costs)
         && let Some(outcome) = pass(schedule, costs, space, None)
     {
@@ -101,6 +105,8 @@ pub(super) fn flow(
         }
         return Ok(outcome);
     }
+    // What this way took would come on top of what the other takes.
+    (space.written.cells, space.written.copied) = (Vec::new(), Vec::new());
     greedy::whole(schedule, costs, Mode::Flow, space, listener)
 }
 
@@ -118,12 +124,16 @@ pub(super) fn pass(
     mut listener: Option<&mut dyn Listener>,
 ) -> Option<Outcome> {
     let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
-    let Space { written: Written { busy, adders, cells: written, arriving }, tally, .. } = space;
+    let Space {
+        written: Written { busy, adders, cells: written, copied, arriving }, tally, ..
+    } = space;
     adders.clear();
     adders.resize(ranks as usize, 0.0);
     busy.reset(ranks as usize, costs.tiers[0].ports);
     written.clear();
     written.resize(ranks as usize * chunks, 0.0);
+    copied.clear();
+    copied.resize(if costs.adds() { written.len() } else { 0 }, 0.0);
     arriving.clear();
     tally.reset(costs.places());
     let mut makespan = 0.0_f64;
@@ -146,10 +156,15 @@ pub(super) fn pass(
                 let duration = costs.duration(&message);
                 let start = busy.place(from, to, ready, duration)?;
                 let end = start + duration;
-                let added = added(costs, &message, end, &mut adders[to as usize]);
-                for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
-                    arriving.push((target + chunk as usize, added));
+                let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
+                let is_copy = costs.adding(&message) == 0.0;
+                let operand = |chunk: u32| copied.get(target + chunk as usize).copied();
+                if !is_copy && !chunks().filter_map(operand).all(|operand| operand <= end) {
+                    // Others may be added while this one waits for what it is added to.
+                    return None;
                 }
+                let added = added(costs, &message, end, &mut adders[to as usize]);
+                arriving.extend(chunks().map(|c| (target + c as usize, added, is_copy)));
                 makespan = makespan.max(added);
                 tally.add(round, from, to, bytes);
                 if let Some(listener) = listener.as_deref_mut() {
@@ -168,8 +183,11 @@ pub(super) fn pass(
                 }
             }
         }
-        for (cell, added) in arriving.drain(..) {
+        for (cell, added, is_copy) in arriving.drain(..) {
             written[cell] = written[cell].max(added);
+            if let Some(copied) = copied.get_mut(cell).filter(|_| is_copy) {
+                *copied = added;
+            }
         }
     }
     Some(tally.finish(ranks as usize, makespan))

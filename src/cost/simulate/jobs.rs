@@ -145,6 +145,13 @@ pub(super) struct Jobs {
     links: HashMap<(u32, u32), u32>,
     /// The last writer of each cell so far.
     tail: Vec<u32>,
+    /// The writer of each cell that was the last to copy; empty where adding takes no time.
+    copied: Vec<u32>,
+    /// By the slot of a writer that copies: the jobs that bring what is added to it.
+    operand_of: HashMap<u32, Vec<u32>>,
+    /// By job, what must come before it is added: itself, and what it is added to. Those that wait
+    /// for themselves alone are not named.
+    awaited: HashMap<u32, u32>,
     /// The first slot of the round at hand.
     round: usize,
     /// Cells that the message at hand waits for.
@@ -167,6 +174,8 @@ impl Jobs {
         self.sent = 0;
         self.tail.clear();
         self.tail.resize(cells, NONE);
+        self.copied.clear();
+        self.copied.resize(if costs.adds() { cells } else { 0 }, NONE);
         self.links.clear();
         self.durations.clear();
         self.more_durations.clear();
@@ -197,6 +206,8 @@ impl Jobs {
         self.terms.clear();
         self.adding.clear();
         self.needs.clear();
+        self.operand_of.clear();
+        self.awaited.clear();
     }
 
     /// Takes what a job needs, or says what there is too little of.
@@ -256,6 +267,33 @@ impl Jobs {
         self.adding.get(job as usize).is_some_and(|&adding| adding > 0.0)
     }
 
+    /// Counts one of what `job` awaits before it is added as come, and says whether all has.
+    #[inline]
+    pub fn has_come(&mut self, job: u32) -> bool {
+        if self.awaited.is_empty() {
+            return true;
+        }
+        self.awaited.get_mut(&job).is_none_or(|awaited| {
+            *awaited -= 1;
+            *awaited == 0
+        })
+    }
+
+    /// Calls `each` with every job that may be added now that `job`, which copies, has ended.
+    #[inline]
+    pub fn copied(&mut self, job: u32, mut each: impl FnMut(u32)) {
+        if self.operand_of.is_empty() {
+            return;
+        }
+        for slot in self.slots_of(job) {
+            for added in self.operand_of.remove(&(slot as u32)).unwrap_or_default() {
+                if self.has_come(added) {
+                    each(added);
+                }
+            }
+        }
+    }
+
     /// The place of a duration among all.
     #[inline(always)]
     fn lane(&mut self, duration: f64) -> u32 {
@@ -297,7 +335,10 @@ impl Jobs {
     /// The bytes that all this takes, with what the engine adds.
     pub fn memory(&self) -> u64 {
         let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
-        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + self.tail.len() * 4) as u64
+        let cells = self.tail.len() + self.copied.len();
+        // In maps half of the room is free.
+        let awaited = self.awaited.len() * 16 + self.operand_of.len() * 80;
+        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + cells * 4 + awaited) as u64
     }
 
     /// What a message from one place to another needs.
@@ -386,11 +427,23 @@ impl Jobs {
         for slot in self.round..self.slots.len() {
             let entry = &mut self.slots[slot];
             let cell = std::mem::replace(&mut entry.next, NONE) as usize;
+            let job = entry.job();
             match std::mem::replace(&mut self.tail[cell], slot as u32) {
                 NONE => {
                     entry.come_first();
                 }
                 last => self.slots[last as usize].next = slot as u32,
+            }
+            if self.copied.is_empty() {
+                continue;
+            }
+            match self.copied[cell] {
+                _ if !self.is_added(job) => self.copied[cell] = slot as u32,
+                NONE => {}
+                operand => {
+                    self.operand_of.entry(operand).or_default().push(job);
+                    *self.awaited.entry(job).or_insert(1) += 1;
+                }
             }
         }
         self.round = self.slots.len();
@@ -442,6 +495,10 @@ impl Jobs {
             Cells::Places => costs.places(),
         };
         self.reset(costs, count);
+        if cells == Cells::Places {
+            // What a message is added to has come before it starts.
+            self.copied = Vec::new();
+        }
         self.sent = usize::from(cells == Cells::Places);
         let mut sends = Sends::default();
         for round in rounds {
@@ -479,9 +536,9 @@ pub(super) fn check_memory(bytes: f64, costs: &Costs) -> Result<()> {
     if bytes <= MEMORY as f64 { Ok(()) } else { Err(too_large(bytes, costs)) }
 }
 
-/// Refuses what has come to far more than was estimated.
+/// Refuses what has come to more than is allowed, whatever was estimated.
 fn check_taken(bytes: u64, costs: &Costs) -> Result<()> {
-    check_memory(bytes as f64 / 2.0, costs).map_err(|_| too_large(bytes as f64, costs))
+    check_memory(bytes as f64, costs)
 }
 
 /// The bytes that [`Jobs::memory`] will come to, judged from some senders of some rounds.
@@ -501,7 +558,8 @@ fn estimate(schedule: &dyn Schedule, costs: &Costs) -> f64 {
         let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
         sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
     }
-    sampled * stride as f64 + cells as f64 * 4.0
+    let each = if costs.adds() { 8.0 } else { 4.0 };
+    sampled * stride as f64 + cells as f64 * each
 }
 
 /// The error about a simulation that takes about `bytes`.
@@ -543,11 +601,10 @@ mod tests {
         let costs = costs(&ring, &Fabric::flat(Seconds(1.0), Bandwidth(1.0)));
         let most = MEMORY as f64;
         assert!(check_memory(most, &costs).is_ok() && check_memory(most + 1.0, &costs).is_err());
-        // An estimate may be half of what there is in the end.
-        assert!(check_taken(2 * MEMORY, &costs).is_ok());
+        assert!(check_taken(MEMORY, &costs).is_ok());
         let error = check_taken(4 * MEMORY, &costs).unwrap_err().to_string();
         assert!(error.contains("about 4096 MiB, more than the 1024 MiB allowed"), "{error}");
-        assert!(check_taken(2 * MEMORY + 1, &costs).is_err());
+        assert!(check_taken(MEMORY + 1, &costs).is_err());
     }
 
     #[test]

@@ -24,7 +24,9 @@
 //! nothing, up to what the bucket holds, and its next bytes need not wait so long.
 //!
 //! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
-//! which are free meanwhile. Of what came at one instant the first in the schedule is added first.
+//! which are free meanwhile. Of what came at one instant the first in the schedule is added first. It is
+//! added to what was copied there last, in rounds before, and waits for that; partial sums are added
+//! to each other in the order in which they come.
 //!
 //! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.

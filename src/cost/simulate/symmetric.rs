@@ -91,7 +91,9 @@ pub(super) fn in_order(
     check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
     tally.reset(costs.places());
     let mut written = vec![0.0_f64; frame.chunks() as usize];
-    let mut arriving: Vec<(u32, f64)> = Vec::new();
+    // What was copied last to each chunk: the operand of what is added next.
+    let mut copied = vec![0.0_f64; if costs.adds() { written.len() } else { 0 }];
+    let mut arriving: Vec<(u32, f64, bool)> = Vec::new();
     let mut sends = Sends::default();
     // It receives when it sends: its two ports have always done the same.
     busy.reset(1, Ports::ONE);
@@ -106,18 +108,25 @@ pub(super) fn in_order(
                 in_order = false;
                 return;
             };
-            let added = added(costs, &message, start + duration, &mut adder);
+            let (back, end) = (n - message.to, start + duration);
+            let is_copy = costs.adding(&message) == 0.0;
+            let operand = |c: u32| copied.get(frame.turned(c, back) as usize).copied();
+            // Others may be added while this one waits for what it is added to.
+            in_order &= is_copy || chunks().filter_map(operand).all(|operand| operand <= end);
+            let added = added(costs, &message, end, &mut adder);
             makespan = makespan.max(added);
-            let back = n - message.to;
-            arriving.extend(chunks().map(|c| (frame.turned(c, back), added)));
+            arriving.extend(chunks().map(|c| (frame.turned(c, back), added, is_copy)));
             tally.add(round, 0, message.to, message.bytes);
         })?;
         if !in_order {
             return Ok(None);
         }
-        for (chunk, end) in arriving.drain(..) {
+        for (chunk, end, is_copy) in arriving.drain(..) {
             let cell = &mut written[chunk as usize];
             *cell = cell.max(end);
+            if let Some(copied) = copied.get_mut(chunk as usize).filter(|_| is_copy) {
+                *copied = end;
+            }
         }
     }
     Ok(Some(tally.turned(n, makespan)))

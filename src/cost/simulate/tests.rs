@@ -274,3 +274,83 @@ fn messages_that_share_a_port_reach_what_was_measured() {
     let played = simulate(&list, &fabric, &Setup::new(Volume(100.0))).unwrap().makespan.0;
     assert!(near(played, 401.0), "{played}");
 }
+
+/// What a reduction is added to has come before the addition begins: in every schedule, on all ports.
+#[test]
+fn no_addition_ends_before_its_operand_has_come() {
+    let mut waited = 0;
+    for n in 2..=9 {
+        for (name, schedule) in schedules(n) {
+            for ports in [Ports::ONE, Ports::full(2), Ports::Unbounded] {
+                for (gamma, setup) in [0.1, 3.0].into_iter().zip(setups(n).skip(1)) {
+                    let mut messages: Vec<(u64, Endpoint, Op, Vec<Run>, f64, f64, f64)> =
+                        Vec::new();
+                    let mut listener = |m: &Timed<'_>| {
+                        let (end, added) = (m.end.0, m.added.0);
+                        messages.push((
+                            m.round,
+                            m.to,
+                            m.op,
+                            m.runs.to_vec(),
+                            m.bytes.0,
+                            end,
+                            added,
+                        ));
+                    };
+                    let fabric = fabric(ports, gamma);
+                    // A switch that is not there, or figures that it lacks.
+                    let Ok(outcome) = simulate_with(&*schedule, &fabric, &setup, &mut listener)
+                    else {
+                        continue;
+                    };
+                    let mut copied = std::collections::HashMap::new();
+                    let mut last = 0.0_f64;
+                    for round in messages.chunk_by(|a, b| a.0 == b.0) {
+                        for (_, to, op, runs, bytes, end, added) in round {
+                            last = last.max(*added);
+                            let own = |c: u32| copied.get(&(*to, c)).copied().unwrap_or(0.0);
+                            let chunks = || runs.iter().flat_map(|run| run.chunks());
+                            let operand = chunks().map(own).fold(0.0, f64::max);
+                            let slow = setup
+                                .trouble
+                                .slow_ranks
+                                .iter()
+                                .any(|&(rank, _)| *to == Endpoint::Rank(rank));
+                            let adding = bytes * gamma * if slow { 2.0 } else { 1.0 };
+                            if *op == Op::Reduce && *added > *end {
+                                assert!(
+                                    added - adding >= operand.max(*end) * (1.0 - 1e-9),
+                                    "{name} {ports:?}: added {added}, came {end}, operand {operand}"
+                                );
+                                waited += u32::from(operand > *end);
+                            }
+                        }
+                        for (_, to, op, runs, _, end, _) in round {
+                            if *op != Op::Reduce {
+                                let chunks = runs.iter().flat_map(|run| run.chunks());
+                                copied.extend(chunks.map(|chunk| ((*to, chunk), *end)));
+                            }
+                        }
+                    }
+                    assert!(near(outcome.makespan.0, last) || outcome.makespan.0 >= last);
+                }
+            }
+        }
+    }
+    assert!(waited > 20, "{waited} additions waited for what was copied");
+}
+
+/// Rank 2's part is at rank 1 long before the copy to which it is added.
+#[test]
+fn an_addition_waits_for_a_copy_that_is_late() {
+    let mut list = List::new(Frame::new(Collective::Reduce, 4, 1, 3));
+    for (round, from, to, op) in [(0, 0, 3, Op::Copy), (1, 3, 1, Op::Copy), (2, 2, 1, Op::Reduce)] {
+        list.push(round, Endpoint::Rank(from), Endpoint::Rank(to), op, &[Run::one(0)]);
+    }
+    for ports in [Ports::ONE, Ports::Unbounded] {
+        let setup = Setup::new(Volume(1.0));
+        let played = simulate(&list, &fabric(ports, 0.5), &setup).unwrap();
+        // Two messages of α + 1 one after another, and then half a second.
+        assert_eq!(played.makespan, Seconds(4.5), "{ports:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::claims::{self, Claimed, Ports, Rules};
 use super::{Foreign, Placed, Refused, runs};
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
@@ -20,6 +21,20 @@ struct Header {
     own_parts: Option<bool>,
     holds: Option<Vec<Vec<u32>>>,
     wants: Option<Vec<Vec<u32>>>,
+    ports: Option<u32>,
+    duplex: Option<String>,
+    discipline: Option<String>,
+    mode: Option<String>,
+    #[serde(default)]
+    tiers: Vec<Tier>,
+}
+
+/// One tier of several.
+#[derive(Deserialize)]
+struct Tier {
+    ports: Option<u32>,
+    duplex: Option<String>,
+    discipline: Option<String>,
 }
 
 /// A line behind it.
@@ -30,6 +45,11 @@ struct Event {
     to: End,
     chunks: Vec<u32>,
     op: String,
+    start_s: Option<f64>,
+    end_s: Option<f64>,
+    added_s: Option<f64>,
+    #[serde(default)]
+    tier: usize,
 }
 
 /// A rank by its number, or a switch as `switch0`.
@@ -53,20 +73,37 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     let header: Header = parse(first, at)?;
     let mut frame = frame(&header, at)?;
     let mut messages = Vec::new();
+    let mut claimed = Vec::new();
     for (line, at) in lines {
         let event: Event = parse(line, at)?;
         if event.round >= MOST_ROUNDS {
             return Err(Refused::at(at, format!("round {} is too many", event.round)));
         }
-        messages.push(Placed {
-            round: event.round,
-            from: end(event.from, at)?,
-            to: end(event.to, at)?,
-            op: op(&event.op, at)?,
-            runs: runs(&event.chunks),
-            line: at,
-        });
+        let (round, op, runs) = (event.round, op(&event.op, at)?, runs(&event.chunks));
+        let (from, to) = (end(event.from, at)?, end(event.to, at)?);
+        match (event.start_s, event.end_s) {
+            (Some(start), Some(end)) => claimed.push(Claimed {
+                round,
+                from,
+                to,
+                op,
+                runs: runs.clone(),
+                tier: event.tier,
+                start,
+                end,
+                added: event.added_s.unwrap_or(end),
+                line: at,
+            }),
+            (None, None) => {}
+            _ => return Err(Refused::at(at, "a message has a start or an end, and not both")),
+        }
+        messages.push(Placed { round, from, to, op, runs, line: at });
     }
+    if !claimed.is_empty() && claimed.len() < messages.len() {
+        return Err(Refused::at(at, "some messages say when they start, and others do not"));
+    }
+    claimed.sort_by_key(|message| message.round);
+    let wrong_claim = claims::check(&claimed, &rules(&header));
     frame.last_first = descends(&messages);
     let owners = owners(&frame, &header);
     let foreign = Foreign::new(frame, owners.as_deref(), messages);
@@ -77,7 +114,22 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     };
     // Chunks that do not divide leave a sum that is whole but for its last bits.
     let whole = (0.0..9e15).contains(&size) && (size - size.round()).abs() <= 1e-9 * size;
-    Ok(Foreign { size: whole.then_some(Bytes(size.round() as u64)), ..foreign })
+    let size = whole.then_some(Bytes(size.round() as u64));
+    Ok(Foreign { size, wrong_claim, ..foreign })
+}
+
+/// What the first line says of ports and barriers. Fair ports carry any number of messages.
+fn rules(header: &Header) -> Rules {
+    let half = |duplex: &Option<String>| duplex.as_deref() == Some("half");
+    let of = |(ports, duplex, discipline): (Option<u32>, &Option<String>, &Option<String>)| {
+        let fair = discipline.as_deref() == Some("fair");
+        Ports { count: if fair { 0 } else { ports.unwrap_or(0) }, half: half(duplex) }
+    };
+    let ports = match header.tiers.as_slice() {
+        [] => vec![of((header.ports, &header.duplex, &header.discipline))],
+        tiers => tiers.iter().map(|t| of((t.ports, &t.duplex, &t.discipline))).collect(),
+    };
+    Rules { ports, barriers: header.mode.as_deref() == Some("sync") }
 }
 
 fn parse<'a, T: Deserialize<'a>>(line: &'a str, at: usize) -> Result<T, Refused> {

@@ -13,7 +13,7 @@ use crate::base::quantity::Bytes;
 use crate::model::schedule::{Endpoint, Frame, Layout, Op};
 
 /// Chunks that are followed at most: each takes some bytes at its sender and its receiver.
-const MOST_CHUNKS: usize = 1 << 24;
+const MOST_CHUNKS: usize = 1 << 22;
 
 pub(super) fn is(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("num_ranks"))

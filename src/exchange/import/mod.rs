@@ -5,10 +5,13 @@
 //! the messages do what their collective promises is for [`verify`](crate::model::schedule::verify()) to
 //! say.
 
+mod claims;
 mod events;
 mod goal;
 mod msccl;
 mod order;
+
+pub use claims::Claim;
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -22,6 +25,8 @@ pub struct Foreign {
     pub list: List,
     /// M, where the file says it.
     pub size: Option<Bytes>,
+    /// Why the times that the file claims cannot be, if it claims any and they cannot.
+    pub wrong_claim: Option<Claim>,
     /// The line of each message of the list.
     lines: Vec<usize>,
 }
@@ -107,7 +112,13 @@ impl Foreign {
         for Placed { round, from, to, op, runs, .. } in &messages {
             list.push(*round, *from, *to, *op, runs);
         }
-        Self { list, size: None, lines: messages.iter().map(|message| message.line).collect() }
+        let wrong_claim = None;
+        Self {
+            list,
+            size: None,
+            wrong_claim,
+            lines: messages.iter().map(|message| message.line).collect(),
+        }
     }
 
     /// The line of the message at fault; none where the fault shows at the end only.

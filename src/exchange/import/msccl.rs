@@ -16,7 +16,7 @@ use crate::base::collective::Collective as C;
 use crate::model::schedule::{Endpoint, Frame, Op};
 
 /// Chunks at ranks that are followed at most, and the bytes that one takes at least.
-const MOST_CHUNKS: u64 = 1 << 23;
+const MOST_CHUNKS: u64 = 1 << 21;
 const BYTES: u64 = 128;
 
 pub(super) fn is(text: &str) -> bool {
@@ -382,8 +382,8 @@ struct Played<'a> {
     contents: HashMap<Slot, Content>,
     /// By GPU and chunk: its present state there.
     present: HashMap<(u32, u32), usize>,
-    /// States that wait to be added: the step that received them.
-    waiting: HashMap<usize, usize>,
+    /// States that wait to be added: the steps that received what is in them.
+    waiting: HashMap<usize, Vec<usize>>,
     /// By step that sends: its chunks.
     sent: HashMap<usize, Vec<u32>>,
     /// Steps whose data a later `re` adds.
@@ -444,7 +444,8 @@ impl<'a> Played<'a> {
 
     /// The slots of a step, or what is wrong with them.
     fn slots(&self, step: &Step, first: (Buffer, i64)) -> Result<Vec<Slot>, Refused> {
-        let most = self.head.parts;
+        // One of several nodes may pass on what all of its ranks have.
+        let most = self.head.parts.saturating_mul(self.head.ranks);
         if step.count > most {
             return Err(Refused::at(step.line, format!("{} chunks of {most}", step.count)));
         }
@@ -455,7 +456,7 @@ impl<'a> Played<'a> {
 
     /// Finds what is received, put aside, and added by a later step.
     fn find_added_later(&mut self) {
-        let mut last: HashMap<Slot, Option<usize>> = HashMap::new();
+        let mut last: HashMap<Slot, Vec<usize>> = HashMap::new();
         for &node in &self.order.nodes {
             let step = &self.file.steps[node];
             let (Ok(from), Ok(to)) = (self.slots(step, step.from), self.slots(step, step.to))
@@ -463,17 +464,20 @@ impl<'a> Played<'a> {
                 continue;
             };
             for (from, to) in from.into_iter().zip(to) {
-                let writer = match step.kind {
-                    Kind::Receive => Some(node),
-                    Kind::Copy => last.get(&from).copied().flatten(),
+                let of = |slot: &Slot| last.get(slot).cloned().unwrap_or_default();
+                let writers = match step.kind {
+                    Kind::Receive => vec![node],
+                    Kind::Copy => of(&from),
                     Kind::Reduce => {
-                        self.added_later.extend(last.get(&from).copied().flatten());
-                        None
+                        let added = of(&from);
+                        self.added_later.extend(&added);
+                        // Parts may be added to each other before they are added to one's own.
+                        [of(&to), added].concat()
                     }
                     Kind::Send | Kind::Nothing => continue,
-                    _ => None,
+                    _ => Vec::new(),
                 };
-                last.insert(to, writer);
+                last.insert(to, writers);
             }
         }
     }
@@ -559,7 +563,12 @@ impl<'a> Played<'a> {
     fn reduce(&mut self, node: usize, step: &Step) -> Result<(), Refused> {
         let mut added: Vec<(usize, u32)> = Vec::new();
         for (from, to) in self.slots(step, step.from)?.into_iter().zip(self.slots(step, step.to)?) {
-            let chunk = self.current(to, step.line)?;
+            let aside = self.contents.get(&to).filter(|c| self.waiting.contains_key(&c.state));
+            let aside = aside.copied();
+            let chunk = match aside {
+                Some(content) => content.chunk,
+                None => self.current(to, step.line)?,
+            };
             let Some(&content) = self.contents.get(&from) else {
                 let what = format!("gpu {} has nothing at {}", step.gpu, shown(from));
                 return Err(Refused::at(step.line, what));
@@ -568,14 +577,24 @@ impl<'a> Played<'a> {
                 let what = format!("chunk {} is added to chunk {chunk}", content.chunk);
                 return Err(Refused::at(step.line, what));
             }
-            let Some(&receive) = self.waiting.get(&content.state) else {
+            let is_itself = aside.is_some_and(|aside| aside.state == content.state);
+            let Some(parts) = self.waiting.remove(&content.state).filter(|_| !is_itself) else {
                 let what = "what is added did not come from another GPU, or was added before";
                 return Err(Refused::at(step.line, what));
             };
-            self.waiting.remove(&content.state);
-            self.write(to, chunk);
-            added.push((receive, chunk));
+            match aside {
+                Some(aside) => {
+                    let others = self.waiting.remove(&aside.state).unwrap_or_default();
+                    let state = self.put_aside(to, chunk);
+                    self.waiting.insert(state, [others, parts].concat());
+                }
+                None => {
+                    self.write(to, chunk);
+                    added.extend(parts.into_iter().map(|receive| (receive, chunk)));
+                }
+            }
         }
+        added.sort_by_key(|&(receive, _)| receive);
         for part in added.chunk_by(|a, b| a.0 == b.0) {
             let chunks = part.iter().map(|(_, chunk)| *chunk).collect();
             self.carry(part[0].0, node, Op::Reduce, chunks);
@@ -603,7 +622,7 @@ impl<'a> Played<'a> {
         for (slot, &chunk) in self.slots(step, target)?.into_iter().zip(&chunks) {
             if later {
                 let state = self.put_aside(slot, chunk);
-                self.waiting.insert(state, node);
+                self.waiting.insert(state, vec![node]);
             } else {
                 self.write(slot, chunk);
             }

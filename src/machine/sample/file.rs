@@ -351,6 +351,10 @@ impl Writer<File> {
     /// The system's; `WouldBlock` where another writer has it open.
     pub fn append(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        if !file.metadata()?.is_file() {
+            // A pipe could be waited for for ever, and a device keeps nothing.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        }
         file.try_lock()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
