@@ -157,6 +157,10 @@ impl<'a> OnWindows<'a> {
             logged_channels_from: used(first),
             logged_channels_to: used(last),
             threads: blocks(last, to.map(|d| d.threads).or(last.best.map(|best| best.threads))),
+            threads_from: blocks(
+                first,
+                from.map(|d| d.threads).or(first.best.map(|best| best.threads)),
+            ),
             time_from_s: time(first, from.and_then(|d| d.time).map(|t| t.0)),
             time_to_s: time(last, to.and_then(|d| d.time).map(|t| t.0)),
             second: second.map(|(_, second)| second.candidate.to_string()),
