@@ -29,7 +29,7 @@ pub fn page(report: &NcclWhatif, look: Look) -> Page {
     page.table(sheet(report));
     page.gap();
     if !report.without_effect.is_empty() {
-        page.entry("  same   ", &report.without_effect.join(", "));
+        page.entry("  same   ", report.without_effect.join(", "));
     }
     page.entries("  note   ", &report.notes);
     page

@@ -266,9 +266,10 @@ fn a_whole_log_is_as_computed() {
 fn version_and_gpus_are_found_by_the_table() {
     let text = H100.replace("NCCL version", "NCCL vision");
     let report = check(&text, &Asked::default());
-    assert_eq!((report.rules, report.differences), (Some("2.21.5"), 0));
+    // 2.22.3 has the same table, and of equals the newest answers.
+    assert_eq!((report.rules, report.differences), (Some("2.22.3"), 0));
     assert!(
-        report.notes.iter().any(|n| n.contains("2.21.5 gives this table")),
+        report.notes.iter().any(|n| n.contains("this table may be of 2.22.3 or 2.21.5")),
         "{:?}",
         report.notes
     );

@@ -79,7 +79,7 @@ fn answer(chooser: Option<&Chooser>, function: &str, bytes: &str, pipelined: &st
         size: Bytes(bytes.parse().expect(bytes)),
         pipelined: pipelined.parse().expect(pipelined),
     };
-    let Some(taken) = chooser.decide(&call) else { return "NONE,,,,".to_owned() };
+    let Some(taken) = chooser.decide(&call) else { return "NONE,NONE,,,".to_owned() };
     let time = taken.time.map(|time| float(time.0)).unwrap_or_default();
     format!("{},{},{},{},{time}", taken.algo, taken.proto, taken.channels, taken.threads)
 }
@@ -98,7 +98,7 @@ fn choices(text: &str) -> usize {
             Some(Chooser::new(comm, version, &table, Reduction::default()))
         });
         // Where NCCL refuses an environment no size was asked for.
-        let ours = answer(chooser.as_ref(), fields[4], fields[5].trim_matches('-'), fields[3]);
+        let ours = answer(chooser.as_ref(), fields[4], fields[5], fields[3]);
         assert_eq!(ours, answered.join(","), "{line}");
     }
     text.lines().count() - 1
@@ -189,7 +189,7 @@ fn is_heavy(machine: &str, per_node: u32, several: bool) -> bool {
 
 fn searches(text: &str, folder: Option<&str>) -> usize {
     let mut compared = 0;
-    for line in text.lines().skip(1).step_by(one_in(5)) {
+    for line in text.lines().skip(1).step_by(one_in(19)) {
         let fields: Vec<&str> = line.split(',').collect();
         let (machine, version) = (fields[0], release(fields[1]));
         let (per_node, several) = (fields[2].parse().expect(line), fields[3] == "1");
@@ -225,7 +225,7 @@ fn searches(text: &str, folder: Option<&str>) -> usize {
 fn graphs_are_those_of_the_release() {
     let text = inflate(include_bytes!("../data/nccl_release_searches.csv.gz"));
     let compared = searches(&text, None);
-    assert!(compared > 300, "{compared}");
+    assert!(compared > 60, "{compared}");
     if let Some(folder) = whole() {
         let compared = searches(&file(&folder, "versions/searches_dev.csv"), Some(&folder));
         assert_eq!(compared, 2848);
@@ -248,7 +248,7 @@ fn whatif(graphs: &str, choices: &str, folder: Option<&str>) -> (usize, usize) {
         asked.entry(line).or_default().push(rest);
     }
     let (mut started, mut chosen) = (0, 0);
-    for line in graphs.lines().skip(1).step_by(one_in(6)) {
+    for line in graphs.lines().skip(1).step_by(one_in(31)) {
         let row = fields(line);
         let (machine, version) = (&row[0], release(&row[3]));
         let (per_node, nodes) = (row[1].parse().expect(line), row[2].parse::<u32>().expect(line));
@@ -304,7 +304,7 @@ fn variables_change_what_they_change_in_the_release() {
     let graphs = inflate(include_bytes!("../data/nccl_release_whatif.csv.gz"));
     let choices = inflate(include_bytes!("../data/nccl_release_whatif_choices.csv.gz"));
     let (started, chosen) = whatif(&graphs, &choices, None);
-    assert!(started > 200 && chosen > 600, "{started} {chosen}");
+    assert!(started > 40 && chosen > 80, "{started} {chosen}");
     if let Some(folder) = whole() {
         let graphs = file(&folder, "versions/whatif_graphs_dev.csv.gz");
         let choices = file(&folder, "versions/whatif_choices_dev.csv.gz");

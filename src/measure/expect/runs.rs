@@ -103,7 +103,7 @@ impl Ruler {
         let call = Call::of(query);
         let site = site(query);
         let policy = match library {
-            Library::Nccl => Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST.into()).ok()?)),
+            Library::Nccl => Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST).ok()?)),
             _ => Which::Other(policy(library.id(), &site).ok()?),
         };
         Some(Self { library, policy, call })
