@@ -170,6 +170,10 @@ fn a_plain_reading_of_the_rules_agrees() {
         let comm = &comm;
         for version in some(turn) {
             let table = Table::new(comm, version, &Settings::default()).unwrap();
+            // Cost models are held to NVIDIA's answers in nccl_cost_model.rs.
+            if table.models().is_some() {
+                continue;
+            }
             let chooser = Chooser::new(comm, version, &table, Reduction::default());
             for function in Function::ALL {
                 for _ in 0..40 {

@@ -76,7 +76,7 @@ impl Nccl {
             library: Some(Library::Nccl),
             title: format!("NCCL {version}'s tuner on {place}"),
             counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
-            source: format!("NVIDIA/nccl v{version}-1, src/graph/tuning.cc, src/enqueue.cc"),
+            source: format!("NVIDIA/nccl v{version}-1, {}, src/enqueue.cc", tuner_of(version)),
         };
         Ok(Self { meta, comm, version, chooser })
     }
@@ -142,6 +142,11 @@ impl Nccl {
     }
 }
 
+/// Where a release has its tuner.
+fn tuner_of(version: Version) -> &'static str {
+    if version.has(since::COST_MODELS) { "src/tuning" } else { "src/graph/tuning.cc" }
+}
+
 /// Around a change times that round to the same float32 flicker from size to size: an edge is the
 /// first of so many at which what is found behind it is chosen.
 const FLICKER: u64 = 256;
@@ -169,7 +174,10 @@ impl Policy for Nccl {
             return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
         };
         let name = format!("{}/{}", decision.algo, decision.proto);
-        let rule = "the least latency + size / bandwidth of its table".to_owned();
+        let rule = match self.chooser.models() {
+            None => "the least latency + size / bandwidth of its table".to_owned(),
+            Some(_) => "the least estimate of its cost models".to_owned(),
+        };
         let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
         // Since 2.24 a list can be meant for one collective.
         let scope = if self.version.has(since::LISTS_BY_COLLECTIVE) {
@@ -178,6 +186,7 @@ impl Policy for Nccl {
             String::new()
         };
         Ok(Choice {
+            notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),
             estimate: decision.time.map(|t| Seconds(f64::from(t.0) * 1e-6)),
             force: vec![
                 format!("NCCL_ALGO={scope}{}", decision.algo),
