@@ -203,7 +203,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
         && (full || n == 2)
         && !q.is("p2p=0")
         && is_float(q.dtype)
-        && s % 16 == 0
+        && s.is_multiple_of(16)
         && (s < cap || uncapped)
     {
         return ("custom", pull(n, s));
@@ -217,7 +217,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
         _ => 4 * M,
     };
     let below = if minor >= 24 { s <= most } else { s < most };
-    if alive && q.dtype == DataType::Bf16 && s % 4 == 0 && below {
+    if alive && q.dtype == DataType::Bf16 && s.is_multiple_of(4) && below {
         let adds = if sm == 90 { n >= 4 } else { n >= 6 };
         return ("symm-mem", if adds { "two-shot-multimem" } else { "two-shot-pull" });
     }
@@ -271,11 +271,11 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
     let own = if disabled || q.is("p2p=0") || !one_node {
         None
     } else if v2 && full {
-        if s % 16 != 0 { None } else { second(patch, sm, n, s, q.graph, multicast) }
+        if !s.is_multiple_of(16) { None } else { second(patch, sm, n, s, q.graph, multicast) }
     } else if [2, 4, 6, 8].contains(&n)
         && (full || n == 2)
         && is_float(q.dtype)
-        && s % 16 == 0
+        && s.is_multiple_of(16)
         && s <= 8 * M
     {
         Some(("custom", pull(n, s)))
@@ -292,7 +292,7 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
         && multicast
         && one_node
         && q.dtype == DataType::Bf16
-        && s % 4 == 0
+        && s.is_multiple_of(4)
         && s < most
     {
         return ("symm-mem", if n == 2 { "two-shot-pull" } else { "two-shot-multimem" });
@@ -425,7 +425,7 @@ fn torch(q: &Asked) -> (&'static str, &'static str) {
     let typed = matches!(q.dtype, DataType::F32 | DataType::Bf16);
     let fits = q.nodes == 1 && q.ranks <= tray && full && !q.is("p2p=0") && typed;
     match q.size {
-        _ if !q.is("ENABLE_INTRA_NODE_COMM=1") || !fits || q.size % 4 != 0 => NCCL,
+        _ if !q.is("ENABLE_INTRA_NODE_COMM=1") || !fits || !q.size.is_multiple_of(4) => NCCL,
         s if s <= 256 * K => ("torch", "one-shot-pull"),
         s if s <= 10 * M => ("torch", "two-shot-pull"),
         _ => NCCL,
