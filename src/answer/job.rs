@@ -335,14 +335,10 @@ fn slower(
         Error::input("the anchor has no measured step").help("write step_s = 12.5 in it")
     })?;
     let slower = anchored(&like, &Wires::new(registry, &like.machine), measured)?;
-    // A step of the very job says all; one of a like job says most, and nothing far off.
-    let own = draft.job(machines, false)?;
-    if own.runs_as(&like) {
-        return Ok(slower);
-    }
-    const CARRIES: f64 = 0.7;
+    // A step of the very job says all; of a like job nothing far off is the kernels' doing.
     const MOST: f64 = 1.5;
-    Ok(slower.powf(CARRIES).clamp(1.0 / MOST, MOST))
+    let own = draft.job(machines, false)?;
+    Ok(if own.runs_as(&like) { slower } else { slower.clamp(1.0 / MOST, MOST) })
 }
 
 fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f64>) -> JobView {

@@ -181,9 +181,10 @@ impl Transformer {
 
     /// Parameters that a token meets, both embeddings among them.
     pub fn active(&self) -> f64 {
-        let unused = self
-            .experts
-            .map_or(0.0, |e| f64::from(e.layers) * f64::from(e.experts - e.top_k) * self.expert());
+        let unused = self.experts.map_or(0.0, |e| {
+            let biases = if e.bias { f64::from(2 * e.ffn + self.hidden) } else { 0.0 };
+            f64::from(e.layers) * f64::from(e.experts - e.top_k) * (self.expert() + biases)
+        });
         self.params() - unused
     }
 
