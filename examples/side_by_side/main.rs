@@ -14,6 +14,8 @@
 //! time that rank 0 sets and for which all ranks spin, or after a barrier where there are more
 //! ranks than CPUs. All work in place and have their results checked once a block, untimed.
 
+#![allow(clippy::disallowed_methods, reason = "an example writes as it likes")]
+
 #[cfg(target_os = "linux")]
 mod cells;
 #[cfg(target_os = "linux")]

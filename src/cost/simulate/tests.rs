@@ -275,6 +275,17 @@ fn messages_that_share_a_port_reach_what_was_measured() {
     assert!(near(played, 401.0), "{played}");
 }
 
+/// A message as it was heard.
+struct Heard {
+    round: u64,
+    to: Endpoint,
+    op: Op,
+    runs: Vec<Run>,
+    bytes: f64,
+    end: f64,
+    added: f64,
+}
+
 /// What a reduction is added to has come before the addition begins: in every schedule, on all ports.
 #[test]
 fn no_addition_ends_before_its_operand_has_come() {
@@ -283,19 +294,17 @@ fn no_addition_ends_before_its_operand_has_come() {
         for (name, schedule) in schedules(n) {
             for ports in [Ports::ONE, Ports::full(2), Ports::Unbounded] {
                 for (gamma, setup) in [0.1, 3.0].into_iter().zip(setups(n).skip(1)) {
-                    let mut messages: Vec<(u64, Endpoint, Op, Vec<Run>, f64, f64, f64)> =
-                        Vec::new();
+                    let mut messages: Vec<Heard> = Vec::new();
                     let mut listener = |m: &Timed<'_>| {
-                        let (end, added) = (m.end.0, m.added.0);
-                        messages.push((
-                            m.round,
-                            m.to,
-                            m.op,
-                            m.runs.to_vec(),
-                            m.bytes.0,
-                            end,
-                            added,
-                        ));
+                        messages.push(Heard {
+                            round: m.round,
+                            to: m.to,
+                            op: m.op,
+                            runs: m.runs.to_vec(),
+                            bytes: m.bytes.0,
+                            end: m.end.0,
+                            added: m.added.0,
+                        });
                     };
                     let fabric = fabric(ports, gamma);
                     // A switch that is not there, or figures that it lacks.
@@ -305,8 +314,8 @@ fn no_addition_ends_before_its_operand_has_come() {
                     };
                     let mut copied = std::collections::HashMap::new();
                     let mut last = 0.0_f64;
-                    for round in messages.chunk_by(|a, b| a.0 == b.0) {
-                        for (_, to, op, runs, bytes, end, added) in round {
+                    for round in messages.chunk_by(|a, b| a.round == b.round) {
+                        for Heard { to, op, runs, bytes, end, added, .. } in round {
                             last = last.max(*added);
                             let own = |c: u32| copied.get(&(*to, c)).copied().unwrap_or(0.0);
                             let chunks = || runs.iter().flat_map(|run| run.chunks());
@@ -325,14 +334,14 @@ fn no_addition_ends_before_its_operand_has_come() {
                                 waited += u32::from(operand > *end);
                             }
                         }
-                        for (_, to, op, runs, _, end, _) in round {
+                        for Heard { to, op, runs, end, .. } in round {
                             if *op != Op::Reduce {
                                 let chunks = runs.iter().flat_map(|run| run.chunks());
                                 copied.extend(chunks.map(|chunk| ((*to, chunk), *end)));
                             }
                         }
                     }
-                    assert!(near(outcome.makespan.0, last) || outcome.makespan.0 >= last);
+                    assert!(outcome.makespan.0 >= last * (1.0 - 1e-9), "{name} {ports:?}");
                 }
             }
         }
