@@ -333,6 +333,7 @@ fn what_is_emitted_is_safe_in_its_release() {
                 function,
                 reduction: Reduction::default(),
                 sizes: (size, size),
+                windows: Default::default(),
                 notes: Vec::new(),
             };
             let lines = emit_env(&question).unwrap_or_else(|e| panic!("{id} {version}: {e}"));
