@@ -433,7 +433,8 @@ fn parts_may_be_added_to_each_other_first() {
     assert_eq!((foreign.list.len(), foreign.list.rounds()), (24, 2));
     // A part that is added twice is no sum.
     let twice = xml.replace("srcbuf=\"s\" srcoff=\"1\"", "srcbuf=\"s\" srcoff=\"2\"");
-    assert!(import::read(&twice, "x").unwrap_err().to_string().contains("added before"));
+    let error = import::read(&twice, "x").unwrap_err().to_string();
+    assert!(error.contains("added before"), "{error}");
 }
 
 #[test]

@@ -221,7 +221,8 @@ fn written_tables_are_read_back() {
             for function in Function::ALL {
                 for &algo in &read.algos {
                     for proto in Proto::ALL {
-                        let cell = read.cell(function, algo, proto).unwrap();
+                        let cell = read.cell(function, algo, proto);
+                        let cell = cell.unwrap_or_else(|| panic!("{id} {version}: {function:?}/{algo:?}"));
                         let Micros(latency) = computed.latency(function, algo, proto);
                         let Gbps(bandwidth) = computed.bandwidth(function, algo, proto);
                         assert_eq!(cell.latency.to_string(), format!("{latency:.1}"), "{id}");
@@ -479,7 +480,7 @@ fn damaged_logs_are_refused_with_their_line() {
     ] {
         let text = H100.replacen(from, to, 1);
         assert_ne!(text, H100, "{from}");
-        let error = Log::read(&text, "x.log").unwrap_err().to_string();
+        let error = Log::read(&text, "x.log").expect_err(from).to_string();
         assert!(error.contains(&format!("x.log:{line}\n")), "{from}: {error}");
         assert!(error.contains(what), "{from}: {error}");
     }

@@ -911,7 +911,7 @@ fn what_cannot_be_written_says_why() {
         ("export nccl-tuner-csv -n 16 --on dgx-h100 --log Rings=x", &["--log Rings=x", "`Ring`"]),
         (
             "export nccl-tuner-csv -n 16 --on dgx-h100 --log own=tests/data/logs/all_reduce.txt",
-            &["it is of 8 ranks, not of 16"],
+            &["the log has 8 ranks", "not 16"],
         ),
         ("export mpich-json -n 16 --on dgx-h100", &["2 nodes x 8 ranks", "--gpus-per-node 1"]),
         ("export nccl-tuner-csv -n 4 --on tcp-25g", &["which communicator?", "--comm"]),

@@ -216,11 +216,11 @@ impl Reader {
             }
             self.followed += (last - first) as usize + 1;
             if self.followed > MOST_CHUNKS {
-                let mib = (self.followed * 64) >> 20;
+                let [mib, most] = [self.followed, MOST_CHUNKS].map(|n| (n * 64) >> 20);
                 return Err(Refused::at(
                     at,
                     format!(
-                        "following the chunks up to here takes {mib} MiB of memory, more than 1024"
+                        "following the chunks up to here takes {mib} MiB of memory, more than {most}"
                     ),
                 ));
             }

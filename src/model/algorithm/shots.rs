@@ -70,7 +70,7 @@ impl ClosedForm for OneShot {
             aliases: &["oneshot", "1stage", "all-pairs"],
             known_as: &[],
             summary: "every rank gets the vectors of all others at once and adds them itself",
-            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh",
+            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
         };
         &META
     }
@@ -112,7 +112,7 @@ impl ClosedForm for TwoShot {
             aliases: &["twoshot", "2stage", "direct-rs-ag"],
             known_as: &[],
             summary: "every rank adds its block of all vectors, then gives the sum to all others",
-            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh",
+            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
         };
         &META
     }

@@ -400,7 +400,7 @@ mod tests {
             (b"\x80\x02}(X\xff\xff\xff\xffa".as_slice(), "cut off"),
             (b"a.", "more from its stack"),
             (b"h\x05.", "never held"),
-            (b"K\x01K\x02s.", "more from its stack"),
+            (b"K\x01K\x02s.", "no dict"),
             (b"\x80\x04\x93.", "is not run"),
         ] {
             let said = json(bytes).unwrap_err();
