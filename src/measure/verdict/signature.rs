@@ -25,6 +25,8 @@ pub(super) enum Place {
     SeveralNodes,
     /// GPUs reach each other over PCIe alone.
     OneNodePcie,
+    /// Either of the two: no links of their own carry all.
+    NotSwitched,
     /// Only a machine's own healthy runs are as exact.
     OwnRuns,
 }
@@ -91,7 +93,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         id: "cpu",
         what: "data take a way through the CPUs that is slow: other sockets, NUMA settings, a weak root complex",
         factors: [(1.0, 1.2), (1.2, 3.0), (1.5, 5.0)],
-        place: Place::Anywhere,
+        place: Place::NotSwitched,
         next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes a socket in the BIOS; the run \
                on the GPUs of one socket is faster then",
     },

@@ -5,6 +5,7 @@
 //! its prediction lies from what was measured over all sizes, less what its free figures would fit of
 //! anything.
 
+use super::plateau::Plateau;
 use super::signature::{Place, SIGNATURES, Signature, region};
 use super::{Cause, Facts, Point, Typed, prior, shape};
 use crate::base::collective::Collective;
@@ -231,6 +232,7 @@ pub(super) fn all(
     all.extend(alternatives(lab.algorithms()));
     all.extend(lab.slow());
     all.extend(lab.signatures());
+    all.extend(lab.whole_nics());
     let nodes = query.placement.nodes();
     for suspect in &mut all[said..] {
         suspect.weigh(points, nodes);
@@ -252,6 +254,15 @@ fn alternatives(mut forms: Vec<Suspect>) -> Vec<Suspect> {
     forms
 }
 
+/// What confirms that NICs are missing.
+const NICS_NEXT: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, NCCL_IB_HCA, \
+                         ib_write_bw -d each";
+/// By chance a rate lies so near to a whole number of NICs once in six: ln 6.
+const WHOLE: f64 = 1.8;
+/// Machines' own rates differ by so much, as a logarithm.
+const WHOLE_REACH: f64 = 0.1;
+/// Lost NICs slow sizes up to 16 MiB by no more: ln 1.1.
+const MIDDLE_NICS: f64 = 0.095;
 /// No more is a rank or a link slower than the others.
 const SLOWEST: f64 = 6.0;
 /// Of more ranks one slow rank is taken to slow everything alike: to play that out takes seconds.
@@ -270,6 +281,24 @@ impl Lab<'_> {
         SIGNATURES.iter().filter(|s| self.possible(s)).map(|s| self.signature(s)).collect()
     }
 
+    /// Large sizes on a plateau at a whole number of NICs, whatever a simulation says of those between.
+    fn whole_nics(&self) -> Option<Suspect> {
+        let (left, nics) = Plateau::of(self.query, self.points)?.whole()?;
+        let most = f64::ln(f64::from(nics) / f64::from(left)) + WHOLE_REACH;
+        let ends = [0.0, MIDDLE_NICS, most];
+        let foretold = |p: &Point| p.error().clamp(0.0, ends[region(p.size)]);
+        let scale = scale(self.points);
+        Some(Suspect {
+            id: "missing-nic",
+            what: format!("{left} of {nics} NICs a node carry the traffic"),
+            next: NICS_NEXT.to_owned(),
+            foretold: Foretold::Times(self.points.iter().map(foretold).collect()),
+            open: (1.0 + most / (3.0 * scale)).ln() - WHOLE,
+            ranges: true,
+            ..Suspect::default()
+        })
+    }
+
     fn possible(&self, signature: &Signature) -> bool {
         let several = self.query.placement.nodes() > 1;
         let link = self.query.machine.hardware.as_ref().map(|h| h.link);
@@ -278,6 +307,7 @@ impl Lab<'_> {
             Place::Anywhere => true,
             Place::SeveralNodes => several,
             Place::OneNodePcie => !several && pcie,
+            Place::NotSwitched => several || pcie,
             Place::OwnRuns => self.points.iter().all(|p| p.doubt == 0.0),
         }
     }
@@ -389,9 +419,7 @@ impl Lab<'_> {
             Some(Suspect {
                 id: "missing-nic",
                 what: format!("{left} of {nics} NICs a node carry the traffic"),
-                next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, NCCL_IB_HCA, \
-                       ib_write_bw -d each"
-                    .to_owned(),
+                next: NICS_NEXT.to_owned(),
                 foretold: self.fault(&Fault::MissingNic { count })?,
                 fitted: 0,
                 ..Suspect::default()
