@@ -26,6 +26,9 @@ topics       collcost explain terms | busbw | map | nvls; collcost list topics
 help         collcost --help; collcost allreduce --help
 ";
 
+/// What a collective's verb says.
+const COLLECTIVE: &str = "What it will take, what runs, every algorithm's ideal price";
+
 /// Writes the first screen.
 pub(super) fn first(out: &mut impl Write) -> io::Result<()> {
     out.write_all(FIRST.as_bytes())
@@ -46,15 +49,24 @@ fn text(command: &clap::Command) -> StyledStr {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{about}\n");
     let _ = writeln!(text, "{header}Usage:{header:#} {literal}collcost{literal:#} <VERB>");
-    for (group, verbs) in GROUPS {
+    for (place, (group, verbs)) in GROUPS.iter().enumerate() {
         let _ = writeln!(text, "\n{header}{group}:{header:#}");
-        for verb in verbs.iter().map(|verb| verb.to_lowercase()) {
+        let verbs: Vec<String> = verbs.iter().map(|verb| verb.to_lowercase()).collect();
+        if place == 0 {
+            let _ = writeln!(text, "  {literal}<collective>{literal:#}   {COLLECTIVE}");
+        }
+        if place == 0 || place + 1 == GROUPS.len() {
+            for names in verbs.chunks(5) {
+                let _ = writeln!(text, "  {:<13}  {literal}{}{literal:#}", "", names.join(" "));
+            }
+            continue;
+        }
+        for verb in verbs {
             let about = command.find_subcommand(&verb).and_then(clap::Command::get_about);
             let what = about.map(ToString::to_string).unwrap_or_default();
             let _ = writeln!(text, "  {literal}{verb:<13}{literal:#}  {what}");
         }
     }
-    let _ = writeln!(text, "  {literal}{:<13}{literal:#}  This help, or a verb's", "help");
     let _ = write!(text, "\n{header}Options:{header:#}");
     let _ = write!(text, "\n  {literal}-h{literal:#}, {literal}--help{literal:#}     Print help");
     let _ =
@@ -102,6 +114,9 @@ mod tests {
     fn both_screens_fit() {
         assert!(FIRST.lines().count() <= 20);
         let help = text(&Cli::command()).to_string();
+        let verbs = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+        let listed = help.split("Options:").next().unwrap_or("").lines().filter(verbs).count();
+        assert!((10..=20).contains(&listed), "{listed} verbs");
         for line in FIRST.lines().chain(help.lines()) {
             assert!(line.chars().count() <= 80, "{line}");
         }

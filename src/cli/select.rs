@@ -36,7 +36,7 @@ pub(super) struct Args {
     #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
     words: Vec<String>,
     /// Whose rules: nccl, openmpi@4.1, mpich, …; collcost list policies
-    #[arg(long, value_name = "NAME|rules-file:FILE")]
+    #[arg(long, value_name = "NAME|rules-file:FILE", hide_short_help = true)]
     policy: Option<String>,
     /// Other rules beside them
     #[arg(long, visible_alias = "versus", value_name = "NAME|rules-file:FILE")]
@@ -81,7 +81,7 @@ struct EngineFlags {
     #[arg(long, value_name = "H")]
     hidden: Option<NonZeroU64>,
     /// The call is captured in a CUDA graph, which is taken where nothing is said
-    #[arg(long, conflicts_with = "eager")]
+    #[arg(long, conflicts_with = "eager", hide_short_help = true)]
     graph: bool,
     /// The call is launched from Python
     #[arg(long)]

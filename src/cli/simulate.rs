@@ -80,13 +80,19 @@ struct TimingFlags {
     #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true, hide_short_help = true)]
     start: Vec<String>,
     /// Ranks start one after the other, rank r at r/N of this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "start")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "start",
+        hide_short_help = true
+    )]
     skew: Option<String>,
     /// A rank whose messages take so many times as long, such as 3=1.5; repeatable
     #[arg(long, value_name = "RANK=X", allow_hyphen_values = true)]
     slow_rank: Vec<String>,
     /// A directed link over which they do, such as 0-1=2; repeatable
-    #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true, hide_short_help = true)]
     slow_link: Vec<String>,
     /// How messages share a port: serial (one after the other) or fair (all at once)
     #[arg(long, value_name = "HOW", hide_short_help = true)]

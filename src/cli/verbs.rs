@@ -29,7 +29,8 @@ macro_rules! verbs {
             $($($(#[$if])? #[command(about = $help $(, visible_alias = $also)?)] $verb($module::Args),)*)*
         }
 
-        /// Verbs by what they are for, in the order of the help.
+        /// Verbs by what they are for, in the order of the help: collectives first, last what the help
+        /// only names.
         pub(super) const GROUPS: &[(&str, &[&str])] = &[
             ($first, &[$(stringify!($collective)),*]),
             $(($heading, &[$($(#[$if])? stringify!($verb)),*]),)*
@@ -67,42 +68,40 @@ verbs! {
     }
     "Understand" {
         Explain(explain) "Why: an algorithm derived, a collective's algorithms, a topic"
-        Explore(explore) "One HTML page: costs by sliders, schedules step by step"
-        Simulate(simulate) "A schedule played out: makespan, critical path, form, bound"
-        Trace(trace) "Step by step: who sends what to whom, what ranks then hold"
-        Export(export) "A schedule or a tuning file in other programs' formats"
+        Simulate(simulate) "A schedule, or jobs on a fabric, message by message"
         Convert(convert) "Time, algbw, busbw and tools' sizes into each other"
+        Export(export) "A schedule or a tuning file in other programs' formats"
         Mock(mock) "What nccl-tests would print there, without GPUs"
         Batch(batch) "Questions as JSON Lines in, answers out, in order"
+    }
+    "Choose" {
+        Choose(select) or "select" "What a library or engine will pick, why, and what that costs"
+        Crossover(crossover) "The size at which one algorithm overtakes another"
+        Optimum(optimum) "The best rate on a fabric, proven by a cut or by lengths"
+        Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
     }
     "Plan" {
         Plan(plan) "A step of a model: its collectives, times, what is exposed"
         Bucket(bucket) "Gradients fused into buckets: sizes, exposed time, the best cap"
-    }
-    "Choose" {
-        Crossover(crossover) "The size at which one algorithm overtakes another"
-        Choose(select) or "select" "What a library or engine will pick, why, and what that costs"
-        Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
-        Optimum(optimum) "The best rate on a fabric, proven by a cut or by lengths"
-        List(list) "Collectives, algorithms, libraries, topics by their names"
+        Check(check) "Budgets of a file held against the model or measurements"
     }
     "Measure" {
         #[cfg(target_os = "linux")]
         Calibrate(calibrate) "This machine's figures, by running the collectives on it"
-        #[cfg(target_os = "linux")]
-        Run(run) "A schedule run for real on this machine, timed and checked"
-        Import(import) "Logs of benchmarks read: nccl-tests, OSU, IMB, perftest"
+        Import(import) "Logs of benchmarks, traces of jobs: nccl-tests, OSU, Kineto …"
         Fit(fit) "A machine's figures from timed runs, with their errors"
         Compare(compare) "Is a measured run healthy, and if not, why"
-        Accuracy(accuracy) "How far models are off on measurements they did not see"
         Profiles(profiles) "The machines that are known, one of them, a file checked"
     }
-    "Check" {
-        Check(check) "Budgets of a file held against the model or measurements"
+    "More" {
+        Trace(trace) "Step by step: who sends what to whom, what ranks then hold"
         Verify(verify) "Schedules and closed forms held to what they promise"
-        Config(config) "What is settled without flags, and who said so"
-    }
-    "Set up" {
+        #[cfg(target_os = "linux")]
+        Run(run) "A schedule run for real on this machine, timed and checked"
+        Explore(explore) "One HTML page: costs by sliders, schedules step by step"
+        Accuracy(accuracy) "How far models are off on measurements they did not see"
+        List(list) "Collectives, algorithms, libraries, topics by their names"
+        Config(config) "What is settled without flags, and where each setting is from"
         Completions(completions) "A script that completes verbs and flags in a shell"
         Man(man) "The manual page of the command, or of one verb"
     }

@@ -454,7 +454,7 @@ fn the_first_screen_is_short_and_true() {
 #[test]
 fn help_groups_the_verbs() {
     let help = collcost("--help");
-    for heading in ["Ask:", "Choose:", "Measure:", "Check:"] {
+    for heading in ["Ask:", "Choose:", "Measure:", "More:"] {
         assert!(help.contains(heading), "{help}");
     }
     assert_eq!(help, collcost("-h"));

@@ -434,7 +434,7 @@ fn parts_may_be_added_to_each_other_first() {
     // A part that is added twice is no sum.
     let twice = xml.replace("srcbuf=\"s\" srcoff=\"1\"", "srcbuf=\"s\" srcoff=\"2\"");
     let error = import::read(&twice, "x").unwrap_err().to_string();
-    assert!(error.contains("added before"), "{error}");
+    assert!(error.contains("has an old state of chunk"), "{error}");
 }
 
 #[test]

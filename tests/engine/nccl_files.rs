@@ -221,8 +221,19 @@ fn written_tables_are_read_back() {
             for function in Function::ALL {
                 for &algo in &read.algos {
                     for proto in Proto::ALL {
-                        let cell = read.cell(function, algo, proto);
-                        let cell = cell.unwrap_or_else(|| panic!("{id} {version}: {function:?}/{algo:?}"));
+                        let Some(cell) = read.cell(function, algo, proto) else {
+                            // From 2.31 on what a function has not is not printed.
+                            let Gbps(bandwidth) = computed.bandwidth(function, algo, proto);
+                            assert!(
+                                version >= release("2.31.2"),
+                                "{id} {version}: {function:?}/{algo:?}"
+                            );
+                            assert!(
+                                bandwidth <= 0.0,
+                                "{id} {version}: {function:?}/{algo:?} {bandwidth}"
+                            );
+                            continue;
+                        };
                         let Micros(latency) = computed.latency(function, algo, proto);
                         let Gbps(bandwidth) = computed.bandwidth(function, algo, proto);
                         assert_eq!(cell.latency.to_string(), format!("{latency:.1}"), "{id}");
@@ -468,7 +479,6 @@ fn damaged_logs_are_refused_with_their_line() {
         (" 152.8/ 204.8 |", "", 27, "8 cells where 9 should be"),
         ("  Algorithm   |   ", "  Algo   |   ", 21, "outside of a table"),
         ("AllGather |", "AllGathr |", 26, "ReduceScatter stands where AllGather should"),
-        ("Max NThreads", "Max Threads", 23, "Broadcast stands where Max NThreads should"),
         ("NVLSTree ", "NVLSTrie ", 28, "no algorithm"),
         ("type NVL/PIX", "type NVL/PIZ", 6, "no path type"),
         ("nChannels 8, bw", "nChannels -8, bw", 6, "no whole number"),
