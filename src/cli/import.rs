@@ -8,6 +8,7 @@ use super::flags::{count, value};
 use super::format::{FormatFlag, OfLogs};
 use super::input;
 use super::profiles::today;
+use super::streams::say;
 use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
@@ -58,7 +59,7 @@ impl Args {
         if matches!(format, Format::Csv | Format::Jsonl) {
             // What is no row is said beside them.
             for note in report::notes(&report::import(&read)) {
-                eprintln!("note: {note}");
+                say(format_args!("note: {note}"));
             }
         }
         match format {

@@ -311,7 +311,7 @@ fn second(
     let told = |kernel| Some(("custom-v2", kernel));
     if patch < 22 {
         let i = usize::try_from(n).ok()?.checked_sub(2).filter(|i| *i < 7)?;
-        let p = if sm >= 100 && sm < 110 {
+        let p = if (100..110).contains(&sm) {
             [4096, 4096, 2048, 2048, 1024, 896, 720][i]
         } else {
             [2048, 512, 384, 256, 192, 192, 160][i]

@@ -26,7 +26,7 @@ pub(super) struct SourceFlags {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) comms: Option<String>,
     /// Graphs that NCCL_GRAPH_DUMP_FILE wrote
-    #[arg(long, value_name = "FILE", conflicts_with = "comm")]
+    #[arg(long, value_name = "FILE", conflicts_with = "comm", hide_short_help = true)]
     graph: Option<String>,
     /// A debug log with its graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"], hide_short_help = true)]

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::super::Stop;
 use super::super::flags::value;
+use super::super::streams::say;
 use super::source::{self, MachineFlags};
 use collcost::library::nccl::Processor;
 use collcost::library::nccl::search::picture;
@@ -71,6 +72,6 @@ impl Args {
 
 fn notes(notes: &[String]) {
     for note in notes {
-        eprintln!("note: {note}");
+        say(format_args!("note: {note}"));
     }
 }

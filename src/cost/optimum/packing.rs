@@ -195,9 +195,9 @@ impl Packing {
             }
         }
         let each = nearest(self.each) / common as f64;
-        let fits = loads.iter().zip(rates);
-        let fits = fits.map(|(&load, &rate)| load as f64 * each <= rate as f64 * (1.0 + 1e-9));
-        fits.fold(true, |all, one| all && one) && sums.iter().all(|&sum| sum == common)
+        let carries =
+            |(&load, &rate): (&i128, &i64)| load as f64 * each <= rate as f64 * (1.0 + 1e-9);
+        loads.iter().zip(rates).all(carries) && sums.iter().all(|&sum| sum == common)
     }
 }
 

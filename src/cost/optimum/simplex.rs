@@ -209,11 +209,11 @@ impl Simplex {
             *moved = entries.iter().map(|&(i, x)| line[i] * x as f64).sum();
         }
         let mut leaving: Option<(f64, usize)> = None;
-        for row in 0..n {
-            if moves[row] > TINY {
-                let room = self.values[row].max(0.0) / moves[row];
+        for (row, (&value, &moved)) in self.values.iter().zip(&moves).enumerate().take(n) {
+            if moved > TINY {
+                let room = value.max(0.0) / moved;
                 let is_less = leaving.is_none_or(|(least, held)| {
-                    room < least - 1e-15 || room <= least + 1e-15 && moves[row] > moves[held]
+                    room < least - 1e-15 || room <= least + 1e-15 && moved > moves[held]
                 });
                 if is_less {
                     leaving = Some((room, row));
@@ -221,8 +221,8 @@ impl Simplex {
             }
         }
         let Some((step, out)) = leaving else { return false };
-        for row in 0..n {
-            self.values[row] -= step * moves[row];
+        for (value, moved) in self.values.iter_mut().zip(&moves).take(n) {
+            *value -= step * moved;
         }
         self.values[out] = step;
         self.basis[out] = column;
