@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &str| {
     match Graphs::read(text, "g.xml") {
         Ok(graphs) => {
-            for (nodes, version) in [(1, Version::V2_21), (2, Version::V2_30)] {
+            for (nodes, version) in [(1, "2.21.5"), (2, "2.30.7")] {
+                let version: Version = version.parse().expect("a release that is known");
                 let gpu = Some(Capability(90));
                 let told = Told { nodes: Some(nodes), gpu, ..Told::default() };
                 if let Ok(comm) = graphs.communicator(&told, version) {

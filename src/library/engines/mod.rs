@@ -2,7 +2,7 @@
 //!
 //! An engine tries one path after another; the first that takes the call runs it, and each that
 //! refuses says why. Sizes are S, the bytes of one rank's tensor. What a rule compares the size with
-//! is noted as it is asked ([`Ask`]), so the sizes at which a choice changes come from the rules
+//! is noted as it is asked (`Ask`), so the sizes at which a choice changes come from the rules
 //! themselves and are written nowhere else.
 //!
 //! Adding an engine: one file here, one line in [`ENGINES`]. Adding a release: its name in the

@@ -370,10 +370,13 @@ pub(crate) const SPEED_45_0: Rule = until(27, 5);
 // What is printed.
 
 /// Ids are hexadecimal in the log.
+#[cfg(feature = "cli")]
 pub(crate) const HEX_IDS: Rule = since(21, 5);
 /// NICs have host and number there.
 pub(crate) const NICS_BY_HOST: Rule = since(23, 4);
 /// Of NVLS the log names the head, and GPUs are named by their addresses.
+#[cfg(feature = "cli")]
 pub(crate) const BUS_IDS: Rule = since(27, 5);
 /// Graphs in XML have ranks.
+#[cfg(feature = "cli")]
 pub(crate) const DUMPS_RANKS: Rule = since(30, 3);

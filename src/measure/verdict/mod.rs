@@ -1,10 +1,10 @@
 //! Whether a measured run is as it should be, and if not, why.
 //!
-//! Each measured time is held against what is expected of the machine, with its band; [`ruling`] makes
+//! Each measured time is held against what is expected of the machine, with its band; `ruling` makes
 //! one of three verdicts of it. Then every suspect foretells how much longer calls would take, size by
 //! size, if it were the cause: the fault is put into the machine and simulated, an algorithm is priced,
-//! a convention of sizes applied, or the factors of its [`signature`] taken. How near that lies to what
-//! was measured, over all sizes together, and how often the cause was true elsewhere ([`prior`]) say
+//! a convention of sizes applied, or the factors of its `signature` taken. How near that lies to what
+//! was measured, over all sizes together, and how often the cause was true elsewhere (`prior`) say
 //! which comes first.
 
 mod plateau;
