@@ -132,7 +132,7 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     let policies = POLICIES.iter().map(|p| Named {
         id: p.id,
         aliases: p.aliases.to_vec(),
-        title: p.title.clone().into_owned(),
+        title: p.title().into_owned(),
     });
     let engines = ENGINES.iter().map(|e| Named {
         id: e.id,

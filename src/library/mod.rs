@@ -98,8 +98,8 @@ pub struct Entry {
     pub id: &'static str,
     /// Other names that are understood; a version may follow the last one's `-` or `@`.
     pub aliases: &'static [&'static str],
-    /// In one line.
-    pub title: Cow<'static, str>,
+    /// Empty for a release of NCCL, which words its own when it is asked.
+    title: &'static str,
     make: Make,
 }
 
@@ -111,6 +111,17 @@ enum Make {
 }
 
 impl Entry {
+    /// In one line.
+    #[must_use]
+    pub fn title(&self) -> Cow<'static, str> {
+        let Make::Nccl(version) = self.make else { return Cow::Borrowed(self.title) };
+        let pins = match version.pytorch() {
+            [] => String::new(),
+            pins => format!("; PyTorch {}", pins.join(", ")),
+        };
+        Cow::Owned(format!("NCCL {version}: tuner and search, bit for bit{pins}"))
+    }
+
     /// The policy for what is known of a machine.
     ///
     /// # Errors
@@ -131,14 +142,10 @@ pub static POLICIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 
 /// A release of NCCL in the list.
 fn release(version: Version) -> Entry {
-    let pins = match version.pytorch() {
-        [] => String::new(),
-        pins => format!("; PyTorch {}", pins.join(", ")),
-    };
     Entry {
         id: version.policy(),
         aliases: if version == Version::NEWEST { &["nccl"] } else { &[] },
-        title: Cow::Owned(format!("NCCL {version}: tuner and search, bit for bit{pins}")),
+        title: "",
         make: Make::Nccl(version),
     }
 }
@@ -147,27 +154,25 @@ const MPI: &[Entry] = &[
     Entry {
         id: "openmpi@5.0",
         aliases: &["openmpi@5", "openmpi"],
-        title: Cow::Borrowed(
-            "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
-        ),
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
         make: Make::Plain(openmpi::v5_0),
     },
     Entry {
         id: "openmpi@4.1",
         aliases: &["openmpi@4"],
-        title: Cow::Borrowed("Open MPI 4.1: coll/tuned's fixed decisions"),
+        title: "Open MPI 4.1: coll/tuned's fixed decisions",
         make: Make::Plain(openmpi::v4_1),
     },
     Entry {
         id: "openmpi@4.0",
         aliases: &["openmpi@3", "openmpi@2"],
-        title: Cow::Borrowed("Open MPI 4.0 and before: coll/tuned's fixed decisions"),
+        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
         make: Make::Plain(openmpi::v4_0),
     },
     Entry {
         id: "mpich@4",
         aliases: &["mpich", "mpich@5"],
-        title: Cow::Borrowed("MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules"),
+        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
         make: Make::Plain(mpich::v4),
     },
 ];
@@ -176,33 +181,31 @@ const OTHERS: &[Entry] = &[
     Entry {
         id: "gloo",
         aliases: &[],
-        title: Cow::Borrowed("Gloo's default algorithms, which do not depend on the size"),
+        title: "Gloo's default algorithms, which do not depend on the size",
         make: Make::Plain(gloo::gloo),
     },
     Entry {
         id: "pytorch-inductor@2025",
         aliases: &["pytorch-inductor", "inductor", "inductor@2025"],
-        title: Cow::Borrowed("PyTorch inductor's estimate of 2025: NCCL's ring with LL"),
+        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL",
         make: Make::Plain(inductor::v2025),
     },
     Entry {
         id: "xla-sol",
         aliases: &[],
-        title: Cow::Borrowed("XLA's speed-of-light model: rings over hosts, own kernels inside"),
+        title: "XLA's speed-of-light model: rings over hosts, own kernels inside",
         make: Make::Plain(xla::sol),
     },
     Entry {
         id: "textbook",
         aliases: &["textbook@regimes"],
-        title: Cow::Borrowed("the introduction's rules: in-network, else tree or ring by regime"),
+        title: "the introduction's rules: in-network, else tree or ring by regime",
         make: Make::Plain(textbook::regimes),
     },
     Entry {
         id: "textbook@thresholds",
         aliases: &[],
-        title: Cow::Borrowed(
-            "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
-        ),
+        title: "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
         make: Make::Plain(textbook::thresholds),
     },
 ];

@@ -39,7 +39,8 @@ impl Group {
         let (ranks, stride) = (u64::from(self.ranks.max(1)), u64::from(self.stride.max(1)));
         let span = ranks * stride;
         // Groups repeat with the least common multiple of both periods.
-        let window = (span / gcd(span, node)).saturating_mul(node).min(world.max(span));
+        let window =
+            (span / num_integer::gcd(span, node)).saturating_mul(node).min(world.max(span));
         let mut worst = Lies { nodes: 1, per_node: self.ranks, beside: 1, uneven: false };
         let mut uneven = false;
         for block in 0..window.div_ceil(span) {
@@ -89,8 +90,4 @@ impl Lies {
             per_node: NonZeroU32::new(self.per_node).filter(|_| has_nodes),
         }
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

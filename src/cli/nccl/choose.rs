@@ -5,14 +5,13 @@ use std::io::Write;
 use super::super::Stop;
 use super::super::flags::value;
 use super::super::format::{FormatFlag, Report};
-use super::source::SourceFlags;
+use super::source::{self, SourceFlags};
 use collcost::answer::nccl::{Question, choose, emit_env};
-use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::Bytes;
+use collcost::library::nccl::Reduction;
 use collcost::library::nccl::cost_model::Windows;
-use collcost::library::nccl::{Function, Reduction};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -71,7 +70,7 @@ impl Args {
             comm: &source.comm,
             nccl: source.nccl,
             settings: &source.settings,
-            function: self.function()?,
+            function: source::function("nccl choose", &self.collective)?,
             reduction: self.reduction()?,
             sizes: self.sizes()?,
             windows: if self.registered { Windows::Both } else { Windows::None },
@@ -96,17 +95,6 @@ impl Args {
             Some(size) => format!("nccl choose {} {size}", self.collective),
             None => format!("--begin {} --end {}", self.begin, self.end),
         }
-    }
-
-    fn function(&self) -> Result<Function> {
-        let place = format!("nccl choose {}", self.collective);
-        let collective: Collective =
-            self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
-        Function::of(collective).ok_or_else(|| {
-            Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
-                .at(place)
-                .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
-        })
     }
 
     fn reduction(&self) -> Result<Reduction> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::super::flags::{count, value};
 use super::super::input;
+use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
@@ -12,7 +13,7 @@ use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
 use collcost::library::nccl::topology_file;
 use collcost::library::nccl::{
-    Capability, Communicator, Place, Processor, Settings, Told, Version,
+    Capability, Communicator, Function, Place, Processor, Settings, Told, Version,
 };
 use collcost::library::nccl::{comms, envs};
 
@@ -356,6 +357,17 @@ pub(super) fn searched(
     knobs: &Knobs,
 ) -> Result<Searched> {
     search(description, version, job, knobs).map_err(|e| e.at(file))
+}
+
+/// The collective that was typed behind `verb`, as NCCL's tuner knows it.
+pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
+    let place = format!("{verb} {typed}");
+    let collective: Collective = typed.parse().map_err(|e: Error| e.at(place.clone()))?;
+    Function::of(collective).ok_or_else(|| {
+        Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
+            .at(place)
+            .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+    })
 }
 
 /// A machine's name: its file's, without folder, ending and ranks a node.

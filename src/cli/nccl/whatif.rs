@@ -7,10 +7,9 @@ use super::super::flags::value;
 use super::super::format::{FormatFlag, Report};
 use super::diff::size;
 use super::on::OnFlags;
+use super::source;
 use collcost::answer::nccl_whatif::{CANDIDATES, Question, nccl_whatif};
-use collcost::base::collective::Collective;
-use collcost::base::error::{Error, Result};
-use collcost::library::nccl::{Function, Version};
+use collcost::library::nccl::Version;
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -57,21 +56,10 @@ impl Args {
             version: value::<Version>("--nccl", self.nccl.as_ref())?.unwrap_or(Version::NEWEST),
             settings: &settings,
             knobs: &knobs,
-            function: self.function()?,
+            function: source::function("nccl whatif", &self.collective)?,
             size: size("", &self.size)?,
             tries: &tries,
         })?;
         self.format.write(out, &report, |look| view::nccl_whatif::page(&report, look))
-    }
-
-    fn function(&self) -> Result<Function> {
-        let place = format!("nccl whatif {}", self.collective);
-        let collective: Collective =
-            self.collective.parse().map_err(|e: Error| e.at(place.clone()))?;
-        Function::of(collective).ok_or_else(|| {
-            Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
-                .at(place)
-                .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
-        })
     }
 }

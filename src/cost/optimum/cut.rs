@@ -11,7 +11,7 @@
 
 use super::flow::Flow;
 use crate::base::error::{Error, Result};
-use crate::machine::graph::{Graph, Link, Node, gcd};
+use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
 /// A cut, and the rate of each root that it allows.
@@ -76,7 +76,7 @@ struct Asked {
 
 impl Asked {
     fn new(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Self {
-        let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
+        let common = num_integer::gcd(cut.leaves, cut.roots);
         let (p, q) = (cut.leaves / common, cut.roots / common);
         let source = graph.nodes.len() as u32;
         let mut flow = Flow::new(graph.nodes.len() + 1);

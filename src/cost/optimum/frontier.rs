@@ -14,7 +14,7 @@ use super::cut;
 use super::simplex::{Column, Exact, Simplex, Sparse};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, nearest};
-use crate::machine::graph::{Graph, Node, gcd};
+use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
 /// The most ranks: the tables have an entry for each set.
@@ -161,7 +161,8 @@ fn read(
     let cost = prices.map(|prices| prices[rounds]).filter(|x| *x > Rational::from_integer(0))?;
     let common = |values: &Vec<Rational>| {
         values.iter().try_fold(1_i128, |common, value| {
-            let next = (common / gcd(common, *value.denom())).checked_mul(*value.denom())?;
+            let next =
+                (common / num_integer::gcd(common, *value.denom())).checked_mul(*value.denom())?;
             (next < 1 << 40).then_some(next)
         })
     };
@@ -190,7 +191,7 @@ fn read(
         }
     }
     let shared = point.trees.iter().map(|tree| tree.1).chain(point.rounds.iter().copied());
-    let shared = shared.fold(point.chunks, |all, one| gcd(all.into(), one.into()) as i64).max(1);
+    let shared = shared.fold(point.chunks, |all, one| num_integer::gcd(all, one)).max(1);
     point.chunks /= shared;
     point.rounds.iter_mut().for_each(|rounds| *rounds /= shared);
     point.trees.iter_mut().for_each(|tree| tree.1 /= shared);

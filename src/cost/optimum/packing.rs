@@ -3,7 +3,7 @@
 use super::pattern::{Demand, Oracle, Pattern, bound};
 use super::simplex::{Column, Exact, Simplex, Sparse};
 use crate::base::quantity::nearest;
-use crate::machine::graph::{Graph, gcd};
+use crate::machine::graph::Graph;
 use crate::model::formula::Rational;
 
 /// The most links and commodities together for which a packing is looked for.
@@ -204,7 +204,7 @@ impl Packing {
 /// A common denominator; none where it is too long.
 fn denominator(all: &[Rational]) -> Option<i128> {
     all.iter().try_fold(1_i128, |common, x| {
-        let next = (common / gcd(common, *x.denom())).checked_mul(*x.denom())?;
+        let next = (common / num_integer::gcd(common, *x.denom())).checked_mul(*x.denom())?;
         (next < 1 << 80).then_some(next)
     })
 }
@@ -215,6 +215,6 @@ fn whole(fractions: &[Rational]) -> Option<Vec<i128>> {
     let scaled: Option<Vec<i128>> =
         fractions.iter().map(|x| x.numer().checked_mul(common / x.denom())).collect();
     let scaled = scaled?;
-    let shared = scaled.iter().fold(0, |shared, &x| gcd(shared, x)).max(1);
+    let shared = scaled.iter().fold(0, |shared, &x| num_integer::gcd(shared, x)).max(1);
     Some(scaled.into_iter().map(|x| x / shared).collect())
 }

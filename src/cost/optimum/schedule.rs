@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::{Pattern, Tree};
 use crate::base::collective::Collective;
-use crate::machine::graph::{Graph, Node, gcd};
+use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 use crate::model::schedule::{Endpoint, Frame, List, Op, Run};
 
@@ -28,7 +28,7 @@ pub fn schedule(
     patterns: &[(Rational, Pattern)],
 ) -> Option<List> {
     let common = patterns.iter().try_fold(1_i128, |common, (part, _)| {
-        let next = common / gcd(common, *part.denom()) * part.denom();
+        let next = common / num_integer::gcd(common, *part.denom()) * part.denom();
         (next <= CHUNKS).then_some(next)
     })?;
     let n = graph.ranks;

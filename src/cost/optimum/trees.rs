@@ -11,7 +11,7 @@ use super::cut::Cut;
 use super::flow::Flow;
 use super::pattern::{Demand, Pattern};
 use super::split::{Split, Ways};
-use crate::machine::graph::{Graph, Node, gcd};
+use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
 /// The most ranks for which trees are packed.
@@ -41,9 +41,9 @@ pub(super) fn pack(
         return None;
     }
     // 1/x = p/q: links carry p/g of what they do, each root has q/g trees.
-    let common = gcd(cut.leaves.into(), cut.roots.into()) as i64;
+    let common = num_integer::gcd(cut.leaves, cut.roots);
     let (p, q) = (cut.roots / common, cut.leaves / common);
-    let g = rates.iter().fold(q, |g, &rate| gcd(g.into(), rate.into()) as i64);
+    let g = rates.iter().fold(q, |g, &rate| num_integer::gcd(g, rate));
     let carries: Vec<i64> = rates.iter().map(|&rate| rate / g * p).collect();
     let each = q / g;
     let mut ways = Split::new(graph, &carries, roots, each).without_switches()?;

@@ -159,7 +159,7 @@ impl Graph {
             None => Some(link.rate),
             Some(Rate(unit)) => {
                 let (a, b) = (unit, link.rate.0);
-                let common = gcd(a.numer() * b.denom(), b.numer() * a.denom());
+                let common = num_integer::gcd(a.numer() * b.denom(), b.numer() * a.denom());
                 Some(Rate(num_rational::Ratio::new(common, a.denom() * b.denom())))
             }
         });
@@ -207,12 +207,4 @@ impl Graph {
 fn too_far() -> Error {
     Error::input("the links' rates have no common unit that they are small multiples of")
         .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s")
-}
-
-/// The greatest common divisor.
-pub(crate) fn gcd(mut a: i128, mut b: i128) -> i128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.abs()
 }

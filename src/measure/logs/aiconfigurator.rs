@@ -10,7 +10,7 @@
 //! Source: ai-dynamo/aiconfigurator (Apache-2.0), `collector/network/collect_all_reduce.py`.
 
 use super::draft::{Draft, Raw};
-use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
@@ -94,17 +94,11 @@ impl Table {
             draft.leave_out(line.number, "a time of 0, or none");
             return Ok(taken);
         };
+        let size = elements * dtype.bytes().0;
         draft.rows.push(Raw {
-            line: line.number,
-            size: elements * dtype.bytes().0,
             count: Some(elements),
             dtype: Some(dtype),
-            in_place: false,
-            measured: Measured::Time(Seconds(millis * 1e-3)),
-            wrong: None,
-            factor: None,
-            redop: None,
-            root: None,
+            ..Raw::timed(line.number, size, Seconds(millis * 1e-3))
         });
         Ok(taken)
     }

@@ -11,7 +11,7 @@
 //! pull request 24111.
 
 use super::draft::{Draft, Raw};
-use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 use crate::machine::sample::{DataType, Mode};
@@ -82,16 +82,8 @@ impl Table {
         for (draft, time) in log.tables[first..first + count].iter_mut().zip(times) {
             match field::number(time).filter(|ms| *ms > 0.0) {
                 Some(millis) => draft.rows.push(Raw {
-                    line: line.number,
-                    size,
-                    count: None,
                     dtype: Some(dtype),
-                    in_place: false,
-                    measured: Measured::Time(Seconds(millis * 1e-3)),
-                    wrong: None,
-                    factor: None,
-                    redop: None,
-                    root: None,
+                    ..Raw::timed(line.number, size, Seconds(millis * 1e-3))
                 }),
                 None => draft.leave_out(line.number, "no time: the backend does not take it"),
             }

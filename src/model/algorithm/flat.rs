@@ -206,12 +206,8 @@ fn root_share(shape: &Shape, share: Share) -> Share {
     const DECIMALS: u64 = 1_000_000_000;
     let Some(Ratio(r)) = shape.params.root_speedup else { return share };
     let scaled = (r * DECIMALS as f64).round() as u64;
-    let common = gcd(scaled, DECIMALS);
+    let common = num_integer::gcd(scaled, DECIMALS);
     Share::new(share.chunks * (DECIMALS / common), share.of * (scaled / common))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The rounds of the root with its partners: how many, over which links, how many partners at
