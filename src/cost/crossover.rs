@@ -47,7 +47,7 @@ pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volu
     envelope_in_steps(candidates, from, to, 1)
 }
 
-/// The same with the winners compared `steps` times an octave, a power of two.
+/// The same with the winners compared `steps` times per octave, a power of two.
 ///
 /// Each change between two of these points is bisected to the last bit; a winner that holds for
 /// less than a step between two others may be missed.

@@ -3,7 +3,7 @@
 //! `textbook` is the topology-free introduction: in-network wherever the switch can; else by
 //! regime, the tree for small vectors, the ring for large ones, with the size between them from
 //! its own caveat (a tree that reaches half of its bandwidth, c_real = 2); the ring for all-gather
-//! and reduce-scatter, PAT with one rank a node; pairwise for all-to-all where the fabric does not
+//! and reduce-scatter, PAT with one rank per node; pairwise for all-to-all where the fabric does not
 //! block, the ring relay else; always the tree for a reduce.
 //!
 //! `textbook@thresholds` is the ring and tree chapter's table: the tree below 256 KB, "hybrid" to
@@ -126,7 +126,7 @@ impl Policy for Regimes {
                 Choice::new("binomial tree", rule, whole("binomial"))
             }
             C::AllGather | C::ReduceScatter if call.nodes > 1 && call.per_node() == 1 => {
-                Choice::new("PAT", "one rank a node: any size", whole("pat"))
+                Choice::new("PAT", "one rank per node: any size", whole("pat"))
             }
             C::AllGather | C::ReduceScatter => {
                 Choice::new("ring", "any size: it pipelines, and takes any N", whole("ring"))

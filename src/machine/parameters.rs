@@ -160,7 +160,7 @@ pub const PARAMETERS: &[Parameter] = &[
         takes: Quantity("G"),
         help: "Ranks on each node",
         example: "4",
-        put: |p, text| set(&mut p.layout.per_node, count("ranks a node", text)),
+        put: |p, text| set(&mut p.layout.per_node, count("ranks per node", text)),
         ..BASE
     },
     Parameter {
@@ -364,7 +364,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "relay_chunks",
         flag: "relay-chunks",
-        help: "Ring relay: one chunk a message",
+        help: "Ring relay: one chunk per message",
         example: "true",
         put: |p, text| {
             let relay = |chunk| if chunk { Relay::Chunk } else { Relay::Aggregated };

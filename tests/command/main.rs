@@ -16,3 +16,4 @@ mod profiles;
 mod schemas;
 mod trace;
 mod transcripts;
+mod words;

@@ -1,4 +1,4 @@
-//! One answer a kind.
+//! One answer per kind.
 
 use std::io::Write;
 

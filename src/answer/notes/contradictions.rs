@@ -94,7 +94,7 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         id: "K4",
         title: "ports of the double binary tree",
         texts: &[Introduction, RingAndTree, Companion],
-        printed: "2⌈lg N⌉·α + M/BW once pipelined, with about three partners a rank, better than \
+        printed: "2⌈lg N⌉·α + M/BW once pipelined, with about three partners per rank, better than \
                   the ring at every size; near 2·M/BW in practice.",
         holds: "n_β is max(2/k, e/2) on k ports, where e trees' edges share a link (2 in NCCL's \
                 trees): 2 on one port, 1 on two. So 2 in practice is no overhead, it is the bound \
@@ -172,7 +172,7 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         texts: &[RingAndTree],
         printed: "8 nodes of 8: 20.3 ms flat against 5.19 ms in two levels, 1 GB against 125 MB \
                   over the network.",
-        holds: "Only with a NIC for every GPU. With one a node the two levels take 20.99 ms, more \
+        holds: "Only with a NIC for every GPU. With one per node the two levels take 20.99 ms, more \
                 than the flat ring: the part between nodes counts ⌈G/NICs⌉ times. With 8 NICs a \
                 flat ring wastes 7; one ring over each rail takes about 3.5 ms. A node's boundary \
                 is crossed by 1.97 M flat and 1.75 M in two levels, 0.22 M a GPU.",
@@ -232,7 +232,7 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
     },
     Contradiction {
         id: "K14",
-        title: "PAT with one chunk a round",
+        title: "PAT with one chunk per round",
         texts: &[Introduction],
         printed: "One chunk of M/N a rank and round, ⌈lg N⌉ rounds.",
         holds: "That delivers ⌈lg N⌉ chunks of N − 1: 3 of 7 at 8 ranks. With at most a chunks a \
@@ -302,7 +302,7 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         id: "K21",
         title: "β and MB mean two things each",
         texts: &[RingAndTree, Pricing, Lesson, Introduction],
-        printed: "β is a bandwidth in one text and seconds a byte in another; KB and MB are \
+        printed: "β is a bandwidth in one text and seconds per byte in another; KB and MB are \
                   powers of ten here and of two there; DDP's bucket is 25 MB.",
         holds: "Here a rate has a unit, or is refused: `--bw 100GB/s`, or `--beta 10ps/B`. \
                 `16MB` is 10^6, `16MiB` and `16M` are 2^20. DDP's bucket is 25 MiB.",
@@ -332,10 +332,10 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         title: "one name, two algorithms",
         texts: &[RingAndTree, Introduction],
         printed: "\"Recursive halving\" for the reduce phase of a tree; \"every rank exchanges \
-                  with one partner a step\" for a double tree.",
+                  with one partner per step\" for a double tree.",
         holds: "The first is the binomial reduce: the active ranks halve, the vector does not. \
                 Recursive halving of the vector is `recursive-halving`, the first half of \
-                Rabenseifner. One partner a step is the butterfly of recursive doubling.",
+                Rabenseifner. One partner per step is the butterfly of recursive doubling.",
         about: &[
             (AllReduce, &["tree", "double-binary-tree", "recursive-doubling", "rabenseifner"]),
             (Reduce, &["binomial"]),

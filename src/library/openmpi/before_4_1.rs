@@ -55,7 +55,7 @@ fn all_reduce(call: &Call) -> Found {
         if ranks.saturating_mul(MIB) >= bytes {
             return rule("ring", 0, format!("10000 bytes or more, at most {ranks} MiB"));
         }
-        return rule("segmented_ring", MIB, format!("above {ranks} MiB, a MiB a rank"));
+        return rule("segmented_ring", MIB, format!("above {ranks} MiB, a MiB per rank"));
     }
     let why = "10000 bytes or more, not above an element a rank, or an operation that does not \
                commute";

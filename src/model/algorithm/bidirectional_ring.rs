@@ -42,7 +42,7 @@ impl ClosedForm for Split {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "bidirectional-ring-split",
-            title: "bidirectional ring, halves",
+            title: "bidirectional ring (halves)",
             collectives: &[AllReduce],
             aliases: &["bidir_ring_split", "bidir_ring_split_ar"],
             known_as: &[],
@@ -90,7 +90,7 @@ impl ClosedForm for Arc {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "bidirectional-ring-arc",
-            title: "bidirectional ring, half way",
+            title: "bidirectional ring (half way)",
             collectives: &[AllReduce, AllGather, ReduceScatter],
             aliases: &[
                 "bidir_ring",

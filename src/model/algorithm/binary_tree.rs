@@ -203,7 +203,7 @@ impl InOrder {
         }
     }
 
-    /// Slots until the last rank has a segment: so many a level, less so many.
+    /// Slots until the last rank has a segment: so many per level, less so many.
     fn length(shape: &Shape) -> (u32, u32) {
         match shape.ports {
             _ if serves_both(shape) || shape.ranks <= 3 => (1, 0),
@@ -220,7 +220,7 @@ impl ClosedForm for Single {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "single-binary-tree",
-            title: "binary tree, up and down",
+            title: "single binary tree",
             collectives: &[AllReduce],
             aliases: &["single_binary_tree", "single_tree", "single_tree_ar"],
             known_as: &[],
@@ -273,7 +273,7 @@ impl ClosedForm for Coloured {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "binary-tree-colored",
-            title: "binary tree, coloured",
+            title: "coloured binary tree",
             collectives: &[AllReduce],
             aliases: &["tree_colored", "tree_colored_ar"],
             known_as: &[],

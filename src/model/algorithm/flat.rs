@@ -32,7 +32,7 @@ impl ClosedForm for Naive {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "naive",
-            title: "naive, through the root",
+            title: "naive (through the root)",
             collectives: &[AllReduce],
             aliases: &["naive_ar", "flat", "flat_ar", "linear", "basic_linear"],
             known_as: &[(Library::OpenMpi, &[AllReduce], "1 basic_linear")],
@@ -78,7 +78,7 @@ impl ClosedForm for Flat {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "flat",
-            title: "flat, by the root",
+            title: "linear (root and each rank)",
             collectives: &[Broadcast, Reduce, Scatter, Gather],
             aliases: &[
                 "linear",

@@ -52,7 +52,7 @@ impl ClosedForm for Near {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner",
-            title: "Rabenseifner, near first",
+            title: "Rabenseifner (nearest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_ar", "rabenseifner-near", "halving_doubling", "rhd"],
             known_as: &[
@@ -103,7 +103,7 @@ impl ClosedForm for Far {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner-far",
-            title: "Rabenseifner, far first",
+            title: "Rabenseifner (farthest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_far"],
             known_as: &[],
@@ -147,7 +147,7 @@ impl ClosedForm for HalfFold {
     fn meta(&self) -> &'static Meta {
         static NEAR: Meta = Meta {
             id: "rabenseifner-half-fold",
-            title: "Rabenseifner, half fold",
+            title: "Rabenseifner (half fold)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold", "rabenseifner_half"],
             known_as: &[],
@@ -156,7 +156,7 @@ impl ClosedForm for HalfFold {
         };
         static FAR: Meta = Meta {
             id: "rabenseifner-half-fold-far",
-            title: "Rabenseifner, half fold, far first",
+            title: "Rabenseifner (half fold, farthest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold_far"],
             known_as: &[],
@@ -209,7 +209,7 @@ impl ClosedForm for Padded {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner-padded",
-            title: "Rabenseifner, padded",
+            title: "Rabenseifner (padded)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_padded"],
             known_as: &[],

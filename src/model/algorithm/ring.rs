@@ -98,12 +98,12 @@ impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "ring-rails",
-            title: "ring over all rails",
+            title: "Ring (one per rail)",
             collectives: COLLECTIVES,
             aliases: &["multi-rail-ring"],
             known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
             summary: "one ring over each rail, each with its part of the vector and its own order",
-            source: "NCCL src/graph/rings.cc: a ring a channel, each leaving a node by its own NIC",
+            source: "NCCL src/graph/rings.cc: a ring per channel, each leaving a node by its own NIC",
         };
         &META
     }
