@@ -148,7 +148,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
 /// Without a crossover the order is the same at every size; this one is as good as any.
 const MIDDLE: Volume = Volume(1_048_576.0);
 
-/// The ring and tree chapter's approximation for many ranks, on one tier (K19: it overstates).
+/// The usual approximation for many ranks, on one tier (K19: it overstates).
 fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
     let n = query.shape.ranks;
     let tier = query.machine.fabric.tiers.first()?;

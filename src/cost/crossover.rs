@@ -112,7 +112,7 @@ fn first_change(
 /// The best number of segments of a pipeline of `depth` slots, whose price is
 /// (depth + P − 2 + 1)·(α + M/(P·BW)).
 ///
-/// Appendix C of the topology-free introduction; its printed T(P*) is one α too high (K26).
+/// spiceMonkey/collective-comm 01, appendix C; its printed T(P*) is one α too high (K26).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pipeline {
     /// L, the slots that the first segment takes.

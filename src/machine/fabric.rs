@@ -285,7 +285,7 @@ impl Fabric {
         if node.get() >= ranks { None } else { outer.nics.or(self.group()) }
     }
 
-    /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
+    /// The same under contention: α · `alpha`, BW · `beta` (spiceMonkey/collective-comm 04).
     #[must_use]
     pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
         for tier in &mut self.tiers {

@@ -244,7 +244,7 @@ fn port_budgets() -> Block {
     Block::Table { header, rows: rows.collect() }
 }
 
-/// The depths that the introduction lists, with P* for 16 MiB over 8 ranks at 1 µs and 100 GB/s.
+/// The depths that spiceMonkey/collective-comm 01 lists, with P* for 16 MiB over 8 ranks at 1 µs and 100 GB/s.
 fn pipelines() -> Block {
     const N: u32 = 8;
     let pipe = |depth: u32| crate::cost::crossover::Pipeline {

@@ -594,7 +594,7 @@ pub static TOPICS: &[Topic] = &[
             Table(&[
                 &["name", "means"],
                 &[
-                    "recursive halving (ring and tree chapter)",
+                    "recursive halving (often written so)",
                     "the binomial reduce: the active ranks halve, whole vectors travel; `tree` here",
                 ],
                 &[

@@ -30,7 +30,7 @@
 //! bit moved up by one, 0 above all. It is ⌈lg N⌉ deep and takes 2(P−1) + 2⌈lg N⌉ − 1 slots on
 //! one port, exact for N = 2^m.
 //!
-//! The collective pricing chapter (002) and the topology-free introduction (003) print ⌈lg N⌉
+//! Often written, also in spiceMonkey/collective-comm 01, is ⌈lg N⌉
 //! rounds for a tree with two children; that is the binomial tree (K5). A rank has one port for
 //! its two children.
 
@@ -225,7 +225,7 @@ impl ClosedForm for Single {
             aliases: &["single_binary_tree", "single_tree", "single_tree_ar"],
             known_as: &[],
             summary: "segments go up a heap and, summed, down again while the next ones go up",
-            source: "the topology-free introduction, 5.2: the single tree",
+            source: "spiceMonkey/collective-comm 01 §5.2: the single tree",
         };
         &META
     }

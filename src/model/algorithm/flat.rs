@@ -13,7 +13,7 @@
 //! IJHPCA 19(1) 2005). The root adds all N − 1 vectors itself, however many ports it has.
 //!
 //! A root whose port is r times faster divides the bandwidth term by r: the exercise of the
-//! collective pricing chapter (002), 2(N − 1)/r·M/BW. It takes the other end's port to be no
+//! often-written formula, 2(N − 1)/r·M/BW. It takes the other end's port to be no
 //! hindrance, which holds up to r = N − 1 messages shared out at once.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};

@@ -18,7 +18,7 @@
 //! - *half fold* (Rabenseifner, ICCS 2004): 2i and 2i + 1 exchange opposite halves, add, and 2i
 //!   hands its half over. One α more, the same bytes, half the additions; near or far first.
 //! - *padded*: V = V(N) = 2^⌈lg N⌉ ranks, of which V − N are ghosts with nothing to add; the
-//!   share (V − N)/V of them is waste, a quarter for N = 6. The ring and tree chapter (000) lets
+//!   share (V − N)/V of them is waste, a quarter for N = 6. Some texts let
 //!   ghosts be free, 2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::model::formula::Form::Paper)).
 //!   But ghosts receive and send: here ghost g lives on rank g − V/2, so that the first and
 //!   largest exchange, far first, is with itself, and each later one takes that rank two messages:
@@ -214,7 +214,7 @@ impl ClosedForm for Padded {
             aliases: &["rabenseifner_padded"],
             known_as: &[],
             summary: "ghosts on some ranks make up the next power of two",
-            source: "the ring and tree chapter, exercise 5; with ghosts that live on real ranks",
+            source: "padding as courses describe it; with ghosts that live on real ranks",
         };
         &META
     }

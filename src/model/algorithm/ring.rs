@@ -80,7 +80,7 @@ impl ClosedForm for Ring {
         }
     }
 
-    /// For many ranks, as the ring and tree chapter (000) prints it: N for N − 1.
+    /// For many ranks, as it is often written: N for N − 1.
     fn asymptotic<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let passes = F::int(passes(v.shape.collective).into());
         Some(Cost::new(passes.clone() * v.n.clone(), passes))
