@@ -80,7 +80,7 @@ impl Policy for Gloo {
                 Choice::new("linear", rule, whole("direct"))
             }
             C::Barrier => Choice::new("dissemination", "any ranks", whole("dissemination")),
-            C::ReduceScatter | C::Scatter | C::Gather | C::SendRecv => {
+            _ => {
                 return Err(Error::unsupported(format!(
                     "gloo has no rule for {}",
                     call.operation()

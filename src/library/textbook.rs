@@ -136,7 +136,7 @@ impl Policy for Regimes {
             C::AllToAll => {
                 Choice::new("pairwise", "the fabric does not block: any size", whole("pairwise"))
             }
-            C::Scatter | C::Gather | C::SendRecv | C::Barrier => {
+            _ => {
                 return Err(no_rule(
                     &self.meta,
                     call,

@@ -26,7 +26,7 @@ pub(super) fn decide(rules: &Rules, call: &Call) -> Decision {
         (C::AllGather, _) => all_gather(call),
         (C::Gather, _) => gather(call),
         (C::Scatter, _) => scatter(call),
-        (C::Barrier | C::SendRecv, _) => barrier(call),
+        _ => barrier(call),
     };
     let at = rules.algorithms.iter().position(|k| k.name == found.name).unwrap_or_default();
     let id = at as u32 + 1;
