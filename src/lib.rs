@@ -23,7 +23,7 @@
 //! move between releases, and are not on these pages.
 //!
 //! The engine takes values and returns values: it does not print or look at the environment.
-//! `docs/DESIGN.md` in the repository says why it is built as it is.
+//! `docs/background/design.md` in the repository says why it is built as it is.
 
 #![deny(missing_docs)]
 // Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,

@@ -19,10 +19,10 @@ fn plain() -> TestCases {
 
 #[test]
 fn documents_show_what_the_command_prints() {
-    plain().case("README.md").case("docs/*.md").case("tests/cmd/pages/*.md");
+    plain().case("README.md").case("docs/**/*.md").case("tests/cmd/pages/*.md");
 }
 
-/// Questions that people asked in public, one file each; `docs/QUESTIONS.md` lists them.
+/// Questions that people asked in public, one file each; `docs/dev/questions.md` lists them.
 #[test]
 fn questions_are_answered() {
     plain().case("tests/cmd/questions/*.md");
@@ -31,7 +31,7 @@ fn questions_are_answered() {
 /// The list has all of them, and each names its transcript or what is missing.
 #[test]
 fn the_list_of_questions_is_complete() {
-    let list = include_str!("../../docs/QUESTIONS.md");
+    let list = include_str!("../../docs/dev/questions.md");
     let rows: Vec<&str> =
         list.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| |")).collect();
     // Those on simulators, from 51 on, as far as a command answers them.
