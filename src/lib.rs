@@ -77,7 +77,7 @@ pub use machine::profile::Profile;
 pub use measure::expect::{Basis, Expect, Rules, Runs};
 pub use measure::verdict::Verdict;
 
-/// The README's examples are tests too.
+/// The page's examples are tests too.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/how-to/call-from-a-program.md")]
+struct FromAProgram;
