@@ -1,5 +1,5 @@
 //! What NCCL's protocols cost on a machine, from a table of NCCL's own times, and how well that
-//! foretells an algorithm that was left out.
+//! predicts an algorithm that was left out.
 //!
 //! Where nobody forced NCCL, its tuner says by which algorithm and protocol each size was done:
 //! this program asks the tuner's model, and takes the machine's name for its graphs.
@@ -63,7 +63,7 @@ fn of(block: &Block) -> Option<Collective> {
     }
 }
 
-/// Fits what is not of `left_out`, states its error, and foretells `left_out`.
+/// Fits what is not of `left_out`, states its error, and predicts `left_out`.
 fn held_out(samples: &Samples, left_out: Collective) -> Result<()> {
     let (own, others): (Vec<Block>, Vec<Block>) =
         samples.blocks.iter().cloned().partition(|block| of(block) == Some(left_out));

@@ -212,7 +212,7 @@ pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdic
     judge(&Registry::builtin(), &question.query()?, None, false, times, &facts)
 }
 
-/// Where the answer flips as the size grows: what the library runs, and the least ideal price.
+/// Where the answer flips as the size grows: what the library runs, and the lowest ideal time.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};

@@ -1,4 +1,4 @@
-//! How accurate each model was on what it did not see.
+//! How accurate each model was on held-out data.
 
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub struct ScoreView {
     pub family: Family,
     /// By which model.
     pub model: Model,
-    /// Cells (a collective of a table) that the model foretells.
+    /// Cells (a collective of a table) that the model predicts.
     pub cells: usize,
     /// Cells that it does not: a tier that was not measured, a machine that it does not know.
     pub refused: usize,

@@ -264,7 +264,7 @@ pub fn thresholds(
     gate: &'static crate::plan::check::Gate,
     found: &[crate::plan::check::Threshold],
 ) -> Thresholds {
-    // All of these gates count in 10^9 bytes a second.
+    // All of these gates count in 10^9 bytes per second.
     let setting = |rate: f64| gate.setting.replacen("{}", &format!("{:.2}", rate / 1e9), 1);
     let view = |t: &crate::plan::check::Threshold| ThresholdView {
         budget: t.budget.clone(),

@@ -1,4 +1,4 @@
-//! What is settled, and who said so.
+//! What is settled, and where each comes from.
 
 use serde::Serialize;
 

@@ -37,11 +37,11 @@ pub struct Cost {
     pub algorithms: Vec<Row>,
     /// The algorithm that stands for what the library runs; absent where nothing prices that.
     pub runs: Option<&'static str>,
-    /// The algorithm of the least ideal price that the machine's library ships.
+    /// The algorithm of the lowest ideal time that the machine's library ships.
     pub fastest_shipped: Option<&'static str>,
-    /// The one of the least ideal price of all.
+    /// The one of the lowest ideal time of all.
     pub fastest: Option<&'static str>,
-    /// The least ideal price of all as the size grows: each from its size up to the next one's; where
+    /// The lowest ideal time of all as the size grows: each from its size up to the next one's; where
     /// details are asked for.
     pub flips: Vec<Flip>,
     /// What the library runs as the size grows, by its rules; none where they are not known.
@@ -298,7 +298,7 @@ impl Cost {
 }
 
 impl Cost {
-    /// Plays out the schedule of every algorithm that is spelled out, in mode flow.
+    /// Simulates the schedule of every algorithm that has an explicit schedule, in mode flow.
     ///
     /// # Errors
     /// An unknown figure. One that takes too much memory is left out with a note.
@@ -323,7 +323,9 @@ impl Cost {
             }
         }
         if without > 0 {
-            self.notes.push(format!("{without} algorithms are not spelled out, so not simulated"));
+            self.notes.push(format!(
+                "{without} algorithms have no explicit schedule, so they are not simulated"
+            ));
         }
         Ok(())
     }
@@ -442,7 +444,7 @@ pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Optio
     }
 }
 
-/// The least ideal price as the size grows.
+/// The lowest ideal time as the size grows.
 pub(super) fn flips(ready: &[Candidate]) -> Vec<Flip> {
     envelope(ready, SMALLEST, LARGEST).iter().map(Flip::new).collect()
 }
@@ -562,13 +564,9 @@ fn notes(query: &Query, rows: &[Row]) -> Vec<String> {
         }
     }
     if machine.fabric.gamma.is_none() && query.shape.collective.reduces() {
-        notes.push("γ is unknown: the time to add is not in it".to_owned());
+        notes.push("γ is unknown: the time to add is not included".to_owned());
     }
     notes.extend(library_notes(query, rows));
-    let bounded = |r: &Row| r.guarantee == Some(Promise::UpperBound);
-    if rows.iter().any(bounded) {
-        notes.push("≤ marks an upper bound of what the schedule takes".to_owned());
-    }
     let n = f64::from(query.shape.ranks);
     let floor = 2.0 * (n - 1.0) / n;
     if query.shape.params.c_real.is_some_and(|c| c.0 < floor) {

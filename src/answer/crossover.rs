@@ -1,5 +1,5 @@
 //! Where the answer flips, over sizes or over rank counts: what the library runs, and which
-//! algorithm has the least ideal price; of a pair or of all.
+//! algorithm has the lowest ideal time; of a pair or of all.
 
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub struct Crossover {
     pub shortcut_error: Option<f64>,
 }
 
-/// An interval in which one algorithm has the least ideal price.
+/// An interval in which one algorithm has the lowest ideal time.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
@@ -111,7 +111,7 @@ pub struct Intervals {
     pub size_bytes: Option<u64>,
     /// What the library runs, by its rules: none where they are not known, or algorithms are named.
     pub runs: Vec<Running>,
-    /// The least ideal prices in order.
+    /// The lowest ideal times in order.
     pub intervals: Vec<Interval>,
 }
 
@@ -148,7 +148,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
 /// Without a crossover the order is the same at every size; this one is as good as any.
 const MIDDLE: Volume = Volume(1_048_576.0);
 
-/// The ring and tree chapter's approximation for many ranks, on one tier (K19: it overstates).
+/// The usual approximation for many ranks, on one tier (K19: it overstates).
 fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
     let n = query.shape.ranks;
     let tier = query.machine.fabric.tiers.first()?;

@@ -24,7 +24,7 @@ pub struct Fitted {
     /// What NCCL's protocols cost, where runs are known to have been done by them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolView>,
-    /// Algorithms of collectives, each foretold by a fit that did not see it.
+    /// Algorithms of collectives, each predicted by a fit that did not see it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_out_algorithms: Vec<HeldOutView>,
     /// The error of all of them together: the median, and below which nine of ten lie.
@@ -89,7 +89,7 @@ pub struct ErrorView {
     pub count: usize,
 }
 
-/// An algorithm of a collective that a fit did not see.
+/// An algorithm of a collective held out of a fit.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldOutView {
@@ -99,7 +99,7 @@ pub struct HeldOutView {
     pub chosen: String,
     /// How far it is off.
     pub error: ErrorView,
-    /// The median of foretold over measured.
+    /// The median of predicted over measured.
     pub bias: f64,
 }
 

@@ -8,7 +8,7 @@ use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::median;
 use crate::machine::sample::{Op, Samples, Wait};
 use crate::measure::fit::{
-    Apart, Errors, Estimate, Fitted, Foretold, Gate, Ladder, Line, Regimes, Slope, Statistic,
+    Apart, Errors, Estimate, Fitted, Gate, Ladder, Line, Predicted, Regimes, Slope, Statistic,
     Verdict,
 };
 
@@ -61,7 +61,7 @@ pub struct Fit {
     pub other: OtherView,
     /// How far predictions lay from what was measured.
     pub errors: ErrorsView,
-    /// Each operation as foretold by a fit without it.
+    /// Each operation as predicted by a fit without it.
     pub operations: Vec<Operation>,
     /// R² of the logarithms.
     pub r2_log: f64,
@@ -181,9 +181,9 @@ pub struct OtherView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorsView {
-    /// On algorithms that the fit did not see; absent where there is only one.
+    /// On held-out algorithms; absent where there is only one.
     pub algorithms: Option<RegimesView>,
-    /// On sizes that the fit did not see.
+    /// On held-out sizes.
     pub sizes: Option<RegimesView>,
     /// Of α and β alone, without knots: what prices are made of.
     pub line: Option<RegimesView>,
@@ -215,7 +215,7 @@ pub struct ErrorView {
     pub count: usize,
 }
 
-/// One operation, foretold by a fit without it.
+/// One operation, predicted by a fit without it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operation {
@@ -287,9 +287,9 @@ pub struct Residual {
     pub predicted_s: Option<f64>,
     /// Prediction over time, minus 1.
     pub error: Option<f64>,
-    /// The same by a fit that did not see the algorithm.
+    /// The same by a fit without the algorithm.
     pub held_out_algorithm_error: Option<f64>,
-    /// The same by a fit that did not see the size.
+    /// The same by a fit without the size.
     pub held_out_size_error: Option<f64>,
 }
 
@@ -384,10 +384,10 @@ fn operations(fitted: &Fitted) -> Vec<Operation> {
     let line = |op: &crate::machine::sample::Op| {
         let own: Vec<usize> =
             (0..fitted.points.len()).filter(|&i| fitted.points[i].op == *op).collect();
-        let told: Vec<&Foretold> =
+        let told: Vec<&Predicted> =
             fitted.by_algorithm.iter().filter(|f| fitted.points[f.point].op == *op).collect();
-        let time = |f: &Foretold| fitted.points[f.point].time(fitted.link.statistic);
-        let bulk = |f: &&&Foretold| time(f) > Seconds(10.0 * fitted.alpha().0);
+        let time = |f: &Predicted| fitted.points[f.point].time(fitted.link.statistic);
+        let bulk = |f: &&&Predicted| time(f) > Seconds(10.0 * fitted.alpha().0);
         let all: Vec<f64> = told.iter().map(|f| f.error.0).collect();
         let why = fitted.apart.iter().find(|(i, _)| own.contains(i)).map(|(_, why)| match why {
             Apart::Local => "no messages",
@@ -409,8 +409,8 @@ fn operations(fitted: &Fitted) -> Vec<Operation> {
 }
 
 fn table(fitted: &Fitted) -> Vec<Residual> {
-    let told = |list: &[Foretold], i: usize| {
-        list.iter().find(|f| f.point == i).map(|f: &Foretold| f.error.0)
+    let told = |list: &[Predicted], i: usize| {
+        list.iter().find(|f| f.point == i).map(|f: &Predicted| f.error.0)
     };
     let row = |(i, p): (usize, &crate::measure::fit::Point)| {
         let time = p.time(fitted.link.statistic);

@@ -183,7 +183,7 @@ pub struct Measurement {
     pub in_place: bool,
     /// The time, µs; absent for a rate.
     pub time_us: Option<f64>,
-    /// M over the time, or the rate, 10^9 bytes a second.
+    /// M over the time, or the rate, 10^9 bytes per second.
     pub algbw: Option<f64>,
     /// The same as nccl-tests' busbw; absent for a rate.
     pub busbw: Option<f64>,

@@ -33,7 +33,7 @@ pub struct JobView {
     pub active_params: f64,
     /// Degrees of parallelism above 1, such as `tp 8`.
     pub layout: Vec<String>,
-    /// Micro-batches a step.
+    /// Micro-batches per step.
     pub microbatches: f64,
     /// One step, end to end; absent where only memory was asked.
     pub step_s: Option<f64>,
@@ -180,7 +180,7 @@ pub struct LayoutView {
     pub memory_bytes: f64,
 }
 
-/// Searches the layouts of a job on each of `gpus`, within `memory` bytes a GPU, else all that it has.
+/// Searches the layouts of a job on each of `gpus`, within `memory` bytes per GPU, else all that it has.
 /// What `asked.set` says of the layout is held fixed; what the files say of it is not.
 ///
 /// # Errors

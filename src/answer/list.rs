@@ -165,7 +165,7 @@ pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
 
 fn parameters() -> Vec<ParameterEntry> {
     let entry = |(section, key)| {
-        let p = Parameter::named(key).ok()?;
+        let p = Parameter::find(key)?;
         let letter = p.letter.map(|letter| format!("-{letter}"));
         let aliases = p.aliases.iter().map(|alias| format!("--{alias}"));
         Some(ParameterEntry {

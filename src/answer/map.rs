@@ -48,9 +48,9 @@ pub struct MapRow {
     pub nodes: u32,
     /// What the library runs, by its rules; none where they are not known.
     pub switch_points: Vec<SwitchPoint>,
-    /// The least ideal price of what the machine's own library ships: each from its size on.
+    /// The lowest ideal time of what the machine's own library ships: each from its size on.
     pub fastest_shipped: Vec<Flip>,
-    /// The least ideal price of all.
+    /// The lowest ideal time of all.
     pub fastest: Vec<Flip>,
 }
 

@@ -157,7 +157,7 @@ pub struct CellView {
     pub protocol: &'static str,
     /// What a call costs before its first byte, in microseconds.
     pub latency_us: f64,
-    /// Bytes of the largest buffer over time, in 10^9 a second; 0 where it is not available.
+    /// Bytes of the largest buffer over time, in 10^9 per second; 0 where it is not available.
     pub bandwidth_gb_per_s: f64,
     /// The most threads of a block; absent where they were not printed.
     pub max_threads: Option<u32>,

@@ -43,7 +43,7 @@ pub struct CellView {
     pub protocol: &'static str,
     /// What a call costs before its first byte, in microseconds.
     pub latency_us: f32,
-    /// Bytes of the largest buffer over time, in 10^9 a second; 0 where it is not available.
+    /// Bytes of the largest buffer over time, in 10^9 per second; 0 where it is not available.
     pub bandwidth_gb_per_s: f32,
     /// The most threads of a block.
     pub max_threads: u32,

@@ -25,7 +25,7 @@ pub struct Optimum {
     pub ranks: u32,
     /// The rank that has or gets the data, where there is one.
     pub root: Option<String>,
-    /// Size over time where latency counts nothing, in bytes a second, as an exact fraction.
+    /// Size over time where latency counts nothing, in bytes per second, as an exact fraction.
     pub rate: String,
     /// The same as a number.
     #[serde(rename = "rate_Bps")]
@@ -42,7 +42,7 @@ pub struct Optimum {
     pub trees: Option<Vec<TreeView>>,
     /// Steps against rounds, where it was asked.
     pub frontier: Option<Vec<PointView>>,
-    /// What no number of steps goes below, rounds a chunk, as a fraction.
+    /// What no number of steps goes below, rounds per chunk, as a fraction.
     pub frontier_low: Option<String>,
 }
 

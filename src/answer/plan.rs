@@ -53,7 +53,7 @@ pub struct StepView {
     pub step_low_s: f64,
     /// The same at the long end.
     pub step_high_s: f64,
-    /// What each figure of the machine weighs: percent of the collectives for a percent of it.
+    /// What each parameter of the machine weighs: percent of the collectives for a percent of it.
     pub weights: Vec<WeightView>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
@@ -95,9 +95,9 @@ pub struct CallView {
     pub share: f64,
     /// Groups that share a NIC.
     pub nic_sharing: f64,
-    /// Bytes a step through a rank's port inside its node.
+    /// Bytes per step through a rank's port inside its node.
     pub inside_bytes: Option<f64>,
-    /// Bytes a step through a NIC.
+    /// Bytes per step through a NIC.
     pub between_bytes: Option<f64>,
     /// Where tokens go, for calls between experts.
     pub experts: Option<ExpertsView>,
@@ -111,7 +111,7 @@ pub struct ExpertsView {
     pub nodes_hit: f64,
     /// Ranks that it hits.
     pub ranks_hit: f64,
-    /// Bytes that a rank sends to other nodes where a token crosses once a node.
+    /// Bytes that a rank sends to other nodes where a token crosses once per node.
     pub between_bytes: f64,
     /// Bytes inside nodes then.
     pub inside_bytes: f64,
@@ -277,7 +277,7 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
     for call in &priced.calls {
         if call.sharing.0 > 1.0 {
             notes.push(format!(
-                "{}: {} groups on a node share its NICs, {:.3} a NIC",
+                "{}: {} groups on a node share its NICs, {:.3} per NIC",
                 call.call.name, call.lies.beside, call.sharing.0
             ));
         }
@@ -291,7 +291,7 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
     }
     if priced.calls.iter().any(|c| c.algorithm == NODE_LIMITED) {
         notes.push(
-            "tokens cross once a node, network and links inside at once; experts are drawn \
+            "tokens cross once per node, network and links inside at once; experts are drawn \
              uniformly, scales of fp8 are left out"
                 .to_owned(),
         );

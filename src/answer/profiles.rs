@@ -15,7 +15,7 @@ use crate::model::formula::Ports;
 pub struct Profiles {
     /// `collcost/profiles/1`.
     pub schema: &'static str,
-    /// One entry a machine.
+    /// One entry per machine.
     pub profiles: Vec<Entry>,
 }
 

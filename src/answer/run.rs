@@ -1,4 +1,4 @@
-//! A schedule that really ran: what it took, whether its results were right, what was foretold.
+//! A schedule that really ran: what it took, whether its results were right, what was predicted.
 //!
 //! ```text
 //! all-reduce of 1 MiB on each of 2 ranks

@@ -292,7 +292,7 @@ pub struct LinkView {
     pub messages: u64,
 }
 
-/// What is simulated: an algorithm spelled out, or what a file holds.
+/// What is simulated: an algorithm as an explicit schedule, or what a file holds.
 pub struct Plan {
     schedule: Box<dyn Schedule>,
     title: String,

@@ -52,9 +52,9 @@ pub struct Point {
     pub known_from: String,
     /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
     pub bound_s: Option<f64>,
-    /// The least ideal price of what the machine's own library ships, or of the one asked for.
+    /// The lowest ideal time of what the machine's own library ships, or of the one asked for.
     pub fastest_shipped: Option<Pick>,
-    /// The least ideal price of all.
+    /// The lowest ideal time of all.
     pub fastest: Option<Pick>,
 }
 
@@ -88,7 +88,7 @@ pub struct Sweep {
     pub points: Vec<Point>,
     /// Where a figure is varied, the algorithm that stands for what runs: the weights are its.
     pub weighed: Option<&'static str>,
-    /// What each figure of the machine weighs in its ideal price.
+    /// What each parameter of the machine weighs in its ideal price.
     pub weights: Vec<Weight>,
 }
 
@@ -104,9 +104,9 @@ pub struct Bands {
     pub machine: MachineView,
     /// What the library runs, by its rules; none where they are not known.
     pub switch_points: Vec<SwitchPoint>,
-    /// The least ideal price of what the machine's own library ships: each from its size on.
+    /// The lowest ideal time of what the machine's own library ships: each from its size on.
     pub fastest_shipped: Vec<Flip>,
-    /// The least ideal price of all.
+    /// The lowest ideal time of all.
     pub fastest: Vec<Flip>,
 }
 

@@ -166,7 +166,7 @@ impl Run {
     /// another root.
     ///
     /// # Errors
-    /// An unknown name, an algorithm that does not apply or is not spelled out, a root where there
+    /// An unknown name, an algorithm that does not apply or is without an explicit schedule, a root where there
     /// is none.
     pub fn new(
         registry: &Registry,
@@ -192,7 +192,7 @@ impl Run {
     }
 
     /// All steps, or the state after step `only` alone, of contents by name or of `data`: a row of
-    /// numbers a rank, or the root's alone.
+    /// numbers per rank, or the root's alone.
     ///
     /// # Errors
     /// More than [`MOST_MESSAGES`]; a step that there is not; rows that do not fit; as
@@ -283,7 +283,7 @@ impl Run {
             ));
         }
         if fabric.gamma.is_none() && frame.collective.reduces() {
-            notes.push("γ is unknown: the time to add is not in it".to_owned());
+            notes.push("γ is unknown: the time to add is not included".to_owned());
         }
         if too_much {
             notes.push("what ranks hold is too much to follow: the messages alone".to_owned());

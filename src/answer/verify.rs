@@ -56,7 +56,7 @@ pub struct VerifyLine {
     pub broken: Option<BrokenView>,
 }
 
-/// Algorithms of one collective that are not spelled out.
+/// Algorithms of one collective that are without an explicit schedule.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WithoutView {
@@ -101,7 +101,7 @@ pub struct BrokenView {
 /// Verifies what the registry spells out of `collectives`, or the one algorithm of that name.
 ///
 /// # Errors
-/// An unknown name; a named algorithm that is not spelled out.
+/// An unknown name; a named algorithm that is without an explicit schedule.
 pub fn verify(
     registry: &Registry,
     collectives: &[Collective],
@@ -142,8 +142,10 @@ pub fn verify(
         }
     }
     if let (true, Some(name)) = (lines.is_empty(), name) {
-        return Err(Error::unsupported(format!("`{name}` is not spelled out for these ranks"))
-            .help("leave out --algorithm: all that are get verified"));
+        return Err(Error::unsupported(format!(
+            "`{name}` has no explicit schedule for these ranks"
+        ))
+        .help("leave out --algorithm: all that are get verified"));
     }
     let mut notes = Vec::new();
     if ranks.iter().any(|&n| n > COMPARED) {
@@ -235,7 +237,7 @@ fn words(shape: &Shape) -> String {
     add("radix", params.radix.map(|k| k.to_string()));
     add("pat-agg", params.aggregation.map(|a| a.to_string()));
     add("rails", params.rails.map(|r| r.to_string()));
-    add("ranks a node", shape.group.map(|g| g.to_string()));
+    add("ranks per node", shape.group.map(|g| g.to_string()));
     let sides = params
         .dims
         .map(|dims| dims.lengths().iter().map(u32::to_string).collect::<Vec<_>>().join("x"));

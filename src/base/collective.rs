@@ -33,7 +33,7 @@ pub enum Collective {
     Gather,
     /// One rank's vector ends at another.
     SendRecv,
-    /// Nobody leaves before everybody has come; no data.
+    /// No rank leaves before all have arrived; no data.
     Barrier,
 }
 

@@ -104,7 +104,7 @@ impl Error {
 
     /// Says what would be accepted, unless that is said already.
     #[must_use]
-    pub fn or_mend(mut self, help: impl Into<String>) -> Self {
+    pub fn or_help(mut self, help: impl Into<String>) -> Self {
         self.0.help.get_or_insert_with(|| help.into());
         self
     }

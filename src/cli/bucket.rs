@@ -149,7 +149,7 @@ impl Args {
             let (count, each) = text.split_once('x').ok_or_else(refuse)?;
             let count: u32 = count.trim().parse().map_err(|_| refuse())?;
             if count == 0 || count > MOST {
-                return Err(refuse().or_mend(format!("from 1 to {MOST}")));
+                return Err(refuse().or_help(format!("from 1 to {MOST}")));
             }
             let each: Bytes = each.parse().map_err(|e: Error| e.at(format!("--tensors {text}")))?;
             return Ok(Gradients::alike(count, each, typed.unwrap_or(DataType::F32)));

@@ -128,7 +128,7 @@ impl Args {
     /// One typed number.
     fn number(&self, word: &str) -> Result<Run> {
         let collective: Collective = word.parse().map_err(|e: Error| {
-            e.at(format!("compare {word}")).or_mend("write a collective before one number")
+            e.at(format!("compare {word}")).or_help("write a collective before one number")
         })?;
         let size = value::<Bytes>("--size", self.size.as_ref())?.ok_or_else(|| {
             Error::input("a number says nothing without its size: an average over sizes moves with the sizes")

@@ -84,7 +84,7 @@ impl Args {
         Ok(Conversion {
             collective: words.collective.unwrap_or(Collective::AllReduce),
             ranks,
-            per_node: count("--gpus-per-node", "ranks a node", self.gpus_per_node.as_ref())?,
+            per_node: count("--gpus-per-node", "ranks per node", self.gpus_per_node.as_ref())?,
             nics: count("--nics-per-node", "NICs", self.nics_per_node.as_ref())?,
             amount: words.amount,
             from,

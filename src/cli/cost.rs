@@ -69,7 +69,7 @@ struct RangeFlags {
     #[arg(short = 'f', long, value_name = "K", default_value = "2", hide_short_help = true)]
     stepfactor: String,
     /// Another value for one figure, such as inter.bw=800Gb/s
-    #[arg(long, value_name = "FIGURE=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
+    #[arg(long, value_name = "PARAMETER=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     set: Vec<String>,
     /// A range of one figure, such as inter.alpha=1us..20us, and what every figure weighs
     #[arg(long, value_name = "FIGURE=FROM..TO", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"], hide_short_help = true)]
@@ -203,12 +203,12 @@ impl Args {
         let asked = [(sizes, "-b -e"), (ranks > 1, "--n"), (self.range.vary.is_some(), "--vary")];
         let asked: Vec<&str> = asked.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
         if asked.len() > 1 && self.range.vary.is_some() {
-            return Err(Error::input("one range at a time: of a figure, or of sizes and ranks")
+            return Err(Error::input("one range at a time: of a parameter, or of sizes and ranks")
                 .at(asked.join(" and "))
                 .help("give one value to the others"));
         }
         if !asked.is_empty() && self.output.simulate {
-            return Err(Error::input("a sweep is priced, not simulated")
+            return Err(Error::input("a sweep is costed, not simulated")
                 .at(format!("--simulate with {}", asked.join(" and ")))
                 .help("ask for one size, one number of ranks and one machine"));
         }
@@ -220,7 +220,7 @@ impl Args {
             .help("ask for one size, or write --format csv"))
     }
 
-    /// Whether schedules are played out: asked, or a column asks for it.
+    /// Whether schedules are simulated: asked, or a column asks for it.
     fn simulates(&self) -> bool {
         let column = |name: &str| matches!(name.trim(), "simulated" | "difference");
         let columns = self.output.columns.as_deref().unwrap_or_default();
@@ -264,7 +264,7 @@ impl Args {
         if sweep.over == "size" && self.output.format.get()? == Format::NcclTests {
             return Ok(view::sweep::nccl_tests(out, sweep)?);
         }
-        self.no_sweep("ranks, or a figure's values, are")?;
+        self.no_sweep("ranks, or a parameter's values, are")?;
         self.output.format.write(out, sweep, |look| view::sweep::sweep(sweep, look))
     }
 

@@ -91,7 +91,7 @@ impl Args {
             }
         }
         report.map_err(|error| match error.is_unsupported() {
-            true => place(error).or_mend(format!(
+            true => place(error).or_help(format!(
                 "ask for other ranks with -n; collcost explain {} lists what applies",
                 collective.id()
             )),

@@ -131,7 +131,7 @@ impl Args {
         let statistic = self.stat.map(Statistic::from);
         let asked = Asked { statistic, seed: seed.0, ..Asked::default() };
         let fitted = fit(&Registry::builtin(), &samples, &asked)
-            .map_err(|e| e.at(self.files.join(", ")).or_mend("name samples of one machine"))?;
+            .map_err(|e| e.at(self.files.join(", ")).or_help("name samples of one machine"))?;
         let refusal = refusal(&fitted, &self.files.join(", ")).filter(|_| !self.force);
         let written = self.out.as_ref().filter(|_| refusal.is_none());
         if let Some(file) = written {
@@ -172,7 +172,7 @@ impl Args {
     }
 
     fn logs(&self) -> Result<Logs> {
-        let per_node = count("--gpus-per-node", "ranks a node", self.gpus_per_node.as_ref())?;
+        let per_node = count("--gpus-per-node", "ranks per node", self.gpus_per_node.as_ref())?;
         Ok(Logs { per_node, residuals: !self.no_residuals })
     }
 

@@ -13,10 +13,10 @@ use super::verbs::GROUPS;
 const FIRST: &str = "\
 collcost: what a collective operation costs, which algorithm to use, and why
 
-  collcost allreduce 16MiB -n 64                 all algorithms, 8 x DGX H100
+  collcost allreduce 16MiB -n 64                 expected time and algorithms, 8 x DGX H100
   collcost allreduce -n 64 --on p5.48xlarge      the best at every size, on AWS
   collcost explain allreduce ring 16MiB -n 64    why: formula, numbers, bound
-  collcost select nccl allreduce -n 64           what NCCL takes at every size
+  collcost choose nccl allreduce -n 64           what NCCL runs at every size
   collcost convert 120GB/s algbw busbw -n 16     what nccl-tests' numbers mean
 
 collectives  allreduce allgather reducescatter alltoall broadcast reduce
@@ -27,7 +27,7 @@ help         collcost --help; collcost allreduce --help
 ";
 
 /// What a collective's verb says.
-const COLLECTIVE: &str = "What it will take, what runs, every algorithm's ideal price";
+const COLLECTIVE: &str = "Expected time, what the library runs, every algorithm's ideal cost";
 
 /// Writes the first screen.
 pub(super) fn first(out: &mut impl Write) -> io::Result<()> {

@@ -75,7 +75,7 @@ Examples:
   collcost broadcast 1GiB -n 72 --algorithm chain --format json
   collcost explain allreduce ring 16MiB -n 64
   collcost crossover allreduce tree ring -n 64
-  collcost select nccl allreduce -n 64
+  collcost choose nccl allreduce -n 64
   collcost nccl choose allreduce --comm dgx_h100_8x400g.p8.n2
   collcost batch < questions.jsonl";
 
@@ -219,13 +219,13 @@ fn screen(arguments: &[OsString]) -> Option<ExitCode> {
 /// The error with the flags that help, which the library does not know.
 fn advised(error: Error) -> Error {
     if error.is_unknown() {
-        return error.or_mend(
+        return error.or_help(
             "give it with --alpha, --bw, --alpha-inter, --bw-inter or --alpha-switch, \
              or name another --profile",
         );
     }
     if error.is_unsupported() {
-        return error.or_mend("leave out --algorithm and add --all: it lists what applies");
+        return error.or_help("leave out --algorithm and add --all: it lists what applies");
     }
     error
 }

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Steps against rounds, for small vectors on fabrics without switches, too
     #[arg(long, conflicts_with = "trees")]
     frontier: bool,
-    /// What a link carries of a chunk a round, for --frontier; without it the largest that fits
+    /// What a link carries of a chunk per round, for --frontier; without it the largest that fits
     #[arg(long, value_name = "RATE", requires = "frontier")]
     unit: Option<String>,
     #[command(flatten)]

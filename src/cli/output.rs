@@ -1,4 +1,4 @@
-//! Files that the command writes: each whole or not at all, whatever happens meanwhile.
+//! Files that the command writes: each written atomically, whatever happens meanwhile.
 //!
 //! What is written has no name while it is written, so that a run that is killed leaves nothing. It
 //! gets mode and owner of the file whose place it takes, is on the disk, and then gets the name in

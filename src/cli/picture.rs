@@ -14,7 +14,7 @@ pub(super) struct PictureFlags {
     /// Draw it in the terminal instead of a table
     #[arg(long, conflicts_with = "format")]
     plot: bool,
-    /// Draw it into this SVG file too, which is there whole or not at all
+    /// Draw it into this SVG file too, written atomically
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     svg: Option<String>,
 }

@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// One key over several values, such as shard_size=8,16,32
     #[arg(long, value_name = "KEY=A,B,…", conflicts_with = "diff")]
     vary: Option<String>,
-    /// What each figure of the machine weighs
+    /// What each parameter of the machine weighs
     #[arg(long)]
     sensitivity: bool,
     /// A measured step of a like job, which fixes the rate of kernels: a job in TOML with step_s

@@ -25,7 +25,7 @@ use collcost::view::{self, plot};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  collcost select nccl allreduce -n 64
+  collcost choose nccl allreduce -n 64
   collcost select openmpi@4.1 allreduce 32K -n 128 --on gcp-c2d --explain
   collcost select bcast 1K..16M --policy openmpi --vs mpich -n 64 --on gcp-c2d
   collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl

@@ -1,4 +1,4 @@
-//! `collcost simulate`: a schedule played out message by message.
+//! `collcost simulate`: a schedule simulated message by message.
 
 use std::io::Write;
 
@@ -94,7 +94,7 @@ struct TimingFlags {
     /// A directed link over which they do, such as 0-1=2; repeatable
     #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true, hide_short_help = true)]
     slow_link: Vec<String>,
-    /// How messages share a port: serial (one after the other) or fair (all at once)
+    /// How messages share a port: serial (one after another) or fair (all at once)
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     discipline: Option<String>,
     /// The rate each way of an exchange over the rate one way, from 0.5 to 1

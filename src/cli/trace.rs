@@ -46,7 +46,7 @@ pub(super) struct Args {
     /// Only what ranks hold after this step; 0 is the start
     #[arg(long, value_name = "K", allow_hyphen_values = true, conflicts_with = "events")]
     step: Option<String>,
-    /// Numbers to follow, a row a rank: 1,2;3,4, a file of CSV rows, or - for standard input
+    /// Numbers to follow, a row per rank: 1,2;3,4, a file of CSV rows, or - for standard input
     #[arg(long, value_name = "ROWS|FILE", allow_hyphen_values = true, conflicts_with = "events")]
     data: Option<String>,
     #[command(flatten)]
@@ -148,7 +148,7 @@ fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
         let refuse = |what: String| {
             Error::input(what)
                 .at(format!("{place}, row {line}"))
-                .help("write one row of numbers a rank, separated by commas")
+                .help("write one row of numbers per rank, separated by commas")
         };
         let record = record.map_err(|e| refuse(format!("the data are no CSV: {e}")))?;
         let number = |field: &str| {

@@ -62,16 +62,16 @@ verbs! {
         Broadcast "Every rank gets the root's vector"
         Reduce "The root gets the reduction of all vectors"
         Scatter "Every rank gets its block of the root's vector"
-        Gather "The root gets everybody's block"
+        Gather "The root gets every rank's block"
         SendRecv "One rank gets another's vector"
-        Barrier "Nobody leaves before everybody has come"
+        Barrier "No rank leaves before all have arrived"
     }
     "Understand" {
         Explain(explain) "Why: an algorithm derived, a collective's algorithms, a topic"
         Simulate(simulate) "A schedule, or jobs on a fabric, message by message"
         Convert(convert) "Time, algbw, busbw and tools' sizes into each other"
         Export(export) "A schedule or a tuning file in other programs' formats"
-        Mock(mock) "What nccl-tests would print there, without GPUs"
+        Mock(mock) "What nccl-tests would print on a machine, without GPUs"
         Batch(batch) "Questions as JSON Lines in, answers out, in order"
     }
     "Choose" {
@@ -83,25 +83,25 @@ verbs! {
     "Plan" {
         Plan(plan) "A step of a model: its collectives, times, what is exposed"
         Bucket(bucket) "Gradients fused into buckets: sizes, exposed time, the best cap"
-        Check(check) "Budgets of a file held against the model or measurements"
+        Check(check) "Budgets in a file checked against the model or measurements"
     }
     "Measure" {
         #[cfg(target_os = "linux")]
-        Calibrate(calibrate) "This machine's figures, by running the collectives on it"
+        Calibrate(calibrate) "This machine's parameters, by running the collectives on it"
         Import(import) "Logs of benchmarks, traces of jobs: nccl-tests, OSU, Kineto …"
-        Fit(fit) "A machine's figures from timed runs, with their errors"
+        Fit(fit) "A machine's parameters from timed runs, with their errors"
         Compare(compare) "Is a measured run healthy, and if not, why"
-        Profiles(profiles) "The machines that are known, one of them, a file checked"
+        Profiles(profiles) "Known machines: list, show, compare, check a file"
     }
     "More" {
         Trace(trace) "Step by step: who sends what to whom, what ranks then hold"
-        Verify(verify) "Schedules and closed forms held to what they promise"
+        Verify(verify) "Schedules and closed forms checked against what they promise"
         #[cfg(target_os = "linux")]
-        Run(run) "A schedule run for real on this machine, timed and checked"
+        Run(run) "A schedule run on this machine, timed and checked"
         Explore(explore) "One HTML page: costs by sliders, schedules step by step"
-        Accuracy(accuracy) "How far models are off on measurements they did not see"
+        Accuracy(accuracy) "How far predictions are off on held-out measurements"
         List(list) "Collectives, algorithms, libraries, topics by their names"
-        Config(config) "What is settled without flags, and where each setting is from"
+        Config(config) "Settings in effect, and where each comes from"
         Completions(completions) "A script that completes verbs and flags in a shell"
         Man(man) "The manual page of the command, or of one verb"
     }

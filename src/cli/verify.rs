@@ -19,7 +19,7 @@ pub(super) struct Args {
     /// Only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME", requires = "collective")]
     algorithm: Option<String>,
-    /// A line for every algorithm, and which are not spelled out
+    /// A line for every algorithm, and which have no explicit schedule
     #[arg(long)]
     all: bool,
     /// Ranks: all of 1..64, or 2,4,8

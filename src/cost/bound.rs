@@ -65,17 +65,13 @@ fn spread(ranks: u32, k: u64) -> u32 {
 /// `adds` says that a switch reduces, or multicasts, for them.
 #[must_use]
 pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
-    use Collective as C;
-    let n = f64::from(parties);
-    let others = (n - 1.0) / n;
-    Ratio(match collective {
-        _ if parties <= 1 => 0.0,
-        C::AllReduce if adds => 1.0,
-        C::AllReduce => 2.0 * others,
-        C::Broadcast | C::Reduce | C::SendRecv => 1.0,
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => others,
-        C::Barrier => 0.0,
-    })
+    match collective {
+        Collective::Barrier => Ratio(0.0),
+        _ if parties <= 1 => Ratio(0.0),
+        Collective::AllReduce if adds => Ratio(1.0),
+        // busbw is defined so that it is the rate of that share.
+        other => other.busbw_factor(parties),
+    }
 }
 
 /// The bound for `size` bytes over `ranks` ranks of a machine.

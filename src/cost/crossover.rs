@@ -47,7 +47,7 @@ pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volu
     envelope_in_steps(candidates, from, to, 1)
 }
 
-/// The same with the winners compared `steps` times an octave, a power of two.
+/// The same with the winners compared `steps` times per octave, a power of two.
 ///
 /// Each change between two of these points is bisected to the last bit; a winner that holds for
 /// less than a step between two others may be missed.
@@ -112,7 +112,7 @@ fn first_change(
 /// The best number of segments of a pipeline of `depth` slots, whose price is
 /// (depth + P − 2 + 1)·(α + M/(P·BW)).
 ///
-/// Appendix C of the topology-free introduction; its printed T(P*) is one α too high (K26).
+/// spiceMonkey/collective-comm 01, appendix C; its printed T(P*) is one α too high (K26).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pipeline {
     /// L, the slots that the first segment takes.

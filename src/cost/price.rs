@@ -54,7 +54,7 @@ impl Price {
     }
 }
 
-/// Seconds, and seconds a byte, at one P.
+/// Seconds, and seconds per byte, at one P.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Load {
     pub latency: f64,
@@ -239,7 +239,7 @@ impl Prepared {
         Some((Seconds(self.launch), segments, loads))
     }
 
-    /// Latency and seconds a byte, where the price is a straight line in M.
+    /// Latency and seconds per byte, where the price is a straight line in M.
     pub(crate) fn line(&self) -> Option<(f64, f64)> {
         match self.pipeline {
             Pipeline::Fixed { load, .. } => {
@@ -533,7 +533,7 @@ fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
         return Err(Error::unsupported(format!("the switch of {} cannot {lacks}", tier.name)));
     }
     switch.alpha.map(|a| a.0).ok_or_else(|| {
-        Error::unknown("a figure is unknown, and messages through the switch need it")
+        Error::unknown("a parameter is unknown, and messages through the switch need it")
             .at(format!("α_sw of {}", tier.name))
     })
 }

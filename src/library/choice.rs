@@ -25,7 +25,7 @@ pub struct Choice {
     pub at_least: Vec<Part>,
     /// The library's own estimate, where it makes one.
     pub estimate: Option<Seconds>,
-    /// How one forces it: options or variables of the library, one a line.
+    /// How one forces it: options or variables of the library, one per line.
     pub force: Vec<String>,
     /// What else to know.
     pub notes: Vec<Cow<'static, str>>,

@@ -32,7 +32,7 @@ struct Gloo {
     meta: Meta,
 }
 
-/// The parts into which the ring cuts the vector: at most 1 MiB, at least two a rank, and as many
+/// The parts into which the ring cuts the vector: at most 1 MiB, at least two per rank, and as many
 /// for each rank.
 fn segments(size: Bytes, ranks: u32) -> u64 {
     let ranks = u64::from(ranks.max(1));
@@ -80,7 +80,7 @@ impl Policy for Gloo {
                 Choice::new("linear", rule, whole("direct"))
             }
             C::Barrier => Choice::new("dissemination", "any ranks", whole("dissemination")),
-            C::ReduceScatter | C::Scatter | C::Gather | C::SendRecv => {
+            _ => {
                 return Err(Error::unsupported(format!(
                     "gloo has no rule for {}",
                     call.operation()

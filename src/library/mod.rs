@@ -199,13 +199,13 @@ const OTHERS: &[Entry] = &[
     Entry {
         id: "textbook",
         aliases: &["textbook@regimes"],
-        title: "the introduction's rules: in-network, else tree or ring by regime",
+        title: "collective-comm's rules: in-network, else tree or ring by regime",
         make: Make::Plain(textbook::regimes),
     },
     Entry {
         id: "textbook@thresholds",
         aliases: &[],
-        title: "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB",
+        title: "often-quoted thresholds: tree below 256 KB, ring above 4 MB",
         make: Make::Plain(textbook::thresholds),
     },
 ];

@@ -1,16 +1,15 @@
-//! The rules by which two texts say that libraries choose.
+//! The rules by which texts say that libraries choose.
 //!
-//! `textbook` is the topology-free introduction: in-network wherever the switch can; else by
+//! `textbook` is spiceMonkey/collective-comm 01: in-network wherever the switch can; else by
 //! regime, the tree for small vectors, the ring for large ones, with the size between them from
 //! its own caveat (a tree that reaches half of its bandwidth, c_real = 2); the ring for all-gather
-//! and reduce-scatter, PAT with one rank a node; pairwise for all-to-all where the fabric does not
+//! and reduce-scatter, PAT with one rank per node; pairwise for all-to-all where the fabric does not
 //! block, the ring relay else; always the tree for a reduce.
 //!
-//! `textbook@thresholds` is the ring and tree chapter's table: the tree below 256 KB, "hybrid" to
+//! `textbook@thresholds` is a table that courses quote: the tree below 256 KB, "hybrid" to
 //! 4 MB, the ring above, whatever the ranks and rates.
 //!
-//! Source: spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3; the ring and tree chapter, table
-//! of typical thresholds.
+//! Source: spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3.
 
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective as C;
@@ -19,12 +18,12 @@ use crate::base::quantity::Bytes;
 use crate::machine::fabric::{Fabric, Tier};
 use crate::model::formula::ceil_lg;
 
-/// The introduction's rules by regime and capability.
+/// Rules by regime and capability.
 pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
     let meta = Meta {
         id: "textbook".to_owned(),
         library: None,
-        title: "the introduction's rules: in-network, else tree or ring by regime".to_owned(),
+        title: "collective-comm's rules: in-network, else tree or ring by regime".to_owned(),
         counts: "M".to_owned(),
         source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3".to_owned(),
     };
@@ -34,14 +33,14 @@ pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
     Ok(Box::new(Regimes { meta, fabric }))
 }
 
-/// The chapter's table of sizes.
+/// The table of sizes.
 pub(super) fn thresholds(_: &Site) -> Result<Box<dyn Policy>> {
     let meta = Meta {
         id: "textbook@thresholds".to_owned(),
         library: None,
-        title: "the ring and tree chapter's table: tree below 256 KB, ring above 4 MB".to_owned(),
+        title: "often-quoted thresholds: tree below 256 KB, ring above 4 MB".to_owned(),
         counts: "M, in KB of 1000 bytes".to_owned(),
-        source: "the ring and tree chapter, table of typical thresholds".to_owned(),
+        source: "a rule of thumb that courses quote without a source".to_owned(),
     };
     Ok(Box::new(Thresholds { meta }))
 }
@@ -126,7 +125,7 @@ impl Policy for Regimes {
                 Choice::new("binomial tree", rule, whole("binomial"))
             }
             C::AllGather | C::ReduceScatter if call.nodes > 1 && call.per_node() == 1 => {
-                Choice::new("PAT", "one rank a node: any size", whole("pat"))
+                Choice::new("PAT", "one rank per node: any size", whole("pat"))
             }
             C::AllGather | C::ReduceScatter => {
                 Choice::new("ring", "any size: it pipelines, and takes any N", whole("ring"))
@@ -137,7 +136,7 @@ impl Policy for Regimes {
             C::AllToAll => {
                 Choice::new("pairwise", "the fabric does not block: any size", whole("pairwise"))
             }
-            C::Scatter | C::Gather | C::SendRecv | C::Barrier => {
+            _ => {
                 return Err(no_rule(
                     &self.meta,
                     call,

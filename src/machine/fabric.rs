@@ -139,7 +139,7 @@ pub struct Fabric {
 }
 
 impl Tier {
-    /// Links with one full-duplex port a rank and no limit.
+    /// Links with one full-duplex port per rank and no limit.
     #[must_use]
     pub fn new(name: impl Into<String>, alpha: Seconds, bandwidth: Bandwidth) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Tier {
 
     pub(crate) fn alpha(&self) -> Result<f64> {
         let unknown = || {
-            Error::unknown("a figure is unknown, and messages need it")
+            Error::unknown("a parameter is unknown, and messages need it")
                 .at(format!("α of {}", self.name))
         };
         self.link.alpha.map(|a| a.0).ok_or_else(unknown)
@@ -191,7 +191,7 @@ impl Tier {
     /// Seconds a byte.
     pub(crate) fn inverse(&self) -> Result<f64> {
         let unknown = || {
-            Error::unknown("a figure is unknown, and data need it")
+            Error::unknown("a parameter is unknown, and data need it")
                 .at(format!("the bandwidth of {}", self.name))
         };
         self.link.bandwidth.map(|b| 1.0 / b.0).ok_or_else(unknown)
@@ -285,7 +285,7 @@ impl Fabric {
         if node.get() >= ranks { None } else { outer.nics.or(self.group()) }
     }
 
-    /// The same under contention: α · `alpha`, BW · `beta` (05 §4 of the companion notes).
+    /// The same under contention: α · `alpha`, BW · `beta` (spiceMonkey/collective-comm 04).
     #[must_use]
     pub fn contended(mut self, alpha: Ratio, beta: Ratio) -> Self {
         for tier in &mut self.tiers {

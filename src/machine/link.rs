@@ -7,7 +7,7 @@
 //!
 //! α and the rate alone make an ideal link, t = α + m/BW, and closed forms are priced on that. The
 //! rest says where a real one departs from it; what is absent departs by nothing. Whoever asks for
-//! a time asks [`Times`], so that what a fit found is what foretells: there is no second formula.
+//! a time asks [`Times`], so that what a fit found is what predicts: there is no second formula.
 
 use std::num::NonZeroU32;
 
@@ -232,7 +232,7 @@ pub(crate) struct Slopes {
     /// Where the last slope begins, and the time of what comes before; 0 without knots.
     from: f64,
     before: f64,
-    /// Of each knot its byte, the time of all before its slope, and seconds a byte.
+    /// Of each knot its byte, the time of all before its slope, and seconds per byte.
     knots: Box<[(f64, f64, f64)]>,
 }
 

@@ -160,7 +160,7 @@ pub const PARAMETERS: &[Parameter] = &[
         takes: Quantity("G"),
         help: "Ranks on each node",
         example: "4",
-        put: |p, text| set(&mut p.layout.per_node, count("ranks a node", text)),
+        put: |p, text| set(&mut p.layout.per_node, count("ranks per node", text)),
         ..BASE
     },
     Parameter {
@@ -364,7 +364,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "relay_chunks",
         flag: "relay-chunks",
-        help: "Ring relay: one chunk a message",
+        help: "Ring relay: one chunk per message",
         example: "true",
         put: |p, text| {
             let relay = |chunk| if chunk { Relay::Chunk } else { Relay::Aggregated };
@@ -411,7 +411,7 @@ impl Parameter {
     /// # Errors
     /// There is none, with the nearest.
     pub fn named(key: &str) -> Result<&'static Self> {
-        PARAMETERS.iter().find(|p| p.key == key).ok_or_else(|| {
+        Self::find(key).ok_or_else(|| {
             let known = || PARAMETERS.iter().map(|p| p.key);
             let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
             Error::input(format!("`{key}` is no parameter")).help(did_you_mean(key, known(), all))
@@ -420,6 +420,12 @@ impl Parameter {
 }
 
 impl Parameter {
+    /// The parameter of this key, if there is one; looking for a near name takes longer than a price.
+    #[must_use]
+    pub fn find(key: &str) -> Option<&'static Self> {
+        PARAMETERS.iter().find(|p| p.key == key)
+    }
+
     /// Whether it says the same as another.
     #[must_use]
     pub fn is_instead_of(&self, other: &Self) -> bool {
@@ -439,7 +445,7 @@ impl Parameters {
     /// # Errors
     /// A value that cannot be read; one beside another that says the same.
     pub fn put(&mut self, parameter: &Parameter, text: &str) -> Result<()> {
-        let mut said = self.said.iter().filter_map(|key| Parameter::named(key).ok());
+        let mut said = self.said.iter().filter_map(|key| Parameter::find(key));
         let other = said.find(|other| parameter.is_instead_of(other)).map(|other| other.key);
         if let Some(other) = other {
             let key = parameter.key;

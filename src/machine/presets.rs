@@ -31,13 +31,13 @@ pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
         name: "nvswitch",
         low: Seconds(100e-9),
         high: Seconds(200e-9),
-        source: "topology-free introduction 3.3: cut-through of NVSwitch Gen3 and Gen4",
+        source: "spiceMonkey/collective-comm 01 §3.3: cut-through of NVSwitch Gen3 and Gen4",
     },
     Figure {
         name: "tomahawk-ultra",
         low: Seconds(250e-9),
         high: Seconds(250e-9),
-        source: "topology-free introduction 3.3: Broadcom Tomahawk Ultra",
+        source: "spiceMonkey/collective-comm 01 §3.3: Broadcom Tomahawk Ultra",
     },
     Figure {
         name: "sharp",
@@ -59,7 +59,7 @@ pub const RATES: &[Figure<Bandwidth>] = &[
         name: "nvlink4-both-ways",
         low: Bandwidth(900e9),
         high: Bandwidth(900e9),
-        source: "the interactive lesson: 900 GB/s NVLink, both directions of all links together",
+        source: "NVIDIA H100 data sheet: 900 GB/s NVLink, both directions of all links together",
     },
     Figure {
         name: "nvlink5",
@@ -71,7 +71,7 @@ pub const RATES: &[Figure<Bandwidth>] = &[
         name: "ndr",
         low: Bandwidth(50e9),
         high: Bandwidth(50e9),
-        source: "the interactive lesson: one InfiniBand NDR port, 400 Gb/s",
+        source: "NVIDIA ConnectX-7 data sheet: one InfiniBand NDR port, 400 Gb/s",
     },
     Figure {
         name: "xdr",

@@ -39,7 +39,7 @@ pub struct Given {
     pub launch: Option<Seconds>,
     /// Transfers a rank can make at once, on every tier.
     pub ports: Option<Ports>,
-    /// NICs a node.
+    /// NICs per node.
     pub nics: Option<NonZeroU32>,
     /// How ranks are laid over nodes.
     pub order: Order,
@@ -338,7 +338,7 @@ impl Query {
     /// Places the ranks on the machine.
     ///
     /// # Errors
-    /// Ranks, nodes and ranks a node that contradict each other or the machine.
+    /// Ranks, nodes and ranks per node that contradict each other or the machine.
     pub fn new(
         mut machine: Machine,
         collective: Collective,
@@ -359,7 +359,7 @@ impl Query {
                 "{} ranks do not fit on a node of {}: it has {span}",
                 per_node, machine.name
             ))
-            .at(format!("{per_node} ranks a node"))
+            .at(format!("{per_node} ranks per node"))
             .help(format!("ask for at most {span}")));
         }
         let given = machine.nics_given;
@@ -385,7 +385,7 @@ impl Machine {
     }
 }
 
-/// Leaves idle what so many ranks a node do not use: ranks, and NICs beside them, since a rank
+/// Leaves idle what so many ranks per node do not use: ranks, and NICs beside them, since a rank
 /// drives those beside it, unless somebody said how many are in use.
 fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
     let Some(node) = fabric.node else { return };

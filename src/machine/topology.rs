@@ -18,7 +18,7 @@ pub fn mesh_diameter(sides: &[u32]) -> u64 {
     sides.iter().map(|&d| u64::from(d.saturating_sub(1))).sum()
 }
 
-/// Links that a cut through the longest side severs: two a line of it on a torus, one on a mesh.
+/// Links that a cut through the longest side severs: two per line of it on a torus, one on a mesh.
 ///
 /// A side of two has one link on either. An odd side is cut as evenly as it can be.
 #[must_use]

@@ -51,7 +51,7 @@ impl Figure {
         let found = all.iter().find(|f| f.names(fabric).contains(&lower));
         found.copied().ok_or_else(|| {
             let names: Vec<String> = all.iter().flat_map(|f| f.names(fabric)).collect();
-            Error::input(format!("`{name}` is no figure of this machine")).help(did_you_mean(
+            Error::input(format!("`{name}` is no parameter of this machine")).help(did_you_mean(
                 &lower,
                 names.iter().map(String::as_str),
                 || format!("known are {}", names.join(", ")),
@@ -168,7 +168,7 @@ impl Figure {
 }
 
 impl Value {
-    /// The value in seconds, bytes a second, or seconds a byte.
+    /// The value in seconds, bytes per second, or seconds per byte.
     #[must_use]
     pub fn number(self) -> Ratio {
         Ratio(match self {

@@ -1,4 +1,4 @@
-//! Samples as the recordings of 2026 have them: a line a run, columns by name.
+//! Samples as the recordings of 2026 have them: a line per run, columns by name.
 //!
 //! Needed are `blk`, `op`, `n`, `M`, `tglob`, and `t0local` for `pp`; `nivcsw` and `rundelay_us`
 //! are read where they are there, others ignored. Times are seconds. The time of a run is `tglob`,
@@ -107,7 +107,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
         if time == 0.0 || ranks == 0 {
             return Err(Error::input("a run of no time or no rank")
                 .at(format!("{file}:{line}"))
-                .help("take the line away"));
+                .help("remove the line"));
         }
         let run_delay = delay.map(number).transpose()?.map(|us| Seconds(us * 1e-6));
         let sample = Sample { span: Seconds(time), late: false, run_delay };

@@ -1,4 +1,4 @@
-//! An algorithm of a question spelled out: the schedule that its closed form prices there.
+//! An algorithm of a question as an explicit schedule: the schedule that its closed form prices there.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Volume;
@@ -21,15 +21,15 @@ pub struct ScheduleOf {
     pub price: Price,
     /// What runs.
     pub schedule: Box<dyn Schedule>,
-    /// What came first and is not spelled out, where none was named.
+    /// What came first and is without an explicit schedule, where none was named.
     pub passed_over: Vec<&'static str>,
 }
 
 /// Spells out the named algorithm; without a name what the machine's library runs, or, where that is
-/// not spelled out, the least ideal price of what it ships, then of all. `root` may be any rank.
+/// without an explicit schedule, the lowest ideal time of what it ships, then of all. `root` may be any rank.
 ///
 /// # Errors
-/// An unknown name, an algorithm that does not apply or is not spelled out, an unknown figure, a
+/// An unknown name, an algorithm that does not apply or is without an explicit schedule, an unknown figure, a
 /// root that there is not or that the collective does not have.
 pub fn schedule_of(
     registry: &Registry,
@@ -57,8 +57,8 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<ScheduleOf> {
     let price = candidate.prepared.price(Volume::from(query.size));
     written(candidate.algorithm, price, query).ok_or_else(|| {
         let id = candidate.algorithm.meta().id;
-        Error::unsupported(format!("`{id}` is not spelled out as a schedule for these ranks"))
-            .help("name another --algorithm, or none: that takes the fastest that is")
+        Error::unsupported(format!("`{id}` has no explicit schedule for these ranks"))
+            .help("name another --algorithm, or none: the fastest that has one is used")
     })
 }
 
@@ -67,7 +67,7 @@ fn runs(registry: &Registry, query: &Query) -> Result<ScheduleOf> {
     let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.library();
     let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
-    // Within each of these the least ideal price stays first.
+    // Within each of these the lowest ideal time stays first.
     ranked.sort_by_key(|one| match one.algorithm {
         algorithm if own.as_ref().is_ok_and(|id| *id == algorithm.meta().id) => 0,
         algorithm if algorithm.is_shipped(library, &query.shape) => 1,
@@ -81,7 +81,9 @@ fn runs(registry: &Registry, query: &Query) -> Result<ScheduleOf> {
         }
     }
     let collective = query.shape.collective;
-    Err(Error::unsupported(format!("no {collective} is spelled out for these ranks")))
+    Err(Error::unsupported(format!(
+        "no {collective} algorithm has an explicit schedule for these ranks"
+    )))
 }
 
 fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Option<ScheduleOf> {

@@ -188,7 +188,7 @@ impl<'a> Replay<'a, Numbers> {
         };
         if rows.len() != ranks as usize && !(only.len() == 1 && rows.len() == 1) {
             return Err(Error::input(format!("{} rows of data for {ranks} ranks", rows.len()))
-                .help("give one row a rank, or the root's alone where only the root has data"));
+                .help("give one row per rank, or the root's alone where only the root has data"));
         }
         let width = only.first().and_then(|&rank| row_of(rank)).map_or(0, <[f64]>::len);
         for &rank in &only {

@@ -5,8 +5,8 @@
 //! | TP | 2 all-reduces forward, 2 back; with SP each an all-gather and a reduce-scatter | 2 all-reduces |
 //! | CP | keys and values gathered forward and back, their gradients scattered | gathered |
 //! | EP | dispatch and combine forward and back | dispatch and combine |
-//! | PP | activations forward, gradients back, a hop a micro-batch | a hop a stage boundary |
-//! | DP | gradients once a step; FSDP parameters forward and back, gradients back | nothing |
+//! | PP | activations forward, gradients back, a hop per micro-batch | a hop per stage boundary |
+//! | DP | gradients once per step; FSDP parameters forward and back, gradients back | nothing |
 
 use super::{Axis, Call, Group, Hides, Mode, OwnGroup, Shard, Step};
 use crate::base::collective::Collective::{

@@ -180,8 +180,8 @@ fn elsewhere(section: &str, typed: &str, known: &[&str]) -> String {
 
 /// Whether two keys say the same.
 fn are_one(a: &str, b: &str) -> bool {
-    let (a, b) = (Parameter::named(a), Parameter::named(b));
-    a.is_ok_and(|a| b.is_ok_and(|b| a.is_instead_of(b)))
+    let (a, b) = (Parameter::find(a), Parameter::find(b));
+    a.zip(b).is_some_and(|(a, b)| a.is_instead_of(b))
 }
 
 /// A profile's file is named from where the configuration lies.
@@ -255,7 +255,7 @@ impl Settings {
 
 /// Whether a key describes the machine, so that it says nothing about another one.
 fn is_of_machine(key: &str) -> bool {
-    Parameter::named(key).is_ok_and(|p| p.of_machine)
+    Parameter::find(key).is_some_and(|p| p.of_machine)
 }
 
 #[cfg(test)]

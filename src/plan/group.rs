@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! node 0    0  1  2  3 │ 4  5  6  7      TP of 4, stride 1: inside a node
-//! node 1    8  9 10 11 │12 13 14 15      DP of 4, stride 4: 0, 4, 8, 12, two a node
+//! node 1    8  9 10 11 │12 13 14 15      DP of 4, stride 4: 0, 4, 8, 12, two per node
 //! ```
 
 use std::num::NonZeroU32;

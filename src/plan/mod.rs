@@ -194,7 +194,7 @@ pub struct Parallel {
     pub order: Vec<Axis>,
     /// Ranks on a node; absent: as many as the machine has.
     pub per_node: Option<u32>,
-    /// Micro-batches a step, one after another.
+    /// Micro-batches per step, one after another.
     pub microbatches: u32,
 }
 

@@ -404,7 +404,7 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     let routing_skew = call.routed.map_or(Ratio(1.0), |r| r.skew);
     let traffic = traffic(step, &call, asked.lies.nodes);
     let (inner, outer) = (&fabric.tiers[0], fabric.tiers.last().unwrap_or(&fabric.tiers[0]));
-    let unknown = || Error::unknown("a figure is unknown, and tokens need it");
+    let unknown = || Error::unknown("a parameter is unknown, and tokens need it");
     let rate = |tier: &crate::machine::fabric::Tier| tier.link.bandwidth.ok_or_else(unknown);
     let alpha = |tier: &crate::machine::fabric::Tier| tier.link.alpha.ok_or_else(unknown);
     let several = asked.lies.nodes > 1;

@@ -445,7 +445,7 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
             (Ok(ranks), _) => OwnGroup::Ranks(ranks.get()),
             (_, Ok(axis)) => OwnGroup::Axis(axis),
             (_, Err(error)) => {
-                fields.error("group", &error.or_mend("or write a number of ranks"));
+                fields.error("group", &error.or_help("or write a number of ranks"));
                 return None;
             }
         },

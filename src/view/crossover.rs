@@ -34,7 +34,7 @@ pub fn pair(report: &Crossover) -> Page {
     page
 }
 
-/// What runs over a range, and the least ideal prices, for people.
+/// What runs over a range, and the lowest ideal times, for people.
 pub fn intervals(report: &Intervals, look: Look) -> Page {
     if look.whole {
         return sheet(report).into();
@@ -58,7 +58,7 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
         page.line("no ideal price: nothing applies");
         return page;
     }
-    page.line("least ideal price");
+    page.line("lowest ideal time");
     page.table(cheapest(report));
     page
 }

@@ -75,7 +75,7 @@ fn protocols(page: &mut Page, report: &Fitted) {
         page.entry("held out ", format!("{name}: {}", percent(&held.error)));
     }
     if let Some(error) = &report.stated_error {
-        let said = format!("algorithms that the fit did not see: {}", percent(error));
+        let said = format!("held-out algorithms: {}", percent(error));
         page.entry("stated   ", said);
     }
     if let Some(error) = &report.envelope_error {
@@ -141,7 +141,7 @@ fn placed(all: &[Placed]) -> String {
 }
 
 fn part(c: &ComponentView) -> String {
-    let step = |alpha: f64| format!("{} a step", Seconds(alpha));
+    let step = |alpha: f64| format!("{} per step", Seconds(alpha));
     let mut words = vec![format!("{} launch {}", c.steps.id(), Seconds(c.launch_s))];
     if c.steps != crate::machine::curve::Steps::Const {
         words.push(step(c.alpha_s));

@@ -103,7 +103,7 @@ fn links(machine: &MachineView, nodes: u32) -> Block {
             ),
             _ => format!("one way, {}", how(tier.bandwidth_how)),
         };
-        let nics = tier.nics.map_or(String::new(), |n| format!("; {n} a node"));
+        let nics = tier.nics.map_or(String::new(), |n| format!("; {n} per node"));
         vec![tier.name.clone(), alpha, rate, note + &nics]
     });
     Block::table(&["links", "α", "BW", "of it"], rows)

@@ -172,8 +172,8 @@ fn errors(page: &mut Page, report: &Fit) {
     sheet.columns.extend(headings.map(|h| Column::numbers(h, "", h)));
     let errors = &report.errors;
     for (name, regimes) in [
-        ("algorithm not seen", errors.algorithms),
-        ("size not seen", errors.sizes),
+        ("algorithm held out", errors.algorithms),
+        ("size held out", errors.sizes),
         ("α and rate alone", errors.line),
     ] {
         let Some(RegimesView { all, latency, middle, bulk }) = regimes else { continue };
@@ -189,7 +189,7 @@ fn errors(page: &mut Page, report: &Fit) {
 
 fn operations(page: &mut Page, report: &Fit) {
     let columns = vec![
-        Column::words("foretold without itself", "op"),
+        Column::words("predicted without itself", "op"),
         Column::numbers("points", "", "points"),
         Column::numbers("error", "", "error"),
         Column::numbers("t > 10 α", "", "bulk_error"),

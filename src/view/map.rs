@@ -1,4 +1,4 @@
-//! What runs over sizes and ranks, and the least ideal prices, as a table.
+//! What runs over sizes and ranks, and the lowest ideal times, as a table.
 
 use super::Look;
 use super::page::Page;
@@ -27,7 +27,7 @@ pub fn map(report: &Map, look: Look) -> Page {
         }
         let own = format!("of what {library} has");
         for (title, flips) in [(own.as_str(), &row.fastest_shipped), ("of all", &row.fastest)] {
-            page.line(format!("  least ideal price {title}"));
+            page.line(format!("  lowest ideal time {title}"));
             for (i, flip) in flips.iter().enumerate() {
                 page.line(format!("    {} {}", from_to(flips, i), flip.title));
             }

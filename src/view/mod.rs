@@ -72,7 +72,7 @@ impl Look {
         if self.color { word.bold().to_string() } else { word.to_owned() }
     }
 
-    /// What one should take.
+    /// What one came for.
     pub(crate) fn good(self, word: &str) -> String {
         if self.color { word.green().to_string() } else { word.to_owned() }
     }
@@ -87,8 +87,8 @@ impl Look {
         let indent = label.chars().count();
         let room = self.width.unwrap_or(usize::MAX).saturating_sub(indent).max(20);
         let mut used = 0;
-        let shown = match label.trim_end() {
-            "take" => self.good(label),
+        let shown = match label.trim() {
+            "expected" => self.good(label),
             "note" => self.quiet(label),
             _ => self.strong(label),
         };

@@ -50,7 +50,7 @@ fn figures(report: &NcclDiff) -> Sheet {
     });
     Sheet {
         columns: vec![
-            Column::words("figure", "figure"),
+            Column::words("parameter", "figure"),
             Column::words(report.before, "before"),
             Column::words(report.after, "after"),
         ],

@@ -155,7 +155,7 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
     writeln!(out, "  </graph>")
 }
 
-/// The graphs as a line of a table: what the tuner takes of a machine, and ten columns a graph,
+/// The graphs as a line of a table: what the tuner picks of a machine, and ten columns a graph,
 /// floats in nine digits.
 #[must_use]
 pub fn sheet(machine: &str, searched: &Searched) -> Sheet {

@@ -118,7 +118,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
     let giga = |rate: Option<f64>| rate.map_or(String::new(), |r| format!("{:.1}", r / 1e9));
     let rows = choices.iter().map(|c| {
         let size = c.size_bytes.map_or_else(
-            || format!("{} a rank", Bytes(c.logged_bytes)),
+            || format!("{} per rank", Bytes(c.logged_bytes)),
             |size| Bytes(size).to_string(),
         );
         let functions = match c.functions.as_slice() {
@@ -199,7 +199,7 @@ fn intervals(intervals: &[IntervalView]) -> Block {
         let (from, to) = (Bytes(i.from_bytes).to_string(), Bytes(i.to_bytes).to_string());
         vec![i.function.to_owned(), from, to, choices]
     });
-    Block::table(&["function", "from", "to", "the tuner takes"], rows)
+    Block::table(&["function", "from", "to", "the tuner picks"], rows)
 }
 
 /// What it all came to; none where a log only tells.

@@ -38,7 +38,7 @@ impl Cells for Table {
     }
 }
 
-/// A table as NCCL prints it; the figures a line each for documents.
+/// A table as NCCL prints it; the parameters one per line for documents.
 #[must_use]
 pub fn page(report: &NcclTables, printed: Option<(&Table, Version)>, look: Look) -> Page {
     let mut page = Page::default();

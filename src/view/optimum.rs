@@ -54,7 +54,7 @@ pub fn optimum(report: &Optimum) -> Page {
         page.table(Sheet { columns, rows: rows.collect() });
     }
     if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
-        page.entry("frontier   ", format!("steps against rounds a chunk, at least {low}"));
+        page.entry("frontier   ", format!("steps against rounds per chunk, at least {low}"));
         let rows = points.iter().map(|point| {
             let by_step: Vec<String> =
                 point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}")).collect();
@@ -73,7 +73,7 @@ pub fn optimum(report: &Optimum) -> Page {
             Column::numbers("rounds", "", "rounds"),
             Column::numbers("chunks", "", "chunks"),
             Column::words("by step", "rounds_by_step"),
-            Column::numbers("rounds a chunk", "", "rounds_per_chunk"),
+            Column::numbers("rounds per chunk", "", "rounds_per_chunk"),
         ];
         page.beside(Sheet { columns, rows: rows.collect() });
     }
@@ -101,7 +101,7 @@ fn short(all: impl Iterator<Item = String>) -> String {
     format!("{}{more}", all[..all.len() - rest].join(", "))
 }
 
-/// A fraction of bytes a second as a rate.
+/// A fraction of bytes per second as a rate.
 fn fraction(text: &str) -> Bandwidth {
     let (a, b) = text.split_once('/').unwrap_or((text, "1"));
     Bandwidth(a.parse().unwrap_or(f64::NAN) / b.parse().unwrap_or(1.0))

@@ -85,7 +85,7 @@ fn tokens(e: &ExpertsView, nodes: u32) -> String {
     };
     if nodes < 2 {
         return format!(
-            "a token hits {:.2} ranks, {} a rank{skew}",
+            "a token hits {:.2} ranks, {} per rank{skew}",
             e.ranks_hit,
             Volume(e.plain_bytes)
         );

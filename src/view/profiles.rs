@@ -108,7 +108,9 @@ fn tier(page: &mut Page, links: &LinksView) {
     }
     let mut sheet =
         Sheet { columns: vec![Column::words("  GB/s (1 is 8 Gb/s)", "counted")], rows: Vec::new() };
-    sheet.columns.extend(["a port", "a rank", "a node"].map(|of| Column::numbers(of, "", of)));
+    sheet
+        .columns
+        .extend(["per port", "per rank", "per node"].map(|of| Column::numbers(of, "", of)));
     let number = |rate: Option<f64>| {
         Cell::number(rate, |r| format!("{:#}", Bandwidth(r)).trim_end_matches(" GB/s").to_owned())
     };
@@ -148,7 +150,7 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
     page.line(format!(
         "{}, {}: {}, {}",
         counted(report.profiles, "profile"),
-        counted(report.figures, "figure"),
+        counted(report.figures, "parameter"),
         counted(report.errors, "error"),
         counted(report.warnings, "warning")
     ));
@@ -160,7 +162,7 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
 /// What changed.
 pub fn diff(report: &ProfilesDiff) -> Page {
     let mut page = Page::default();
-    let mut columns = vec![Column::words("figure", "figure")];
+    let mut columns = vec![Column::words("parameter", "figure")];
     for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z"] {
         columns.push(Column::numbers(heading, "", heading));
     }
@@ -178,12 +180,12 @@ pub fn diff(report: &ProfilesDiff) -> Page {
     };
     page.table(Sheet { columns, rows: report.figures.iter().map(row).collect() });
     let (count, whole) = (report.significant, report.figures.len());
-    let said = format!("{count} of {whole} figures changed by more than 3 deviations");
+    let said = format!("{count} of {whole} parameters changed by more than 3 deviations");
     page.entry("", said);
     page
 }
 
-/// The settings and who said so.
+/// The settings and where each comes from.
 pub fn config(report: &Config) -> Page {
     let mut page = Page::default();
     let columns = ["setting", "value", "from"].map(|name| Column::words(name, name)).to_vec();

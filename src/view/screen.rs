@@ -38,15 +38,20 @@ pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
     below(page, report, applies.len() - shown.len());
 }
 
+/// The word in front of a line of an answer.
+pub(super) fn label(word: &str) -> String {
+    format!("  {word:<12}")
+}
+
 /// The lines above the table.
 pub(super) fn answer(page: &mut Page, report: &Cost) {
     page.line(heading(&report.question, &report.machine.name, report.machine.chosen));
     page.gap();
     let expect = &report.expect;
-    page.entry("  expected    ", expected(expect));
-    page.entry("  runs        ", runs(expect, report));
-    page.entry("  known from  ", &report.known_from);
-    page.entry("  better?     ", better(report));
+    page.entry(label("expected"), expected(expect));
+    page.entry(label("runs"), runs(expect, report));
+    page.entry(label("known from"), &report.known_from);
+    page.entry(label("better?"), better(report));
     let bound = match report.bound_s {
         Some(least) if least > expect.time_s => {
             format!("{} at the machine's parameters, which real runs beat", Seconds(least))
@@ -54,7 +59,7 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
         None => "not known: a parameter of these links is not".to_owned(),
     };
-    page.entry("  bound       ", bound)
+    page.entry(label("bound"), bound)
 }
 
 /// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.
@@ -105,14 +110,14 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => format!(
-            "the rules of {library} are not known here; the least ideal price of what it has"
+            "the rules of {library} are not known here; of what it has, the lowest ideal time"
         ),
         Rules::Asked => "as asked for".to_owned(),
     };
     format!("{}{channels}: {how}", runs.name())
 }
 
-/// What would be faster, if anything is certain, and the least ideal price of all.
+/// What would be faster, if anything is certain, and the lowest ideal time of all.
 fn better(report: &Cost) -> String {
     if report.expect.runs.rules == Rules::Asked {
         return "not compared: one algorithm is asked about".to_owned();
@@ -130,17 +135,17 @@ fn better(report: &Cost) -> String {
     };
     match own {
         Some(own) if own <= 1.0005 * time => {
-            "nothing that is certain; what runs has the least ideal price, too".to_owned()
+            "nothing that is certain; what runs has the lowest ideal time, too".to_owned()
         }
         _ => format!(
-            "nothing that is certain; the least ideal price is {} ({}{whose})",
+            "nothing that is certain; lowest ideal time {}: {}{whose}",
             Seconds(time),
             least.title
         ),
     }
 }
 
-/// What runs, then the rest of what the library has, the least ideal price first.
+/// What runs, then the rest of what the library has, the lowest ideal time first.
 fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
     let own = applies.iter().filter(|r| report.runs == Some(r.id));
     let others = applies.iter().filter(|r| report.runs != Some(r.id) && ships(report, r));

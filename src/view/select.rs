@@ -3,7 +3,7 @@
 use super::Look;
 use super::columns::micro;
 use super::page::Page;
-use super::screen::expected;
+use super::screen::{expected, label};
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::select::{ChoiceView, PartView, Rival, Select, Span};
 use crate::base::collective::Collective;
@@ -38,18 +38,18 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
     if !found.is_empty() || !unpriced.is_empty() || explain {
         page.gap();
     }
-    page.entries("note  ", unpriced);
-    page.entries("diff  ", found);
+    page.entries(&label("note"), unpriced);
+    page.entries(&label("ratio"), found);
     if explain {
         for span in &report.intervals {
             let from = exact(span.from_bytes);
-            page.entry("rule  ", format!("from {from}: {}", span.choice.rule));
+            page.entry(label("rule"), format!("from {from}: {}", span.choice.rule));
             turns(page, &span.choice);
-            page.entries("force ", &span.choice.force);
-            page.entries("note  ", &span.choice.notes);
+            page.entries(&label("force"), &span.choice.force);
+            page.entries(&label("note"), &span.choice.notes);
         }
-        page.entry("sizes ", format!("{} counts {}", report.policy.id, report.policy.counts));
-        page.entry("source", format!(" {}", report.policy.source));
+        page.entry(label("sizes"), format!("{} counts {}", report.policy.id, report.policy.counts));
+        page.entry(label("source"), &report.policy.source);
     }
 }
 
@@ -94,14 +94,14 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
                 times(ratio),
                 versus.id
             );
-            page.entry("diff    ", words);
+            page.entry(label("ratio"), words);
         }
     }
     if explain {
         let counts = format!("{} counts {}", report.policy.id, report.policy.counts);
-        page.entry("sizes   ", counts);
+        page.entry(label("sizes"), counts);
     }
-    page.entry("source  ", &report.policy.source);
+    page.entry(label("source"), &report.policy.source);
     if !span.rivals.is_empty() {
         page.gap();
         page.table(rivals(span));
@@ -119,23 +119,23 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         && let (Some(name), Some(force)) = (best.known_as, &best.force)
     {
         page.gap();
-        let text = format!("{name} has the least ideal price; nothing is certain: {force}");
-        page.entry("to try  ", text);
+        let text = format!("{name} has the lowest ideal time; nothing is certain: {force}");
+        page.entry(label("to try"), text);
     }
 }
 
 fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
-    page.entry("runs    ", format!("{} ({policy})", named(view)));
-    page.entry("rule    ", &view.rule);
+    if let Some(expect) = &view.expect {
+        page.entry(label("expected"), expected(expect));
+    }
+    page.entry(label("runs"), format!("{} ({policy})", named(view)));
+    page.entry(label("rule"), &view.rule);
     if view.backend.is_none() || explain {
         turns(page, view);
     }
     if !view.runs.is_empty() {
         let parts: Vec<String> = view.runs.iter().map(part).collect();
-        page.entry("here    ", parts.join(", then "));
-    }
-    if let Some(expect) = &view.expect {
-        page.entry("expected ", expected(expect));
+        page.entry(label("schedule"), parts.join(", then "));
     }
     if let (Some(_), Some(regret)) = (view.backend, view.regret) {
         let words = match regret < 1.005 {
@@ -144,29 +144,29 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
                 format!("{} times the least that another engine is expected to take", times(regret))
             }
         };
-        page.entry("beside  ", words);
+        page.entry(label("better?"), words);
     }
     match (view.time_s, view.regret, &view.unpriced) {
         _ if view.backend.is_some() => {}
         (Some(time), Some(regret), _) => {
             let time = Seconds(time);
             let words = if regret < 1.005 {
-                format!("{time}: nothing here has a lower ideal price")
+                format!("{time}: nothing here has a lower ideal time")
             } else {
-                format!("{time}, {} times the least ideal price here", times(regret))
+                format!("{time}, {} times the lowest ideal time here", times(regret))
             };
-            page.entry("ideal   ", words);
+            page.entry(label("ideal"), words);
         }
-        (Some(time), None, _) => page.entry("ideal   ", Seconds(time).to_string()),
-        (None, _, Some(why)) => page.entry("ideal   ", format!("not priced: {why}")),
+        (Some(time), None, _) => page.entry(label("ideal"), Seconds(time).to_string()),
+        (None, _, Some(why)) => page.entry(label("ideal"), format!("not known: {why}")),
         (None, _, None) => {}
     }
     if let Some(estimate) = view.estimate_s {
-        page.entry("says    ", format!("{}, its own estimate", Seconds(estimate)));
+        page.entry(label("estimate"), format!("{}, its own estimate", Seconds(estimate)));
     }
     let own = |force: &&String| view.backend.is_none_or(|b| force.starts_with(b)) || explain;
-    page.entries("force   ", view.force.iter().filter(own));
-    page.entries("note    ", &view.notes);
+    page.entries(&label("force"), view.force.iter().filter(own));
+    page.entries(&label("note"), &view.notes);
 }
 
 /// What other engines run for the call.
@@ -185,7 +185,7 @@ fn rivals(span: &Span) -> Sheet {
             Column::words("other engines", "engine"),
             Column::words("run", "kernel"),
             Column::numbers("expected", "µs", "us"),
-            Column::numbers("x choice", "", "over_choice"),
+            Column::numbers("× choice", "", "over_choice"),
         ],
         rows: span.rivals.iter().map(row).collect(),
     }
@@ -193,7 +193,7 @@ fn rivals(span: &Span) -> Sheet {
 
 fn turns(page: &mut Page, view: &ChoiceView) {
     for turn in &view.fell_back {
-        page.entry("instead ", format!("of {}: {}", turn.from, turn.why));
+        page.entry(label("instead"), format!("of {}: {}", turn.from, turn.why));
     }
 }
 
@@ -256,7 +256,7 @@ fn engine_sheet(report: &Select) -> Sheet {
         None => columns.extend([
             Column::words("fastest other", "rival"),
             Column::numbers("expected there", "µs", "rival_us"),
-            Column::numbers("x least", "", "regret"),
+            Column::numbers("× lowest", "", "regret"),
         ]),
     }
     let last = report.intervals.len().saturating_sub(1);
@@ -296,7 +296,7 @@ fn sheet(report: &Select) -> Sheet {
     ];
     let estimates = report.intervals.iter().any(|s| s.choice.estimate_s.is_some());
     if estimates {
-        columns.push(Column::numbers("it says", "µs", "estimate_s"));
+        columns.push(Column::numbers("estimate", "µs", "estimate_s"));
     }
     match &report.versus {
         Some(versus) => columns.extend([
@@ -306,9 +306,9 @@ fn sheet(report: &Select) -> Sheet {
             Column::numbers("at", "", "ratio_at_bytes"),
         ]),
         None => columns.extend([
-            Column::words("least ideal", "best"),
+            Column::words("lowest ideal", "best"),
             Column::numbers("ideal", "µs", "best_time_s"),
-            Column::numbers("x least", "at worst", "regret"),
+            Column::numbers("× lowest", "at worst", "regret"),
             Column::numbers("at", "", "regret_at_bytes"),
         ]),
     }
@@ -372,7 +372,7 @@ fn unpriced(report: &Select) -> Vec<String> {
         let views = [Some(&span.choice), span.versus.as_ref()].into_iter().flatten();
         for view in views.filter(|view| view.backend.is_none()) {
             let line =
-                view.unpriced.as_ref().map(|why| format!("{} is not priced: {why}", view.name));
+                view.unpriced.as_ref().map(|why| format!("{} is not known: {why}", view.name));
             lines.extend(line.filter(|line| !lines.contains(line)));
         }
     }
@@ -430,7 +430,7 @@ fn alternatives(report: &Select) -> Sheet {
             Column::words("algorithm", "algorithm"),
             Column::words("the library's name", "known_as"),
             Column::numbers("time", "µs", "time_s"),
-            Column::numbers("x choice", "", "over_choice"),
+            Column::numbers("× choice", "", "over_choice"),
             Column::words("not for this call", "refused"),
         ],
         rows: rows.collect(),

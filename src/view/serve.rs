@@ -21,7 +21,7 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     page.entry(
         "memory   ",
         format!(
-            "weights {:.1} of {:.1} GB, cache {} a token, room for {:.0} tokens of a group; {} sequences of \
+            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens of a group; {} sequences of \
              {} tokens: {fits}",
             report.weights_bytes / 1e9,
             report.capacity_bytes / 1e9,

@@ -13,7 +13,7 @@ use crate::answer::{Bands, Flip, Pick, Point, Sweep};
 use crate::base::collective::Collective as C;
 use crate::base::quantity::{Bytes, Volume};
 
-/// A sweep for people: the range, what it will take, and the least ideal price beside it.
+/// A sweep for people: the range, what it will take, and the lowest ideal time beside it.
 pub fn sweep(report: &Sweep, look: Look) -> Page {
     if look.whole {
         return sheet(report).into();
@@ -91,7 +91,7 @@ fn sheet(report: &Sweep) -> Sheet {
         Column::numbers("8 of 10", "from", "low_s"),
         Column::numbers("runs", "to", "high_s"),
         Column::numbers("busbw", "GB/s", "busbw_Bps"),
-        Column::words("least ideal price", "fastest"),
+        Column::words("lowest ideal time", "fastest"),
         Column::numbers("ideal", "", "fastest_time_s"),
         Column::numbers("bound", "", "bound_s"),
     ];
@@ -149,8 +149,8 @@ pub fn bands(report: &Bands, look: Look) -> Page {
         true => page.line(format!("what {library} runs by size is not known here")),
     }
     for (title, flips) in [
-        (format!("least ideal price of what {library} has"), &report.fastest_shipped),
-        ("least ideal price of all".to_owned(), &report.fastest),
+        (format!("lowest ideal time of what {library} has"), &report.fastest_shipped),
+        ("lowest ideal time of all".to_owned(), &report.fastest),
     ] {
         page.gap();
         page.line(title);

@@ -74,6 +74,10 @@ fn lines<'a>(report: &Cost, applies: &[&'a Row], view: &View<'_>) -> Vec<(&'a Ro
     let mut rows = applies.to_vec();
     // The name of the column was checked when it was read.
     let sorted = view.sort.is_some_and(|by| columns::sort(&mut rows, by).is_ok());
+    if !sorted {
+        // The one that runs stands first, as on the first screen.
+        rows.sort_by_key(|row| report.runs != Some(row.id));
+    }
     if view.all {
         return rows.into_iter().map(|r| (r, 0)).collect();
     }
@@ -150,7 +154,7 @@ fn plural(n: u32, word: &str) -> String {
     if n == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
-/// One line a tier, each figure with how it was obtained.
+/// One line per tier, each figure with how it was obtained.
 pub(super) fn machine(page: &mut Page, machine: &MachineView, nodes: u32) {
     page.line(format!("machine {} ({})", machine.name, machine.chosen));
     // What lies between nodes does not matter inside one, which may have several tiers itself.
@@ -163,7 +167,7 @@ pub(super) fn machine(page: &mut Page, machine: &MachineView, nodes: u32) {
     }
     if machine.launch_s > 0.0 {
         let how = machine.launch_how.map_or("given".to_owned(), |h| h.to_string());
-        page.line(format!("  {:width$}  {} a call, {how}", "launch", Seconds(machine.launch_s)));
+        page.line(format!("  {:width$}  {} per call, {how}", "launch", Seconds(machine.launch_s)));
     }
 }
 
@@ -184,13 +188,17 @@ fn figures(tier: &TierView) -> String {
         (Some(rate), ..) => format!("{} {}", Bandwidth(rate), how(&tier.bandwidth_how)),
         _ => "bandwidth unknown".to_owned(),
     };
-    let nics = tier.nics.map_or(String::new(), |n| format!(", {n} {} a node", plural(n, "NIC")));
+    let nics = tier.nics.map_or(String::new(), |n| format!(", {n} {} per node", plural(n, "NIC")));
     format!("{alpha}, {rate}{nics}")
 }
 
-/// `* ring` where the machine's library ships it, `≤` where the figure is an upper bound.
+/// `* ring` where it runs, `+ ring` where the library has it, `≤` where its time is an upper bound.
 fn title(report: &Cost, row: &Row, alike: usize) -> String {
-    let star = if ships(report, row) { "*" } else { " " };
+    let mark = match report.runs == Some(row.id) {
+        true => "*",
+        false if ships(report, row) => "+",
+        false => " ",
+    };
     let bound = match row.guarantee {
         Some(Promise::UpperBound) => "≤ ",
         Some(Promise::Asymptotic) => "→ ",
@@ -201,14 +209,16 @@ fn title(report: &Cost, row: &Row, alike: usize) -> String {
         _ => String::new(),
     };
     let alike = if alike > 0 { format!(" (+{alike})") } else { String::new() };
-    format!("{star} {bound}{}{segments}{alike}", row.title)
+    format!("{mark} {bound}{}{segments}{alike}", row.title)
 }
 
 /// What the table leaves out; with `all` why the rest does not apply.
 fn more(page: &mut Page, rest: usize, refused: &[&Row], all: bool) {
     if all {
+        let width = refused.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
         for row in refused {
-            page.line(format!("  {:<34} {}", row.title, row.reason.as_deref().unwrap_or("")));
+            let why = row.reason.as_deref().unwrap_or("");
+            page.line(format!("  {:width$}  {why}", row.title));
         }
         return;
     }
@@ -237,8 +247,9 @@ fn details(page: &mut Page, report: &Cost) {
             _ => format!("from {} {}", Volume(f.from_bytes), f.title),
         };
         let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
-        page.entry("switch points of the least ideal price: ", flips.join("; "));
+        page.entry("switch points of the lowest ideal time: ", flips.join("; "));
     }
+    page.line(format!("marks: * what runs, + also in {library}, ≤ an upper bound, → a limit"));
     page.entries("note   ", report.trust.iter().chain(&report.notes));
     screen::next(page, report);
 }

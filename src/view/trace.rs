@@ -304,7 +304,7 @@ fn runs(numbers: &[u32], least: usize) -> String {
     parts.join(",")
 }
 
-/// A line a step.
+/// A line per step.
 fn steps(trace: &Trace) -> Sheet {
     let data = trace.totals.sent_bytes > 0.0;
     let mut columns = vec![

@@ -18,3 +18,4 @@ mod profiles;
 mod schemas;
 mod trace;
 mod transcripts;
+mod words;

@@ -156,7 +156,7 @@ fn a_sweep_has_its_points() {
     let points = report["points"].as_array().unwrap();
     let lines = [
         ("expected", "/expect/time_s"),
-        ("least ideal price", "/fastest/time_s"),
+        ("lowest ideal time", "/fastest/time_s"),
         ("lower bound", "/bound_s"),
     ];
     for (name, time) in lines {

@@ -37,7 +37,7 @@ fn query(collective: Collective, n: u32, group: Option<u32>, ports: Ports) -> Qu
     Query::new(machine, collective, Bytes(1 << 16), layout, Params::default()).unwrap()
 }
 
-/// Every algorithm that is spelled out, over up to nine ranks in one node and in several.
+/// Every algorithm that has an explicit schedule, over up to nine ranks in one node and in several.
 fn each_run(ports: Ports, mode: Mode, check: impl Fn(&str, &Run)) -> usize {
     let registry = Registry::builtin();
     let mut seen = 0;

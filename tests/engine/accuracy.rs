@@ -70,8 +70,8 @@ fn changing_held_out_values_changes_no_prediction() {
                     })
                     .collect();
                 for model in Model::ALL {
-                    let honest = model.foretell(cell, &part.train, &part.test);
-                    let spoilt = model.foretell(cell, &part.train, &spoilt);
+                    let honest = model.predict(cell, &part.train, &part.test);
+                    let spoilt = model.predict(cell, &part.train, &spoilt);
                     assert_eq!(honest, spoilt, "{} {}", split.id(), model.id());
                     seen += usize::from(honest.is_some());
                 }
@@ -171,7 +171,7 @@ fn families_are_told_by_library_nodes_and_rate() {
 }
 
 #[test]
-fn a_model_that_made_the_times_foretells_them_and_the_textbook_does_not() {
+fn a_model_that_made_the_times_predicts_them_and_the_textbook_does_not() {
     let scores = accuracy(&[table("site", "nccl", &CLUSTER, 0.0, 1)]).scores;
     let of = |split, model| {
         let found = scores.iter().find(|s| s.split == split && s.model == model);

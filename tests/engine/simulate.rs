@@ -49,7 +49,7 @@ fn schedules(n: u32) -> Vec<(&'static dyn Algorithm, Box<dyn Schedule>)> {
     found
 }
 
-/// Whoever listens hears of every rank, so all of them are played out.
+/// Whoever listens hears of every rank, so all of them are simulated.
 fn all_ranks(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Outcome {
     simulate_with(schedule, fabric, setup, &mut |_: &Timed<'_>| {}).unwrap()
 }

@@ -257,7 +257,7 @@ fn rules_over_tcp_are_those_that_won_when_they_were_measured() {
         let picked = pick(collective, ranks, good, size);
         assert_eq!(picked.as_deref(), name, "{collective} of {size} over {ranks}");
     }
-    // A fit that is off by two fifths foretells only what gains more than that.
+    // A fit that is off by two fifths predicts only what gains more than that.
     let bad = (0.4, 0.4);
     assert_eq!(pick(AllToAll, 8, bad, 1024 * KIB), None);
     assert_eq!(pick(AllGather, 8, bad, 256 * KIB), None);

@@ -141,7 +141,7 @@ fn the_figures_behind_nccl_are_found_again() {
     are_found(protocols);
     let nvls = protocols.iter().find(|p| p["algorithms"][0] == "NVLS").expect("NVLS");
     assert!(near(&nvls["launch_s"], 12e-6, 0.02) && nvls["alpha_s"].is_null(), "{nvls}");
-    // Every algorithm that is held out is foretold within the error that the fit states.
+    // Every algorithm that is held out is predicted within the error that the fit states.
     let stated = report["stated_error"]["p90"].as_f64().expect("an error");
     assert!(stated < 0.02, "{stated}");
     let held = report["held_out_algorithms"].as_array().expect("held out");

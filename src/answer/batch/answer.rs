@@ -1,4 +1,4 @@
-//! One answer a kind.
+//! One answer per kind.
 
 use std::io::Write;
 
@@ -155,7 +155,7 @@ pub(super) fn pipeline(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// L of the pipelines that texts tabulate (topology-free introduction, C.3).
+/// L of the pipelines that texts tabulate (spiceMonkey/collective-comm 01, C.3).
 fn depth_of(name: &str, ranks: u32) -> Result<u32> {
     let plain = name.split('(').next().unwrap_or(name).trim();
     Ok(match plain {
@@ -226,7 +226,7 @@ pub(super) fn threshold(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Kind `eta`: η_α·n_α·α + n_β·M/(η_β·BW) (05 §4 of the companion notes).
+/// Kind `eta`: η_α·n_α·α + n_β·M/(η_β·BW) (spiceMonkey/collective-comm 04).
 pub(super) fn eta(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let given = |value: &Option<super::question::Value<'_>>, name, default| {
         value.as_ref().map_or(Ok(default), |v| v.number(name))

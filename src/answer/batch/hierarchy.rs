@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{At, Level, Shape};
 
-/// Names that questions use, and the algorithm and NICs a node that each stands for; any other
+/// Names that questions use, and the algorithm and NICs per node that each stands for; any other
 /// name is that of an algorithm.
 const NAMES: &[(&str, &str, Nics)] = &[
     ("flat", "ring", Nics::Each),

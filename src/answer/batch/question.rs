@@ -172,7 +172,7 @@ pub(super) struct Question<'a> {
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
     serde_json::from_str(line).map_err(|e| {
         Error::input(format!("the line is no question: {e}"))
-            .help("write one JSON object a line, such as {\"id\":1,\"kind\":\"cost\", …}")
+            .help("write one JSON object per line, such as {\"id\":1,\"kind\":\"cost\", …}")
     })
 }
 
@@ -490,7 +490,7 @@ pub(super) fn time(value: Option<&Value<'_>>, name: &str) -> Result<Seconds> {
     value.ok_or_else(|| missing(name))?.at_least(name, 0.0).map(Seconds)
 }
 
-/// A rate in bytes a second, above 0.
+/// A rate in bytes per second, above 0.
 pub(super) fn rate(value: Option<&Value<'_>>, name: &str) -> Result<Bandwidth> {
     let value = value.ok_or_else(|| missing(name))?;
     let rate = value.number(name)?;

@@ -73,7 +73,7 @@ impl Batch {
         super::answer::applies(named, &shape)?;
         let schedule = named.algorithm.schedule(&shape).ok_or_else(|| {
             let id = named.algorithm.meta().id;
-            Error::unsupported(format!("`{id}` is not spelled out as a schedule for this shape"))
+            Error::unsupported(format!("`{id}` has no explicit schedule for these ranks"))
         })?;
         // Where every rank does the same, one stands for all.
         let frame = schedule.frame();
@@ -91,7 +91,7 @@ impl Batch {
 
 impl Question<'_> {
     /// The links of a table of simulations: alike everywhere, or others inside nodes of G ranks,
-    /// with one NIC a rank.
+    /// with one NIC per rank.
     fn fabric(&self) -> Result<Fabric> {
         let ports = self.ports()?;
         let tier =

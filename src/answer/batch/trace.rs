@@ -63,7 +63,7 @@ impl Batch {
 fn rows(data: &RawValue) -> Result<Vec<Vec<Option<f64>>>> {
     let rows: Vec<Vec<Option<Value<'_>>>> = serde_json::from_str(data.get()).map_err(|e| {
         Error::input(format!("`data` is no list of rows: {e}"))
-            .help("write a row of numbers a rank, such as [[1,2],[3,4]]")
+            .help("write a row of numbers per rank, such as [[1,2],[3,4]]")
     })?;
     let number = |value: Option<Value<'_>>| value.map(|v| v.number("data")).transpose();
     rows.into_iter().map(|row| row.into_iter().map(number).collect()).collect()

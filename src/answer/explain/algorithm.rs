@@ -473,7 +473,7 @@ impl Sum {
                 });
             }
         };
-        add("launch", None, "once a call".to_owned(), price.launch.0);
+        add("launch", None, "once per call".to_owned(), price.launch.0);
         if self.switch > 0.0 {
             let (hops, each) = (self.hops, Seconds(self.switch / self.hops.max(1) as f64));
             let name = format!("the switch of {}", self.tiers[0].name);
@@ -580,7 +580,7 @@ fn printed_terms(phase: &Phase<f64>, price: &Price, fabric: &Fabric) -> Vec<Term
     };
     let messages = phase.alpha + phase.switch;
     let mut terms = vec![
-        term("launch", "once a call".to_owned(), price.launch.0),
+        term("launch", "once per call".to_owned(), price.launch.0),
         term("latency", format!("{} messages", Ratio(messages)), price.latency.0),
         term("bandwidth", format!("{} vectors", Ratio(phase.beta)), price.bandwidth.0),
     ];
@@ -769,7 +769,7 @@ fn trust(query: &Query, sum: &Sum) -> Vec<String> {
     let mut notes = Vec::new();
     let collective = query.shape.collective;
     if query.machine.fabric.gamma.is_none() && collective.reduces() {
-        notes.push("γ is unknown: the time to add is not in it".to_owned());
+        notes.push("γ is unknown: the time to add is not included".to_owned());
     }
     let used = sum.tiers.iter().zip(&query.machine.origins);
     for (tier, origin) in used.filter(|(t, _)| t.latency + t.bandwidth > 0.0) {

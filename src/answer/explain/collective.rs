@@ -284,7 +284,7 @@ pub fn state(collective: Collective) -> State {
     use Collective as C;
     let (what, before, after) = match collective {
         C::AllReduce => ("every rank gets the reduction of all vectors", "vector V_i", "Σ V"),
-        C::AllGather => ("every rank gets everybody's block", "block i, M/N", "all blocks, M"),
+        C::AllGather => ("every rank gets every block", "block i, M/N", "all blocks, M"),
         C::ReduceScatter => {
             ("every rank gets its block of the reduction", "vector V_i", "block i of Σ V, M/N")
         }
@@ -302,9 +302,9 @@ pub fn state(collective: Collective) -> State {
             "root: V; others: nothing",
             "block i of V, M/N",
         ),
-        C::Gather => ("the root gets everybody's block", "block i, M/N", "root: all blocks, M"),
+        C::Gather => ("the root gets every block", "block i, M/N", "root: all blocks, M"),
         C::SendRecv => ("one rank gets another's vector", "sender: V", "receiver: V"),
-        C::Barrier => ("nobody leaves before everybody has come", "–", "–"),
+        C::Barrier => ("no rank leaves before all have arrived", "–", "–"),
     };
     State { what, before, after }
 }
@@ -376,11 +376,10 @@ pub fn used_by(collective: Collective) -> &'static str {
 
 /// busbw over algbw, as nccl-tests defines it.
 pub(in crate::answer) fn busbw_formula(collective: Collective) -> &'static str {
-    use Collective as C;
-    match collective {
-        C::AllReduce => "2(N − 1)/N",
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => "(N − 1)/N",
-        C::Broadcast | C::Reduce | C::SendRecv | C::Barrier => "1",
+    match (collective.busbw_factor(2).0, collective.busbw_factor(3).0) {
+        (two, three) if two == three => "1",
+        (1.0, _) => "2(N − 1)/N",
+        _ => "(N − 1)/N",
     }
 }
 

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::collective::{busbw_formula, state};
 use super::{Explanation, Subject};
-use crate::answer::notes::{self, CONTRADICTIONS, Contradiction, Figures, Piece, Topic};
+use crate::answer::notes::{
+    self, CONTRADICTIONS, Contradiction, Figures, Piece, Topic, WORDS, Word,
+};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
@@ -75,7 +77,7 @@ impl Block {
 /// Ranks where a topic shows numbers and none are asked.
 const RANKS: u32 = 8;
 
-/// The page called `name`, its numbers for `ranks` ranks; the one on busbw may name an
+/// The page called `name`, or the meaning of that word on a screen; its numbers for `ranks` ranks; the one on busbw may name an
 /// all-reduce, whose traffic it then shows.
 ///
 /// # Errors
@@ -85,7 +87,10 @@ pub fn topic(
     ranks: Option<NonZeroU32>,
     algorithm: Option<&str>,
 ) -> Result<Explanation> {
-    let Topic { id, title, pieces, next, .. } = notes::topic(name)?;
+    let Topic { id, title, pieces, next, .. } = match (notes::topic(name), notes::meaning(name)) {
+        (Err(_), Some(word)) => return Ok(meaning(word)),
+        (topic, _) => topic?,
+    };
     let ranks = ranks.map_or(RANKS, NonZeroU32::get);
     let mut blocks = Vec::new();
     for piece in *pieces {
@@ -94,6 +99,11 @@ pub fn topic(
             Piece::Command(line) => Block::Command((*line).to_owned()),
             Piece::Table(rows) => Block::table(rows[0], rows[1..].iter().map(|row| row.to_vec())),
             Piece::Figures(figures) => known(*figures, ranks),
+            Piece::Words => {
+                let line = |w: &Word| Block::Text(format!("{}: {}", w.names[0], w.means));
+                blocks.extend(WORDS.iter().map(line));
+                continue;
+            }
         });
     }
     match (algorithm, *id) {
@@ -105,6 +115,17 @@ pub fn topic(
         }
     }
     Ok(Explanation::of(Subject::Topic(TopicView { id: (*id).to_owned(), title, blocks, next })))
+}
+
+/// A word of a screen as a page.
+fn meaning(word: &'static Word) -> Explanation {
+    let mut blocks = vec![Block::Text(word.means.to_owned())];
+    if word.names.len() > 1 {
+        blocks.push(Block::Text(format!("Also printed as: {}.", word.names[1..].join(", "))));
+    }
+    blocks.push(Block::Command(format!("collcost {}", word.next)));
+    let id = word.names[0].to_owned();
+    Explanation::of(Subject::Topic(TopicView { id, title: word.names[0], blocks, next: &[] }))
 }
 
 /// One of K1 to K26 as a page.
@@ -223,7 +244,7 @@ fn port_budgets() -> Block {
     Block::Table { header, rows: rows.collect() }
 }
 
-/// The depths that the introduction lists, with P* for 16 MiB over 8 ranks at 1 µs and 100 GB/s.
+/// The depths that spiceMonkey/collective-comm 01 lists, with P* for 16 MiB over 8 ranks at 1 µs and 100 GB/s.
 fn pipelines() -> Block {
     const N: u32 = 8;
     let pipe = |depth: u32| crate::cost::crossover::Pipeline {

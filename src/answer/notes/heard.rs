@@ -1,7 +1,6 @@
 //! What people say when they mean a collective, without its name.
 //!
-//! After the vocabulary check of the interactive lesson: "sum the grads, but only keep your slice" is
-//! a reduce-scatter.
+//! "sum the grads, but only keep your slice" is a reduce-scatter.
 
 use crate::base::collective::Collective;
 

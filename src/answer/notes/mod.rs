@@ -5,10 +5,12 @@
 mod contradictions;
 mod heard;
 mod topics;
+mod words;
 
 pub use contradictions::{CONTRADICTIONS, Contradiction, Text};
 pub use heard::heard;
 pub use topics::{Figures, Piece, TOPICS, Topic};
+pub use words::{WORDS, Word, meaning};
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
@@ -45,11 +47,11 @@ pub fn topic(name: &str) -> Result<&'static Topic> {
         let topics =
             TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
         let collectives = Collective::ALL.iter().map(|c| c.id());
-        Error::input(format!("`{name}` is no collective and no topic")).help(did_you_mean(
-            &plain,
-            collectives.chain(topics),
-            || "collcost list topics names them all".to_owned(),
-        ))
+        Error::input(format!("`{name}` is no collective, topic or word of a screen")).help(
+            did_you_mean(&plain, collectives.chain(topics), || {
+                "collcost list topics names them all".to_owned()
+            }),
+        )
     })
 }
 

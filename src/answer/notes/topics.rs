@@ -27,6 +27,8 @@ pub enum Piece {
     Table(&'static [&'static [&'static str]]),
     /// A table of what the engine knows.
     Figures(Figures),
+    /// Every word that screens print, with its meaning.
+    Words,
     /// Something to type.
     Command(&'static str),
 }
@@ -54,7 +56,7 @@ pub enum Figures {
     Contradictions,
 }
 
-use Piece::{Command, Figures as Known, Table, Text};
+use Piece::{Command, Figures as Known, Table, Text, Words};
 
 /// All of them, in the order of `collcost list topics`.
 pub static TOPICS: &[Topic] = &[
@@ -81,7 +83,7 @@ pub static TOPICS: &[Topic] = &[
     },
     Topic {
         id: "terms",
-        aliases: &["symbols", "alpha", "beta", "gamma", "alpha-beta", "glossary"],
+        aliases: &["symbols", "alpha", "beta", "gamma", "alpha-beta", "letters"],
         title: "The letters in the formulas",
         pieces: &[
             Table(&[
@@ -89,7 +91,7 @@ pub static TOPICS: &[Topic] = &[
                 &["N", "ranks"],
                 &["M", "bytes, as nccl-tests counts them: `collcost explain sizes`"],
                 &["α", "time of an empty message over one link"],
-                &["BW", "rate of one port, one way, in bytes a second; texts also write 1/β"],
+                &["BW", "rate of one port, one way, in bytes per second; texts also write 1/β"],
                 &["γ", "time to reduce one byte; a text's FLOPs for free is γ = 0"],
                 &["α_sw", "time of one hop through a switch that adds or multicasts"],
                 &["P", "segments of a pipeline"],
@@ -109,6 +111,19 @@ pub static TOPICS: &[Topic] = &[
             ),
         ],
         next: &["collcost explain allreduce ring"],
+    },
+    Topic {
+        id: "words",
+        aliases: &["glossary", "word"],
+        title: "The words on the screens",
+        pieces: &[
+            Text(
+                "Each word stands for one thing wherever it is printed; `collcost explain WORD` \
+                 gives one of them, `collcost explain terms` the letters of formulas.",
+            ),
+            Words,
+        ],
+        next: &["collcost explain terms", "collcost explain units"],
     },
     Topic {
         id: "units",
@@ -131,7 +146,7 @@ pub static TOPICS: &[Topic] = &[
             Text(
                 "Who prints what: nccl-tests 10^9 B/s; DeepSpeed's log Gb/s; PyTorch divides by \
                  2^30 and writes GB; XLA's nic_speed_gbps is GB/s in spite of its name. In texts β \
-                 is a bandwidth here and seconds a byte there (K21).",
+                 is a bandwidth here and seconds per byte there (K21).",
             ),
         ],
         next: &["collcost explain sizes", "collcost explain links", "collcost explain K21"],
@@ -200,7 +215,7 @@ pub static TOPICS: &[Topic] = &[
                 "`# Avg bus bandwidth` is the mean of busbw over all sizes of the run, in place and \
                  out of place. Small sizes are bound by latency and pull it down, so it says more \
                  about `-b` and `-e` than about the fabric. It is 0 where every busbw is 0: a run \
-                 on one GPU, whose factor 2(n − 1)/n is 0, or sizes that round to 0 bytes a rank. \
+                 on one GPU, whose factor 2(n − 1)/n is 0, or sizes that round to 0 bytes per rank. \
                  That is no fault of the machine (NVIDIA/nccl-tests 71, 294).",
             ),
             Text(
@@ -226,7 +241,10 @@ pub static TOPICS: &[Topic] = &[
                     "raw or payload?",
                     "of 450 GB/s an application gets about 370, 0.80 to 0.82 of it",
                 ],
-                &["a GPU or a node?", "8 NICs of 400 Gb/s are 50 GB/s a GPU and 400 GB/s a node"],
+                &[
+                    "per GPU or per node?",
+                    "8 NICs of 400 Gb/s are 50 GB/s per GPU and 400 GB/s per node",
+                ],
                 &["ring or switch?", "NVLS raises busbw by about 30 %, to 480 GB/s at 8 H100"],
             ]),
             Text(
@@ -313,12 +331,12 @@ pub static TOPICS: &[Topic] = &[
         pieces: &[
             Text(
                 "A NIC is reached through the GPU next to it. NCCL lays one ring or tree over each \
-                 rail, so the NICs in use grow with the GPUs a node: 8 GPUs a node reached 90 GB/s \
+                 rail, so the NICs in use grow with the GPUs per node: 8 GPUs per node reached 90 GB/s \
                  where 4 reached 45 (NVIDIA/nccl 1168), and more GPUs with more nodes' NICs lower \
                  the time of one job (NVIDIA/nccl 1250).",
             ),
             Text(
-                "One GPU a node drives few channels and its own PCIe link: two nodes of one H100 \
+                "One GPU per node drives few channels and its own PCIe link: two nodes of one H100 \
                  and four NICs reached 50 of 200 GB/s (NVIDIA/nccl 1357). What binds there is the \
                  GPU's own port, one NIC's worth, not the fabric.",
             ),
@@ -361,7 +379,7 @@ pub static TOPICS: &[Topic] = &[
         title: "Time of a small collective",
         pieces: &[
             Text(
-                "It is launch + n_α·α: the launch is paid once a call, α once a step. Measured \
+                "It is launch + n_α·α: the launch is paid once per call, α once per step. Measured \
                  latencies over 2, 4 and 8 GPUs do not follow 2(N − 1)·α alone, since the launch \
                  is in all of them (NVIDIA/nccl-tests 123): fit both.",
             ),
@@ -452,7 +470,7 @@ pub static TOPICS: &[Topic] = &[
                 &[
                     "data (DDP, DP)",
                     "all-reduce",
-                    "once a step, on gradients",
+                    "once per step, on gradients",
                     "every replica needs the sum of all gradients",
                 ],
                 &[
@@ -464,7 +482,7 @@ pub static TOPICS: &[Topic] = &[
                 &[
                     "tensor (TP)",
                     "all-reduce",
-                    "twice a layer, each way",
+                    "twice per layer, each way",
                     "partial products of a split matrix must be added",
                 ],
                 &[
@@ -559,7 +577,7 @@ pub static TOPICS: &[Topic] = &[
             Text(
                 "What that costs is latency: 511 messages at 512 ranks, 1.022 ms at 2 µs. Bruck, \
                  circulant and PAT send the same bytes in ⌈lg N⌉ rounds. NCCL has PAT since 2.23, \
-                 for one rank a node (K14).",
+                 for one rank per node (K14).",
             ),
         ],
         next: &["collcost explain allgather", "collcost explain allgather pat"],
@@ -576,7 +594,7 @@ pub static TOPICS: &[Topic] = &[
             Table(&[
                 &["name", "means"],
                 &[
-                    "recursive halving (ring and tree chapter)",
+                    "recursive halving (often written so)",
                     "the binomial reduce: the active ranks halve, whole vectors travel; `tree` here",
                 ],
                 &[

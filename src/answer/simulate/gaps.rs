@@ -245,12 +245,12 @@ impl Facts<'_> {
         let (machine, shape) = (&self.query.machine, &self.query.shape);
         if machine.fabric.launch.0 > 0.0 {
             notes.push(format!(
-                "the launch, {} a call, is in none of these times",
+                "the launch, {} per call, is in none of these times",
                 machine.fabric.launch
             ));
         }
         if machine.fabric.gamma.is_none() && shape.collective.reduces() {
-            notes.push("γ is unknown: the time to add is not in it".to_owned());
+            notes.push("γ is unknown: the time to add is not included".to_owned());
         }
         if !self.plan.passed_over.is_empty() {
             let names = &self.plan.passed_over;
@@ -259,7 +259,7 @@ impl Facts<'_> {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            notes.push(format!("preferred, but not spelled out as a schedule: {first}{more}"));
+            notes.push(format!("preferred, but without an explicit schedule: {first}{more}"));
         }
         if too_many {
             notes.push(format!(

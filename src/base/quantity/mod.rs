@@ -2,7 +2,7 @@
 //!
 //! One table a quantity both parses and prints. Sizes follow nccl-tests: `16M` and `16MiB` are
 //! 16·2^20 bytes, `16MB` is 16·10^6. `b` is a bit, so `16 Mb` is refused as a size while
-//! `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes a second.
+//! `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes per second.
 
 mod exact;
 mod parse;
@@ -255,7 +255,7 @@ impl FromStr for Bandwidth {
         let number = number.value();
         if unit.is_empty() {
             return Err(Error::input(format!(
-                "`{text}` is a bandwidth without unit: bits or bytes a second?"
+                "`{text}` is a bandwidth without unit: bits or bytes per second?"
             ))
             .help(ACCEPTED));
         }

@@ -221,7 +221,7 @@ impl Args {
         table.bar.end();
         let more = format!("what was measured is in {name}; --resume goes on");
         let measured = done.map_err(|e| match e.is_lost() || e.is_interrupted() {
-            true => e.or_mend(more),
+            true => e.or_help(more),
             false => e,
         })?;
         notes.extend(measured);
@@ -402,7 +402,7 @@ fn loopback(facts: &Facts, setup: &mut Setup) -> Result<String> {
             facts.gpus.len()
         ))
         .at("--ranks")
-        .help("ask for at most a rank a GPU, or take NCCL 2.30 or later"));
+        .help("ask for at most one rank per GPU, or take NCCL 2.30 or later"));
     }
     for (name, value) in [("NCCL_MULTI_RANK_GPU_ENABLE", "1"), ("NCCL_MAX_CTAS", "2")] {
         if !setup.environment.iter().any(|(known, _)| known == name) {

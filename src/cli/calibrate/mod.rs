@@ -185,7 +185,7 @@ impl Args {
         let asked =
             Asked { statistic: self.stat.map(Into::into), seed: plan.seed, ..Asked::default() };
         let mut fitted = fit(&Registry::builtin(), &samples, &asked)
-            .map_err(|e| e.at(file.clone()).or_mend("measure for longer, with --resume"))?;
+            .map_err(|e| e.at(file.clone()).or_help("measure for longer, with --resume"))?;
         fitted.gates.extend(gates.into_iter().filter(|gate| gate.verdict != Verdict::Good));
         fitted.gates.push(held_back(throttled()?.saturating_sub(before)));
         let refusal = refusal(&fitted, &file).filter(|_| !self.force);

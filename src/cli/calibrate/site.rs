@@ -1,4 +1,4 @@
-//! Where ranks run: processes that this one starts, or one a host that a launcher started.
+//! Where ranks run: processes that this one starts, or one per host that a launcher started.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

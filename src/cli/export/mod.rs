@@ -62,7 +62,7 @@ pub(super) struct Args {
     /// file: own=FILE, Tree=FILE, Tree/LL128=FILE
     #[arg(long = "log", value_name = "[CHOICE=]FILE")]
     logs: Vec<String>,
-    /// Write to this file instead of standard output; it is there whole or not at all
+    /// Write to this file instead of standard output; written atomically
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
     #[command(flatten)]

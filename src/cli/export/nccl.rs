@@ -57,7 +57,7 @@ impl Args {
     fn rests_on(&self, evidence: &Evidence, departures: &[Departure]) -> Vec<String> {
         if self.logs.is_empty() {
             return vec![
-                "every line is what NCCL takes by itself, to the byte: nothing gets faster. The \
+                "every line is what NCCL picks by itself, to the byte: nothing gets faster. The \
                  file keeps these choices under other versions of NCCL, and is the place for yours"
                     .to_owned(),
                 "lines depart where logs of this machine show a gain: --log own=FILE --log \
@@ -77,7 +77,7 @@ impl Args {
             let Departure { collective, .. } = departure;
             lines.extend(departure.rests_on.iter().map(|s| format!("  {collective} {}", s.says())));
         }
-        lines.push("all other lines are what NCCL takes by itself, to the byte".to_owned());
+        lines.push("all other lines are what NCCL picks by itself, to the byte".to_owned());
         lines
     }
 

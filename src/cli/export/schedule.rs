@@ -42,7 +42,7 @@ impl Args {
             size: query.size,
             gamma: query.machine.fabric.gamma,
         };
-        format.write(&job).map_err(|e| place(e).or_mend("name another --algorithm or format"))
+        format.write(&job).map_err(|e| place(e).or_help("name another --algorithm or format"))
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {

@@ -148,7 +148,7 @@ impl SourceFlags {
             return self.topology(file);
         }
         if let Some(ppn) = &self.ppn {
-            return Err(Error::input("only a topology is cut to so many ranks a node")
+            return Err(Error::input("only a topology is cut to so many ranks per node")
                 .at(format!("--ppn {ppn}"))
                 .help("give --topo FILE too; a known communicator has them in its name, as .p4"));
         }
@@ -370,7 +370,7 @@ pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
     })
 }
 
-/// A machine's name: its file's, without folder, ending and ranks a node.
+/// A machine's name: its file's, without folder, ending and ranks per node.
 pub(super) fn machine(file: &str, per_node: u32) -> String {
     let name = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy());
     let name = name.strip_suffix(".xml").unwrap_or(&name);

@@ -1,9 +1,9 @@
-//! Latency against bandwidth: the least rounds a chunk for each number of steps.
+//! Latency against bandwidth: the least rounds per chunk for each number of steps.
 //!
 //! A schedule has S steps; step s has r_s rounds, and a link of b units carries at most b·r_s
-//! chunks in it, of chunks that its sender had before the step. R = Σ r_s over C chunks a rank is
+//! chunks in it, of chunks that its sender had before the step. R = Σ r_s over C chunks per rank is
 //! what bandwidth costs, S what latency does: S·α + (R/C)·(M/N)·β (Cai, Liu, Maleki, Musuvathi,
-//! Mytkowicz, Nelson, Saarikivi: SCCL, PPoPP 2021). Few steps and few rounds a chunk exclude each
+//! Mytkowicz, Nelson, Saarikivi: SCCL, PPoPP 2021). Few steps and few rounds per chunk exclude each
 //! other; the frontier is what cannot be improved in both.
 //!
 //! For S steps the least R/C is a linear program over trees in time, whose rounds are free too: the
@@ -21,7 +21,7 @@ use crate::model::formula::Rational;
 const RANKS: u32 = 10;
 /// How many steps beyond the fewest are looked at.
 const FURTHER: u32 = 4;
-/// So many chunks a rank are enough for vectors that are small.
+/// So many chunks per rank are enough for vectors that are small.
 const CHUNKS: i128 = 6;
 /// The most entries that the inverse changes: some seconds.
 const WORK: u64 = 3_000_000_000;
@@ -104,7 +104,7 @@ fn fewest_steps(graph: &Graph, roots: &[Node]) -> u32 {
     roots.iter().map(|&root| far(root)).max().unwrap_or(0)
 }
 
-/// The point with the least rounds a chunk; none where its fractions are too long.
+/// The point with the least rounds per chunk; none where its fractions are too long.
 fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Point> {
     // Rows: links in each step, the sum of rounds, roots. Columns: chunks a root, rounds of steps.
     let links = units.len();
@@ -156,7 +156,7 @@ fn read(
 ) -> Option<Point> {
     const FINE: f64 = 1e12;
     let Exact { prices, values, columns } = simplex.exactly(right);
-    // All rounds together are 1, so their price is what they bring: chunks a round.
+    // All rounds together are 1, so their price is what they bring: chunks per round.
     let rounds = units_row(right);
     let cost = prices.map(|prices| prices[rounds]).filter(|x| *x > Rational::from_integer(0))?;
     let common = |values: &Vec<Rational>| {

@@ -65,7 +65,7 @@ enum Kind {
         inner_load: f64,
         both_ways: bool,
     },
-    /// The switch: seconds a hop, and seconds a byte.
+    /// The switch: seconds per hop, and seconds per byte.
     Switch { latency: f64, inverse: f64 },
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Costs {
     order: Order,
     /// Seconds to add a byte.
     gamma: f64,
-    /// α_sw and seconds a byte through a switch inside domains, and through one between them.
+    /// α_sw and seconds per byte through a switch inside domains, and through one between them.
     switches: [(f64, f64); 2],
     /// Bytes before a part, by parts: M divides, or whole elements are dealt out.
     sizes: Sizes,
@@ -344,14 +344,14 @@ fn times(tier: &Tier, empty: bool) -> Result<Times> {
     Ok(times)
 }
 
-/// α_sw and seconds a byte of a tier that has a switch which computes or multicasts.
+/// α_sw and seconds per byte of a tier that has a switch which computes or multicasts.
 fn switch_of(tier: Option<&Tier>, empty: bool) -> Result<(f64, f64)> {
     let tier = tier.ok_or_else(|| {
         Error::unknown("the machine has no switch that adds or multicasts")
             .help("give --alpha-switch, or name a profile that has one")
     })?;
     let alpha = tier.switch.and_then(|switch| switch.alpha).ok_or_else(|| {
-        Error::unknown("a figure is unknown, and messages through the switch need it")
+        Error::unknown("a parameter is unknown, and messages through the switch need it")
             .at(format!("α_sw of {}", tier.name))
     })?;
     let inverse = if empty { 0.0 } else { tier.switch_inverse()? };

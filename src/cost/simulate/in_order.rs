@@ -1,10 +1,10 @@
-//! One port a rank, in schedule order: the fast way, where it is the true one.
+//! One port per rank, in schedule order: the fast way, where it is the true one.
 //!
 //! Messages are taken in schedule order, each starting as soon as its data and its two ports are
 //! there. That is what event by event comes to, unless a message could have started in a gap
 //! before one that comes earlier in the schedule. A port therefore remembers since when it has
 //! been busy without a gap; a message that waited for less than that long waited for a reason.
-//! Where one did not, the answer is thrown away and the events are played out.
+//! Where one did not, the answer is thrown away and the events are simulated.
 
 use super::costs::Costs;
 use super::greedy;
@@ -143,7 +143,7 @@ pub(super) fn pass(
             sends.clear();
             schedule.sends(round, sender, &mut sends);
             for transfer in sends.iter() {
-                // What is no message is refused when the events are played out.
+                // What is no message is refused when the events are simulated.
                 let message = costs.message(sender, transfer).ok()?;
                 let Message { from, to, bytes, op } = message;
                 let mut ready = costs.start(from).max(costs.start(to));

@@ -56,7 +56,7 @@ use costs::Costs;
 /// The most memory that a simulation takes, in bytes.
 pub const MEMORY: u64 = 1 << 30;
 
-/// The most senders, counted once a round, that a simulation asks what they send: minutes.
+/// The most senders, counted once per round, that a simulation asks what they send: minutes.
 pub const SENDERS: u64 = 20_000_000_000;
 
 /// When a message may start, beside its ports.
@@ -291,7 +291,7 @@ fn check_senders(asked: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::input(format!(
-        "{asked} times somebody may send in this schedule; at most {SENDERS} are played out"
+        "{asked} times somebody may send in this schedule; at most {SENDERS} are simulated"
     ))
     .help("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
 }

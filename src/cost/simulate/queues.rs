@@ -3,7 +3,7 @@
 use super::jobs::NONE;
 
 /// Pairing heaps (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1, 1986) over one set of jobs:
-/// a job waits in one queue at a time, so two numbers a job are all they need. A queue is named by
+/// a job waits in one queue at a time, so two numbers per job are all they need. A queue is named by
 /// its first job, [`NONE`] where nobody waits.
 #[derive(Default)]
 pub(super) struct Queues {

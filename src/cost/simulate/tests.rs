@@ -239,7 +239,7 @@ fn schedules_take_on_measured_links_what_their_steps_take() {
     }
 }
 
-/// Messages one a round, each of all there is.
+/// Messages one per round, each of all there is.
 fn turns(ranks: u32, messages: &[(u64, u32, u32)]) -> List {
     let rounds = messages.last().map_or(0, |last| last.0 + 1);
     let mut list = List::new(Frame::new(Collective::Broadcast, ranks, 1, rounds));

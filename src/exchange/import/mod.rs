@@ -57,7 +57,7 @@ pub fn read(text: &str, file: &str) -> Result<Foreign> {
         )
     })?;
     let foreign = (format.read)(text).map_err(|refused| {
-        refused.error(file).or_mend("correct the file, or export the schedule again")
+        refused.error(file).or_help("correct the file, or export the schedule again")
     })?;
     check(&foreign.list).map_err(|what| {
         Error::input(what).at(file).help("give a schedule of fewer ranks, rounds or chunks")

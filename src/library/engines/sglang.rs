@@ -73,7 +73,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
             ("mscclpp", mscclpp),
             ("symm-mem", torch),
         ],
-        Taken::nccl("no other path takes it"),
+        Taken::nccl("no other path accepts it"),
     )
 }
 

@@ -67,7 +67,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
     if ask.collective != Collective::AllReduce {
         return gather(ask);
     }
-    let nccl = Taken::nccl("no other path takes it");
+    let nccl = Taken::nccl("no other path accepts it");
     match ask.since(0, 32, 0) {
         true => first_of(
             ask,

@@ -46,7 +46,7 @@ pub(super) fn composition(call: &Call) -> Composition {
                 (C::Broadcast, Where::InNode),
             ],
         ),
-        C::AllReduce => flat(2, "one rank a node, or an operation that does not commute"),
+        C::AllReduce => flat(2, "one rank per node, or an operation that does not commute"),
         C::Reduce if tiered && call.commutative => {
             let (number, what) = if bytes <= SHORT_REDUCE { (2, "at most") } else { (1, "above") };
             let rule = format!("several nodes with several ranks, {what} {SHORT_REDUCE} bytes");

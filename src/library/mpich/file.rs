@@ -11,21 +11,14 @@ use crate::library::mpich::rules::{self as rules, Leaf, Node, Test, Tree};
 use crate::library::{Call, Flavour, Where};
 
 /// The names of MPICH's collectives in its files, of which a call may be.
-fn file_name(collective: C, flavour: Flavour) -> &'static str {
+pub(super) fn file_name(collective: C, flavour: Flavour) -> &'static str {
     match (collective, flavour) {
         (C::Broadcast, _) => "bcast",
-        (C::AllReduce, _) => "allreduce",
         (C::AllGather, Flavour::Vector) => "allgatherv",
-        (C::AllGather, _) => "allgather",
         (C::AllToAll, Flavour::Vector) => "alltoallv",
-        (C::AllToAll, _) => "alltoall",
         (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
         (C::ReduceScatter, _) => "reduce_scatter",
-        (C::Reduce, _) => "reduce",
-        (C::Scatter, _) => "scatter",
-        (C::Gather, _) => "gather",
-        (C::Barrier, _) => "barrier",
-        (C::SendRecv, _) => "sendrecv",
+        (other, _) => other.id(),
     }
 }
 

@@ -19,14 +19,14 @@ pub mod rules;
 use std::borrow::Cow;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Flavour, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::Tree;
 use crate::model::algorithm::{Library, Reason};
 use ch4::{composition, in_shared_memory};
-use file::{by_file, file_edges};
+use file::{by_file, file_edges, file_name};
 use mpir::{LONG, LONG_BRUCK, Mpir, SHORT, SHORT_REDUCE, TO_EACH, folds, mpir};
 
 /// MPICH 4.
@@ -252,17 +252,6 @@ impl Policy for Mpich {
 
 /// One of the library's control variables with its value.
 fn variable(collective: C, what: &str, value: impl std::fmt::Display) -> String {
-    let name = match collective {
-        C::Broadcast => "BCAST",
-        C::AllReduce => "ALLREDUCE",
-        C::AllGather => "ALLGATHER",
-        C::AllToAll => "ALLTOALL",
-        C::ReduceScatter => "REDUCE_SCATTER",
-        C::Reduce => "REDUCE",
-        C::Scatter => "SCATTER",
-        C::Gather => "GATHER",
-        C::Barrier => "BARRIER",
-        C::SendRecv => "SENDRECV",
-    };
+    let name = file_name(collective, Flavour::Plain).to_uppercase();
     format!("MPIR_CVAR_{name}_{what}={value}")
 }

@@ -87,7 +87,7 @@ pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
         C::AllToAll => all_to_all(ranks, call),
         C::Gather | C::Scatter => picked("binomial", "binomial", "any size"),
         C::Barrier => picked("k_dissemination", "dissemination", "any ranks, k = 2"),
-        C::SendRecv => return None,
+        _ => return None,
     })
 }
 

@@ -7,7 +7,7 @@ use super::{Algo, Proto, Version, since};
 /// How a cell's channels and threads fall with the size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// Bytes a channel below which it is given up, at full threads; at least 1.
+    /// Bytes per channel below which it is given up, at full threads; at least 1.
     pub block: u32,
     /// Below these a last channel's threads are halved, and again, and again; 0: they are not.
     pub halvings: [u32; 3],

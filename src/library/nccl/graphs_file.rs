@@ -56,7 +56,7 @@ impl Graphs {
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let graphs = Parsed::read(text).and_then(|parsed| parsed.graphs());
         graphs.map_err(|refused| {
-            refused.error(file).or_mend("write the file again with NCCL_GRAPH_DUMP_FILE")
+            refused.error(file).or_help("write the file again with NCCL_GRAPH_DUMP_FILE")
         })
     }
 
@@ -234,7 +234,7 @@ impl Parsed {
             let what = format!("graph {id} stands twice: in line {} too", other.line);
             return Err(Refused::at(at.line, what));
         }
-        // With one GPU a node everything but the ring becomes a tree, pattern 3. Until 2.21
+        // With one GPU per node everything but the ring becomes a tree, pattern 3. Until 2.21
         // in-network reduction had one graph, a tree; now graph 2 is its chain.
         let patterns: &[u32] = match id {
             0 => &[4],

@@ -1,4 +1,4 @@
-//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks a node.
+//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks per node.
 //!
 //! Graphs are those of one node, two nodes, and more. From two nodes on a search sees only its own
 //! node and its NICs, so a count between, or beyond, has the graphs of its neighbours; what
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
     pub fn on_nodes(id: &'a str, nodes: u32) -> Result<Self> {
         let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
         let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
-            Error::input(format!("`{id}` is no machine with ranks a node"))
+            Error::input(format!("`{id}` is no machine with ranks per node"))
                 .help("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
         })?;
         Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
     /// The communicator there.
     ///
     /// # Errors
-    /// An unknown machine; ranks a node, or a number of nodes, that nobody searched; more ranks than
+    /// An unknown machine; ranks per node, or a number of nodes, that nobody searched; more ranks than
     /// [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
         self.find().map(|(comm, _)| comm)
@@ -82,7 +82,7 @@ impl<'a> Place<'a> {
     /// holds.
     ///
     /// # Errors
-    /// An unknown machine; more ranks a node than it has GPUs; what the search refuses.
+    /// An unknown machine; more ranks per node than it has GPUs; what the search refuses.
     pub fn searched(&self, knobs: &Knobs) -> Result<Searched> {
         let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
         let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
@@ -96,7 +96,7 @@ impl<'a> Place<'a> {
     pub fn origin(&self) -> Result<String> {
         let (_, nodes) = self.find()?;
         Ok(format!(
-            "graphs are built in: what the search of NCCL {} finds on {}, {} a node, {nodes}",
+            "graphs are built in: what the search of NCCL {} finds on {}, {} per node, {nodes}",
             self.search, self.machine, self.per_node
         ))
     }
@@ -133,7 +133,7 @@ impl<'a> Place<'a> {
                 }));
         }
         Error::unsupported(format!(
-            "no graphs of {} are known for {} ranks a node on {} nodes (search of {})",
+            "no graphs of {} are known for {} ranks per node on {} nodes (search of {})",
             self.machine, self.per_node, self.nodes, self.search
         ))
         .help(format!("known are {}; or give --graph or --log", known.join(", ")))

@@ -60,7 +60,7 @@ pub use table::Table;
 pub use version::Version;
 pub use why::{Out, why_not};
 
-/// A rate of 10^9 bytes a second in float32, as NCCL keeps it.
+/// A rate of 10^9 bytes per second in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Gbps(pub f32);
 

@@ -125,7 +125,7 @@ impl Nccl {
             Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
                 return Runs::unpriced("no network adds for the ranks of one node");
             }
-            // A rank a node: nothing is left of the stages inside.
+            // A rank per node: nothing is left of the stages inside.
             Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
             Algo::Nvls => ("nvls-sharp", true),
             Algo::CollNetDirect => ("collnet-direct", true),

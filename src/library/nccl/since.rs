@@ -76,9 +76,9 @@ pub(crate) const PAT_ASKS_GPU: Rule = since(26, 2);
 pub(crate) const PAT_BASE: Rule = since(28, 3);
 /// Rings move half their rate in LL, whatever the collective.
 pub(crate) const RING_LL_HALF: Rule = since(21, 5);
-/// Rings reach 92 % in LL128 with one rank a node too; before, 70 %.
+/// Rings reach 92 % in LL128 with one rank per node too; before, 70 %.
 pub(crate) const RING_LL128_ALONE: Rule = since(23, 4);
-/// A rank a node pays the tree's latency between nodes, and a ring's all-reduce 2(N − 1) of them.
+/// A rank per node pays the tree's latency between nodes, and a ring's all-reduce 2(N − 1) of them.
 pub(crate) const LATENCY_BETWEEN: Rule = since(23, 4);
 /// Processors of several makers cap LL as AMD's do.
 pub(crate) const MIXED_CPUS: Rule = since(24, 3);
@@ -124,11 +124,11 @@ pub(crate) const NVLS_GATHERS_ASKED: Rule = since(20, 3).until(22, 3);
 pub(crate) const NVLS_GATHERS_ANY: Rule = since(27, 3);
 /// NVLS does not gather over several nodes.
 pub(crate) const NVLS_GATHERS_AT_HOME: Rule = since(19, 1).until(27, 3);
-/// NVLS does not gather for more than 32 ranks a node.
+/// NVLS does not gather for more than 32 ranks per node.
 pub(crate) const NVLS_32_RANKS: Rule = since(27, 3);
 /// NVLS gathers for at most 32 ranks in all.
 pub(crate) const NVLS_32_RANKS_IN_ALL: Rule = since(25, 1).until(27, 3);
-/// Direct in-network reduction serves at most eight ranks a node, by its own rule.
+/// Direct in-network reduction serves at most eight ranks per node, by its own rule.
 pub(crate) const DIRECT_8_RANKS: Rule = since(23, 4);
 /// So does that along chains.
 pub(crate) const CHAIN_8_RANKS: Rule = since(28, 3);
@@ -167,7 +167,7 @@ pub(crate) const NVLS_BY_NIC: Rule = since(30, 3);
 pub(crate) const NVLS_CHANNELS_SIGNED: Rule = until(25, 1);
 /// `NCCL_COLLNET_ENABLE` is a number; before, the text `1`.
 pub(crate) const COLLNET_NUMBER: Rule = since(27, 3);
-/// More than eight ranks a node switch in-network reduction off.
+/// More than eight ranks per node switch in-network reduction off.
 pub(crate) const COLLNET_8_RANKS: Rule = until(23, 4);
 
 // graph/topo.cc, graph/xml.cc: nodes and links.

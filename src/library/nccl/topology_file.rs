@@ -50,7 +50,7 @@ pub fn read(text: &str, file: &str) -> Result<Description> {
         Ok(cpus) => Ok(Description { origin: file.to_owned(), cpus }),
         Err(refused) => {
             let help = "write the file again with NCCL_TOPO_DUMP_FILE, or correct that line";
-            Err(refused.error(file).or_mend(help))
+            Err(refused.error(file).or_help(help))
         }
     }
 }

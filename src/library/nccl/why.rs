@@ -10,7 +10,7 @@ use super::{Algo, Chooser, Communicator, Function, Proto, Settings, Table, Versi
 pub enum Out {
     /// There is no such implementation.
     NoCode,
-    /// PAT wants one rank a node, unless `NCCL_PAT_ENABLE` says otherwise.
+    /// PAT wants one rank per node, unless `NCCL_PAT_ENABLE` says otherwise.
     Pat,
     /// `NCCL_ALGO` leaves it out.
     AlgoUnset,
@@ -32,7 +32,7 @@ pub enum Out {
     Ll128Path(PathType, PathType),
     /// LL128 wants GPUs of one kind, and of a kind that is known to be safe.
     Ll128Gpus(u32, u32),
-    /// The data type, the operation, or more ranks a node than it is built for.
+    /// The data type, the operation, or more ranks per node than it is built for.
     Call,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Out {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCode => f.write_str("not implemented for this collective and protocol"),
-            Self::Pat => f.write_str("PAT wants one rank a node (NCCL_PAT_ENABLE)"),
+            Self::Pat => f.write_str("PAT wants one rank per node (NCCL_PAT_ENABLE)"),
             Self::AlgoUnset => f.write_str("NCCL_ALGO leaves it out"),
             Self::ProtoUnset => f.write_str("NCCL_PROTO leaves it out"),
             Self::OneNode => f.write_str("only for several nodes"),

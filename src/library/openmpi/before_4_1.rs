@@ -26,7 +26,7 @@ pub(super) fn decide(rules: &Rules, call: &Call) -> Decision {
         (C::AllGather, _) => all_gather(call),
         (C::Gather, _) => gather(call),
         (C::Scatter, _) => scatter(call),
-        (C::Barrier | C::SendRecv, _) => barrier(call),
+        _ => barrier(call),
     };
     let at = rules.algorithms.iter().position(|k| k.name == found.name).unwrap_or_default();
     let id = at as u32 + 1;
@@ -55,7 +55,7 @@ fn all_reduce(call: &Call) -> Found {
         if ranks.saturating_mul(MIB) >= bytes {
             return rule("ring", 0, format!("10000 bytes or more, at most {ranks} MiB"));
         }
-        return rule("segmented_ring", MIB, format!("above {ranks} MiB, a MiB a rank"));
+        return rule("segmented_ring", MIB, format!("above {ranks} MiB, a MiB per rank"));
     }
     let why = "10000 bytes or more, not above an element a rank, or an operation that does not \
                commute";

@@ -1,6 +1,6 @@
 //! The options of XLA's speed-of-light model for a machine that it does not know.
 //!
-//! Its names say Gb/s and mean 10^9 bytes a second. What it adds for each step of a ring is a round
+//! Its names say Gb/s and mean 10^9 bytes per second. What it adds for each step of a ring is a round
 //! trip and the preparation of chunks; α holds both, so the second is 0.
 //!
 //! Source: openxla/xla, `xla/service/gpu/model/sol_gpu_cost_model.cc` at 3e1a45f9.

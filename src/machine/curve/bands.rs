@@ -1,4 +1,4 @@
-//! How far a fit is off on what it did not see, by what was held out and by size.
+//! How far a fit is off on held-out data, by what was held out and by size.
 
 use crate::base::quantity::{Bytes, Ratio};
 
@@ -85,7 +85,7 @@ pub(super) struct Away {
 const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
 
 /// From one number of ranks to twice as many, where nothing else of the tier was fitted, on one node and
-/// on several: published times, each foretold so. It grows by the octave.
+/// on several: published times, each predicted so. It grows by the octave.
 const ALONE_INSIDE: Band = Band { low: -0.28, high: 0.36 };
 const ALONE_BETWEEN: Band = Band { low: -0.22, high: 0.6 };
 

@@ -13,7 +13,7 @@
 //! where c = 2 is the best pipelining, (√L + √b)², and c = δ = 0 with one component is the plain
 //! α-β model. N and the number of nodes reach T by s, s' and f alone, so a curve says something of
 //! numbers of ranks that nobody ran. A table of [`Residuals`] may bring it back to what was measured
-//! where it was. [`Bands`] hold how far the fit was off on what it did not see.
+//! where it was. [`Bands`] hold how far the fit was off on held-out data.
 //!
 //! Which form is as good as which, over 79 sets of published measurements: docs/background/accuracy.md.
 
@@ -201,9 +201,8 @@ impl Curve {
         };
         let name = self.collective.name();
         let what = format!("{name} {asked} was not measured, only {seen}");
-        Err(Error::input(what).help(
-            "fit logs of that tier as well, or take the other tier's figures with --unseen-tier",
-        ))
+        Err(Error::input(what)
+            .help("fit logs of that tier as well, or use the other tier's with --unseen-tier"))
     }
 
     /// As [`Curve::expect`], but a tier that was not measured is taken to be like the other one.

@@ -97,7 +97,7 @@ struct Ability {
 }
 
 impl Amount {
-    /// An exact rate; a bare number counts bytes a second.
+    /// An exact rate; a bare number counts bytes per second.
     pub(super) fn rate(&self) -> Result<Rate> {
         match self {
             Self::Text(text) => text.parse(),

@@ -1,6 +1,6 @@
 //! Fabrics of well-known kinds: nodes and links from a handful of numbers.
 //!
-//! Latencies are typical ones: 0.5 µs a link, 0.7 µs NVLink, 1.5 µs a NIC and its switch.
+//! Latencies are typical ones: 0.5 µs per link, 0.7 µs NVLink, 1.5 µs per NIC and its switch.
 
 use serde::Deserialize;
 
@@ -362,7 +362,7 @@ fn mesh(spec: &mut Spec, ranks: std::ops::Range<u32>, rate: Rate, nanoseconds: f
     }
 }
 
-/// So many links of `each` bytes a second between pairs of nodes.
+/// So many links of `each` bytes per second between pairs of nodes.
 fn pairs(spec: &mut Spec, first: Node, list: &[(u32, [u32; 2])], each: i128, nanoseconds: f64) {
     for &(links, [a, b]) in list {
         let rate = Rate(Rational::from_integer(each * i128::from(links)));

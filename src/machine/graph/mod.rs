@@ -197,7 +197,7 @@ impl Graph {
                 let (a, b) = if other_way { (lost, 0) } else { (0, lost) };
                 let (a, b) = (self.name_of(a), self.name_of(b));
                 return Err(Error::input(format!("rank {a} cannot reach rank {b}"))
-                    .help("add a link, or take the fault away that cuts them off"));
+                    .help("add a link, or remove the fault that cuts them off"));
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ pub enum Function {
 pub enum Algo {
     /// Two pipelined trees, of which each carries half the vector.
     Tree,
-    /// Rings, one a channel.
+    /// Rings, one per channel.
     Ring,
     /// Reduction in the network, every GPU through the NIC of its own.
     CollNetDirect,

@@ -91,13 +91,13 @@ pub struct StatedError {
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedErrors {
-    /// On algorithms that the fit did not see.
+    /// On held-out algorithms.
     #[serde(default)]
     pub algorithms: Option<StatedError>,
     /// The same where bytes decide: times above 10 α.
     #[serde(default)]
     pub algorithms_bulk: Option<StatedError>,
-    /// On sizes that the fit did not see.
+    /// On held-out sizes.
     #[serde(default)]
     pub sizes: Option<StatedError>,
     /// Of α and the rate alone, without knots: what ideal prices are made of.
@@ -106,7 +106,7 @@ pub struct StatedErrors {
     /// The same where bytes decide.
     #[serde(default)]
     pub line_bulk: Option<StatedError>,
-    /// Between what 8 of 10 times lie, on algorithms that the fit did not see.
+    /// Between what 8 of 10 times lie, on held-out algorithms.
     #[serde(default)]
     pub bands: StatedBands,
 }
@@ -137,7 +137,7 @@ impl Regime {
     }
 }
 
-/// Between which parts of what is foretold 8 of 10 measured times lie.
+/// Between which parts of what is predicted 8 of 10 measured times lie.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedBand {
@@ -162,7 +162,7 @@ pub struct StatedBands {
 }
 
 impl StatedBands {
-    /// The band of a time that is foretold; where it has none of its own, that of all.
+    /// The band of a time that is predicted; where it has none of its own, that of all.
     #[must_use]
     pub fn of(&self, time: Seconds, alpha: Seconds) -> Option<StatedBand> {
         let own = match Regime::of(time, alpha) {
@@ -230,7 +230,7 @@ impl Calibration {
             ));
         }
         if let Some(held) = errors.algorithms {
-            lines.push(format!("algorithms that the fit did not see are missed by {}", said(held)));
+            lines.push(format!("error on held-out algorithms {}", said(held)));
         }
         if let Some((ranks, size)) = asked {
             if !self.ranks.contains(&ranks) {

@@ -92,7 +92,8 @@ impl FromStr for Need {
     fn from_str(text: &str) -> Result<Self> {
         NEEDS.iter().find(|(name, _)| *name == text).map(|&(_, need)| need).ok_or_else(|| {
             let known: Vec<&str> = NEEDS.iter().map(|&(name, _)| name).collect();
-            Error::input(format!("`{text}` is no figure of a profile")).help(advice(text, &known))
+            Error::input(format!("`{text}` is no parameter of a profile"))
+                .help(advice(text, &known))
         })
     }
 }
@@ -380,7 +381,7 @@ impl Check<'_> {
             }
             Quality::Rejected => {
                 let what = format!("the fit was rejected: {}", fit.marks.join("; "));
-                let help = "measure again, or take its figures for guesses";
+                let help = "measure again, or treat its parameters as guesses";
                 self.say(Kind::Suspicious, "fit.quality", what, help);
             }
             _ => {}

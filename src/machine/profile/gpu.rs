@@ -3,7 +3,7 @@
 //! ```toml
 //! [nccl]
 //! version = "2.27.3"
-//! held_out = { median = 0.05, p90 = 0.16 }   # algorithms that a fit did not see
+//! held_out = { median = 0.05, p90 = 0.16 }   # algorithms held out of a fit
 //!
 //! [[nccl.protocol]]
 //! name = "LL128"
@@ -52,7 +52,7 @@ pub struct Nccl {
     /// The library with its version.
     #[serde(default)]
     pub version: Option<String>,
-    /// How far algorithms are off that a fit did not see.
+    /// How far algorithms are off held out of a fit.
     #[serde(default)]
     pub held_out: Option<StatedError>,
     /// How far the cheapest protocol is off NCCL's own times.

@@ -297,10 +297,10 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             };
             return Err(Error::input(what).at(place()).help(match header {
                 None => MEND,
-                Some(_) => "take the line away, and measure its block again",
+                Some(_) => "remove the line, and measure its block again",
             }));
         };
-        match record.map_err(|e| e.at(place()).or_mend(MEND))? {
+        match record.map_err(|e| e.at(place()).or_help(MEND))? {
             Record::Header(found) => match &header {
                 None => header = Some(found),
                 Some(first) if first.plan_hash == found.plan_hash => {}

@@ -8,7 +8,7 @@ use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table, Tested};
 
-/// Machines whose times are alike in how well they can be foretold.
+/// Machines whose times are alike in how well they can be predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -1,6 +1,6 @@
 //! How accurate predictions are on what nobody showed them: published times, held out in turns.
 //!
-//! Every model sees the same training rows and foretells the same test rows. A cell is one
+//! Every model sees the same training rows and predicts the same test rows. A cell is one
 //! collective of one table (and one data type, where it adds); the error of a cell is the median
 //! and the 90th percentile of |predicted/measured − 1| over its test rows, that of a family the
 //! median of its cells'.
@@ -30,7 +30,7 @@ pub struct Score {
     pub family: Family,
     /// By which model.
     pub model: Model,
-    /// How many cells it foretells.
+    /// How many cells it predicts.
     pub cells: usize,
     /// How many cells it does not: a tier that was not measured, an unknown machine.
     pub refused: usize,
@@ -51,7 +51,7 @@ pub struct CellScore {
     pub model: Model,
     /// Which of the cells.
     pub cell: usize,
-    /// How many rows it foretells.
+    /// How many rows it predicts.
     pub rows: usize,
     /// The median error.
     pub median: Ratio,
@@ -156,8 +156,8 @@ impl Errors {
     }
 
     fn add(&mut self, cell: &Cell, model: Model, part: &Part) {
-        let Some(foretold) = model.foretell(cell, &part.train, &part.test) else { return };
-        for (row, told) in part.test.iter().zip(foretold) {
+        let Some(predicted) = model.predict(cell, &part.train, &part.test) else { return };
+        for (row, told) in part.test.iter().zip(predicted) {
             let Some(told) = told else { continue };
             self.errors.push((told.time.0 / row.time.0 - 1.0).abs());
             // A profile's band is for its own machine.

@@ -10,7 +10,7 @@ use crate::library::{Call, Site, policy};
 use crate::machine::curve::{Asked, Observation, Placed, fit};
 use crate::machine::profile::Profile;
 
-/// A way to foretell a time.
+/// A way to predict a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -75,7 +75,7 @@ impl Model {
     /// What it says of `test`, of which it sees ranks, nodes and sizes alone; none where it says
     /// nothing of the cell, and of a row for which it has no answer.
     #[must_use]
-    pub fn foretell(
+    pub fn predict(
         self,
         cell: &Cell,
         train: &[Observation],
@@ -158,7 +158,7 @@ fn machine(cell: &Cell) -> Option<Profile> {
 /// α and BW of a ring on each tier.
 struct Ring {
     collective: Collective,
-    /// α and seconds a byte, on one node and on several.
+    /// α and seconds per byte, on one node and on several.
     tiers: [Option<(f64, f64)>; 2],
 }
 

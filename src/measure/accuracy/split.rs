@@ -32,12 +32,12 @@ pub enum Split {
     Sibling,
 }
 
-/// What is fitted and what is foretold; they have no row in common.
+/// What is fitted and what is predicted; they have no row in common.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// What is fitted.
     pub train: Vec<Observation>,
-    /// What is foretold.
+    /// What is predicted.
     pub test: Vec<Observation>,
     /// Whether both are of one machine.
     pub same_machine: bool,
@@ -118,7 +118,7 @@ fn part(cell: &Cell, keep: impl Fn(&Observation) -> bool) -> Part {
     Part { train, test, same_machine: true }
 }
 
-/// So many times the ranks of each number, foretold by that and by fewer; over nodes only where some of
+/// So many times the ranks of each number, predicted by that and by fewer; over nodes only where some of
 /// those lie on several, as no fit knows a tier that nobody measured.
 fn beyond(cell: &Cell, placed: &[Placed], times: u32) -> Vec<Part> {
     let to = |most: Placed| placed.iter().copied().filter(move |p| p.ranks == times * most.ranks);
@@ -145,7 +145,7 @@ fn near(sizes: &[Bytes], wanted: u64) -> Option<Bytes> {
     sizes.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b)))
 }
 
-/// The cell as each of its relatives foretells it.
+/// The cell as each of its relatives predicts it.
 fn relatives(cell: &Cell, cells: &[Cell]) -> Vec<Part> {
     let related = cells.iter().filter(|other| {
         !std::ptr::eq(*other, cell)

@@ -68,7 +68,7 @@ impl Basis {
     }
 }
 
-/// |expected/measured − 1| on what the basis had not seen.
+/// |expected/measured − 1| on held-out data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOut {
     /// The median.
@@ -347,7 +347,7 @@ impl<'r> Expecting<'r> {
         self.named.as_ref().unwrap_or(&self.ideal).at(size)
     }
 
-    /// The least ideal price of what the library ships.
+    /// The lowest ideal time of what the library ships.
     #[must_use]
     pub fn best(&self, size: Bytes) -> Priced {
         self.ideal.fastest(Volume::from(size))

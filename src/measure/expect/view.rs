@@ -22,7 +22,7 @@ pub struct Expect {
     pub basis: Basis,
     /// What the library runs, and how that is known.
     pub runs: Runs,
-    /// What the basis was off by where it had not seen anything; absent where nobody knows.
+    /// What the basis was off by on held-out data; absent where nobody knows.
     pub error: Option<Error>,
 }
 

@@ -98,7 +98,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
             "held-out",
             errors.median.0,
             (0.10, NEVER),
-            "median error on algorithms that the fit did not see, times above 10 α:",
+            "median error on held-out algorithms, times above 10 α:",
             "collcost fit --explain shows which algorithm does not follow the model",
         ));
     }

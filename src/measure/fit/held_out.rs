@@ -43,7 +43,7 @@ pub struct Regimes {
 
 /// A prediction of a point that the fit was not shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Foretold {
+pub struct Predicted {
     /// Which point, in the fit's list.
     pub point: usize,
     /// What the model says.
@@ -52,15 +52,15 @@ pub struct Foretold {
     pub error: Ratio,
 }
 
-/// Foretells every entry by a fit without those that share its mark.
-pub(super) fn foretell<K: PartialEq>(
+/// Predicts every entry by a fit without those that share its mark.
+pub(super) fn predict<K: PartialEq>(
     basis: &Basis,
     entries: &[Entry],
     mark: impl Fn(usize) -> K,
-) -> Vec<Foretold> {
+) -> Vec<Predicted> {
     let design = Design::new(basis, entries);
     let marks: Vec<K> = (0..entries.len()).map(mark).collect();
-    let mut told: Vec<Option<Foretold>> = vec![None; entries.len()];
+    let mut told: Vec<Option<Predicted>> = vec![None; entries.len()];
     for i in 0..entries.len() {
         if told[i].is_some() {
             continue;
@@ -74,7 +74,7 @@ pub(super) fn foretell<K: PartialEq>(
             let predicted = model.predict(&entries[j].path);
             let error = Ratio(predicted / entries[j].time - 1.0);
             told[j] =
-                Some(Foretold { point: entries[j].point, predicted: Seconds(predicted), error });
+                Some(Predicted { point: entries[j].point, predicted: Seconds(predicted), error });
         }
     }
     told.into_iter().flatten().collect()
@@ -97,8 +97,8 @@ pub(super) fn regimes(pairs: &[(f64, f64)], alpha: Seconds) -> Option<Regimes> {
 /// Fewer times say nothing about the tenth of them that is off most.
 const LEAST_OF_BAND: usize = 10;
 
-/// The bands by regime of what is foretold: that is all that is known when a band is asked for.
-pub(super) fn bands(told: &[Foretold], alpha: Seconds) -> StatedBands {
+/// The bands by regime of what is predicted: that is all that is known when a band is asked for.
+pub(super) fn bands(told: &[Predicted], alpha: Seconds) -> StatedBands {
     let part = |wanted: &dyn Fn(Regime) -> bool| {
         let own = told.iter().filter(|f| wanted(Regime::of(f.predicted, alpha)));
         let mut parts: Vec<f64> = own.map(|f| 1.0 / (1.0 + f.error.0)).collect();

@@ -31,7 +31,7 @@ mod protocol;
 pub use bootstrap::Estimate;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
 pub use gates::{Gate, Verdict};
-pub use held_out::{Errors, Foretold, Regimes};
+pub use held_out::{Errors, Predicted, Regimes};
 pub use ladder::{Ladder, Slope};
 pub use library::{Curves, Logs, has_library, library};
 pub use line::line;
@@ -51,7 +51,7 @@ use crate::machine::sample::{Op, Origin, Samples};
 use crate::model::algorithm::Registry;
 
 use bootstrap::{draws, groups, widening};
-use held_out::{bands, foretell, regimes};
+use held_out::{bands, predict, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
 
@@ -114,7 +114,7 @@ pub struct Fitted {
     pub link: Line,
     /// The same of the other.
     pub other: Line,
-    /// The link as it was measured, with all that departs from the line: what foretells.
+    /// The link as it was measured, with all that departs from the line: what predicts.
     pub measured: Link,
     /// The time of a byte by where it lies in its message; the last is β.
     pub slopes: Vec<Slope>,
@@ -138,15 +138,15 @@ pub struct Fitted {
     pub predicted: Vec<Option<Seconds>>,
     /// Points that are not in the joint fit, by their place.
     pub apart: Vec<(usize, Apart)>,
-    /// Each point as foretold by a fit without its algorithm; empty where there is only one.
-    pub by_algorithm: Vec<Foretold>,
-    /// Each point as foretold by a fit without its size and every fourth other.
-    pub by_size: Vec<Foretold>,
+    /// Each point as predicted by a fit without its algorithm; empty where there is only one.
+    pub by_algorithm: Vec<Predicted>,
+    /// Each point as predicted by a fit without its size and every fourth other.
+    pub by_size: Vec<Predicted>,
     /// The errors of the former.
     pub errors_by_algorithm: Option<Regimes>,
     /// The errors of the latter.
     pub errors_by_size: Option<Regimes>,
-    /// Between what 8 of 10 times lie beside what is foretold.
+    /// Between what 8 of 10 times lie beside what is predicted.
     pub bands: StatedBands,
     /// The errors of α and β alone, without knots: what ideal prices are made of.
     pub errors_of_line: Option<Regimes>,
@@ -228,7 +228,7 @@ pub fn fit_points(
     let beside = shared.work(other)?;
     let told = main.told();
     let measured = main.measured();
-    // Without a rate, or without α, only the coefficients themselves foretell.
+    // Without a rate, or without α, only the coefficients themselves predict.
     let times = measured.times().unwrap_or_else(|| main.model.basis.times(&main.model.x));
     let mut fitted = Fitted {
         link: main.line(),
@@ -479,8 +479,8 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ra
 
 /// Both ways to hold points out.
 struct Told {
-    by_algorithm: Vec<Foretold>,
-    by_size: Vec<Foretold>,
+    by_algorithm: Vec<Predicted>,
+    by_size: Vec<Predicted>,
 }
 
 /// Every so manyth size is left out at a time.
@@ -546,7 +546,7 @@ impl Work<'_> {
         let groups = groups(self.entries.iter().map(|e| e.group)).len();
         let by_algorithm = match groups {
             0 | 1 => Vec::new(),
-            _ => foretell(basis, &self.entries, |i| self.entries[i].group),
+            _ => predict(basis, &self.entries, |i| self.entries[i].group),
         };
         // The place of a size among all sizes, so that the same sizes leave every algorithm.
         let mut sizes: Vec<u64> =
@@ -557,11 +557,11 @@ impl Work<'_> {
             let size = self.shared.points[self.entries[i].point].size.0;
             sizes.partition_point(|s| *s < size) % FOLDS
         };
-        Told { by_algorithm, by_size: foretell(basis, &self.entries, place) }
+        Told { by_algorithm, by_size: predict(basis, &self.entries, place) }
     }
 
-    fn errors(&self, told: &[Foretold]) -> Option<Regimes> {
-        let time = |f: &Foretold| self.shared.points[f.point].time(self.statistic).0;
+    fn errors(&self, told: &[Predicted]) -> Option<Regimes> {
+        let time = |f: &Predicted| self.shared.points[f.point].time(self.statistic).0;
         let pairs: Vec<(f64, f64)> = told.iter().map(|f| (time(f), f.error.0)).collect();
         regimes(&pairs, Seconds(self.model.alpha()))
     }

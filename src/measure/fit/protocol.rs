@@ -7,8 +7,8 @@
 //!
 //! Each protocol has figures of its own: LL sends a flag with every four bytes, LL128 with every
 //! 120, Simple one behind a buffer, so neither step nor byte cost the same. What a protocol's
-//! algorithms share is what foretells one that was not measured, and that is tried: each algorithm
-//! of each collective is foretold by a fit without it.
+//! algorithms share is what predicts one that was not measured, and that is tried: each algorithm
+//! of each collective is predicted by a fit without it.
 //!
 //! Algorithms that reduce in the switch share nothing with those that send messages, and are
 //! fitted apart.
@@ -73,7 +73,7 @@ impl Protocol {
     }
 }
 
-/// An algorithm of a collective, foretold by a fit of its protocol that did not see it.
+/// An algorithm of a collective, predicted by a fit of its protocol that did not see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldOut {
     /// The operation.
@@ -82,7 +82,7 @@ pub struct HeldOut {
     pub chosen: Chosen,
     /// How far it is off.
     pub errors: Errors,
-    /// Above 1: foretold too slow; the median of foretold over measured.
+    /// Above 1: predicted too slow; the median of predicted over measured.
     pub bias: Ratio,
 }
 
@@ -203,7 +203,7 @@ pub fn protocols(samples: &Samples, times: u32, seed: u64) -> Result<Protocols> 
         let files = samples.origin.files.join(", ");
         let what = match unconfirmed.is_empty() {
             true => "too few times of every protocol for its three figures",
-            false => "no run is known to have been done as it was told to be",
+            false => "no run is known to have followed its settings",
         };
         return Err(Error::input(what)
             .at(files)
@@ -351,7 +351,7 @@ fn hold_out(points: &[Point]) -> Vec<(HeldOut, Vec<f64>)> {
     let mut marks: Vec<_> = points.iter().map(mark).collect();
     marks.sort_unstable();
     marks.dedup();
-    let foretold = |(collective, chosen)| {
+    let predicted = |(collective, chosen)| {
         let held = |i: &usize| mark(&points[*i]) == (collective, chosen);
         let (own, shown): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(held);
         let seen: Vec<Point> = shown.iter().map(|&i| points[i]).collect();
@@ -365,7 +365,7 @@ fn hold_out(points: &[Point]) -> Vec<(HeldOut, Vec<f64>)> {
         let errors_of = Errors::of(errors.iter().copied())?;
         Some((HeldOut { collective, chosen, errors: errors_of, bias }, errors))
     };
-    marks.into_iter().filter_map(foretold).collect()
+    marks.into_iter().filter_map(predicted).collect()
 }
 
 /// What the cheapest way costs, beside NCCL's own times.

@@ -7,7 +7,7 @@
 //! |   32MiB | 295.08GBps | 157.37GBps |
 //! ```
 //!
-//! No time is printed: it follows from busbw, which has the more digits. GBps are 10^9 bytes a second,
+//! No time is printed: it follows from busbw, which has the more digits. GBps are 10^9 bytes per second,
 //! payloads exact powers of two; in place, f32. Source: stas00/ml-engineering
 //! network/benchmarks/all_reduce_bench.py.
 

@@ -7,7 +7,7 @@
 //! comm op: all_reduce | time (ms): 0.49 | msg size: 64.0 MB | algbw (Gbps): 2182.40 | busbw (Gbps): 1909.60
 //! ```
 //!
-//! Sizes are in 1024s with two decimals, rates in 10^9 bits a second. The time has two decimals of a
+//! Sizes are in 1024s with two decimals, rates in 10^9 bits per second. The time has two decimals of a
 //! millisecond, so it is taken from busbw, and held to it. An all-gather's size is a rank's block; a
 //! reduce-scatter's rates were made with N times its size before 2026: which, the time tells. N is
 //! nowhere. Times are of the host's clock around calls.
@@ -34,7 +34,7 @@ struct Call {
     size: f64,
     /// ms, with two decimals.
     time: f64,
-    /// 10^9 bits a second.
+    /// 10^9 bits per second.
     busbw: f64,
 }
 
@@ -93,7 +93,7 @@ impl Reader for Table {
 }
 
 impl Table {
-    /// A line a call: consecutive ones of one operation are a table.
+    /// A line per call: consecutive ones of one operation are a table.
     fn verbose(&mut self, text: &str, number: usize, log: &mut Log) -> Taken {
         let of = |key: &str| {
             let (_, rest) = text.split_once(key)?;

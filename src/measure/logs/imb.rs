@@ -177,7 +177,7 @@ impl Table {
             if let Tested::Collective(collective) = tested {
                 draft.size_is = size_is(*collective);
             }
-            // Several messages a rank, one after another: each waits for the one before.
+            // Several messages per rank, one after another: each waits for the one before.
             if matches!(tested, Tested::OneWay) {
                 draft.mode = Mode::Isolated;
             }

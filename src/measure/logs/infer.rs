@@ -24,16 +24,13 @@ const MOST: f64 = 1e6;
 
 /// N by busbw over algbw, for the rows of `collective`.
 pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
-    use Collective as C;
-    let of = |factor: f64| match collective {
-        C::AllReduce => 2.0 / (2.0 - factor),
-        _ => 1.0 / (1.0 - factor),
-    };
-    let limit = match collective {
-        C::AllReduce => 2.0,
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather => 1.0,
-        C::Broadcast | C::Reduce | C::SendRecv | C::Barrier => return Ranks::Unknown,
-    };
+    // The factor is limit·(N − 1)/N, or the same for every N.
+    let (two, three) = (collective.busbw_factor(2).0, collective.busbw_factor(3).0);
+    if two == three {
+        return Ranks::Unknown;
+    }
+    let limit = 2.0 * two;
+    let of = |factor: f64| limit / (limit - factor);
     let (mut low, mut high) = (1.0_f64, MOST);
     let mut seen = false;
     for (least, most) in rows.iter().filter_map(|r| r.factor) {

@@ -415,7 +415,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
         let open = owner;
         for i in std::iter::once(open).chain((0..readers.len()).filter(|&i| i != open)) {
             taken = readers[i].take(&line, &mut log).map_err(|refused| {
-                refused.error(file).or_mend("take the damaged part away, and run it again")
+                refused.error(file).or_help("remove the damaged part, and run it again")
             })?;
             if taken == Taken::Began && i != open {
                 readers[open].leave();

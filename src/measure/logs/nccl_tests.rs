@@ -269,7 +269,7 @@ impl Table {
             self.columns = None;
             self.begin_table(line, log);
             if let Some(draft) = log.last() {
-                draft.warn("the rows have no heading: their columns are told by their number");
+                draft.warn("the rows have no heading: columns are recognised by their number");
             }
         }
         let Some(draft) = log.last() else { return Ok(Taken::Yes) };

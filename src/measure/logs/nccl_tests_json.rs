@@ -239,7 +239,7 @@ fn rows(draft: &mut Draft, result: &Line, line: usize, file: &str) -> Result<()>
         if time < 0.0 {
             return Err(Error::input(format!("`{time}` is a negative time"))
                 .at(format!("{file}:{line}"))
-                .help("take the damaged part away, and run it again"));
+                .help("remove the damaged part, and run it again"));
         }
         if time == 0.0 {
             draft.leave_out(line, "a time of 0");

@@ -7,7 +7,7 @@
 //! Avg bus bandwidth:      40.6901GB/s
 //! ```
 //!
-//! N and the collective stand in the command alone. Its GB/s are 2^30 bytes a second: the size over
+//! N and the collective stand in the command alone. Its GB/s are 2^30 bytes per second: the size over
 //! the printed time says so. Source: AWS Neuron documentation 2.28, "NCCOM-TEST User Guide".
 
 use super::draft::{Draft, Raw};

@@ -6,7 +6,7 @@
 //!  65536      5000             11030.78            11030.45             0.176487
 //! ```
 //!
-//! `MB/sec` is 2^20 bytes a second, as newer versions write; `Gb/sec` 10^9 bits. The message rate
+//! `MB/sec` is 2^20 bytes per second, as newer versions write; `Gb/sec` 10^9 bits. The message rate
 //! checks it. A test of latency prints one way, half of a round trip; `t_typical` is its median.
 //! Source: linux-rdma/perftest `src/perftest_parameters.h`, `src/perftest_resources.c`.
 
@@ -23,7 +23,7 @@ struct Columns {
     figure: usize,
     /// The unit of a rate; none for a time.
     unit: Option<Bandwidth>,
-    /// Millions of messages a second.
+    /// Millions of messages per second.
     messages: Option<usize>,
 }
 

@@ -39,7 +39,7 @@ pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<Str
 }
 
 impl Imported {
-    /// The rows as samples: a table is a launch, a row a block of one sample.
+    /// The rows as samples: a table is a launch, a row per block of one sample.
     ///
     /// Rates, and what logs left unsaid, are counted in [`left_out`](Samples::left_out).
     #[must_use]

@@ -111,7 +111,7 @@ impl FromStr for Fault {
             ));
         };
         let fault = Self::of(name, value);
-        fault.map_err(|e| e.or_mend(format!("write {form}")))
+        fault.map_err(|e| e.or_help(format!("write {form}")))
     }
 }
 
@@ -350,7 +350,7 @@ impl Broken {
             .help(format!("leave at least one: at most {}", nics - 1)));
         };
         (outer.nics, self.lost) = (Some(left), self.lost + count);
-        Ok(format!("{left} of {nics} NICs a node are left, and share the traffic"))
+        Ok(format!("{left} of {nics} NICs per node are left, and share the traffic"))
     }
 
     fn wrong_tier(&mut self, of: Option<&str>) -> Result<String> {
@@ -388,7 +388,7 @@ impl Broken {
         let each = self.query.placement.per_node;
         if each < 2 {
             return Err(Error::input("a node has one rank alone, which shares with nobody")
-                .help("ask for more ranks a node"));
+                .help("ask for more ranks per node"));
         }
         self.per_device = 2;
         for rank in 0..self.query.shape.ranks {

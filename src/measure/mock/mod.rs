@@ -3,7 +3,7 @@
 //! ```text
 //! # PREDICTED by collcost 0.1.0, not measured: no GPU ran and no network carried anything
 //! # machine dgx-h100, 16 ranks = 2 nodes x 8; noise 3 %; seed 1
-//! # fault missing-nic=1: 7 of 8 NICs a node are left, and share the traffic
+//! # fault missing-nic=1: 7 of 8 NICs per node are left, and share the traffic
 //! # nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0
 //! …
 //! #       size         count      type   redop    root     time   algbw   busbw  #wrong     time …
@@ -428,7 +428,7 @@ impl Told {
         if !self.priced.is_empty() {
             notes.push(format!(
                 "{}: the closed form, every link as slow as the slowest of its kind; the schedule \
-                 is not spelled out or too long to be played",
+                 has no explicit schedule, or one too long to simulate",
                 self.priced.join(", ")
             ));
         }

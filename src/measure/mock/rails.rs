@@ -10,7 +10,7 @@
 //! the rank at position i sends chunk i − t. So each rank passes on one chunk of every ring a
 //! round, and all NICs of a node are in use at once.
 //!
-//! Source: NCCL 2.27 src/graph/rings.cc, a ring a channel, each leaving a node by its own NIC.
+//! Source: NCCL 2.27 src/graph/rings.cc, a ring per channel, each leaving a node by its own NIC.
 
 use crate::base::collective::Collective;
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends};

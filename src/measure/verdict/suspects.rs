@@ -189,7 +189,7 @@ pub(super) fn all(
         all.push(Suspect {
             id: "shared-gpu",
             what: "several ranks run on one GPU: it is no run of the machine".to_owned(),
-            next: "start one rank a GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
+            next: "start one rank per GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
                 .to_owned(),
             foretold: Foretold::Said("the log says so".to_owned()),
             fitted: 0,
@@ -290,7 +290,7 @@ impl Lab<'_> {
         let scale = scale(self.points);
         Some(Suspect {
             id: "missing-nic",
-            what: format!("{left} of {nics} NICs a node carry the traffic"),
+            what: format!("{left} of {nics} NICs per node carry the traffic"),
             next: NICS_NEXT.to_owned(),
             foretold: Foretold::Times(self.points.iter().map(foretold).collect()),
             open: (1.0 + most / (3.0 * scale)).ln() - WHOLE,
@@ -384,8 +384,8 @@ impl Lab<'_> {
                     _ => say("the rate is algbw, not busbw".to_owned(), convert, all(factor)),
                 }
             }
-            say("the rate is in bits a second, not in bytes".to_owned(), convert, all(0.125));
-            say("the rate is in bytes a second, not in bits".to_owned(), convert, all(8.0));
+            say("the rate is in bits per second, not in bytes".to_owned(), convert, all(0.125));
+            say("the rate is in bytes per second, not in bits".to_owned(), convert, all(8.0));
             say(
                 "the rate counts both directions; algbw and busbw are one way".to_owned(),
                 convert,
@@ -418,7 +418,7 @@ impl Lab<'_> {
             let left = nics - k;
             Some(Suspect {
                 id: "missing-nic",
-                what: format!("{left} of {nics} NICs a node carry the traffic"),
+                what: format!("{left} of {nics} NICs per node carry the traffic"),
                 next: NICS_NEXT.to_owned(),
                 foretold: self.fault(&Fault::MissingNic { count })?,
                 fitted: 0,

@@ -94,7 +94,7 @@ impl ClosedForm for PairwiseXor {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "pairwise-xor",
-            title: "pairwise, xor",
+            title: "pairwise (XOR)",
             collectives: &[AllToAll],
             aliases: &["xor", "xor_a2a"],
             known_as: &[],
@@ -144,7 +144,7 @@ impl ClosedForm for Direct {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "direct",
-            title: "direct, all at once",
+            title: "direct (all at once)",
             collectives: &[AllToAll],
             aliases: &["linear", "scattered", "direct_a2a"],
             known_as: &[

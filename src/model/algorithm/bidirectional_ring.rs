@@ -20,7 +20,7 @@
 //! turns as in the plain ring: at most ×2 for even N, ×3 for odd N. That the bandwidth term is
 //! least on one port is shown by Patarasuk, Yuan, JPDC 69(2) 2009.
 //!
-//! The ring and tree chapter (000) describes the split and prints (N−1)·α + (N−1)/N·M/BW. That is
+//! Often written for the split is (N−1)·α + (N−1)/N·M/BW. That is
 //! the arc's cost, on two ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the
 //! notes on the textbooks). [`Form::Paper`](crate::model::formula::Form::Paper) gives the print.
 
@@ -42,7 +42,7 @@ impl ClosedForm for Split {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "bidirectional-ring-split",
-            title: "bidirectional ring, halves",
+            title: "bidirectional ring (halves)",
             collectives: &[AllReduce],
             aliases: &["bidir_ring_split", "bidir_ring_split_ar"],
             known_as: &[],
@@ -90,7 +90,7 @@ impl ClosedForm for Arc {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "bidirectional-ring-arc",
-            title: "bidirectional ring, half way",
+            title: "bidirectional ring (half way)",
             collectives: &[AllReduce, AllGather, ReduceScatter],
             aliases: &[
                 "bidir_ring",

@@ -30,7 +30,7 @@
 //! bit moved up by one, 0 above all. It is ⌈lg N⌉ deep and takes 2(P−1) + 2⌈lg N⌉ − 1 slots on
 //! one port, exact for N = 2^m.
 //!
-//! The collective pricing chapter (002) and the topology-free introduction (003) print ⌈lg N⌉
+//! Often written, also in spiceMonkey/collective-comm 01, is ⌈lg N⌉
 //! rounds for a tree with two children; that is the binomial tree (K5). A rank has one port for
 //! its two children.
 
@@ -203,7 +203,7 @@ impl InOrder {
         }
     }
 
-    /// Slots until the last rank has a segment: so many a level, less so many.
+    /// Slots until the last rank has a segment: so many per level, less so many.
     fn length(shape: &Shape) -> (u32, u32) {
         match shape.ports {
             _ if serves_both(shape) || shape.ranks <= 3 => (1, 0),
@@ -220,12 +220,12 @@ impl ClosedForm for Single {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "single-binary-tree",
-            title: "binary tree, up and down",
+            title: "single binary tree",
             collectives: &[AllReduce],
             aliases: &["single_binary_tree", "single_tree", "single_tree_ar"],
             known_as: &[],
             summary: "segments go up a heap and, summed, down again while the next ones go up",
-            source: "the topology-free introduction, 5.2: the single tree",
+            source: "spiceMonkey/collective-comm 01 §5.2: the single tree",
         };
         &META
     }
@@ -273,7 +273,7 @@ impl ClosedForm for Coloured {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "binary-tree-colored",
-            title: "binary tree, coloured",
+            title: "coloured binary tree",
             collectives: &[AllReduce],
             aliases: &["tree_colored", "tree_colored_ar"],
             known_as: &[],

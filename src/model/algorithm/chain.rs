@@ -6,7 +6,7 @@
 //!
 //! P segments take N + P − 2 rounds of α + M/(P·BW) on one full-duplex port, at any N. The best P
 //! is √((N − 2)·M/(α·BW)), and T(P*) = (N − 2)α + M/BW + 2√((N − 2)·α·M/BW). On one half-duplex
-//! port a rank inside the chain receives and sends in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
+//! port per rank inside the chain receives and sends in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
 //! The reduce is the same chain walked backwards, adding.
 //!
 //! Source: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.
@@ -25,7 +25,7 @@ impl ClosedForm for Chain {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "chain",
-            title: "chain, pipelined",
+            title: "pipelined chain",
             collectives: &[Broadcast, Reduce],
             aliases: &["pipeline", "chain_bcast", "chain_reduce"],
             known_as: &[
@@ -81,12 +81,12 @@ impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "chain-rails",
-            title: "chain over all rails",
+            title: "Chain (one per rail)",
             collectives: &[Broadcast, Reduce],
             aliases: &["multi-rail-chain"],
             known_as: &[(Library::Nccl, &[Broadcast, Reduce], "Ring")],
             summary: "one chain over each rail, each with its part of the vector and its own order",
-            source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring a channel, each leaving \
+            source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring per channel, each leaving \
                      a node by its own NIC",
         };
         &META

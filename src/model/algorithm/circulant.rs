@@ -106,7 +106,7 @@ impl ClosedForm for Circulant {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "circulant",
-            title: "circulant, pipelined",
+            title: "circulant (pipelined)",
             collectives: &[Broadcast, Reduce],
             aliases: &["circulant_bcast", "circulant_reduce"],
             known_as: &[],

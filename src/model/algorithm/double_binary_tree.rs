@@ -25,7 +25,7 @@
 //! streams: W = 2, n_β tends to 1. That bound was replayed, event by event, for N ≤ 100 and P ≤ 25; a two-colouring
 //! of the messages proves 2(P−1) + 4⌈lg N⌉.
 //!
-//! The topology-free introduction (003) prints 2⌈lg N⌉·α + ⌈lg N⌉·M/BW for P = 1, true on two
+//! spiceMonkey/collective-comm 01 prints 2⌈lg N⌉·α + ⌈lg N⌉·M/BW for P = 1, true on two
 //! ports, and 2⌈lg N⌉·α + c·M/BW for large vectors, with c = 1 in theory and c_real above it in
 //! practice. c is max(2/k, 1) on k ports: 2 on one port is no overhead but the bound (K4 of the
 //! notes on the textbooks). A given c_real replaces it.

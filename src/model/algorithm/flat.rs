@@ -13,7 +13,7 @@
 //! IJHPCA 19(1) 2005). The root adds all N − 1 vectors itself, however many ports it has.
 //!
 //! A root whose port is r times faster divides the bandwidth term by r: the exercise of the
-//! collective pricing chapter (002), 2(N − 1)/r·M/BW. It takes the other end's port to be no
+//! often-written formula, 2(N − 1)/r·M/BW. It takes the other end's port to be no
 //! hindrance, which holds up to r = N − 1 messages shared out at once.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
@@ -32,7 +32,7 @@ impl ClosedForm for Naive {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "naive",
-            title: "naive, through the root",
+            title: "naive (through the root)",
             collectives: &[AllReduce],
             aliases: &["naive_ar", "flat", "flat_ar", "linear", "basic_linear"],
             known_as: &[(Library::OpenMpi, &[AllReduce], "1 basic_linear")],
@@ -78,7 +78,7 @@ impl ClosedForm for Flat {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "flat",
-            title: "flat, by the root",
+            title: "linear (root and each rank)",
             collectives: &[Broadcast, Reduce, Scatter, Gather],
             aliases: &[
                 "linear",

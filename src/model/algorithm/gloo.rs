@@ -127,11 +127,11 @@ impl ClosedForm for Chunked {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "gloo-ring-chunked",
-            title: "Gloo ring, chunked",
+            title: "Gloo chunked ring",
             collectives: &[AllReduce],
             aliases: &["gloo_ring_chunked", "gloo_ring_chunked_ar"],
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_ring_chunked")],
-            summary: "a ring reduce-scatter and all-gather of 2N chunks, two a rank",
+            summary: "a ring reduce-scatter and all-gather of 2N chunks, two per rank",
             source: "Gloo (facebookincubator/gloo), allreduce_ring_chunked.h",
         };
         &META

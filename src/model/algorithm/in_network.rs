@@ -29,7 +29,7 @@ use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 /// The in-network collectives.
 pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];
 
-/// Switch hops up and down: two a tier of switches.
+/// Switch hops up and down: two per tier of switches.
 pub(super) fn hops(shape: &Shape) -> u32 {
     shape.params.switch_hops.unwrap_or(2)
 }
@@ -133,7 +133,7 @@ impl ClosedForm for InNetwork {
 struct Switched {
     collective: Collective,
     ranks: u32,
-    /// Switches in a row, one a tier.
+    /// Switches in a row, one per tier.
     tiers: u32,
 }
 

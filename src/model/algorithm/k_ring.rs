@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All-gather: chunks first go round between the groups, one by one; then everything that a rank
-//! has goes round inside its group, m chunks a message. (N/k + k − 2)·α + (N − 1)/N·M/BW: the
+//! has goes round inside its group, m chunks per message. (N/k + k − 2)·α + (N − 1)/N·M/BW: the
 //! bytes of the ring in fewer messages, of which the small ones leave the group. Reduce-scatter
 //! backwards, adding; all-reduce both. `radix` is k, else the ranks of a node; in
 //! the latter case each phase is priced on its own links.

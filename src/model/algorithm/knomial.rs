@@ -148,7 +148,7 @@ fn children(arguments: &[u64]) -> u64 {
     n.div_ceil(w) - 1
 }
 
-/// The tree spelled out: a round a level, the reduce backwards.
+/// The tree as an explicit schedule: a round a level, the reduce backwards.
 #[derive(Debug, Clone, Copy)]
 struct Tree {
     collective: Collective,

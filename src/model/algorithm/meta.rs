@@ -56,7 +56,7 @@ impl fmt::Display for Library {
 pub struct Meta {
     /// The name on the command line, such as `rabenseifner`.
     pub id: &'static str,
-    /// The name in a table, such as `Rabenseifner, near first`.
+    /// The name in a table, such as `Rabenseifner (nearest first)`.
     pub title: &'static str,
     /// The operations it implements.
     pub collectives: &'static [Collective],

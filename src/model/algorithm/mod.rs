@@ -157,7 +157,7 @@ pub trait ClosedForm: Sync {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
 
     /// Its stages, where they hold different ports at once: [`Self::cost`] and [`Self::steps`] are
-    /// then those of one port a rank, which all stages hold.
+    /// then those of one port per rank, which all stages hold.
     fn stages(&self, _shape: &Shape) -> Option<Stages> {
         None
     }

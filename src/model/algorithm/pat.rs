@@ -1,7 +1,7 @@
 //! PAT: parallel aggregated trees, all-gather and reduce-scatter with a bounded message.
 //!
 //! ```text
-//!   N = 8, no limit          at most one chunk a message (a = 1)
+//!   N = 8, no limit          at most one chunk per message (a = 1)
 //!   r ─1─► r + 4             r ─1─► r + 4
 //!   r ─2─► r + 2             r ─1─► r + 2   twice
 //!   r ─4─► r + 1             r ─1─► r + 1   four times
@@ -10,12 +10,12 @@
 //! Far first: for b = ⌈lg N⌉ − 1 … 0 a rank holds n_b chunks that r + 2^b lacks, and sends them in
 //! messages of at most a chunks. rounds(N, a) = Σ_b ⌈n_b/a⌉ with
 //! n_b = ⌊(N − 1 + 2^b)/2^(b+1)⌋, so that rounds(N, a)·α + (N − 1)/N·M/BW, at any N: ⌈lg N⌉
-//! rounds without a limit, N − 1 at a = 1. The textbook prints one chunk a round in ⌈lg N⌉
+//! rounds without a limit, N − 1 at a = 1. The textbook prints one chunk per round in ⌈lg N⌉
 //! rounds, which would deliver too few (K14). Exact on one full-duplex port; further ports let
 //! rounds overlap. The reduce-scatter is the same walked backwards, adding.
 //!
-//! NCCL ships it from 2.23 on, for one rank a node; what a buffer holds limits a there. A shape
-//! with several ranks a node is still priced: the rule of the library belongs to its policy.
+//! NCCL ships it from 2.23 on, for one rank per node; what a buffer holds limits a there. A shape
+//! with several ranks per node is still priced: the rule of the library belongs to its policy.
 
 use std::num::NonZeroU32;
 

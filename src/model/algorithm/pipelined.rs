@@ -21,11 +21,11 @@
 //! Stages that hold one port add up in W: a segment goes up and comes down over the same NVLink
 //! port, so both count, and so do what a NIC sends up a tree and down it. Where the ranks' switch
 //! adds and multicasts (NVLS), a port carries (G − 1)/G of a segment and 1/G of it in either
-//! direction: all of it once a direction, not once a stage.
+//! direction: all of it once per direction, not once per stage.
 //!
 //! | inside | of a segment, each way, at a port |
 //! |---|---|
-//! | chains, one a rail: rank g is the end of chain g, so together they are a ring's steps | 2(G − 1) messages, 2(G − 1)/G |
+//! | chains, one per rail: rank g is the end of chain g, so together they are a ring's steps | 2(G − 1) messages, 2(G − 1)/G |
 //! | straight to the rank whose shard it is | the same |
 //! | the switch | 2 hops, 1 |
 //!
@@ -125,7 +125,7 @@ const ALL: &[Collective] = &[AllReduce, AllGather, ReduceScatter];
 pipelined!(
     NVLS_TREE,
     "nvlstree",
-    "NVLS in node, trees out, pipelined",
+    "NVLSTree",
     &["nvls_tree"],
     &[(Library::Nccl, &[AllReduce], "NVLSTree")],
     &[AllReduce],
@@ -137,19 +137,19 @@ pipelined!(
 pipelined!(
     TREE_RAILS,
     "tree-rails",
-    "chains in node, trees over rails",
+    "Tree (chain in each node)",
     &["multi-rail-tree"],
     &[(Library::Nccl, &[AllReduce], "Tree")],
     &[AllReduce],
     Chains,
     Trees,
-    "segments go along chains in the node, up and down two trees a rail, and back",
+    "segments go along chains in the node, up and down two trees per rail, and back",
     "NCCL src/device/all_reduce.h, src/graph/trees.cc"
 );
 pipelined!(
     COLLNET_CHAIN,
     "collnet-chain",
-    "chains in node, network adds",
+    "CollNetChain",
     &["collnet_chain"],
     &[(Library::Nccl, &[AllReduce], "CollNetChain")],
     &[AllReduce],
@@ -161,7 +161,7 @@ pipelined!(
 pipelined!(
     COLLNET_DIRECT,
     "collnet-direct",
-    "direct in node, network adds",
+    "CollNetDirect",
     &["collnet_direct"],
     &[(Library::Nccl, ALL, "CollNetDirect")],
     ALL,
@@ -173,7 +173,7 @@ pipelined!(
 pipelined!(
     NVLS_SHARP,
     "nvls-sharp",
-    "NVLS in node, network adds",
+    "NVLS with SHARP",
     &["nvls-collnet", "sharp-nvls"],
     &[(Library::Nccl, ALL, "NVLS")],
     ALL,
@@ -185,7 +185,7 @@ pipelined!(
 pipelined!(
     NVLS_RING,
     "nvls-ring-pipelined",
-    "NVLS in node, ring out, pipelined",
+    "NVLS in nodes, ring between (pipelined)",
     &[],
     &[],
     ALL,
@@ -197,7 +197,7 @@ pipelined!(
 pipelined!(
     RING_RING,
     "2d-ring-pipelined",
-    "2D ring, pipelined",
+    "2D ring (pipelined)",
     &["hier_pipeline"],
     &[],
     ALL,

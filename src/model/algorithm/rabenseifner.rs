@@ -18,7 +18,7 @@
 //! - *half fold* (Rabenseifner, ICCS 2004): 2i and 2i + 1 exchange opposite halves, add, and 2i
 //!   hands its half over. One α more, the same bytes, half the additions; near or far first.
 //! - *padded*: V = V(N) = 2^⌈lg N⌉ ranks, of which V − N are ghosts with nothing to add; the
-//!   share (V − N)/V of them is waste, a quarter for N = 6. The ring and tree chapter (000) lets
+//!   share (V − N)/V of them is waste, a quarter for N = 6. Some texts let
 //!   ghosts be free, 2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::model::formula::Form::Paper)).
 //!   But ghosts receive and send: here ghost g lives on rank g − V/2, so that the first and
 //!   largest exchange, far first, is with itself, and each later one takes that rank two messages:
@@ -52,7 +52,7 @@ impl ClosedForm for Near {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner",
-            title: "Rabenseifner, near first",
+            title: "Rabenseifner (nearest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_ar", "rabenseifner-near", "halving_doubling", "rhd"],
             known_as: &[
@@ -103,7 +103,7 @@ impl ClosedForm for Far {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner-far",
-            title: "Rabenseifner, far first",
+            title: "Rabenseifner (farthest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_far"],
             known_as: &[],
@@ -147,7 +147,7 @@ impl ClosedForm for HalfFold {
     fn meta(&self) -> &'static Meta {
         static NEAR: Meta = Meta {
             id: "rabenseifner-half-fold",
-            title: "Rabenseifner, half fold",
+            title: "Rabenseifner (half fold)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold", "rabenseifner_half"],
             known_as: &[],
@@ -156,7 +156,7 @@ impl ClosedForm for HalfFold {
         };
         static FAR: Meta = Meta {
             id: "rabenseifner-half-fold-far",
-            title: "Rabenseifner, half fold, far first",
+            title: "Rabenseifner (half fold, farthest first)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold_far"],
             known_as: &[],
@@ -209,12 +209,12 @@ impl ClosedForm for Padded {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "rabenseifner-padded",
-            title: "Rabenseifner, padded",
+            title: "Rabenseifner (padded)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_padded"],
             known_as: &[],
             summary: "ghosts on some ranks make up the next power of two",
-            source: "the ring and tree chapter, exercise 5; with ghosts that live on real ranks",
+            source: "padding as courses describe it; with ghosts that live on real ranks",
         };
         &META
     }

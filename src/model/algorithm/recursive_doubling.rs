@@ -9,7 +9,7 @@
 //! All-reduce: partners exchange whole vectors and add, lg N·(α + M/BW) on one full-duplex port.
 //! Where N is no power of two, rank 2i hands its vector to 2i + 1 for the N − 2^⌊lg N⌋ first
 //! pairs and gets the result back at the end, the *fold* of MPICH: (⌊lg N⌋ + 2)(α + M/BW). The
-//! topology-free introduction (003) prints ⌈lg N⌉ there (K7). With more ports the first exchange
+//! spiceMonkey/collective-comm 01 prints ⌈lg N⌉ there (K7). With more ports the first exchange
 //! overlaps the fold: an upper bound.
 //!
 //! All-gather: partners exchange all that they have, M/N, 2M/N, 4M/N …: lg N·α + (N−1)/N·M/BW.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! N = K^m, m = log(K, N) steps; in each a rank exchanges its vector with the K − 1 ranks that
-//! differ in one digit. On one port m(K − 1)(α + M/BW), on k ports ⌈(K − 1)/k⌉ messages a step,
+//! differ in one digit. On one port m(K − 1)(α + M/BW), on k ports ⌈(K − 1)/k⌉ messages per step,
 //! on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling. One
 //! half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
 

@@ -59,7 +59,7 @@ impl Registry {
     /// The algorithm of `collective` called `name`, or the reason why there is none.
     ///
     /// What is printed is understood too, in any case: libraries' names, with or without the protocol
-    /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`ring over all rails`).
+    /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`Ring (one per rail)`).
     ///
     /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
     /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
@@ -68,7 +68,7 @@ impl Registry {
     /// # Errors
     /// An unknown name, with the nearest known one; a known one of another collective.
     pub fn find(&self, collective: Collective, name: &str) -> Result<Named> {
-        let (plain, form) = split_form(name)?;
+        let (plain, form) = self.split_form(collective, name)?;
         let printed = |a: &&'static dyn Algorithm| {
             let mut known = a.meta().known_as.iter();
             known.any(|(_, of, name)| of.contains(&collective) && name.eq_ignore_ascii_case(plain))
@@ -88,7 +88,7 @@ impl Registry {
     /// # Errors
     /// As [`Self::find`].
     pub fn find_for(&self, shape: &Shape, name: &str) -> Result<Named> {
-        let (plain, form) = split_form(name)?;
+        let (plain, form) = self.split_form(shape.collective, name)?;
         let runs = |a: &&'static dyn Algorithm| {
             let names = a.shipped(shape);
             names.iter().any(|(_, theirs)| theirs.eq_ignore_ascii_case(plain))
@@ -98,6 +98,15 @@ impl Registry {
         match by_name.or_else(|| self.of(shape.collective).find(runs)) {
             Some(algorithm) => Ok(Named { algorithm, form }),
             None => self.find(shape.collective, name),
+        }
+    }
+
+    /// The name and the form it asks for; a title keeps its brackets.
+    fn split_form<'n>(&self, collective: Collective, name: &'n str) -> Result<(&'n str, Form)> {
+        let name = name.trim();
+        match self.of(collective).any(|a| a.meta().title.eq_ignore_ascii_case(name)) {
+            true => Ok((name, Form::Exact)),
+            false => split_form(name),
         }
     }
 

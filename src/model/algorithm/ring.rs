@@ -80,7 +80,7 @@ impl ClosedForm for Ring {
         }
     }
 
-    /// For many ranks, as the ring and tree chapter (000) prints it: N for N − 1.
+    /// For many ranks, as it is often written: N for N − 1.
     fn asymptotic<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let passes = F::int(passes(v.shape.collective).into());
         Some(Cost::new(passes.clone() * v.n.clone(), passes))
@@ -98,12 +98,12 @@ impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "ring-rails",
-            title: "ring over all rails",
+            title: "Ring (one per rail)",
             collectives: COLLECTIVES,
             aliases: &["multi-rail-ring"],
             known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
             summary: "one ring over each rail, each with its part of the vector and its own order",
-            source: "NCCL src/graph/rings.cc: a ring a channel, each leaving a node by its own NIC",
+            source: "NCCL src/graph/rings.cc: a ring per channel, each leaving a node by its own NIC",
         };
         &META
     }

@@ -1,4 +1,4 @@
-//! Sparbit: an all-gather of binomial trees, one a block, far partners first.
+//! Sparbit: an all-gather of binomial trees, one per block, far partners first.
 //!
 //! ```text
 //!   N = 8    r ─1─► r + 4    r ─2─► r + 2    r ─4─► r + 1      blocks land where they belong

@@ -59,7 +59,7 @@ impl ClosedForm for Latency {
     fn meta(&self) -> &'static Meta {
         static META: Meta = Meta {
             id: "swing-latency",
-            title: "Swing, latency",
+            title: "Swing (latency)",
             collectives: &[AllReduce],
             aliases: &["swing_lat", "swing_lat_ar"],
             known_as: &[],

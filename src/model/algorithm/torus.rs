@@ -24,7 +24,7 @@
 //!   length; an odd side d carries (d² − 1)/(8d), and a side of 2 has one link, not two. With
 //!   fewer ports: one dimension after another, each the ring relay of `ring-relay`.
 //!
-//! Textbook here: Companion notes (spiceMonkey/collective-comm) 02, §3.2–3.6, §4.2, App. A.
+//! Textbook here: spiceMonkey/collective-comm 02, §3.2–3.6, §4.2, App. A.
 
 mod schedule;
 
@@ -48,7 +48,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[
     &Exchange { wraps: false },
 ];
 
-const SOURCE: &str = "Companion notes (spiceMonkey/collective-comm) 02 §3–4, App. A";
+const SOURCE: &str = "spiceMonkey/collective-comm 02 §3–4, App. A";
 
 fn applies(shape: &Shape) -> Result<(), Reason> {
     let Some(dims) = shape.params.dims else {
@@ -278,7 +278,7 @@ impl ClosedForm for Tree {
         repeat(step, self.turns(shape), emit);
     }
 
-    /// The companion notes print the limit.
+    /// spiceMonkey/collective-comm prints the limit.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         self.asymptotic(v)
     }
@@ -424,7 +424,7 @@ impl ClosedForm for Exchange {
         emit(Step::new(hops, Share::new(blocks, of * hops), Route::Offset(1)));
     }
 
-    /// The companion notes print d_max/8, and d_max/4 for a mesh, for any sides.
+    /// spiceMonkey/collective-comm prints d_max/8, and d_max/4 for a mesh, for any sides.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let longest = dims(&v.shape).lengths().iter().copied().max().unwrap_or(1);
         let parts = if self.wraps { 8 } else { 4 };

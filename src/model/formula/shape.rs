@@ -106,7 +106,7 @@ pub enum Relay {
     /// All chunks that still travel go on in one message a step.
     #[default]
     Aggregated,
-    /// One chunk a message.
+    /// One chunk per message.
     Chunk,
 }
 
@@ -190,7 +190,7 @@ pub struct Params {
     pub rails: Option<NonZeroU32>,
     /// n_β of a double binary tree, instead of the derived one.
     pub c_real: Option<Ratio>,
-    /// Switch hops of an in-network collective; absent: 2 a switch level.
+    /// Switch hops of an in-network collective; absent: 2 per switch level.
     pub switch_hops: Option<u32>,
     /// How a ring-relay all-to-all forwards.
     pub relay: Relay,

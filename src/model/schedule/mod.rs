@@ -37,7 +37,7 @@ pub enum Endpoint {
     Switch(u32),
 }
 
-/// A collective operation spelled out.
+/// A collective operation as an explicit schedule.
 pub trait Schedule: Send + Sync {
     /// What it is for, and its measures.
     fn frame(&self) -> Frame;

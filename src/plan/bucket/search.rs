@@ -30,7 +30,7 @@ pub struct Caps {
 /// Up to this much later a step's end makes no difference.
 pub const FLAT: Ratio = Ratio(0.01);
 
-/// Tries caps from 1 MiB up to one bucket for all, three an octave, the rule's own among them;
+/// Tries caps from 1 MiB up to one bucket for all, three per octave, the rule's own among them;
 /// every bucket has the cap tried, as it has where a user sets one.
 #[must_use]
 pub fn caps(

@@ -114,7 +114,7 @@ impl Device {
         self.peak_bf16_tflops * 1e12 * part * self.clock()
     }
 
-    /// Bytes a second of pointwise work.
+    /// Bytes per second of pointwise work.
     pub fn stream(&self) -> f64 {
         const REACHED: f64 = 0.66;
         self.hbm_tb_s * 1e12 * REACHED

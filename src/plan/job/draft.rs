@@ -341,7 +341,8 @@ impl Draft {
             model.layers.is_multiple_of(d.pp * v) || (model.layers + 2).is_multiple_of(d.pp * v)
         };
         let chunks = (1..=8).rev().find(divides).unwrap_or(1);
-        inferred.push(format!("{chunks} chunks a stage, the most up to 8 that divide the layers"));
+        inferred
+            .push(format!("{chunks} chunks per stage, the most up to 8 that divide the layers"));
         Ok(chunks)
     }
 

@@ -137,7 +137,7 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
     bytes + if recompute == Recompute::Nothing { scores(job) } else { 0.0 }
 }
 
-/// Bytes a token and channel that a layer keeps: those that only sequence parallelism divides, and those
+/// Bytes per token and channel that a layer keeps: those that only sequence parallelism divides, and those
 /// that TP divides.
 fn widths(job: &Job) -> (f64, f64) {
     let model = &job.model;

@@ -119,7 +119,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Micro-batches a step.
+    /// Micro-batches per step.
     pub fn microbatches(&self) -> f64 {
         let each = f64::from(self.degrees.dp) * f64::from(self.micro);
         self.global.map_or(1.0, |all| (f64::from(all) / each).max(1.0))

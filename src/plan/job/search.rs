@@ -2,7 +2,7 @@
 //!
 //! Least time among the layouts that fit, then least memory; what no other beats in both is kept. What is
 //! tried: TP inside a node's domain, pipelines whose stages are even (with embedding and head counted as
-//! layers or not), context parallelism down to 4,096 tokens a rank, experts over a power of two,
+//! layers or not), context parallelism down to 4,096 tokens per rank, experts over a power of two,
 //! micro-batches up to 16 sequences, interleaving up to 8 chunks, recomputation of nothing or all,
 //! ZeRO-1, and FSDP without pipeline over all replicas or a node's.
 

@@ -48,7 +48,7 @@ const BAND_EXPERTS: f64 = 0.28;
 const BAND_UNSTATED: f64 = 0.04;
 const BAND_ANCHORED: f64 = 0.08;
 
-/// Collectives of a micro-batch on the slowest stage, and once a step.
+/// Collectives of a micro-batch on the slowest stage, and once per step.
 #[derive(Debug, Clone, Copy, Default)]
 struct Messages {
     tp: f64,

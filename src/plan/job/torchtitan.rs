@@ -135,7 +135,7 @@ fn schedule(
             || name.contains("ZBV")
             || name.contains("DualPipe") =>
         {
-            draft.inferred.push("2 chunks a stage, torchtitan's own".to_owned());
+            draft.inferred.push("2 chunks per stage, torchtitan's own".to_owned());
             draft.put("chunks_per_stage", "2")
         }
         None => draft.put("chunks_per_stage", "1"),

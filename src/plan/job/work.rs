@@ -3,7 +3,7 @@
 //! Products take 2 operations a weight and token forward and 4 back; full recomputation goes forward
 //! once more. Attention's core does 4·a·d operations a token and key, of which a fused kernel skips
 //! the masked half and computes half a forward pass more on the way back. Pointwise work reads and
-//! writes about 150 bytes a token, channel and layer; scores that are not fused some 22 a score.
+//! writes about 150 bytes per token, channel and layer; scores that are not fused some 22 per score.
 
 use super::{Framework, Job, Precision, Recompute};
 

@@ -99,7 +99,7 @@ fn receive(from: u32, at: Option<usize>) -> Step {
     Step { receives: vec![Incoming { from, parts, landing: Landing::Direct }], ..Step::default() }
 }
 
-/// Puts all records, one a rank, on rank 0's clock; says how wrong that may be, where it was needed.
+/// Puts all records, one per rank, on rank 0's clock; says how wrong that may be, where it was needed.
 #[must_use]
 pub fn align(records: &mut [Record]) -> Option<Seconds> {
     let clocks = std::mem::take(&mut records.first_mut()?.clocks);
@@ -127,7 +127,7 @@ pub fn align(records: &mut [Record]) -> Option<Seconds> {
 mod tests {
     use super::*;
 
-    /// A clock that is 5 s ahead and gains 20 µs a second.
+    /// A clock that is 5 s ahead and gains 20 µs per second.
     fn other(time: u64) -> u64 {
         time + 5_000_000_000 + (time - 1_000_000_000) / 50_000
     }

@@ -17,7 +17,7 @@ pub enum Element {
     Byte,
     /// `f32`, which are added.
     Float,
-    /// 64 bits, one a rank, which are joined.
+    /// 64 bits, one per rank, which are joined.
     Bits,
 }
 

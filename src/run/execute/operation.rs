@@ -62,7 +62,7 @@ pub fn runs(op: &Op) -> u32 {
     }
 }
 
-/// Two vectors a rank: what it has lies in the first, what it gets in the second.
+/// Two vectors per rank: what it has lies in the first, what it gets in the second.
 fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
     let (own, other) = (0..bytes, bytes..2 * bytes);
     let patch = |span: &std::ops::Range<usize>, source| Patch {

@@ -20,7 +20,7 @@ use super::contents::{Wrong, check, fill};
 use super::program::Program;
 use crate::run::transport::{Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
 
-/// The slowest rate at which a rank fills or checks its buffer, in bytes a second.
+/// The slowest rate at which a rank fills or checks its buffer, in bytes per second.
 const SLOWEST: f64 = 5e6;
 
 /// How repetitions start.

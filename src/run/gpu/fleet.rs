@@ -99,7 +99,7 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
             return Err(Error::environment(format!(
                 "{of} ranks of a host see {there} there, rank {rank} is one of them"
             ))
-            .help("start at most a rank a GPU"));
+            .help("start at most one rank per GPU"));
         }
         let own = place * gpus / of..(place + 1) * gpus / of;
         for gpu in own.clone() {
@@ -174,7 +174,7 @@ mod tests {
         let one_each = share(&["h"; 4], &seen(&[all; 4])).unwrap();
         assert_eq!(one_each, [[0], [1], [2], [3]]);
         let two = share(&["h", "k"], &seen(&[all, all])).unwrap();
-        assert_eq!(two, [[0, 1, 2, 3], [0, 1, 2, 3]], "one rank a host takes all");
+        assert_eq!(two, [[0, 1, 2, 3], [0, 1, 2, 3]], "one rank per host takes all");
         let uneven = share(&["h"; 3], &seen(&[all; 3])).unwrap();
         assert_eq!(uneven, [vec![0], vec![1], vec![2, 3]]);
         let own = share(&["h"; 2], &seen(&[&["a"], &["b"]])).unwrap();

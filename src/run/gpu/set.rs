@@ -53,7 +53,7 @@ impl Set {
     }
 
     /// Whether NCCL of this version may have it: rings and trees always, in-network ones where its
-    /// own table has a bandwidth for them, PAT with one rank a node alone.
+    /// own table has a bandwidth for them, PAT with one rank per node alone.
     #[must_use]
     pub fn is_possible(self, version: Release, ranks: u32, nodes: u32, table: &[Chosen]) -> bool {
         match self.told {

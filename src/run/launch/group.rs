@@ -37,7 +37,7 @@ const STOPPED: Duration = Duration::from_secs(2);
 const SILENT: Duration = Duration::from_millis(1200);
 /// How long ranks may take to end by themselves.
 const ENDING: Duration = Duration::from_secs(1);
-/// The slowest rate that a block may have, in bytes a second, before it counts as hanging.
+/// The slowest rate that a block may have, in bytes per second, before it counts as hanging.
 const SLOWEST: f64 = 1e6;
 
 /// Where a rank runs.
@@ -236,7 +236,7 @@ impl Group {
         self.congestion.as_deref()
     }
 
-    /// Carries out `programs`, one a rank, as `block` says; `name` is for errors.
+    /// Carries out `programs`, one per rank, as `block` says; `name` is for errors.
     ///
     /// # Errors
     /// A wrong result, a rank that is lost, an interruption; the group is over then.

@@ -5,7 +5,7 @@
 //!         ── socketpair ──► run-rank 1 ─┴─ Transport
 //! ```
 //!
-//! A [`Group`] starts the same program once a rank, with the control channel as standard input. It
+//! A [`Group`] starts the same program once per rank, with the control channel as standard input. It
 //! waits for messages of ranks, for their deaths and for an interruption at once, so that whatever
 //! happens first is known at once; then it ends all of them. No rank outlives the group: the
 //! kernel kills it with the thread that started it, and memory that ranks share has no name.

@@ -33,7 +33,7 @@ enum Alive {
     Beat,
 }
 
-/// One end. As long as it is there, it says so twice a second.
+/// One end. As long as it is there, it says so twice per second.
 pub(crate) struct Channel {
     stream: TcpStream,
     frames: Frames,

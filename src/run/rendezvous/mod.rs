@@ -1,7 +1,7 @@
 //! Ranks on several hosts, each started by whatever people start programs with.
 //!
 //! ```text
-//!   mpirun, srun, torchrun, hands ── the same command once a rank
+//!   mpirun, srun, torchrun, hands ── the same command once per rank
 //!
 //!   rank 0, the coordinator ── listens ◄── rank 1, a worker ── its process
 //!     its process                     ◄── rank 2, a worker ── its process

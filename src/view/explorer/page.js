@@ -145,7 +145,7 @@
     const share = best.p.time > 0 ? Math.round(100 * Math.max(best.p.latency, best.p.bandwidth) / best.p.time) : 0;
     const e = expected(state.m);
     const will = e ? ` Expected of the library: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
-    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} has the least ideal price${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.${will}`;
+    $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} has the lowest ideal time${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.${will}`;
     const picks = machine() && (machine().nccl[state.c] || {})[state.n];
     const pick = picks && picks.reduce((f, x) => (x[0] <= state.m ? x : f), picks[0]);
     $("nccl").textContent = pick ? `NCCL picks ${pick[1]} here.` : machine() ? "What its library picks is not known here." : "";

@@ -63,7 +63,7 @@ fn change(winner: &Interval, sizes: bool) -> Mark {
     }
 }
 
-/// What is expected, with its band, the least ideal price and the bound along a sweep.
+/// What is expected, with its band, the lowest ideal time and the bound along a sweep.
 #[must_use]
 pub fn sweep(report: &Sweep) -> Picture {
     let x_of = |p: &Point| match report.over.as_str() {
@@ -87,7 +87,7 @@ pub fn sweep(report: &Sweep) -> Picture {
     let expected = |p: &Point| Some(p.expect.time_s);
     let lines = [
         (Series::quiet("lower bound", '-'), line(&|p| p.bound_s)),
-        (Series::lettered(1, "least ideal price"), line(&ideal)),
+        (Series::lettered(1, "lowest ideal time"), line(&ideal)),
         (Series { sign: 'a', ..Series::lettered(0, "expected") }, line(&expected)),
     ];
     let mut series = Vec::new();

@@ -84,7 +84,7 @@ pub fn measured_curves(report: &Fitted) -> Picture {
     marks.push(Mark::Rule { x: 1.0, label: "as expected".to_owned() });
     let ends = report.curves.iter().flat_map(|c| &c.held_out).flat_map(|h| [h.low, h.high]);
     Picture {
-        title: "what the curves leave on measurements that they did not see".to_owned(),
+        title: "what the curves leave on held-out measurements".to_owned(),
         subtitle: report.files.join(", "),
         x: Axis::log("measured over expected, p10 to p90", Unit::Number, ends.chain([0.9, 1.1])),
         y: Axis::rows("held out", names),

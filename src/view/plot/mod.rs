@@ -70,7 +70,7 @@ pub enum Unit {
     Bytes,
     /// Seconds.
     Seconds,
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     /// Whole numbers: ranks, steps.
     Count,

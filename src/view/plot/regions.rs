@@ -6,7 +6,7 @@ use crate::answer::{Flip, Map};
 use crate::base::quantity::{Bytes, Volume};
 use crate::view::table::{library, name};
 
-/// The least ideal prices, of all or of those that the machine's library ships.
+/// The lowest ideal times, of all or of those that the machine's library ships.
 #[must_use]
 pub fn winners(report: &Map, of_all: bool) -> Picture {
     let mut names = Names::default();
@@ -35,9 +35,9 @@ pub fn winners(report: &Map, of_all: bool) -> Picture {
         }
     }
     let whose = match of_all {
-        true => "least ideal price".to_owned(),
+        true => "lowest ideal time".to_owned(),
         false => {
-            format!("least ideal price of what {} has", library(report.machine.library.as_deref()))
+            format!("lowest ideal time of what {} has", library(report.machine.library.as_deref()))
         }
     };
     Picture {

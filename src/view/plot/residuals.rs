@@ -19,10 +19,7 @@ pub fn residuals(report: &Fit) -> Picture {
     marks.push(Mark::Line { series: 0, points: vec![(x.from, 0.0), (x.to, 0.0)] });
     if let Some(p90) = p90 {
         let ends = [(x.from, -p90, p90), (x.to, -p90, p90)];
-        series.push(Series {
-            sign: '░',
-            ..Series::quiet("nine of ten sizes that the fit did not see", '░')
-        });
+        series.push(Series { sign: '░', ..Series::quiet("nine of ten held-out sizes", '░') });
         marks.insert(0, Mark::Band { series: 1, points: ends.to_vec() });
     }
     let first = series.len();

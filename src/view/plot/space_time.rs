@@ -1,4 +1,4 @@
-//! A schedule's space-time diagram: a row a link, a column a step, in each cell what is sent.
+//! A schedule's space-time diagram: a row per link, a column per step, in each cell what is sent.
 //!
 //! ```text
 //!        1  2  3  4  5

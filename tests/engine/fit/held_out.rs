@@ -1,6 +1,6 @@
 //! What the fitted link expects of algorithms and sizes that it was not shown, over recorded runs.
 //!
-//! Each operation of a recording is foretold by a fit of all others, each fourth size by a fit of
+//! Each operation of a recording is predicted by a fit of all others, each fourth size by a fit of
 //! the other three: by the function that expectations come from, `price::OnLinks`.
 //!
 //! ```sh
@@ -74,7 +74,7 @@ fn tell(fit: &Fitted, held: &[Point]) -> Vec<Told> {
     held.iter().filter_map(tell).collect()
 }
 
-/// Every point foretold by a fit of those that have another mark.
+/// Every point predicted by a fit of those that have another mark.
 fn held_out<K: PartialEq>(points: &[Point], mark: impl Fn(&Point) -> K) -> Vec<Told> {
     let mut marks: Vec<K> = Vec::new();
     for point in points {
@@ -141,13 +141,13 @@ fn sizes_that_no_fit_saw_are_expected() {
 }
 
 #[test]
-fn what_a_fit_foretells_is_what_is_expected_on_its_link() {
+fn what_a_fit_predicts_is_what_is_expected_on_its_link() {
     for recording in RECORDINGS {
         let fit = fitted(points(recording));
         let mut seen = 0;
-        for (point, foretold) in fit.points.iter().zip(&fit.predicted) {
+        for (point, predicted) in fit.points.iter().zip(&fit.predicted) {
             let Some(time) = expected(&fit, point) else { continue };
-            let off = (time / foretold.unwrap()).0 - 1.0;
+            let off = (time / predicted.unwrap()).0 - 1.0;
             assert!(off.abs() < 1e-12, "{recording} {} {}: {off:e}", point.op, point.size);
             seen += 1;
         }
@@ -162,10 +162,10 @@ fn a_bucket_says_what_messages_there_and_back_take() {
         let fit = fitted(points(recording));
         assert!(fit.measured.bucket.is_some(), "{recording}");
         let turns = fit.points.iter().zip(&fit.predicted).filter(|(p, _)| p.op == Op::OneWay);
-        let off = |(p, foretold): (&Point, &Option<Seconds>)| {
+        let off = |(p, predicted): (&Point, &Option<Seconds>)| {
             (p.size.0 >= 4096).then(|| Told {
                 size: p.size.0,
-                error: (foretold.unwrap() / p.typical).0 - 1.0,
+                error: (predicted.unwrap() / p.typical).0 - 1.0,
                 inside: true,
             })
         };

@@ -61,9 +61,9 @@ fn alpha_is_that_of_a_wake_up() {
     }
 }
 
-/// The median error of each operation where the time is above a millisecond, foretold by a fit that
+/// The median error of each operation where the time is above a millisecond, predicted by a fit that
 /// did not see it, in percent.
-fn foretold(fitted: &Fitted) -> BTreeMap<String, f64> {
+fn predicted(fitted: &Fitted) -> BTreeMap<String, f64> {
     let mut errors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for told in &fitted.by_algorithm {
         let point = &fitted.points[told.point];
@@ -79,9 +79,9 @@ fn foretold(fitted: &Fitted) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn algorithms_that_the_fit_did_not_see_are_foretold() {
+fn algorithms_that_the_fit_did_not_see_are_predicted() {
     for (recording, most) in [("200mb_n4_q", 0.6), ("500m_n4_q", 1.6), ("1g_n4_q", 7.0)] {
-        let errors = foretold(&fitted(recording, Statistic::Typical));
+        let errors = predicted(&fitted(recording, Statistic::Typical));
         assert_eq!(errors.len(), 8, "{errors:?}");
         let worst = errors.values().fold(0.0, |a: f64, e| a.max(e.abs()));
         assert!(worst <= most, "{recording}: {errors:?}");

@@ -90,7 +90,7 @@ impl Filler<'_> {
         }
     }
 
-    /// PAT with several ranks a node uses NVLS inside.
+    /// PAT with several ranks per node uses NVLS inside.
     fn has_pat(&self) -> bool {
         let Communicator { nodes, local_ranks, nvls, min_cc, .. } = *self.comm;
         let several = local_ranks > 1;

@@ -3,7 +3,7 @@
 use super::super::{Arch, Communicator};
 use super::{Copies, Reach, Variables};
 
-/// The way that takes less, for so many bytes a rank, out of place and outside a captured graph.
+/// The way that takes less, for so many bytes per rank, out of place and outside a captured graph.
 /// Drivers from 13.4 on, which multicast at full rate from any host, are not taken into account.
 pub(super) fn gather(
     comm: &Communicator,

@@ -15,14 +15,14 @@ const PIPELINED: u32 = 8;
 /// What stands for a time that is never taken while anything else is left.
 const LAST_RESORT: f32 = f32::MAX / 2.0;
 
-/// Bytes a channel and rank from which on rings in Simple pay more.
+/// Bytes per channel and rank from which on rings in Simple pay more.
 const PLATEAU: u64 = 64;
 
 /// Above so many, a ring within a node begins to pay less again; nothing is left of that twice as
 /// far.
 const EASE: u64 = 256 << 10;
 
-/// Bytes a channel and rank at which a ring's latency follows another rule.
+/// Bytes per channel and rank at which a ring's latency follows another rule.
 pub(super) const BREAKS: [u64; 3] = [PLATEAU, EASE + 1, 2 * EASE];
 
 impl CostModel {
@@ -74,7 +74,7 @@ impl CostModel {
             }
     }
 
-    /// PAT with several ranks a node.
+    /// PAT with several ranks per node.
     fn is_last_resort(&self, algo: Algo) -> bool {
         algo == Algo::Pat && self.comm.local_ranks > 1
     }

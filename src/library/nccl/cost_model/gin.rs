@@ -104,7 +104,7 @@ impl CostModel {
     }
 }
 
-/// Bytes a second of a reduce-scatter between domains.
+/// Bytes per second of a reduce-scatter between domains.
 struct Rails {
     /// What a block handles.
     block: f64,

@@ -76,7 +76,7 @@ impl Variables {
         self.number("NCCL_SYM_CE_THRESHOLD").map(|n| n.max(0).cast_unsigned())
     }
 
-    /// Bytes a rank up to which copy engines multicast, where it is set.
+    /// Bytes per rank up to which copy engines multicast, where it is set.
     pub fn multicast_up_to(&self) -> Option<u64> {
         let set = self.number("NCCL_CE_COLL_AG_MULTICAST_THRESHOLD");
         set.filter(|&n| n >= 0).map(i64::cast_unsigned)

@@ -62,7 +62,7 @@ impl Search {
         self.trees().nth(1)
     }
 
-    /// With one GPU a node this graph, too, is a tree.
+    /// With one GPU per node this graph, too, is a tree.
     fn direct(&self) -> Option<&Found> {
         self.of(|pattern| pattern == 6).or_else(|| self.trees().nth(2))
     }

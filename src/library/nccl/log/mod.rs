@@ -78,7 +78,7 @@ impl Log {
         let mut reader = Reader::default();
         let read = reader.lines(text).and_then(|()| reader.finish(file));
         let log =
-            read.map_err(|refused| refused.error(file).or_mend("copy the log again, whole"))?;
+            read.map_err(|refused| refused.error(file).or_help("copy the log again, whole"))?;
         if log.read == 0 {
             return Err(Error::input("the file holds no line of NCCL's tuner")
                 .at(file)

@@ -35,7 +35,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     if line.trim_start().starts_with('#') || line.trim().is_empty() {
         return fault(
             "a comment or an empty line begins with blanks".to_owned(),
-            "take them away: the plugin reads it as a rule",
+            "remove them: the plugin reads it as a rule",
         );
     }
     if !(8..=10).contains(&fields.len()) {

@@ -13,7 +13,7 @@ use crate::library::tuning_file::Line;
 /// The rules of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rules {
-    /// One entry a collective, no collective twice.
+    /// One entry per collective, no collective twice.
     pub collectives: Vec<CollectiveRules>,
 }
 

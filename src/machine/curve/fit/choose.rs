@@ -13,7 +13,7 @@ const ROWS_EACH: usize = 6;
 /// How many forms are looked at closely.
 const FINALISTS: usize = 3;
 
-/// The components of all rows: as many as foretell ranks that were held out.
+/// The components of all rows: as many as predict ranks that were held out.
 pub(super) fn parts(rows: &[Row], asked: &Asked) -> Parts {
     let ranks = placed(rows);
     let mut best: Option<(f64, Parts)> = None;

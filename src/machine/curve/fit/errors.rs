@@ -1,4 +1,4 @@
-//! How far the fit is off on what it did not see: sizes and ranks are held out in turns.
+//! How far the fit is off on held-out data: sizes and ranks are held out in turns.
 //!
 //! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
 //! how near. The factors below bring the part of measurements inside them to 8 of 10 over the
@@ -21,7 +21,7 @@ const END: f64 = 1.0;
 const BETWEEN: f64 = 0.9;
 /// Of two numbers of ranks, what lies beyond them by how far the components are off …
 const TWO_END: f64 = 1.35;
-/// … and by how far one of them foretells the other; …
+/// … and by how far one of them predicts the other; …
 const TWO_OTHER: f64 = 0.3;
 /// … and what lies between them.
 const TWO_BETWEEN: f64 = 0.85;
@@ -44,7 +44,7 @@ const FAR: f64 = 0.02;
 /// An error at lg M.
 type Errors = Vec<(f64, f64)>;
 
-/// The bands, and whether ranks between measured ones are better foretold by a straight line between
+/// The bands, and whether ranks between measured ones are better predicted by a straight line between
 /// the logarithms of those than by the components: tried on each number of ranks that has others on
 /// both sides.
 pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool) {
@@ -191,15 +191,15 @@ impl Ranks {
         let mean = |errors: &[(f64, f64)]| {
             errors.iter().map(|e| e.1.abs()).sum::<f64>() / errors.len() as f64
         };
-        let foretold: Vec<Placed> = lines.iter().map(|l| l.0).collect();
-        let own = self.all.iter().filter(|e| foretold.contains(&e.1));
+        let predicted: Vec<Placed> = lines.iter().map(|l| l.0).collect();
+        let own = self.all.iter().filter(|e| predicted.contains(&e.1));
         let own: Errors = own.flat_map(|e| &e.2).copied().collect();
         let lines: Errors = lines.into_iter().flat_map(|l| l.1).collect();
         if lines.is_empty() || own.is_empty() || mean(&lines) >= WORTH * mean(&own) {
             return false;
         }
-        self.all.retain(|e| !foretold.contains(&e.1));
-        self.all.extend(foretold.first().map(|&at| (Held::Between, at, lines)));
+        self.all.retain(|e| !predicted.contains(&e.1));
+        self.all.extend(predicted.first().map(|&at| (Held::Between, at, lines)));
         true
     }
 

@@ -67,7 +67,7 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
     sizes.dedup();
     let (Some(&from), Some(&to)) = (sizes.first(), sizes.get(1..).and_then(|s| s.last())) else {
         return Err(Error::input(format!("{name} was timed at {} size", sizes.len()))
-            .help("give times of at least two sizes: a launch and a rate cannot be told apart"));
+            .help("give times of at least two sizes: a launch and a rate cannot be separated"));
     };
     let rows: Vec<Row> = all.iter().map(|o| Row::new(o, asked.collective)).collect();
     let parts = choose::parts(&rows, asked);

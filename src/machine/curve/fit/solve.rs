@@ -2,7 +2,7 @@
 //!
 //! ρ(e) = 2(√(1 + (e/s)²) − 1): small errors count by their squares, large ones (a protocol's
 //! switch, a disturbed run) by their size. A weak pull towards the start keeps what no row tells,
-//! such as a step inside a node where all rows have one rank a node.
+//! such as a step inside a node where all rows have one rank per node.
 
 use super::parts::{ALL, EACH, Parts};
 use super::row::Row;

@@ -36,7 +36,7 @@ pub(super) struct Constants {
     pub(super) blackwell: f64,
     pub(super) launch_amd: f64,
     pub(super) launch_pcie: f64,
-    /// Growth of the floor an octave of ranks on a node; that of all-to-all, as a part of it.
+    /// Growth of the floor per octave of ranks on a node; that of all-to-all, as a part of it.
     pub(super) growth: f64,
     pub(super) growth_pcie: f64,
     pub(super) growth_all_to_all: f64,

@@ -109,7 +109,7 @@ impl Columns {
     }
 }
 
-/// Refuses other units than microseconds and 10^9 bytes a second.
+/// Refuses other units than microseconds and 10^9 bytes per second.
 pub(super) fn units(text: &str, line: usize) -> Read<()> {
     let foreign = text.split_ascii_whitespace().find(|unit| {
         unit.starts_with('(') && !matches!(*unit, "(B)" | "(elements)" | "(us)" | "(GB/s)" | "(%)")

@@ -6,7 +6,7 @@
 //! never by clocks, which differ by milliseconds between nodes. Where ranks of the group are missing
 //! a time is an upper bound.
 //!
-//! Memory is bounded: what ranks saw is folded into one entry a call, and of very many calls every
+//! Memory is bounded: what ranks saw is folded into one entry per call, and of very many calls every
 //! 2^k-th of a sequence is kept, the same on every rank.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! NCCL's and RCCL's Inspector: one JSON object a line and call.
+//! NCCL's and RCCL's Inspector: one JSON object per line and call.
 //!
 //! ```text
 //! {"header": {"id": "0x5be1", "rank": 0, "n_ranks": 8, "nnodes": 1}, "metadata": {…, "hostname": "a"},

@@ -1,4 +1,4 @@
-//! The trace of torch.profiler: Kineto's JSON in Chrome's format, a file a rank.
+//! The trace of torch.profiler: Kineto's JSON in Chrome's format, a file per rank.
 //!
 //! ```text
 //! {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4, …}, "traceEvents": [

@@ -1,6 +1,6 @@
 //! Traces: what jobs leave behind, one file a format, one line in [`TRACES`].
 //!
-//! A log of a benchmark has a table; a trace has calls, as one rank saw them, in a file a rank. Files of
+//! A log of a benchmark has a table; a trace has calls, as one rank saw them, in a file per rank. Files of
 //! one format that are given together are of one job, and are joined ([`calls`]).
 
 mod calls;

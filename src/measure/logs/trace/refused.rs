@@ -9,12 +9,12 @@ pub(super) struct Useless {
     pub help: &'static str,
 }
 
-/// One entry a kind.
+/// One entry per kind.
 pub(super) static USELESS: &[Useless] = &[
     Useless {
         is: |head| head.has("# TYPE nccl_") || head.has("nccl_bus_bandwidth_gbs{"),
         what: "the Inspector's Prometheus gauges name a bucket of sizes (message_size), no size: a time of a bucket is of no call",
-        help: "let it write JSON instead: take NCCL_INSPECTOR_PROM_DUMP away, and give the .log files of its folder",
+        help: "let it write JSON instead: unset NCCL_INSPECTOR_PROM_DUMP, and give the .log files of its folder",
     },
     Useless {
         is: |head| head.has("\"schema\"") && head.has("chakra") && head.has("\"nodes\""),

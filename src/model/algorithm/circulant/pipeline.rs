@@ -1,4 +1,4 @@
-//! The pipelined broadcast and reduce, spelled out: on a circulant graph and on a hypercube.
+//! The pipelined broadcast and reduce as explicit schedules: on a circulant graph and on a hypercube.
 
 use super::{receive_schedule, skips};
 use crate::base::collective::Collective::{self, Reduce};

@@ -1,4 +1,4 @@
-//! The double trees spelled out.
+//! The double trees as an explicit schedule.
 
 use super::colouring::{Phase, Transfer};
 use super::flow::flow;

@@ -1,0 +1,113 @@
+//! What stands on a screen can be asked about, and typed back.
+
+use std::process::Command;
+
+use collcost::answer::explain;
+use collcost::base::collective::Collective;
+use collcost::model::algorithm::Registry;
+
+const COLLECTIVES: [&str; 10] = [
+    "allreduce 16MiB -n 64",
+    "allgather 64MiB -n 16",
+    "reducescatter 1MiB -n 8 --on dgx-a100",
+    "alltoall 4MiB -n 16 --on mi300x",
+    "broadcast 1GiB -n 8",
+    "reduce 16MiB -n 8",
+    "scatter 16MiB -n 8 --on tcp-25g",
+    "gather 16MiB -n 8 --on tcp-25g",
+    "sendrecv 1MiB -n 2",
+    "barrier -n 64",
+];
+
+/// The other screens that begin with an answer.
+const OTHERS: [&str; 5] = [
+    "allreduce 16MiB -n 64 --all",
+    "choose nccl allreduce -n 64",
+    "choose vllm@0.33.0 allreduce 256K -n 8 --on h100",
+    "explain allreduce ring 16MiB -n 64",
+    "choose nccl allreduce 16MiB -n 64 --explain",
+];
+
+fn screen(line: &str) -> Vec<String> {
+    let out = Command::new(env!("CARGO_BIN_EXE_collcost"))
+        .args(line.split(' '))
+        .env("COLUMNS", "120")
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// `expected` of `  expected    238 µs`: what is indented by two, with a gap behind it.
+fn label(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("  ").filter(|rest| rest.starts_with(char::is_alphabetic))?;
+    line.split_once("  ").map(|(label, _)| label)
+}
+
+/// The headings of tables: above each first row that begins with a mark or two spaces.
+fn headings(lines: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, line) in lines.iter().enumerate() {
+        let begins = i == 0 || lines[i - 1].is_empty();
+        if begins && line.starts_with("  ") && line.contains("algorithm  ") {
+            found.extend(line.split("  ").map(|word| word.trim().to_owned()));
+        }
+    }
+    found.retain(|word| !word.is_empty());
+    found
+}
+
+#[test]
+fn every_label_has_a_meaning() {
+    let mut asked = 0;
+    for line in COLLECTIVES.iter().chain(&OTHERS) {
+        let lines = screen(line);
+        let answer = lines.iter().skip(1).skip_while(|l| l.is_empty());
+        let labels = answer.take_while(|l| !l.is_empty()).filter_map(|l| label(l));
+        for word in labels.map(str::to_owned).chain(headings(&lines)) {
+            let known = explain::topic(&word, None, None);
+            assert!(known.is_ok(), "{line}: `{word}`: {:?}", known.err());
+            asked += 1;
+        }
+    }
+    assert!(asked > 100, "{asked} words were found");
+}
+
+#[test]
+fn every_title_is_typed_back() {
+    let registry = Registry::builtin();
+    for &collective in Collective::ALL {
+        for algorithm in registry.of(collective) {
+            let meta = algorithm.meta();
+            for typed in [meta.title.to_owned(), meta.title.to_uppercase(), meta.id.to_owned()] {
+                let found = registry.find(collective, &typed).unwrap().algorithm.meta();
+                assert_eq!(found.id, meta.id, "{} {typed}", collective.id());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_expected_what_runs_and_how_sure_stand_in_the_first_six_lines() {
+    for line in COLLECTIVES {
+        let lines = screen(line);
+        assert!(lines.len() <= 16, "{line}: {} lines", lines.len());
+        let labels: Vec<_> = lines.iter().take(6).filter_map(|l| label(l)).collect();
+        for fact in ["expected", "runs", "known from"] {
+            assert!(labels.contains(&fact), "{line}: {fact} is not in {labels:?}");
+        }
+    }
+}
+
+#[test]
+fn the_row_that_runs_is_first_and_marked() {
+    for line in COLLECTIVES.iter().chain(&OTHERS[..1]) {
+        let lines = screen(line);
+        let Some(head) = lines.iter().position(|l| l.starts_with("  algorithm")) else { continue };
+        let rows = lines[head + 1..].iter().skip_while(|l| l.starts_with("      "));
+        let rows: Vec<_> = rows.take_while(|l| !l.is_empty()).collect();
+        let marked = rows.iter().filter(|l| l.starts_with('*')).count();
+        assert!(marked <= 1, "{line}: {rows:?}");
+        assert_eq!(marked == 1, rows[0].starts_with('*'), "{line}: {rows:?}");
+    }
+}
