@@ -1,18 +1,16 @@
-//! The glossary defines what the screens print, and `explanations.md` is what `collcost explain` says.
+//! The glossary and the explanations are what `collcost explain` says of words and topics.
 //!
-//! `TRYCMD=overwrite cargo test --test command glossary` writes the latter.
+//! `TRYCMD=overwrite cargo test --test command glossary` writes both pages.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
 
 use collcost::answer::explain;
-use collcost::answer::notes::TOPICS;
+use collcost::answer::notes::{Piece, TOPICS, Topic, WORDS, Word};
 use collcost::base::format::Format;
 use collcost::view::Look;
 use collcost::view::explain::explanation;
 
-use super::pages::{END, overwrite, read, root};
+use super::pages::{END, overwrite, root};
 
 const HEAD: &str = "\
 # Explanations
@@ -22,10 +20,35 @@ checked by `cargo test`. Numbers are for 8 ranks; `-n` asks for others. `collcos
 `collcost explain COLLECTIVE ALGORITHM` derive formulas with numbers put in, and are not repeated here.
 ";
 
+const WORDS_HEAD: &str = "\
+# Glossary
+
+What the words on the screens mean: the table behind `collcost explain WORD`, written by `TRYCMD=overwrite cargo
+test --test command glossary` and checked by `cargo test`. In parentheses are other words for the same. The last
+column is a command that says more. [Explanations](explanations.md) treat topics in full.
+
+| word | meaning | more |
+| --- | --- | --- |
+";
+
+/// Writes the page, or holds it to `page`; what leads to its neighbours stays.
+fn fresh(name: &str, page: &str) {
+    let file = root().join(name);
+    let kept = fs::read_to_string(&file).unwrap_or_default();
+    let (kept, neighbours) = kept.split_once(END).unwrap_or((&kept, ""));
+    if overwrite() {
+        fs::write(&file, format!("{page}{END}{neighbours}")).expect("it can be written");
+    } else {
+        assert!(kept == page, "{name} is not what the command says");
+    }
+}
+
 #[test]
 fn the_explanations_are_what_the_command_says() {
     let mut page = HEAD.to_owned();
-    for topic in TOPICS {
+    // The glossary has the words.
+    let words = |topic: &&Topic| topic.pieces.iter().any(|piece| matches!(piece, Piece::Words));
+    for topic in TOPICS.iter().filter(|topic| !words(topic)) {
         let report = explain::topic(topic.id, None, None).expect("a topic explains itself");
         let mut text = Vec::new();
         explanation(&report).write(&mut text, Format::Markdown, Look::default()).expect("memory");
@@ -35,56 +58,29 @@ fn the_explanations_are_what_the_command_says() {
         let body = body.replace("\n#", "\n##");
         page += &format!("\n## {}\n\n{}\n\n{}\n", topic.id, topic.title, body.trim());
     }
-    let file = root().join("docs/reference/explanations.md");
-    let kept = fs::read_to_string(&file).unwrap_or_default();
-    let (kept, neighbours) = kept.split_once(END).unwrap_or((&kept, ""));
-    if overwrite() {
-        fs::write(&file, format!("{page}{END}{neighbours}")).expect("it can be written");
-    } else {
-        assert!(kept == page, "docs/reference/explanations.md is not what the command says");
-    }
+    fresh("docs/reference/explanations.md", &page);
 }
 
-/// Term, meaning and where there is more, of each row.
-fn rows(page: &str) -> impl Iterator<Item = [&str; 3]> {
-    page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| term |")).map(
-        |line| {
-            let mut cells = line[1..line.len() - 1].split('|').map(str::trim);
-            [(); 3].map(|()| cells.next().expect("three cells"))
-        },
-    )
+/// A cell of a table in Markdown.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
 }
 
 #[test]
-fn the_glossary_defines_what_the_first_screens_print() {
-    let page = read(&root().join("docs/reference/glossary.md"));
-    let mut terms = BTreeSet::new();
-    let mut linked = BTreeSet::new();
-    for [term, meaning, more] in rows(&page) {
-        assert!(!meaning.is_empty(), "{term}");
-        for name in term.split(", ") {
-            assert!(terms.insert(name.to_owned()), "{name} is defined twice");
-        }
-        if let Some((_, id)) = more.split_once("(explanations.md#") {
-            linked.insert(id.trim_end_matches(')'));
-        }
+fn the_glossary_is_the_words_that_the_command_explains() {
+    let mut words: Vec<&Word> = WORDS.iter().collect();
+    words.sort_by_key(|word| word.names[0].to_lowercase());
+    let mut page = WORDS_HEAD.to_owned();
+    for Word { names, means, next } in words {
+        let others = names[1..].join(", ");
+        let others = if others.is_empty() { others } else { format!(" ({others})") };
+        let topic = next.strip_prefix("explain ").filter(|id| TOPICS.iter().any(|t| t.id == *id));
+        let more = topic.map_or_else(
+            || format!("`collcost {next}`"),
+            |id| format!("[`collcost {next}`](explanations.md#{id})"),
+        );
+        page +=
+            &format!("| **{}**{} | {} | {more} |\n", cell(names[0]), cell(&others), cell(means));
     }
-    let all: BTreeSet<&str> = TOPICS.iter().map(|t| t.id).collect();
-    assert_eq!(linked, all, "each topic is reached from a word of the glossary");
-
-    // The labels before the answer, and the heads of the table's columns.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
-    let output = command.args("allreduce -n 64 --size 16MiB".split(' ')).output();
-    let screen = String::from_utf8(output.expect("it starts").stdout).expect("text");
-    let [_, answer, table] = screen.split("\n\n").collect::<Vec<_>>()[..] else {
-        panic!("the screen is not question, answer, table:\n{screen}")
-    };
-    let words = |line: &str| -> Vec<String> {
-        line.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-    };
-    let labels = answer.lines().map(|line| words(line).swap_remove(0));
-    let heads = words(table.lines().next().expect("a head"));
-    for word in labels.chain(heads) {
-        assert!(terms.contains(&word), "`{word}` is printed and not in the glossary");
-    }
+    fresh("docs/reference/glossary.md", &page);
 }
