@@ -1,6 +1,6 @@
 //! What the engine costs: one price, a ranking, a batch, beside a reference in the same run.
 //!
-//! `cargo bench --bench engine`; the figures of one machine stand in docs/SPEED.md.
+//! `cargo bench --bench engine`; the figures of one machine stand in docs/dev/speed.md.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;

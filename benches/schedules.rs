@@ -1,7 +1,7 @@
 //! What schedules cost: transfers simulated and verified a second, beside a reference in the same
 //! run.
 //!
-//! `cargo bench --bench schedules`; the figures of one machine stand in docs/SPEED.md. Every rank
+//! `cargo bench --bench schedules`; the figures of one machine stand in docs/dev/speed.md. Every rank
 //! starts at a time of its own, so that nothing is alike and every transfer is played out.
 
 use std::hint::black_box;

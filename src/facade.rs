@@ -228,7 +228,7 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
     answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
 }
 
-/// The collectives of the steps in a file such as `docs/PLANS.md` describes.
+/// The collectives of the steps in a file such as `docs/how-to/plan-a-job.md` describes.
 ///
 /// ```no_run
 /// let steps = collcost::plan("plan.toml")?.steps;

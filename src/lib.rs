@@ -23,7 +23,7 @@
 //! move between releases, and are not on these pages.
 //!
 //! The engine takes values and returns values: it does not print or look at the environment.
-//! `docs/DESIGN.md` in the repository says why it is built as it is.
+//! `docs/background/design.md` in the repository says why it is built as it is.
 
 #![deny(missing_docs)]
 // Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,
@@ -77,7 +77,7 @@ pub use machine::profile::Profile;
 pub use measure::expect::{Basis, Expect, Rules, Runs};
 pub use measure::verdict::Verdict;
 
-/// The README's examples are tests too.
+/// The page's examples are tests too.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/how-to/call-from-a-program.md")]
+struct FromAProgram;

@@ -318,7 +318,7 @@ fn batch_answers_in_order_while_the_pipe_stays_open() {
 
 #[test]
 fn the_batch_page_shows_what_batch_prints() {
-    let page = include_str!("../../docs/BATCH.md");
+    let page = include_str!("../../docs/reference/batch.md");
     let block = |fence: &str| {
         let (_, rest) = page.split_once(fence).expect("the page has such a block");
         rest.split_once("```").expect("the block ends").0.trim().to_owned()
@@ -333,7 +333,7 @@ fn the_batch_page_shows_what_batch_prints() {
 
 #[test]
 fn the_nccl_page_shows_what_replay_prints() {
-    let page = include_str!("../../docs/NCCL.md");
+    let page = include_str!("../../docs/how-to/follow-nccl.md");
     let (_, shell) = page.split_once("collcost nccl replay ").expect("the page replays");
     let (flags, rest) = shell.split_once(" <<'END'\n").expect("questions follow");
     let (questions, rest) = rest.split_once("END\n").expect("they end");

@@ -1,7 +1,7 @@
 //! Pictures: their marks lie where the reports say, and each kind looks as it did.
 //!
 //! `TRYCMD=overwrite cargo test --test command pictures` writes the present pictures into
-//! `tests/data/pictures`; look at what changed before keeping it.
+//! `docs/pictures`; look at what changed before keeping it.
 
 #[path = "../support/drawn.rs"]
 mod drawn;
@@ -86,7 +86,7 @@ fn same(a: f64, b: f64) -> bool {
 #[test]
 fn each_kind_looks_as_it_did() {
     let overwrite = std::env::var_os("TRYCMD").is_some_and(|value| value == "overwrite");
-    let folder = root().join("tests/data/pictures");
+    let folder = root().join("docs/pictures");
     for (kind, _) in KINDS {
         let file = folder.join(format!("{kind}.svg"));
         let text = svg(kind);
@@ -94,7 +94,7 @@ fn each_kind_looks_as_it_did() {
             std::fs::write(&file, &text).unwrap();
         }
         let kept = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(text == kept, "{kind} is not tests/data/pictures/{kind}.svg");
+        assert!(text == kept, "{kind} is not docs/pictures/{kind}.svg");
     }
     assert_eq!(folder.read_dir().unwrap().count(), KINDS.len());
 }

@@ -408,7 +408,7 @@ fn a_machine_is_written_as_a_file_that_stands_alone() {
 
 /// The texts between ```` ```toml ```` and its end in the page about machines.
 fn page_examples() -> Vec<&'static str> {
-    let page = include_str!("../../docs/PROFILES.md");
+    let page = include_str!("../../docs/reference/profiles.md");
     page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
@@ -448,7 +448,7 @@ fn the_page_about_machines_shows_files_that_work() {
 
 #[test]
 fn the_page_about_machines_names_every_key() {
-    let page = include_str!("../../docs/PROFILES.md");
+    let page = include_str!("../../docs/reference/profiles.md");
     for id in collcost::machine::profile::nodes().chain(collcost::machine::profile::networks()) {
         assert!(page.contains(&format!("`{id}`")), "{id}");
     }

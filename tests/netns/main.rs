@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Each row has a limit that fails the test, an aim that is reported, and what was seen;
-//! docs/CALIBRATION-ACCEPTANCE.md has the last table.
+//! docs/dev/calibration-acceptance.md has the last table.
 #![allow(clippy::disallowed_methods, reason = "tests write and read as they like")]
 #![cfg(target_os = "linux")]
 

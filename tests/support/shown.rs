@@ -1,18 +1,16 @@
 //! Every command that the documents and the transcripts show.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
+
+#[path = "pages.rs"]
+mod pages;
 
 /// Every Markdown file that shows commands.
 fn documents() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["docs", "tests/cmd/questions", "tests/cmd/pages"];
-    let mut files = vec![root.join("README.md")];
-    for folder in folders {
-        let entries = root.join(folder).read_dir().expect("the folder is there");
-        files.extend(entries.map(|entry| entry.expect("it can be read").path()));
-    }
-    files.retain(|file| file.extension().is_some_and(|e| e == "md"));
+    let mut files: Vec<PathBuf> = folders.into_iter().flat_map(pages::pages).collect();
+    files.push(pages::root().join("README.md"));
     files.sort();
     files
 }

@@ -9,7 +9,7 @@
 //! several           from the least to the greatest, and 3 % beyond: the median difference
 //! ```
 //!
-//! Both figures are those of docs/ACCURACY.md.
+//! Both figures are those of docs/background/accuracy.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -14,7 +14,7 @@
 //! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. Where
 //! partners change from round to round, no answer is under way while the last round ends: two
 //! thirds of m − limit were seen. That is why pairs that double are slow over TCP where
-//! rings are not. docs/TUNING-FILES.md holds it against measurements.
+//! rings are not. docs/how-to/write-a-tuning-file.md holds it against measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
 //! `opal/mca/btl/tcp/btl_tcp_component.c` (eager limit) and `btl_tcp_endpoint.c` (one queue a peer).
@@ -80,7 +80,7 @@ enum Kind {
 }
 
 /// The part of what goes after the answer that a turn waits for: fitted, see
-/// docs/TUNING-FILES.md.
+/// docs/how-to/write-a-tuning-file.md.
 const TURN: f64 = 2.0 / 3.0;
 
 impl Rendezvous {

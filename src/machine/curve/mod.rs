@@ -15,7 +15,7 @@
 //! numbers of ranks that nobody ran. A table of [`Residuals`] may bring it back to what was measured
 //! where it was. [`Bands`] hold how far the fit was off on held-out data.
 //!
-//! Which form is as good as which, over 79 sets of published measurements: docs/ACCURACY.md.
+//! Which form is as good as which, over 79 sets of published measurements: docs/background/accuracy.md.
 
 mod bands;
 mod component;

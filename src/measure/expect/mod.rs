@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The first that has something to say is taken. 8 of 10 real times lie between `low` and `high`;
-//! both come from errors on machines that were left out (docs/ACCURACY.md). The ideal price of an
+//! both come from errors on machines that were left out (docs/background/accuracy.md). The ideal price of an
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
 mod ideal;
@@ -430,7 +430,7 @@ impl<'r> Expecting<'r> {
 }
 
 /// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
-/// docs/ACCURACY.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
+/// docs/background/accuracy.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 

@@ -118,56 +118,56 @@ composition!(RING_RING, "2d-ring", "2D ring", &["rs-ar-ag", "hier_2d_ring", "hie
     AllReduce: inside(RING, ReduceScatter), between(RING, AllReduce), inside(RING, AllGather);
     AllGather: between(RING, AllGather), inside(RING, AllGather);
     ReduceScatter: inside(RING, ReduceScatter), between(RING, ReduceScatter););
-composition!(RING_TREE, "ring-tree", "ring in nodes, tree between", &["hier_ring_tree", "hier_ring_tree_ar"], &[],
+composition!(RING_TREE, "ring-tree", "ring in node, tree between", &["hier_ring_tree", "hier_ring_tree_ar"], &[],
     "ring inside, binomial reduce and broadcast between", Shards,
     AllReduce: inside(RING, ReduceScatter), between(TREE, AllReduce), inside(RING, AllGather););
-composition!(RING_DBT, "ring-dbt", "ring in nodes, double tree between", &[], &[],
+composition!(RING_DBT, "ring-dbt", "ring in node, double tree between", &[], &[],
     "ring inside, double binary tree between", Shards,
     AllReduce: inside(RING, ReduceScatter), between(DBT, AllReduce), inside(RING, AllGather););
-composition!(RING_RABENSEIFNER, "ring-rabenseifner", "ring in nodes, Rabenseifner between", &[], &[],
+composition!(RING_RABENSEIFNER, "ring-rabenseifner", "ring in node, Rabenseifner between", &[], &[],
     "ring inside, recursive halving and doubling between", Shards,
     AllReduce: inside(RING, ReduceScatter), between(NEAR, AllReduce), inside(RING, AllGather););
-composition!(RABENSEIFNER_RING, "rabenseifner-ring", "halving in nodes, ring between", &[], &[],
+composition!(RABENSEIFNER_RING, "rabenseifner-ring", "halving in node, ring between", &[], &[],
     "recursive halving and doubling inside, ring between", Shards,
     AllReduce: inside(HALVING, ReduceScatter), between(RING, AllReduce), inside(DOUBLING, AllGather);
     AllGather: between(RING, AllGather), inside(DOUBLING, AllGather);
     ReduceScatter: inside(HALVING, ReduceScatter), between(RING, ReduceScatter););
-composition!(RABENSEIFNER_RABENSEIFNER, "rabenseifner-rabenseifner", "halving in nodes and between", &[], &[],
+composition!(RABENSEIFNER_RABENSEIFNER, "rabenseifner-rabenseifner", "halving in node and between", &[], &[],
     "recursive halving and doubling inside and between", Shards,
     AllReduce: inside(HALVING, ReduceScatter), between(NEAR, AllReduce), inside(DOUBLING, AllGather);
     AllGather: between(DOUBLING, AllGather), inside(DOUBLING, AllGather);
     ReduceScatter: inside(HALVING, ReduceScatter), between(HALVING, ReduceScatter););
-composition!(RABENSEIFNER_TREE, "rabenseifner-tree", "halving in nodes, tree between", &[], &[],
+composition!(RABENSEIFNER_TREE, "rabenseifner-tree", "halving in node, tree between", &[], &[],
     "recursive halving and doubling inside, binomial reduce and broadcast between", Shards,
     AllReduce: inside(HALVING, ReduceScatter), between(TREE, AllReduce), inside(DOUBLING, AllGather););
-composition!(SWITCH_RING, "nvls-ring", "NVLS in nodes, ring between", &["inc-ring"], &[],
+composition!(SWITCH_RING, "nvls-ring", "NVLS in node, ring between", &["inc-ring"], &[],
     "the switch adds and multicasts inside, ring between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(RING, AllReduce), inside(SWITCH, AllGather);
     AllGather: between(RING, AllGather), inside(SWITCH, AllGather);
     ReduceScatter: inside(SWITCH, ReduceScatter), between(RING, ReduceScatter););
-composition!(SWITCH_TREE, "nvls-tree", "NVLS in nodes, tree between", &["inc-tree"], &[],
+composition!(SWITCH_TREE, "nvls-tree", "NVLS in node, tree between", &["inc-tree"], &[],
     "the switch adds and multicasts inside, binomial reduce and broadcast between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(TREE, AllReduce), inside(SWITCH, AllGather););
-composition!(SWITCH_DBT, "nvls-dbt", "NVLS in nodes, double tree between", &["inc-dbt"], &[],
+composition!(SWITCH_DBT, "nvls-dbt", "NVLS in node, double tree between", &["inc-dbt"], &[],
     "the switch adds and multicasts inside, double binary tree between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(DBT, AllReduce), inside(SWITCH, AllGather););
-composition!(SWITCH_RABENSEIFNER, "nvls-rabenseifner", "NVLS in nodes, Rabenseifner between", &["inc-rabenseifner"], &[],
+composition!(SWITCH_RABENSEIFNER, "nvls-rabenseifner", "NVLS in node, Rabenseifner between", &["inc-rabenseifner"], &[],
     "the switch adds and multicasts inside, recursive halving and doubling between", Shards,
     AllReduce: inside(SWITCH, ReduceScatter), between(NEAR, AllReduce), inside(SWITCH, AllGather););
-composition!(LEADER_RING, "leader", "node leaders, ring between", &["leader-ring", "hier_leader", "hier_leader_ar"], &[],
+composition!(LEADER_RING, "leader", "leaders, ring between", &["leader-ring", "hier_leader", "hier_leader_ar"], &[],
     "binomial reduce to a leader, ring of the leaders, binomial broadcast", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(RING, AllReduce), inside(BINOMIAL, Broadcast););
-composition!(LEADER_TREE, "leader-tree", "node leaders, tree between", &[],
+composition!(LEADER_TREE, "leader-tree", "leaders, tree between", &[],
     &[(Library::Mpich, &[Broadcast, Reduce], "smp")],
     "binomial trees to, between and from leaders", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(TREE, AllReduce), inside(BINOMIAL, Broadcast);
     Broadcast: between(BINOMIAL, Broadcast), inside(BINOMIAL, Broadcast);
     Reduce: inside(BINOMIAL, Reduce), between(BINOMIAL, Reduce););
-composition!(LEADER_DOUBLING, "leader-doubling", "node leaders, recursive doubling between", &[],
+composition!(LEADER_DOUBLING, "leader-doubling", "leaders, doubling between", &[],
     &[(Library::Mpich, &[AllReduce], "smp")],
     "binomial reduce to a leader, recursive doubling of the leaders, binomial broadcast", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(WHOLE, AllReduce), inside(BINOMIAL, Broadcast););
-composition!(LEADER_RABENSEIFNER, "leader-rabenseifner", "node leaders, Rabenseifner between", &[], &[],
+composition!(LEADER_RABENSEIFNER, "leader-rabenseifner", "leaders, Rabenseifner between", &[], &[],
     "binomial reduce to a leader, Rabenseifner of the leaders, binomial broadcast", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(NEAR, AllReduce), inside(BINOMIAL, Broadcast););
 

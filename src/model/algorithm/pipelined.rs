@@ -185,7 +185,7 @@ pipelined!(
 pipelined!(
     NVLS_RING,
     "nvls-ring-pipelined",
-    "NVLS in nodes, ring between (pipelined)",
+    "NVLS, ring between (pipelined)",
     &[],
     &[],
     ALL,

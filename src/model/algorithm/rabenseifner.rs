@@ -156,7 +156,7 @@ impl ClosedForm for HalfFold {
         };
         static FAR: Meta = Meta {
             id: "rabenseifner-half-fold-far",
-            title: "Rabenseifner (half fold, farthest first)",
+            title: "Rabenseifner (half fold, far)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold_far"],
             known_as: &[],

@@ -24,7 +24,7 @@
 //!   length; an odd side d carries (d² − 1)/(8d), and a side of 2 has one link, not two. With
 //!   fewer ports: one dimension after another, each the ring relay of `ring-relay`.
 //!
-//! Textbook here: spiceMonkey/collective-comm 02, §3.2–3.6, §4.2, App. A.
+//! Textbook here: spiceMonkey/collective-comm 02, §3.2–3.6, §4.2, Appendix A.
 
 mod schedule;
 
@@ -48,7 +48,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[
     &Exchange { wraps: false },
 ];
 
-const SOURCE: &str = "spiceMonkey/collective-comm 02 §3–4, App. A";
+const SOURCE: &str = "spiceMonkey/collective-comm 02 §3–4, Appendix A";
 
 fn applies(shape: &Shape) -> Result<(), Reason> {
     let Some(dims) = shape.params.dims else {

@@ -3,7 +3,7 @@
 //! Each row is a test named after it, `row_000_10` for row 000-10. The first part of a row's number
 //! is its document: 000 the chapter on rings and trees, 001 Gloo's index of algorithms, 002 the
 //! chapter that prices collectives, 003 the topology-free introduction, 004 the interactive lesson,
-//! C the companion notes of 003, X what goes beyond them. `docs/COVERAGE.md` lists all rows with
+//! C the companion notes of 003, X what goes beyond them. `docs/dev/coverage.md` lists all rows with
 //! their tests, and the tests below hold it to that.
 
 mod beyond;
@@ -189,7 +189,7 @@ fn listed() -> Vec<[&'static str; 3]> {
         let mut cells = line.trim().trim_matches('|').splitn(3, '|').map(str::trim);
         [(); 3].map(|()| cells.next().unwrap_or(""))
     };
-    let text = include_str!("../../../docs/COVERAGE.md");
+    let text = include_str!("../../../docs/dev/coverage.md");
     let rows = text.lines().filter(|l| l.starts_with("| ")).map(cells);
     rows.filter(|[id, ..]| id.contains('-') && !id.starts_with('-')).collect()
 }

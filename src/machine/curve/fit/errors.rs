@@ -2,7 +2,7 @@
 //!
 //! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
 //! how near. The factors below bring the part of measurements inside them to 8 of 10 over the
-//! published measurements of docs/ACCURACY.md, where a fit on fewer ranks is worse than the whole one.
+//! published measurements of docs/background/accuracy.md, where a fit on fewer ranks is worse than the whole one.
 
 use super::parts::Parts;
 use super::row::{Row, placed};

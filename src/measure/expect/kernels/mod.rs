@@ -49,7 +49,7 @@ struct Host {
 }
 
 /// Off by so much where tables, sizes or machines were left out: measured, in the study of
-/// docs/ENGINES.md.
+/// docs/how-to/choose-for-an-engine.md.
 const OWN: (f64, f64, HeldOut) = (0.950, 1.062, held_out(0.022, 0.082));
 const SIBLING: (f64, f64, HeldOut) = (0.923, 1.096, held_out(0.045, 0.110));
 const UNSEEN: (f64, f64, HeldOut) = (0.65, 1.5, held_out(0.076, 0.241));

@@ -10,7 +10,7 @@
 //! A machine is known by its hardware: how its GPUs are joined, their generation, the network and
 //! its rate. The constants, the series and the bands are fitted to published points of 30 machines
 //! ([`learn`] makes [`learned`] of them); errors and bands are those on machines that were left out
-//! (docs/ACCURACY.md).
+//! (docs/background/accuracy.md).
 
 mod base;
 mod features;

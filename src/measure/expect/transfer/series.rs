@@ -7,7 +7,7 @@ use super::base::{Asked, What};
 use super::features::{Class, Features, Net};
 
 /// Prior variances of what is common to a collective over like ranks, to a generation, to a network.
-/// These and those below were chosen, not fitted (docs/ACCURACY.md, "How it was learned").
+/// These and those below were chosen, not fitted (docs/background/accuracy.md, "How it was learned").
 const COMMON: f64 = 0.0144;
 const BOARD: f64 = 0.16;
 const NETWORK: f64 = 0.0144;

@@ -10,7 +10,7 @@ const HEAD: &str = "\
 //!
 //! Fitted to published points of the machines in `evidence/clusters.toml`. A series is what its
 //! smoothed curve left over the base at each octave, weighed by a Gaussian process over all of them
-//! (docs/ACCURACY.md, \"How it was learned\"); no measured time stands here.
+//! (docs/background/accuracy.md, \"How it was learned\"); no measured time stands here.
 
 use std::borrow::Cow;
 
