@@ -1,6 +1,6 @@
 //! How wide bands are: quantiles of what models without a machine were off on it.
 //!
-//! Of k machines the quantile at 0.77·(1 + 0.3/k) of |ln(measured/expected)|: the sign of what few
+//! Of k machines the quantile at 0.78·(1 + 0.3/k) of |ln(measured/expected)|: the sign of what few
 //! machines were off does not carry over, and few of them were off less than more would be. A cell of
 //! few machines leans on all cells of its size.
 
@@ -58,7 +58,7 @@ pub(super) struct Beyond {
 }
 
 /// The part of errors that a band is to hold, before few machines widen it.
-const PART: f64 = 0.77;
+const PART: f64 = 0.78;
 const FEW: f64 = 0.3;
 const MOST: f64 = 0.98;
 /// How many machines all cells of a size weigh against a cell's own.
