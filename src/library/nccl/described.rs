@@ -54,7 +54,6 @@ const SKYLAKE: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modeli
 const SAPPHIRE: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143""#;
 const EMERALD: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="207""#;
 const MILAN: &str = r#"arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1""#;
-const ROME: &str = r#"arch="x86_64" vendor="AuthenticAMD" familyid="23" modelid="49""#;
 const GRACE: &str = r#"arch="arm64""#;
 
 /// A DGX H100 is what others are described by their difference to.
@@ -121,7 +120,7 @@ const GB200: Machine = Machine {
 };
 
 /// All of them.
-pub const MACHINES: [Machine; 16] = [
+pub const MACHINES: [Machine; 15] = [
     DGX_A100,
     Machine {
         name: "p4d_a100_4x100g",
@@ -131,8 +130,6 @@ pub const MACHINES: [Machine; 16] = [
         mbits: 100_000,
         ..DGX_A100
     },
-    // Azure's VM, by its published topology (Azure/azhpc-images, `topology/ndv4-topo.xml`).
-    Machine { name: "ndv4_a100_8x200g", cpu: ROME, sockets: 4, switches: 1, ..DGX_A100 },
     DGX_H100,
     Machine { name: "hgx_h100_amd_8x400g", cpu: MILAN, ..DGX_H100 },
     Machine { name: "dgx_h100_sharp", coll: 1, ..DGX_H100 },

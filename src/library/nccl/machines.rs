@@ -75,13 +75,7 @@ impl<'a> Place<'a> {
     /// An unknown machine; ranks a node, or a number of nodes, that nobody searched; more ranks than
     /// [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
-        let found = self.find().map(|(comm, _)| comm);
-        // Described, but not in the table: what our own search finds.
-        let is_told = lines(self.machine).next().is_some();
-        if is_told || Machine::named(self.machine).is_none() {
-            return found;
-        }
-        found.or_else(|_| Ok(self.searched(&Knobs::default())?.communicator()))
+        self.find().map(|(comm, _)| comm)
     }
 
     /// What the search finds on the machine in an environment; in the empty one it is what the table

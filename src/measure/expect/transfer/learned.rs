@@ -104,12 +104,12 @@ pub(super) static LEARNED: Learned = Learned {
         ],
         gains: [
             [
-                [Gain::new(1.3, 10.0), Gain::new(0.7, 10.0)],
-                [Gain::new(1.0, 10.0), Gain::new(0.8, 20.0)],
+                [Gain::new(1.3, 1e1), Gain::new(0.7, 1e1)],
+                [Gain::new(1.0, 1e1), Gain::new(0.8, 2e1)],
             ],
             [
-                [Gain::new(1.4, 4.0), Gain::new(1.3, 1000000000.0)],
-                [Gain::new(1.0, 10.0), Gain::new(0.8, 20.0)],
+                [Gain::new(1.4, 4e0), Gain::new(1.3, 1e9)],
+                [Gain::new(1.0, 1e1), Gain::new(0.8, 2e1)],
             ],
         ],
         beyond: [

@@ -51,7 +51,7 @@ impl Learned {
             "        seen: {},",
             nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
         )?;
-        let gain = |g: &Gain| format!("Gain::new({:.1}, {:.1})", g.kept, g.octaves);
+        let gain = |g: &Gain| format!("Gain::new({:.1}, {:e})", g.kept, g.octaves);
         writeln!(
             out,
             "        gains: {},",
