@@ -137,13 +137,6 @@ impl Base {
     pub(super) fn floor(&self, bytes: f64) -> f64 {
         self.least * bytes * 1e-6
     }
-
-    /// The part of the time that scales with the floor.
-    pub(super) fn latency_share(&self, bytes: f64) -> f64 {
-        let b = self.bytes * bytes;
-        let root = self.overlap * (self.latency * b).sqrt();
-        (self.latency + 0.5 * root) / (self.latency + root + b)
-    }
 }
 
 /// L in µs.

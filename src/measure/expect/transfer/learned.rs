@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::base::{Constants, What};
 use super::features::{Class, Net};
-use super::model::{Band, Bands, Learned};
+use super::model::{Band, Bands, Gain, Learned};
 use super::series::Series;
 
 #[rustfmt::skip]
@@ -83,23 +83,33 @@ pub(super) static LEARNED: Learned = Learned {
         seen: [
             [
                 [
-                    [0.1095, 0.1093, 0.1021],
-                    [0.1737, 0.1499, 0.0992],
+                    [0.1238, 0.1002, 0.1045],
+                    [0.1902, 0.1678, 0.1015],
                 ],
                 [
-                    [0.3161, 0.4239, 0.3185],
-                    [0.1900, 0.2738, 0.1806],
+                    [0.3451, 0.4312, 0.4060],
+                    [0.2172, 0.2781, 0.1979],
                 ],
             ],
             [
                 [
-                    [0.4609, 0.3954, 0.4544],
-                    [0.3610, 0.4543, 0.5136],
+                    [0.5279, 0.4099, 0.4489],
+                    [0.2373, 0.3241, 0.3473],
                 ],
                 [
-                    [0.3161, 0.4239, 0.3185],
-                    [0.1900, 0.2738, 0.1806],
+                    [0.3451, 0.4312, 0.4060],
+                    [0.2172, 0.2781, 0.1979],
                 ],
+            ],
+        ],
+        gains: [
+            [
+                [Gain::new(1.3, 1e1), Gain::new(0.7, 1e1)],
+                [Gain::new(1.0, 1e1), Gain::new(0.8, 2e1)],
+            ],
+            [
+                [Gain::new(1.4, 4e0), Gain::new(1.3, 1e9)],
+                [Gain::new(1.0, 1e1), Gain::new(0.8, 2e1)],
             ],
         ],
         beyond: [

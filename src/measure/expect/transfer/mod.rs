@@ -174,20 +174,10 @@ impl Transfer {
         }
     }
 
-    /// What this machine's own difference at one size says of another: as much as they share of
-    /// latency, and of bytes, and the nearer they are.
+    /// What this machine's own difference at one size says of another: as much as it did on others.
     pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
-        let (seen, asked) = (seen.0.max(1) as f64, asked.0.max(1) as f64);
-        Ratio(self.gain(seen, asked))
-    }
-
-    fn gain(&self, seen: f64, asked: f64) -> f64 {
-        let (a, b) = (self.base.latency_share(seen), self.base.latency_share(asked));
-        let apart = (asked / seen).log2().abs();
-        let bytes = SEEN_BYTES * SEEN_BYTES;
-        let near = SEEN_NEAR * SEEN_NEAR;
-        let of = a * b + (1.0 - a) * (1.0 - b) * bytes + near * (-apart / SEEN_FADES).exp();
-        of / (a * a + (1.0 - a) * (1.0 - a) * bytes + near)
+        let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
+        Ratio(self.widths.gains[usize::from(apart > 0.0)].at(apart))
     }
 
     /// Half the width of the band where one size was seen, as a logarithm.
@@ -209,12 +199,6 @@ impl Transfer {
         LEVELS.into_iter().zip(self.covered).find(covers).map_or(Near::None, |(near, _)| near)
     }
 }
-
-/// How much more a seen point says of bytes than of latency, how much of nearness alone, and over
-/// how many octaves that fades: chosen, not fitted.
-const SEEN_BYTES: f64 = 1.5;
-const SEEN_NEAR: f64 = 1.0;
-const SEEN_FADES: f64 = 3.0;
 
 /// Which class of octaves away from a seen size.
 fn far(apart: f64) -> usize {

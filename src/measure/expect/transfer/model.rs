@@ -28,6 +28,29 @@ impl Band {
     }
 }
 
+/// How much of what was off at a seen size is off so many octaves away: all of it there, soon the part
+/// `kept`, which may be more than all, and of that 1/e less every `octaves`.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Gain {
+    pub(super) kept: f64,
+    pub(super) octaves: f64,
+}
+
+impl Gain {
+    pub(super) const fn new(kept: f64, octaves: f64) -> Self {
+        Self { kept, octaves }
+    }
+
+    pub(super) fn at(self, apart: f64) -> f64 {
+        let apart = apart.abs();
+        let soon = self.kept + (1.0 - self.kept) * (-apart).exp();
+        soon * (-apart / self.octaves).exp()
+    }
+}
+
+/// By PCIe or not, one node or several, smaller or larger than what was seen.
+pub(super) type Gains = [[[Gain; 2]; 2]; 2];
+
 /// The widths of every kind of question, first by PCIe or not, then by one node or several.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Bands {
@@ -35,6 +58,8 @@ pub(super) struct Bands {
     pub(super) near: [[[[Band; 3]; 4]; 2]; 2],
     /// By smaller or larger than what was seen, and octaves away.
     pub(super) seen: [[[[f64; 3]; 2]; 2]; 2],
+    /// What a seen size says of others.
+    pub(super) gains: Gains,
     /// By 2, 4 or 8 times the ranks that were measured, and region.
     pub(super) beyond: [[[[f64; 3]; 3]; 2]; 2],
 }
@@ -44,6 +69,7 @@ pub(super) struct Bands {
 pub(super) struct Widths {
     pub(super) near: [[Band; 3]; 4],
     pub(super) seen: [[f64; 3]; 2],
+    pub(super) gains: [Gain; 2],
     pub(super) beyond: [[f64; 3]; 3],
 }
 
@@ -61,6 +87,7 @@ impl Learned {
         Widths {
             near: self.bands.near[class][nodes],
             seen: self.bands.seen[class][nodes],
+            gains: self.bands.gains[class][nodes],
             beyond: self.bands.beyond[class][usize::from(several || domain)],
         }
     }

@@ -14,6 +14,7 @@
 mod clusters;
 mod evidence;
 mod fit;
+mod gains;
 mod process;
 mod smooth;
 mod widths;
@@ -62,7 +63,7 @@ impl Study {
         let left_out = left_out.collect();
         let held = Held::default();
         let mut study = Self { evidence, inverse, constants, left_out, held };
-        study.held = Held { points: study.points(clusters)?, beyond: study.beyond() };
+        study.held = Held::new(study.points(clusters)?, study.beyond());
         Ok(study)
     }
 
@@ -144,7 +145,7 @@ impl Study {
                             seen: None,
                         })
                     }));
-                    see(&mut points, first, &transfer);
+                    see(&mut points, first);
                 }
             }
         }
@@ -196,7 +197,7 @@ impl Study {
 const SEEN: f64 = 20.0;
 
 /// Each point from `first` on as a question where that one was seen.
-fn see(points: &mut [Point], first: usize, transfer: &Transfer) {
+fn see(points: &mut [Point], first: usize) {
     let own = points[first..].iter().enumerate();
     let far = |p: &Point| (p.octave - SEEN).abs();
     let nearest = own.min_by(|a, b| far(a.1).total_cmp(&far(b.1))).map(|(i, _)| first + i);
@@ -204,8 +205,7 @@ fn see(points: &mut [Point], first: usize, transfer: &Transfer) {
     let seen = points[at].octave;
     for (i, point) in points.iter_mut().enumerate().skip(first) {
         let apart = point.octave - seen;
-        let gain = transfer.gain(seen.exp2(), point.octave.exp2());
-        point.seen = (i != at).then_some(Seen { at, apart, gain });
+        point.seen = (i != at).then_some(Seen { at, apart });
     }
 }
 

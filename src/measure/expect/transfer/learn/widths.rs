@@ -6,8 +6,9 @@
 
 #![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
 
-use super::super::model::{Band, Bands};
+use super::super::model::{Band, Bands, Gains};
 use super::super::{SEEN_TRUST, far};
+use super::gains::Losses;
 use crate::base::stats::quantile;
 
 /// What was held out.
@@ -15,10 +16,13 @@ use crate::base::stats::quantile;
 pub(super) struct Held {
     pub(super) points: Vec<Point>,
     pub(super) beyond: Vec<Beyond>,
+    /// By point, what was off at the seen size, as far as it is trusted.
+    known: Vec<f64>,
+    losses: Losses,
 }
 
 /// One octave of one curve.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Point {
     pub(super) machine: usize,
     pub(super) pcie: bool,
@@ -40,7 +44,6 @@ pub(super) struct Point {
 pub(super) struct Seen {
     pub(super) at: usize,
     pub(super) apart: f64,
-    pub(super) gain: f64,
 }
 
 /// A value on more ranks than were shown.
@@ -109,9 +112,28 @@ impl Errors {
 }
 
 impl Held {
+    pub(super) fn new(points: Vec<Point>, beyond: Vec<Beyond>) -> Self {
+        let mut held = Self { points, beyond, ..Self::default() };
+        let halves = held.halves();
+        let known = |p: &Point| {
+            p.seen.map_or(0.0, |s| {
+                let reach = SEEN_TRUST * halves[s.at];
+                held.points[s.at].error.clamp(-reach, reach)
+            })
+        };
+        held.known = held.points.iter().map(known).collect();
+        held.losses = Losses::new(&held.points, &held.known);
+        held
+    }
+
     /// The widths of all bands, without what `skip` was off.
     pub(super) fn bands(&self, skip: Option<usize>) -> Bands {
-        Bands { near: self.near(skip), seen: self.seen(skip), beyond: self.more(skip) }
+        Bands {
+            near: self.near(skip),
+            seen: self.seen(skip),
+            gains: self.gains(skip, None),
+            beyond: self.more(skip),
+        }
     }
 
     fn errors(&self, skip: Option<usize>, which: impl Fn(&Point) -> bool) -> Errors {
@@ -207,16 +229,24 @@ impl Held {
         all
     }
 
+    /// The gains that neither `skip` nor `own` taught.
+    fn gains(&self, skip: Option<usize>, own: Option<usize>) -> Gains {
+        let skip: Vec<usize> = skip.into_iter().chain(own).collect();
+        self.losses.gains(&skip)
+    }
+
     fn seen(&self, skip: Option<usize>) -> [[[[f64; 3]; 2]; 2]; 2] {
-        let halves = self.halves();
+        let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
+        let gains: Vec<Gains> = (0..machines).map(|own| self.gains(skip, Some(own))).collect();
         let errors = |which: &dyn Fn(&Point, &Seen) -> bool| -> Errors {
-            let kept = self.points.iter().filter(|p| Some(p.machine) != skip);
-            let asked = kept.filter_map(|p| p.seen.map(|s| (p, s))).filter(|(p, s)| which(p, s));
+            let kept = self.points.iter().zip(&self.known).filter(|p| Some(p.0.machine) != skip);
+            let asked = kept.filter_map(|(p, known)| p.seen.map(|s| (p, s, known)));
             asked
-                .map(|(p, s)| {
-                    let reach = SEEN_TRUST * halves[s.at];
-                    let known = s.gain * self.points[s.at].error.clamp(-reach, reach);
-                    (p.machine, (p.error - known).hypot(p.scatter))
+                .filter(|(p, s, _)| which(p, s))
+                .map(|(p, s, known)| {
+                    let of = gains[p.machine][usize::from(p.pcie)][usize::from(p.several)];
+                    let told = of[usize::from(s.apart > 0.0)].at(s.apart) * known;
+                    (p.machine, (p.error - told).hypot(p.scatter))
                 })
                 .collect()
         };

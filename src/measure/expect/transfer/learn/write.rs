@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Write};
 
 use super::fit;
-use crate::measure::expect::transfer::model::{Band, Learned};
+use crate::measure::expect::transfer::model::{Band, Gain, Learned};
 
 const HEAD: &str = "\
 //! The learned constants, series and bands: written by `cargo run --release --example learn`.
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use super::base::{Constants, What};
 use super::features::{Class, Net};
-use super::model::{Band, Bands, Learned};
+use super::model::{Band, Bands, Gain, Learned};
 use super::series::Series;
 
 ";
@@ -50,6 +50,12 @@ impl Learned {
             out,
             "        seen: {},",
             nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+        )?;
+        let gain = |g: &Gain| format!("Gain::new({:.1}, {:e})", g.kept, g.octaves);
+        writeln!(
+            out,
+            "        gains: {},",
+            nested(&self.bands.gains, |a| nested(a, |b| list(b, gain)))
         )?;
         writeln!(
             out,
