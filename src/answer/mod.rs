@@ -47,6 +47,7 @@ pub mod trace;
 pub mod traffic;
 pub mod tune;
 pub mod verify;
+pub mod what_if;
 
 pub use crate::measure::expect::Expect;
 pub use config::{Config, FileView, LeftOut, SettingView, config};

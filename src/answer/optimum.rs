@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::what_if::WhatIf;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Rate, nearest};
+use crate::cost::optimum as cost;
 use crate::cost::optimum::frontier::{Point, frontier};
 use crate::cost::optimum::{Pattern, Proof, optimum, schedule};
 use crate::exchange::export::{Format, Job};
@@ -44,6 +46,13 @@ pub struct Optimum {
     pub frontier: Option<Vec<PointView>>,
     /// What no number of steps goes below, rounds per chunk, as a fraction.
     pub frontier_low: Option<String>,
+    /// A size on the fabric as it was built and as it is asked about, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<WhatIf>,
+    /// For each link of the fabric how much of its rate what reaches the best rate takes; without
+    /// trees 1 where it crosses the cut or has a length.
+    #[serde(skip)]
+    pub loads: Vec<f64>,
 }
 
 /// A point of the frontier between latency and bandwidth.
@@ -143,6 +152,7 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         Proof::TwoPhases => ProofKind::TwoPhases,
     };
     let rate = found.rate.0;
+    let loads = loads(graph, collective, &found);
     let trees = found.patterns.map(|patterns| {
         patterns.iter().flat_map(|(weight, p)| names.trees(&weight.to_string(), p)).collect()
     });
@@ -161,7 +171,46 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         trees,
         frontier: None,
         frontier_low: None,
+        what_if: None,
+        loads,
     })
+}
+
+/// How much of each link's rate the best takes.
+fn loads(graph: &Graph, collective: Collective, found: &cost::Optimum) -> Vec<f64> {
+    let mut loads = vec![0.0; graph.links.len()];
+    if let Some(patterns) = &found.patterns {
+        // Each carries its part of a commodity, of which there are as many as there are blocks.
+        let blocks = match collective {
+            Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => graph.ranks,
+            _ => 1,
+        };
+        let each = nearest(found.rate.0) / f64::from(blocks);
+        for (part, pattern) in patterns {
+            for &link in pattern.trees.iter().flatten().flatten() {
+                loads[link as usize] += nearest(*part) * each;
+            }
+        }
+        for (load, link) in loads.iter_mut().zip(&graph.links) {
+            *load /= link.rate.bandwidth().0;
+        }
+        return loads;
+    }
+    match &found.proof {
+        Proof::Cut(cut) | Proof::Bound(cut) => {
+            let is_in = |node: Node| cut.inside.contains(&node);
+            for (load, link) in loads.iter_mut().zip(&graph.links) {
+                *load = f64::from(u8::from(is_in(link.from) != is_in(link.to)));
+            }
+        }
+        Proof::Lengths(lengths) => {
+            for (load, &length) in loads.iter_mut().zip(lengths) {
+                *load = f64::from(u8::from(length > 0));
+            }
+        }
+        Proof::TwoPhases => {}
+    }
+    loads
 }
 
 impl Optimum {

@@ -309,6 +309,17 @@ pub struct Ask {
     pub mode: Option<Mode>,
     /// What goes wrong.
     pub trouble: Trouble,
+    /// Whether path, utilisation and traffic are kept however many messages there are, as far as
+    /// memory goes.
+    pub details: bool,
+}
+
+impl Ask {
+    /// Messages of which the details are kept.
+    fn most_messages(&self) -> u64 {
+        // More take more memory than a simulation may.
+        if self.details { MEMORY / (MESSAGE + 64) } else { MOST_MESSAGES }
+    }
 }
 
 impl From<ScheduleOf> for Plan {
@@ -375,7 +386,7 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
     }
     let least = bound(shape.collective, shape.ranks, size, fabric)?;
     let form = plan.form.as_ref().map(|(price, guarantee)| form(price, *guarantee));
-    let details = match outcome.messages <= MOST_MESSAGES {
+    let details = match outcome.messages <= ask.most_messages() {
         true => Some(Details::new(schedule, fabric, &setup(detailed))?),
         false => None,
     };
@@ -412,8 +423,9 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
     })
 }
 
-/// Messages of which the details are kept; more take more memory than a simulation may.
-const MOST_MESSAGES: u64 = MEMORY / (MESSAGE + 64);
+/// Messages of which the details are kept unasked: to record more would take longer than to simulate
+/// them.
+const MOST_MESSAGES: u64 = 1 << 18;
 
 /// Algorithms without a schedule that a note names.
 const PASSED_OVER: usize = 5;

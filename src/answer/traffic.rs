@@ -25,10 +25,19 @@ pub struct Traffic {
     pub messages: usize,
     /// When the last message ends.
     pub makespan_s: f64,
+    /// The same on the fabric as it was built, where faults were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub built_makespan_s: Option<f64>,
+    /// What is otherwise than built, as it was typed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
     /// The jobs, in the order of the file.
     pub jobs: Vec<JobView>,
     /// The links that carry for the largest part of the makespan, at most eight.
     pub links: Vec<LinkLoad>,
+    /// For each link of the fabric the part of the makespan for which it was full.
+    #[serde(skip)]
+    pub loads: Vec<f64>,
 }
 
 /// One job.
@@ -46,6 +55,10 @@ pub struct JobView {
     /// From start to finish if no other job were there; absent where it is the only one, or where
     /// there are too many messages to try.
     pub alone_s: Option<f64>,
+    /// From start to finish on the fabric as it was built, beside the other jobs, where faults were
+    /// asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub built_s: Option<f64>,
     /// The link that held most of its messages back, `from>to`.
     pub bound_by: Option<String>,
     /// For which part of the time in which its messages moved.
@@ -93,10 +106,15 @@ pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
             finish_s: job.finish.0,
             messages: job.messages,
             alone_s: alone,
+            built_s: None,
             bound_by,
             bound_share,
         });
     }
+    let load = |(i, bytes): (usize, &f64)| {
+        if makespan > 0.0 { bytes / graph.links[i].rate.bandwidth().0 / makespan } else { 0.0 }
+    };
+    let loads = times.carried.iter().enumerate().map(load).collect();
     let mut links: Vec<LinkLoad> = graph
         .links
         .iter()
@@ -116,7 +134,26 @@ pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
         ranks: graph.ranks,
         messages: times.messages,
         makespan_s: makespan,
+        built_makespan_s: None,
+        faults: Vec::new(),
         jobs: views,
         links,
+        loads,
     })
+}
+
+impl Traffic {
+    /// Adds what the jobs take on the fabric as it was built, without `faults`.
+    ///
+    /// # Errors
+    /// As [`traffic`].
+    pub fn beside(mut self, built: &Graph, jobs: &Jobs, faults: Vec<String>) -> Result<Self> {
+        let times = simulate(built, jobs)?;
+        self.built_makespan_s = Some(times.makespan.0);
+        for (view, job) in self.jobs.iter_mut().zip(&times.jobs) {
+            view.built_s = Some(job.finish.0 - job.start.0);
+        }
+        self.faults = faults;
+        Ok(self)
+    }
 }

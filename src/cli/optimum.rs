@@ -8,10 +8,12 @@ use super::flags::{value, whole};
 use super::format::{FormatFlag, Report};
 use super::output::write_whole;
 use collcost::answer::optimum::{best, schedule_of};
+use collcost::answer::what_if::what_if;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::Rate;
-use collcost::machine::graph::Graph;
+use collcost::base::quantity::{Bytes, Rate};
+use collcost::library::nccl;
+use collcost::machine::graph::{Fault, Graph};
 use collcost::plan::table::{Disk, Files as _};
 use collcost::view;
 
@@ -19,7 +21,8 @@ use collcost::view;
 pub(super) struct Args {
     /// The collective, such as allgather
     collective: String,
-    /// A fabric file (TOML or JSON): ranks, switches and links, or one of the generated kinds
+    /// A fabric: a file of ranks, switches and links or of a generated kind (TOML, JSON), a network of
+    /// ASTRA-sim or ns-3, a topology that NCCL dumped
     #[arg(long, visible_alias = "on", value_name = "FILE")]
     fabric: String,
     /// The rank that has or gets the data
@@ -37,6 +40,16 @@ pub(super) struct Args {
     /// What a link carries of a chunk per round, for --frontier; without it the largest that fits
     #[arg(long, value_name = "RATE", requires = "frontier")]
     unit: Option<String>,
+    /// What is otherwise, beside the fabric as it was built: link=g0-nv0:0 (dead), link=g0>nv0:0.5
+    /// (one way), nic=g3:0, node=spine*:2 (twice the spines); repeatable
+    #[arg(long, value_name = "KIND=WHAT:TIMES", conflicts_with = "frontier")]
+    fault: Vec<String>,
+    /// What libraries run at this size, beside the best; 64MiB with --fault
+    #[arg(long, value_name = "SIZE", conflicts_with = "frontier")]
+    size: Option<String>,
+    /// Draw the fabric into this SVG file: the links of the proof, or with --trees their loads
+    #[arg(long, value_name = "FILE")]
+    svg: Option<String>,
     #[command(flatten)]
     format: FormatFlag<Report>,
 }
@@ -45,7 +58,9 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let place = |e: Error| e.at(format!("optimum {}", self.collective));
         let collective: Collective = self.collective.parse().map_err(place)?;
-        let graph = read_fabric(&self.fabric)?;
+        let built = read_fabric(&self.fabric)?;
+        let faults = faults(&self.fault)?;
+        let graph = with_faults(&built, &faults)?;
         let root = whole("--root", "rank", self.root.as_ref())?;
         if root.is_some() && !collective.has_root() {
             return Err(Error::input(format!("{collective} has no root"))
@@ -69,12 +84,43 @@ impl Args {
             let unit: Option<Rate> = value("--unit", self.unit.as_ref())?;
             report = report.with_frontier(&graph, root, unit).map_err(place)?;
         }
+        if let Some(file) = &self.svg {
+            let title = format!("{collective} on {}", graph.name);
+            let about = view::optimum::summary(&report);
+            let picture = view::plot::network(&graph, (&title, &about), &report.loads);
+            write_whole("--svg", Path::new(file), &picture)?;
+        }
+        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        if size.is_some() || !faults.is_empty() {
+            let size = size.unwrap_or(Bytes(64 << 20));
+            report.what_if =
+                Some(what_if(&built, &faults, (collective, root), size).map_err(place)?);
+        }
         self.format.write(out, &report, |_| view::optimum::optimum(&report))
     }
 }
 
-/// Reads a fabric file.
+/// What `--fault` says, each as it was typed.
+pub(super) fn faults(typed: &[String]) -> Result<Vec<(String, Fault)>> {
+    let one = |text: &String| {
+        let fault = text.parse().map_err(|e: Error| e.at(format!("--fault {text}")))?;
+        Ok((text.clone(), fault))
+    };
+    typed.iter().map(one).collect()
+}
+
+/// A fabric with what `--fault` says of it.
+pub(super) fn with_faults(built: &Graph, faults: &[(String, Fault)]) -> Result<Graph> {
+    faults.iter().try_fold(built.clone(), |graph, (typed, fault)| {
+        graph.with_faults(std::slice::from_ref(fault)).map_err(|e| e.at(format!("--fault {typed}")))
+    })
+}
+
+/// Reads a fabric file, a network of ASTRA-sim or ns-3, or a topology that NCCL dumped.
 pub(super) fn read_fabric(file: &str) -> Result<Graph> {
     let text = Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?;
+    if text.trim_start().starts_with('<') {
+        return nccl::fabric(&nccl::topology_file::read(&text, file)?);
+    }
     Graph::parse(&text, file)
 }

@@ -25,6 +25,11 @@ impl PictureFlags {
         self.plot || self.svg.is_some()
     }
 
+    /// The file that is asked for.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.svg.as_deref()
+    }
+
     /// Draws what is asked. True where it stands in the terminal, so that no table need.
     pub(super) fn draw(&self, out: &mut impl Write, picture: &Picture) -> Result<bool, Stop> {
         if let Some(file) = &self.svg {

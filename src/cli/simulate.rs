@@ -1,13 +1,15 @@
 //! `collcost simulate`: a schedule simulated message by message.
 
 use std::io::Write;
+use std::path::Path;
 
 use super::Stop;
 use super::flags::{
     MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
 };
 use super::format::{FormatFlag, Report};
-use super::optimum::read_fabric;
+use super::optimum::{faults, read_fabric, with_faults};
+use super::output::write_whole;
 use super::picture::PictureFlags;
 use super::schedule::read;
 use collcost::answer::simulate::{Ask, Plan, simulate};
@@ -53,8 +55,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
     /// Jobs that run at once on --fabric: a JSON file of messages and collectives
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot", "svg"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot"])]
     jobs: Option<String>,
+    /// What is otherwise on --fabric, beside what was built: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one
+    /// way), nic=g3:0, node=spine*:2 (twice the spines); repeatable
+    #[arg(long, value_name = "KIND=WHAT:TIMES", requires = "jobs", hide_short_help = true)]
+    fault: Vec<String>,
     #[command(flatten)]
     timing: TimingFlags,
     #[command(flatten)]
@@ -97,6 +103,9 @@ struct TimingFlags {
     /// How messages share a port: serial (one after another) or fair (all at once)
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     discipline: Option<String>,
+    /// The critical path, busy ports and traffic, too, where there are more than 262144 messages
+    #[arg(long, hide_short_help = true)]
+    details: bool,
     /// The rate each way of an exchange over the rate one way, from 0.5 to 1
     #[arg(long, value_name = "X", allow_hyphen_values = true, hide_short_help = true)]
     duplex_factor: Option<String>,
@@ -110,7 +119,20 @@ impl Args {
                     .at(format!("--jobs {jobs}"))
                     .help("name its file with --fabric or --on")
             })?;
-            let report = traffic(&read_fabric(fabric)?, &read_jobs(jobs)?)?;
+            let (built, jobs) = (read_fabric(fabric)?, read_jobs(jobs)?);
+            let faults = faults(&self.fault)?;
+            let graph = with_faults(&built, &faults)?;
+            let mut report = traffic(&graph, &jobs)?;
+            if let Some(file) = self.picture.file() {
+                let makespan = Seconds(report.makespan_s);
+                let title = format!("{} jobs on {}", report.jobs.len(), report.fabric);
+                let about = format!("how much of {makespan} each link carries");
+                let picture = plot::network(&graph, (&title, &about), &report.loads);
+                write_whole("--svg", Path::new(file), &picture)?;
+            }
+            if !faults.is_empty() {
+                report = report.beside(&built, &jobs, self.fault.clone())?;
+            }
             return self.format.write(out, &report, |_| view::traffic::traffic(&report));
         }
         let registry = Registry::builtin();
@@ -237,7 +259,7 @@ impl TimingFlags {
             let (from, to) = (there("--slow-link", text, from)?, there("--slow-link", text, to)?);
             trouble.slow_links.push((from, to, factor("--slow-link", text, times)?));
         }
-        Ok(Ask { mode, trouble })
+        Ok(Ask { mode, trouble, details: self.details })
     }
 
     /// Puts in how ports are shared.

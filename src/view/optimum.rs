@@ -3,7 +3,9 @@
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::optimum::{Optimum, ProofKind};
-use crate::base::quantity::Bandwidth;
+use crate::answer::what_if::WhatIf;
+use crate::base::quantity::{Bandwidth, Bytes};
+use crate::model::algorithm::Library;
 
 /// How many links of a proof are shown.
 const SHOWN: usize = 12;
@@ -15,8 +17,7 @@ pub fn optimum(report: &Optimum) -> Page {
     let (name, ranks) = (report.collective.name(), report.ranks);
     page.line(format!("{name} on {}, {ranks} ranks{root}", report.fabric));
     page.gap();
-    let rate = Bandwidth(report.rate_per_second);
-    page.entry("best rate  ", format!("{rate} algbw ideal: {} B/s exactly", report.rate));
+    page.entry("best rate  ", summary(report));
     page.entry("proof      ", proof(report));
     if let Some(cut) = &report.cut {
         page.entry("cut        ", cut.name.clone());
@@ -77,9 +78,52 @@ pub fn optimum(report: &Optimum) -> Page {
         ];
         page.beside(Sheet { columns, rows: rows.collect() });
     }
+    if let Some(what_if) = &report.what_if {
+        page.gap();
+        page.line(format!("{} ideal, links shared max-min", Bytes(what_if.size_bytes)));
+        page.beside(runs(what_if));
+    }
     let keys = ["collective", "fabric", "ranks", "root", "rate", "rate_Bps", "time_per_byte_s"];
     page.record(report, "", &keys);
     page
+}
+
+/// The rate in a line.
+#[must_use]
+pub fn summary(report: &Optimum) -> String {
+    let rate = Bandwidth(report.rate_per_second);
+    format!("{rate} algbw ideal: {} B/s exactly", report.rate)
+}
+
+/// The best beside what libraries run, as built and with what is otherwise.
+fn runs(what_if: &WhatIf) -> Sheet {
+    let is_compared = !what_if.faults.is_empty();
+    let row = |name: String, built: Option<f64>, time: Option<f64>, held: Option<&String>| {
+        let mut cells = vec![Cell::same(name), Cell::seconds(built)];
+        if is_compared {
+            let ratio = time.zip(built).map(|(time, built)| time / built);
+            cells.push(Cell::seconds(time));
+            cells.push(Cell::number(ratio, |x| format!("{x:.2}")));
+        }
+        cells.push(Cell::same(held.cloned().unwrap_or_default()));
+        cells
+    };
+    let best = "optimal".to_owned();
+    let best = row(best, Some(what_if.built_least_s), Some(what_if.least_s), None);
+    let runs = what_if.runs.iter().map(|run| {
+        let library = Library::named(run.library).map_or(String::new(), |l| l.to_string());
+        let segments = run.segments.map_or(String::new(), |p| format!(", {p} segments"));
+        let name = format!("{} ({library}'s {}{segments})", run.algorithm, run.name);
+        row(name, run.built_s, run.time_s, run.bound_by.as_ref())
+    });
+    let mut columns =
+        vec![Column::words("what runs", "algorithm"), Column::numbers("as built", "", "built_s")];
+    if is_compared {
+        columns.push(Column::numbers(&what_if.faults.join(", "), "", "time_s"));
+        columns.push(Column::numbers("times as long", "", "ratio"));
+    }
+    columns.push(Column::words("held back by", "bound_by"));
+    Sheet { columns, rows: std::iter::once(best).chain(runs).collect() }
 }
 
 fn proof(report: &Optimum) -> &'static str {

@@ -18,6 +18,14 @@ pub fn traffic(report: &Traffic) -> Page {
     page.gap();
     let makespan = Seconds(report.makespan_s);
     page.entry("makespan  ", format!("{makespan} ideal, links shared max-min"));
+    if let Some(built) = report.built_makespan_s {
+        let ratio = report.makespan_s / built;
+        let built = Seconds(built);
+        page.entry(
+            "as built  ",
+            format!("{built}; {ratio:.2} times as long with {}", report.faults.join(", ")),
+        );
+    }
     page.gap();
     page.table(jobs(report));
     page.gap();
@@ -29,27 +37,34 @@ fn jobs(report: &Traffic) -> Sheet {
     let rows = report.jobs.iter().map(|job| {
         let took = job.finish_s - job.start_s;
         let held = job.bound_by.clone().unwrap_or_default();
-        vec![
+        let mut cells = vec![
             Cell::same(job.name.clone()),
             Cell::seconds(job.start_s),
             Cell::seconds(job.finish_s),
             Cell::seconds(took),
+        ];
+        cells.extend(report.built_makespan_s.map(|_| Cell::seconds(job.built_s)));
+        cells.extend([
             Cell::seconds(job.alone_s),
             Cell::number(job.alone_s.map(|alone| took / alone), |x| format!("{x:.2}")),
             Cell::same(held),
             Cell::number(job.bound_share, |x| format!("{:.0} %", x * 100.0)),
-        ]
+        ]);
+        cells
     });
-    let columns = vec![
+    let mut columns = vec![
         Column::words("job", "job"),
         Column::numbers("start", "", "start_s"),
         Column::numbers("finish", "", "finish_s"),
         Column::numbers("takes", "", "takes_s"),
+    ];
+    columns.extend(report.built_makespan_s.map(|_| Column::numbers("as built", "", "built_s")));
+    columns.extend([
         Column::numbers("alone", "", "alone_s"),
         Column::numbers("slowdown", "", "slowdown"),
         Column::words("held back by", "bound_by"),
         Column::numbers("of its time", "", "bound_share"),
-    ];
+    ]);
     Sheet { columns, rows: rows.collect() }
 }
 

@@ -6,8 +6,11 @@ use std::io::{BufRead, BufReader};
 
 use collcost::Collective;
 use collcost::answer::optimum::{Optimum, TreeView, best};
+use collcost::answer::what_if::what_if;
+use collcost::base::quantity::Bytes;
 use collcost::cost::traffic;
-use collcost::machine::graph::Graph;
+use collcost::library::nccl::{self, topology_file};
+use collcost::machine::graph::{Fault, Graph};
 use flate2::read::GzDecoder;
 use num_rational::Ratio;
 use serde_json::{Value, json};
@@ -215,6 +218,86 @@ fn frontiers_are_no_worse_than_the_tables() {
             assert!(is_met, "{what}: {wanted} {points:?}");
         }
     }
+}
+
+/// Rates that others published or computed; docs/FABRIC.md says who.
+#[test]
+fn published_rates_are_reproduced() {
+    let boxes = |boxes: u32| {
+        json!({"kind": "boxes", "boxes": boxes, "gpus": 8, "nvswitch": "300GB/s",
+               "nic": "25GB/s", "fabric": "parity"})
+    };
+    for (generate, wanted) in [
+        (boxes(2), 346.667),
+        (boxes(4), 266.667),
+        (json!({"kind": "mi250", "boxes": 1, "gcds": 16}), 342.857),
+        (json!({"kind": "mi250", "boxes": 2, "gcds": 16}), 354.133),
+        (json!({"kind": "dgx-1v"}), 171.429),
+        (json!({"kind": "fat-tree", "k": 4, "bw": "50GB/s"}), 53.333),
+    ] {
+        let graph = graph(&json!({"generate": generate}));
+        let found = best(&graph, Collective::AllGather, 0, false).unwrap();
+        let rate = found.rate_per_second / 1e9;
+        assert!((rate - wanted).abs() < 5e-4, "{generate}: {rate}, not {wanted}");
+    }
+}
+
+#[test]
+fn faults_are_the_same_in_a_file_and_as_a_flag() {
+    let generate =
+        json!({"kind": "leaf-spine", "leaves": 2, "hosts": 2, "spines": 2, "bw": "50GB/s"});
+    let built = graph(&json!({"generate": generate}));
+    for (flag, fault) in [
+        ("link=g0-leaf0:0.5", json!({"between": ["g0", "leaf0"], "times": 0.5})),
+        ("link=leaf0>spine1:0", json!({"from": "leaf0", "to": "spine1", "times": 0})),
+        ("node=spine0:0", json!({"node": "spine0", "times": 0})),
+        ("node=spine*:2", json!({"node": "spine*", "times": 2})),
+    ] {
+        let by_file = graph(&json!({"generate": generate, "faults": [fault]}));
+        let by_flag = built.with_faults(&[flag.parse().unwrap()]).unwrap();
+        assert_eq!(by_file.links, by_flag.links, "{flag}");
+        assert_ne!(by_flag.links, built.links, "{flag}");
+    }
+    let boxes = json!({"kind": "boxes", "boxes": 2, "gpus": 2, "nvswitch": "300GB/s", "nic": "25GB/s",
+                       "fabric": "one"});
+    let boxes = graph(&json!({"generate": boxes}));
+    let without = boxes.with_faults(&["nic=g1:0".parse().unwrap()]).unwrap();
+    assert_eq!(boxes.links.len() - without.links.len(), 2);
+    for wrong in
+        ["link=g0", "link=g0-g9:0", "link=g0-g3:0", "nic=ib:0", "node=x*:0", "g0:0", "node=ib:0"]
+    {
+        let fault: Result<Fault, _> = wrong.parse();
+        assert!(fault.and_then(|fault| boxes.with_faults(&[fault])).is_err(), "{wrong}");
+    }
+}
+
+/// The best is no slower than what libraries run, and slower with a slow link.
+#[test]
+fn what_if_compares_the_best_with_what_runs() {
+    let generate = json!({"kind": "boxes", "boxes": 2, "gpus": 4, "nvswitch": "300GB/s", "nic": "25GB/s",
+                          "fabric": "rail"});
+    let built = graph(&json!({"generate": generate}));
+    let faults = [("nic=g1:0".to_owned(), "nic=g1:0".parse().unwrap())];
+    let size = Bytes(256 << 20);
+    let found = what_if(&built, &faults, (Collective::AllReduce, 0), size).unwrap();
+    assert!(found.least_s > found.built_least_s, "{found:?}");
+    let names: Vec<&str> = found.runs.iter().map(|run| run.name).collect();
+    assert!(names.contains(&"Ring") && names.contains(&"Tree"), "{names:?}");
+    for run in &found.runs {
+        assert!(run.built_s.unwrap() >= found.built_least_s, "{run:?}");
+        assert!(run.time_s.unwrap() >= found.least_s, "{run:?}");
+    }
+}
+
+#[test]
+fn nccls_topologies_are_fabrics() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl_topologies/two-sockets.xml");
+    let text = std::fs::read_to_string(file).unwrap();
+    let described = topology_file::read(&text, "two-sockets.xml").unwrap();
+    let graph = nccl::fabric(&described).unwrap();
+    assert_eq!(graph.ranks as usize, text.matches("<gpu ").count());
+    let found = best(&graph, Collective::AllGather, 0, false).unwrap();
+    assert!(found.rate_per_second > 1e9, "{found:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the gaps between closed form, simulation and bound mean, in sentences.
 
-use super::{Ask, MOST_MESSAGES, ModeView, PASSED_OVER, Plan, without_launch};
+use super::{Ask, ModeView, PASSED_OVER, Plan, without_launch};
 use crate::base::error::Result;
 use crate::base::quantity::Seconds;
 use crate::cost::bound::Bound;
@@ -72,19 +72,25 @@ impl Facts<'_> {
         let troubled = !self.ask.trouble.is_none();
         let plain = sound.clone().in_mode(Mode::Flow);
         let base = match (bends || shares || troubled, self.makespan(Mode::Flow)) {
-            (false, Some(time)) => time,
-            _ => time(schedule, &turns, &plain)?.makespan,
+            (false, Some(time)) => Ok(time),
+            _ => time(schedule, &turns, &plain).map(|outcome| outcome.makespan),
         };
-        gaps.extend(self.form_gap(base));
-        gaps.extend(self.mode_gaps());
-        let serial = match self.detailed == Mode::Flow {
-            true => base,
-            false => time(schedule, &turns, &sound)?.makespan,
-        };
-        let mut now = serial;
-        if self.detailed != Mode::Flow {
-            gaps.push(step("waiting for rounds to end", base, serial));
+        if let Ok(base) = base {
+            gaps.extend(self.form_gap(base));
         }
+        gaps.extend(self.mode_gaps());
+        let mut now = match (self.detailed == Mode::Flow, &base) {
+            (true, _) => base?,
+            (false, base) => {
+                let serial = time(schedule, &turns, &sound)?.makespan;
+                gaps.push(match base {
+                    Ok(base) => step("waiting for rounds to end", *base, serial),
+                    // Its events may need more memory than rounds do.
+                    Err(e) => format!("mode flow is not compared: {}", e.what()),
+                });
+                serial
+            }
+        };
         if bends {
             let next = time(schedule, &measured, &sound)?.makespan;
             let much =
@@ -99,7 +105,10 @@ impl Facts<'_> {
             now = next;
         }
         if troubled {
-            let next = time(schedule, fabric, setup)?.makespan;
+            let next = match self.makespan(setup.mode) {
+                Some(known) => known,
+                None => time(schedule, fabric, setup)?.makespan,
+            };
             gaps.push(step("late starts, slow ranks, slow links", now, next));
             now = next;
         }
@@ -263,7 +272,9 @@ impl Facts<'_> {
         }
         if too_many {
             notes.push(format!(
-                "more than {MOST_MESSAGES} messages: no path, utilisation or traffic is kept"
+                "more than {} messages: no path, utilisation or traffic is kept{}",
+                self.ask.most_messages(),
+                if self.ask.details { "" } else { "; --details keeps them" }
             ));
         }
         notes

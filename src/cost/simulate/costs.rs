@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use super::Setup;
 use super::jobs::Message;
+use super::{Mode, Setup};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
@@ -30,6 +30,7 @@ pub(super) struct TierCost {
 /// What a message costs, and what it needs.
 pub(super) struct Costs {
     pub frame: Frame,
+    pub mode: Mode,
     pub tiers: Vec<TierCost>,
     order: Order,
     /// Seconds to add a byte.
@@ -41,6 +42,18 @@ pub(super) struct Costs {
     starts: Vec<f64>,
     slow_ranks: Vec<f64>,
     slow_links: HashMap<(u32, u32), f64>,
+}
+
+/// What the message before took on a sound machine: mostly the next one has as many bytes.
+pub(super) struct Last {
+    bytes: u64,
+    terms: (f64, f64),
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        Self { bytes: f64::NAN.to_bits(), terms: (0.0, 0.0) }
+    }
 }
 
 /// How M falls into parts.
@@ -82,6 +95,7 @@ impl Costs {
         ];
         let mut costs = Self {
             frame,
+            mode: setup.mode,
             tiers,
             order: fabric.order,
             gamma: fabric.gamma.map_or(0.0, |gamma| gamma.0),
@@ -202,14 +216,6 @@ impl Costs {
         }
     }
 
-    /// The endpoint at a place.
-    pub fn endpoint(&self, place: u32) -> Endpoint {
-        match place.checked_sub(self.frame.ranks) {
-            None => Endpoint::Rank(place),
-            Some(switch) => Endpoint::Switch(switch),
-        }
-    }
-
     /// The bytes of a message.
     #[inline(always)]
     pub fn bytes(&self, runs: &[Run]) -> f64 {
@@ -267,6 +273,22 @@ impl Costs {
     pub fn duration(&self, message: &Message) -> f64 {
         let (latency, moving) = self.terms(message);
         latency + moving
+    }
+
+    /// The same on links of one kind, where the message before took `last`.
+    #[inline(always)]
+    pub fn duration_after(&self, message: &Message, last: &mut Last) -> f64 {
+        if message.bytes.to_bits() != last.bytes {
+            let times = &self.tiers[0].times;
+            let moving = times.slopes.of(message.bytes);
+            *last = Last { bytes: message.bytes.to_bits(), terms: (times.alpha, moving) };
+        }
+        let (latency, moving) = last.terms;
+        if self.is_sound() {
+            return latency + moving;
+        }
+        let factor = self.factor(message.from, message.to);
+        latency * factor + moving * factor
     }
 
     /// The same in its terms: latency and data.

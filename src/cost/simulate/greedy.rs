@@ -9,15 +9,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
+use super::cells::Cells;
 use super::costs::Costs;
 use super::fluid::{Fluid, Rest};
 use super::in_order::SAME;
-use super::jobs::{Cells, Jobs, LANES, NONE, Slot, is_switch};
+use super::jobs::{Jobs, LANES, NONE, Slot, is_switch};
 use super::queues::Queues;
-use super::{Listener, Mode, Outcome, Space, Timed};
+use super::{Listener, Outcome, Space, Timed};
 use crate::base::error::Result;
 use crate::base::quantity::{Seconds, Volume};
-use crate::model::schedule::{Schedule, Sends, senders};
+use crate::model::schedule::{Schedule, Sends, each_message};
 
 /// Times what is under way.
 pub(super) trait Clock {
@@ -400,18 +401,17 @@ fn due(heap: &mut BinaryHeap<Reverse<(u64, u32)>>, until: f64) -> Option<u32> {
     Some(job)
 }
 
-/// The whole schedule at once, in mode `flow` or `local`.
+/// The whole schedule at once, in mode `flow` with what is written and read, or in mode `local`.
 pub(super) fn whole(
     schedule: &dyn Schedule,
     costs: &Costs,
-    mode: Mode,
+    cells: Option<&Cells>,
     space: &mut Space,
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
-    let cells = if mode == Mode::Flow { Cells::Chunks } else { Cells::Places };
     let Space { jobs, buffers, tally, .. } = space;
     tally.reset(costs.places());
-    jobs.fill(schedule, costs, cells, tally)?;
+    jobs.fill(schedule, costs, (cells, 0..costs.frame.rounds), tally)?;
     let mut engine = Engine::new(costs, buffers);
     engine.keeps_times = listener.is_some();
     let makespan = engine.play(jobs, |from, to| costs.start(from).max(costs.start(to)));
@@ -433,11 +433,9 @@ pub(super) fn tell<'t>(
     listener: &mut dyn Listener,
 ) {
     let mut sends = Sends::default();
-    for from in senders(schedule) {
-        sends.clear();
-        schedule.sends(round, from, &mut sends);
-        for transfer in sends.iter() {
-            let Some(&Span { start, end, added }) = times.next() else { return };
+    let told: std::result::Result<(), ()> =
+        each_message(schedule, round, &mut sends, |from, transfer| {
+            let &Span { start, end, added } = times.next().ok_or(())?;
             listener.message(&Timed {
                 round,
                 from,
@@ -450,6 +448,7 @@ pub(super) fn tell<'t>(
                 end: Seconds(end),
                 added: Seconds(added),
             });
-        }
-    }
+            Ok(())
+        });
+    debug_assert_eq!(told, Ok(()), "every message has its times");
 }

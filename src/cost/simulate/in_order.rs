@@ -6,14 +6,17 @@
 //! been busy without a gap; a message that waited for less than that long waited for a reason.
 //! Where one did not, the answer is thrown away and the events are simulated.
 
-use super::costs::Costs;
+use std::ops::Range;
+
+use super::cells::Cells;
+use super::costs::{Costs, Last};
 use super::greedy;
 use super::jobs::Message;
-use super::{Listener, MEMORY, Mode, Outcome, Space, Timed};
+use super::{Listener, MEMORY, Outcome, Space, Timed};
 use crate::base::error::Result;
 use crate::base::quantity::{Seconds, Volume};
 use crate::model::formula::Ports;
-use crate::model::schedule::{Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Schedule, Sends, Transfer, each_message};
 
 /// By how much, relative, two instants may differ that are one.
 pub(super) const SAME: f64 = 1e-11;
@@ -39,7 +42,7 @@ impl Busy {
 
     /// Puts a message that is ready at `ready` behind what its ports have, and returns its start;
     /// nothing if it would have found a gap before.
-    #[inline]
+    #[inline(always)]
     pub fn place(&mut self, from: u32, to: u32, ready: f64, duration: f64) -> Option<f64> {
         let (a, b) = (from as usize, self.receive + to as usize);
         let start = ready.max(self.until[a]).max(self.until[b]);
@@ -83,7 +86,7 @@ pub(super) struct Written {
     /// The same of what was copied last, which is the operand of what is added next; empty where
     /// adding takes no time.
     copied: Vec<f64>,
-    arriving: Vec<(usize, f64, bool)>,
+    arriving: Vec<(Range<usize>, f64, bool)>,
 }
 
 /// Mode `flow` on one port: in order if that is true, else event by event.
@@ -93,21 +96,23 @@ pub(super) fn flow(
     space: &mut Space,
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
-    let cells = costs.places() as u64 * u64::from(costs.frame.chunks());
-    let each = if costs.adds() { 16 } else { 8 };
-    if cells.saturating_mul(each) <= MEMORY
-        && may_hold(costs)
-        && let Some(outcome) = pass(schedule, costs, space, None)
-    {
-        if listener.is_some() {
-            // The same once more, now that it is known to hold.
-            pass(schedule, costs, space, listener);
+    let cells = Cells::of(schedule, costs)?;
+    if may_hold(costs) {
+        let each = if costs.adds() { 16 } else { 8 };
+        let bytes = (cells.count() as u64).saturating_mul(each).saturating_add(cells.memory());
+        if bytes <= MEMORY
+            && let Some(outcome) = pass(schedule, costs, &cells, space, None)
+        {
+            if listener.is_some() {
+                // The same once more, now that it is known to hold.
+                pass(schedule, costs, &cells, space, listener);
+            }
+            return Ok(outcome);
         }
-        return Ok(outcome);
     }
     // What this way took would come on top of what the other takes.
     (space.written.cells, space.written.copied) = (Vec::new(), Vec::new());
-    greedy::whole(schedule, costs, Mode::Flow, space, listener)
+    greedy::whole(schedule, costs, Some(&cells), space, listener)
 }
 
 /// Whether it is worth a try: ranks that start apart keep to the order only where each has the same
@@ -116,81 +121,84 @@ fn may_hold(costs: &Costs) -> bool {
     costs.frame.turns || !costs.starts_apart()
 }
 
+/// A message would have found a gap before what comes earlier, or is none.
+struct Gap;
+
 /// All messages in schedule order; nothing if one would have found a gap before.
 pub(super) fn pass(
     schedule: &dyn Schedule,
     costs: &Costs,
+    cells: &Cells,
     space: &mut Space,
     mut listener: Option<&mut dyn Listener>,
 ) -> Option<Outcome> {
-    let (ranks, chunks) = (costs.frame.ranks, costs.frame.chunks() as usize);
+    let ranks = costs.frame.ranks as usize;
     let Space {
         written: Written { busy, adders, cells: written, copied, arriving }, tally, ..
     } = space;
     adders.clear();
-    adders.resize(ranks as usize, 0.0);
-    busy.reset(ranks as usize, costs.tiers[0].ports);
+    adders.resize(ranks, 0.0);
+    busy.reset(ranks, costs.tiers[0].ports);
     written.clear();
-    written.resize(ranks as usize * chunks, 0.0);
+    written.resize(cells.count(), 0.0);
     copied.clear();
     copied.resize(if costs.adds() { written.len() } else { 0 }, 0.0);
     arriving.clear();
     tally.reset(costs.places());
     let mut makespan = 0.0_f64;
     let mut sends = Sends::default();
+    let mut last = Last::default();
     for round in 0..costs.frame.rounds {
-        for sender in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, sender, &mut sends);
-            for transfer in sends.iter() {
-                // What is no message is refused when the events are simulated.
-                let message = costs.message(sender, transfer).ok()?;
-                let Message { from, to, bytes, op } = message;
-                let mut ready = costs.start(from).max(costs.start(to));
-                let (source, target) = (from as usize * chunks, to as usize * chunks);
-                for run in transfer.runs {
-                    let cells =
-                        source + run.start as usize..source + (run.start + run.len) as usize;
-                    ready = written[cells].iter().copied().fold(ready, f64::max);
-                }
-                let duration = costs.duration(&message);
-                let start = busy.place(from, to, ready, duration)?;
-                let end = start + duration;
-                let chunks = || transfer.runs.iter().flat_map(|run| run.chunks());
-                let is_copy = costs.adding(&message) == 0.0;
-                let operand = |chunk: u32| copied.get(target + chunk as usize).copied();
-                if !is_copy && !chunks().filter_map(operand).all(|operand| operand <= end) {
-                    // Others may be added while this one waits for what it is added to.
-                    return None;
-                }
-                let added = added(costs, &message, end, &mut adders[to as usize]);
-                arriving.extend(chunks().map(|c| (target + c as usize, added, is_copy)));
-                makespan = makespan.max(added);
-                tally.add(round, from, to, bytes);
-                if let Some(listener) = listener.as_deref_mut() {
-                    listener.message(&Timed {
-                        round,
-                        from: sender,
-                        to: transfer.to,
-                        op,
-                        runs: transfer.runs,
-                        bytes: Volume(bytes),
-                        tier: costs.tier_of(sender, transfer.to),
-                        start: Seconds(start),
-                        end: Seconds(end),
-                        added: Seconds(added),
-                    });
+        let one = |sender: Endpoint, transfer: Transfer<'_>| {
+            // What is no message is refused when the events are simulated.
+            let message = costs.message(sender, transfer).map_err(|_| Gap)?;
+            let Message { from, to, bytes, op } = message;
+            let mut ready = costs.start(from).max(costs.start(to));
+            for &run in transfer.runs {
+                for &time in &written[cells.of_run(from, run)] {
+                    ready = ready.max(time);
                 }
             }
-        }
-        for (cell, added, is_copy) in arriving.drain(..) {
-            written[cell] = written[cell].max(added);
-            if let Some(copied) = copied.get_mut(cell).filter(|_| is_copy) {
-                *copied = added;
+            let duration = costs.duration_after(&message, &mut last);
+            let start = busy.place(from, to, ready, duration).ok_or(Gap)?;
+            let end = start + duration;
+            let is_copy = costs.adding(&message) == 0.0;
+            let targets = || transfer.runs.iter().map(|&run| cells.of_run(to, run));
+            // Others may be added while this one waits for what it is added to.
+            if !is_copy && targets().any(|cells| copied[cells].iter().any(|&time| time > end)) {
+                return Err(Gap);
+            }
+            let added = added(costs, &message, end, &mut adders[to as usize]);
+            arriving.extend(targets().map(|cells| (cells, added, is_copy)));
+            makespan = makespan.max(added);
+            tally.add(round, from, to, bytes);
+            if let Some(listener) = listener.as_deref_mut() {
+                listener.message(&Timed {
+                    round,
+                    from: sender,
+                    to: transfer.to,
+                    op,
+                    runs: transfer.runs,
+                    bytes: Volume(bytes),
+                    tier: costs.tier_of(sender, transfer.to),
+                    start: Seconds(start),
+                    end: Seconds(end),
+                    added: Seconds(added),
+                });
+            }
+            Ok(())
+        };
+        each_message(schedule, round, &mut sends, one).ok()?;
+        for (cells, added, is_copy) in arriving.drain(..) {
+            for time in &mut written[cells.clone()] {
+                *time = time.max(added);
+            }
+            if is_copy && !copied.is_empty() {
+                copied[cells].fill(added);
             }
         }
     }
-    Some(tally.finish(ranks as usize, makespan))
+    Some(tally.finish(ranks, makespan))
 }
 
 /// When the receiver, which adds until `adder`, has added what came at `end`.

@@ -1,11 +1,12 @@
 //! Messages as jobs that wait for others and for resources.
 
-use super::MEMORY;
+use super::cells::Cells;
 use super::costs::Costs;
 use super::tally::Tally;
+use super::{MEMORY, Mode};
 use crate::base::error::{Error, Result};
 use crate::model::formula::Ports;
-use crate::model::schedule::{Op, Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Op, Schedule, Sends, Transfer, each_message};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -67,8 +68,7 @@ impl Resource {
     }
 }
 
-/// One thing that a job writes, or waits for, or both: a chunk at a rank in `flow`, a rank in
-/// `local`. Writers of one cell form a list in schedule order; a job that must come after a writer
+/// One thing that a job writes, or waits for, or both: chunks at a rank in `flow`, a rank in `local`. Writers of one cell form a list in schedule order; a job that must come after a writer
 /// hangs on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
@@ -156,15 +156,6 @@ pub(super) struct Jobs {
     round: usize,
     /// Cells that the message at hand waits for.
     waits: u32,
-}
-
-/// What is written and waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cells {
-    /// Chunks at places.
-    Chunks,
-    /// Places: a rank ends a round before it begins the next.
-    Places,
 }
 
 impl Jobs {
@@ -398,13 +389,13 @@ impl Jobs {
         self.waits = 0;
     }
 
-    /// The message at hand waits for `read` and writes `write`.
+    /// The message at hand waits for cell `read` and writes cell `write`; [`NONE`] is no cell.
     #[inline]
     pub fn touch(&mut self, read: u32, write: u32) {
         let slot = self.slots.len() as u32;
         let job = self.jobs.len() as u32 - 1;
         let mut entry = Slot { job, next: write, waiting: NONE, also: NONE };
-        let tail = self.tail[read as usize];
+        let tail = self.tail.get(read as usize).copied().unwrap_or(NONE);
         if tail != NONE {
             let tail = &mut self.slots[tail as usize];
             entry.also = std::mem::replace(&mut tail.waiting, slot);
@@ -427,6 +418,9 @@ impl Jobs {
         for slot in self.round..self.slots.len() {
             let entry = &mut self.slots[slot];
             let cell = std::mem::replace(&mut entry.next, NONE) as usize;
+            if cell == NONE as usize {
+                continue;
+            }
             let job = entry.job();
             match std::mem::replace(&mut self.tail[cell], slot as u32) {
                 NONE => {
@@ -458,76 +452,58 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// All messages of `schedule` with what they wait for.
+    /// The messages of some rounds of `schedule` with what they wait for: others that wrote what
+    /// they send, by `cells`, or, without them, all that their ranks did before.
     pub fn fill(
         &mut self,
         schedule: &dyn Schedule,
         costs: &Costs,
-        cells: Cells,
-        tally: &mut Tally,
-    ) -> Result<()> {
-        self.add_rounds(schedule, costs, (cells, 0..costs.frame.rounds), tally)
-    }
-
-    /// The messages of some rounds, waiting for data of each other alone.
-    pub fn fill_rounds(
-        &mut self,
-        schedule: &dyn Schedule,
-        costs: &Costs,
-        rounds: Range<u64>,
-        tally: &mut Tally,
-    ) -> Result<()> {
-        self.add_rounds(schedule, costs, (Cells::Chunks, rounds), tally)
-    }
-
-    fn add_rounds(
-        &mut self,
-        schedule: &dyn Schedule,
-        costs: &Costs,
-        (cells, rounds): (Cells, Range<u64>),
+        (cells, rounds): (Option<&Cells>, Range<u64>),
         tally: &mut Tally,
     ) -> Result<()> {
         // Before anything is allocated.
-        check_memory(estimate(schedule, costs), costs)?;
-        let chunks = costs.frame.chunks();
-        let count = match cells {
-            Cells::Chunks => costs.places() * chunks as usize,
-            Cells::Places => costs.places(),
-        };
-        self.reset(costs, count);
-        if cells == Cells::Places {
+        check_memory(estimate(schedule, costs, cells), costs)?;
+        self.reset(costs, cells.map_or(costs.places(), Cells::count));
+        if cells.is_none() {
             // What a message is added to has come before it starts.
             self.copied = Vec::new();
         }
-        self.sent = usize::from(cells == Cells::Places);
+        self.sent = usize::from(cells.is_none());
         let mut sends = Sends::default();
         for round in rounds {
-            for sender in senders(schedule) {
-                sends.clear();
-                schedule.sends(round, sender, &mut sends);
-                for transfer in sends.iter() {
-                    let message = costs.message(sender, transfer)?;
-                    let Message { from, to, bytes, .. } = message;
-                    self.open(costs, message);
-                    if cells == Cells::Chunks {
-                        let (source, target) = (from * chunks, to * chunks);
-                        for run in transfer.runs {
-                            for chunk in run.chunks() {
-                                self.touch(source + chunk, target + chunk);
-                            }
+            each_message(schedule, round, &mut sends, |sender, transfer| {
+                let message = costs.message(sender, transfer)?;
+                let Message { from, to, bytes, .. } = message;
+                self.open(costs, message);
+                match cells {
+                    Some(cells) => {
+                        for &run in transfer.runs {
+                            self.touch_all(cells.of_run(from, run), cells.of_run(to, run));
                         }
-                    } else {
+                    }
+                    None => {
                         self.touch(from, from);
                         self.touch(to, to);
                     }
-                    self.close();
-                    tally.add(round, from, to, bytes);
                 }
-            }
+                self.close();
+                tally.add(round, from, to, bytes);
+                Ok(())
+            })?;
             self.end_round();
-            check_taken(self.memory(), costs)?;
+            check_taken(self.memory() + cells.map_or(0, Cells::memory), costs)?;
         }
         Ok(())
+    }
+
+    /// The message at hand waits for the cells `reads` and writes the cells `writes`.
+    #[inline]
+    fn touch_all(&mut self, reads: Range<usize>, writes: Range<usize>) {
+        // Cells are fewer than a u32 counts: memory holds no more.
+        let cell = |cells: &Range<usize>, i| cells.clone().nth(i).map_or(NONE, |cell| cell as u32);
+        for i in 0..reads.len().max(writes.len()) {
+            self.touch(cell(&reads, i), cell(&writes, i));
+        }
     }
 }
 
@@ -542,35 +518,78 @@ fn check_taken(bytes: u64, costs: &Costs) -> Result<()> {
 }
 
 /// The bytes that [`Jobs::memory`] will come to, judged from some senders of some rounds.
-fn estimate(schedule: &dyn Schedule, costs: &Costs) -> f64 {
+fn estimate(schedule: &dyn Schedule, costs: &Costs, cells: Option<&Cells>) -> f64 {
     let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
-    let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
-    let cells = places.saturating_mul(costs.frame.chunks().into());
-    // Every how many senders one is looked at; a number that does not keep step with powers of two.
-    let all = rounds.saturating_mul(places);
-    let stride = (all / SAMPLES).max(1) | 1;
     let mut sampled = 0.0;
+    let stride = samples(schedule, costs, |sends| {
+        let one = |from: Endpoint, transfer: Transfer<'_>| {
+            let (from, to) = (costs.place(from), costs.place(transfer.to));
+            // What is no message is refused later.
+            let is_there = |place: &u32| (*place as usize) < costs.places();
+            let slots: usize = match cells.filter(|_| [from, to].iter().all(is_there)) {
+                None => 2,
+                Some(cells) => {
+                    let each = |run| cells.of_run(from, run).len().max(cells.of_run(to, run).len());
+                    transfer.runs.iter().copied().map(each).sum()
+                }
+            };
+            sampled += per_job + (slots * size_of::<Slot>()) as f64;
+            Ok::<_, std::convert::Infallible>(())
+        };
+        let Ok(()) = sends.each(one);
+    });
+    let count = cells.map_or(costs.places(), Cells::count);
+    let each = if costs.adds() && cells.is_some() { 8.0 } else { 4.0 };
+    sampled * stride as f64 + count as f64 * each + cells.map_or(0, Cells::memory) as f64
+}
+
+/// Refuses more messages than memory holds, each with a single cell, judged from some of them.
+pub(super) fn check_count(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
+    let (mut messages, mut chunks) = (0, 0);
+    let stride = samples(schedule, costs, |sends| {
+        messages += sends.len() as u64;
+        let runs = sends.iter().flat_map(|transfer| transfer.runs);
+        chunks += runs.map(|run| u64::from(run.len)).sum::<u64>();
+    });
+    let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
+    let [messages, chunks] = [messages, chunks].map(|count| (count * stride) as f64);
+    if messages * per_job <= MEMORY as f64 {
+        return Ok(());
+    }
+    let cells = costs.places() as f64 * f64::from(costs.frame.chunks());
+    let each = if costs.adds() { 8.0 } else { 4.0 };
+    let all = messages * per_job + chunks * size_of::<Slot>() as f64 + cells * each;
+    Err(too_large(all, costs))
+}
+
+/// Calls `each` with what some senders of some rounds send; every how many senders there is one.
+pub(super) fn samples(schedule: &dyn Schedule, costs: &Costs, mut each: impl FnMut(&Sends)) -> u64 {
+    let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
+    let all = rounds.saturating_mul(places);
+    // A number that does not keep step with powers of two.
+    let stride = (all / SAMPLES).max(1) | 1;
     let mut sends = Sends::default();
     for place in (0..all).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
         sends.clear();
-        let (round, from) = (place / places, (place % places) as u32);
-        schedule.sends(round, costs.endpoint(from), &mut sends);
-        let chunks: u64 = sends.iter().flat_map(|t| t.runs).map(|run| u64::from(run.len)).sum();
-        sampled += sends.len() as f64 * per_job + chunks as f64 * size_of::<Slot>() as f64;
+        let (round, turn) = (place / places, (place % places) as u32);
+        schedule.sends_of(round, turn..turn + 1, &mut sends);
+        each(&sends);
     }
-    let each = if costs.adds() { 8.0 } else { 4.0 };
-    sampled * stride as f64 + cells as f64 * each
+    stride
 }
 
 /// The error about a simulation that takes about `bytes`.
 fn too_large(bytes: f64, costs: &Costs) -> Error {
-    Error::input(format!(
+    let error = Error::input(format!(
         "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
         costs.frame.ranks,
         bytes / f64::from(1 << 20),
         MEMORY >> 20
-    ))
-    .help("ask for fewer ranks or segments, or for mode sync or local")
+    ));
+    error.help(match costs.mode {
+        Mode::Sync => "ask for fewer ranks or segments",
+        _ => "ask for --mode sync, which holds one round at a time, or for fewer ranks or segments",
+    })
 }
 
 /// Senders at which an estimate of memory looks.
@@ -678,8 +697,10 @@ mod tests {
             let costs = costs(schedule, &fabric);
             let (mut jobs, mut tally) = (Jobs::default(), Tally::default());
             tally.reset(costs.places());
-            jobs.fill(schedule, &costs, Cells::Chunks, &mut tally).unwrap();
-            assert_eq!(estimate(schedule, &costs), jobs.memory() as f64);
+            let cells = Cells::of(schedule, &costs).unwrap();
+            let rounds = 0..costs.frame.rounds;
+            jobs.fill(schedule, &costs, (Some(&cells), rounds), &mut tally).unwrap();
+            assert_eq!(estimate(schedule, &costs, Some(&cells)), jobs.memory() as f64);
         }
     }
 }

@@ -31,6 +31,7 @@
 //! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
 
+mod cells;
 mod costs;
 mod fluid;
 mod greedy;
@@ -51,6 +52,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::Fabric;
 use crate::model::schedule::{Endpoint, Op, Run, Schedule};
+use cells::Cells;
 use costs::Costs;
 
 /// The most memory that a simulation takes, in bytes.
@@ -248,7 +250,11 @@ impl Simulator {
         check_senders(schedule.rounds().saturating_mul(costs.places() as u64))?;
         match (setup.mode, Way::of(&costs, setup.mode)) {
             (_, Way::InOrder) => in_order::flow(schedule, &costs, space, listener),
-            (mode, Way::Whole) => greedy::whole(schedule, &costs, mode, space, listener),
+            (mode, Way::Whole) => {
+                let flows = mode == Mode::Flow;
+                let cells = flows.then(|| Cells::of(schedule, &costs)).transpose()?;
+                greedy::whole(schedule, &costs, cells.as_ref(), space, listener)
+            }
             (mode, Way::Rounds) => rounds::run(schedule, &costs, mode, space, listener),
         }
     }
@@ -293,7 +299,7 @@ fn check_senders(asked: u64) -> Result<()> {
     Err(Error::input(format!(
         "{asked} times somebody may send in this schedule; at most {SENDERS} are simulated"
     ))
-    .help("ask for fewer ranks or segments; ranks that are all alike cost nothing"))
+    .help("name an algorithm of few rounds, such as --algorithm recursive-doubling, or fewer ranks; ranks that are all alike cost nothing"))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
 //! Switches take no part in barriers.
 
+use super::cells::Cells;
 use super::costs::Costs;
 use super::greedy::{Buffers, Engine, Span, tell};
 use super::in_order::{Busy, Written, added};
@@ -10,7 +11,7 @@ use super::jobs::{Jobs, Message};
 use super::tally::Tally;
 use super::{Listener, MEMORY, Mode, Outcome, Space};
 use crate::base::error::{Error, Result};
-use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Schedule, Sends, each_message};
 
 pub(super) fn run(
     schedule: &dyn Schedule,
@@ -65,6 +66,7 @@ fn through_switches(
     tally.reset(costs.places());
     let mut free: Vec<f64> = (0..costs.places() as u32).map(|place| costs.start(place)).collect();
     let mut makespan = 0.0_f64;
+    let cells = Cells::of(schedule, costs)?;
     let mut rounds = (0..costs.frame.rounds).peekable();
     let mut engine = Engine::new(costs, buffers);
     engine.keeps_times = true;
@@ -73,7 +75,7 @@ fn through_switches(
         while let Some(next) = rounds.next_if(|&next| a_switch_sends(schedule, costs, next)) {
             last = next;
         }
-        jobs.fill_rounds(schedule, costs, first..last + 1, tally)?;
+        jobs.fill(schedule, costs, (Some(&cells), first..last + 1), tally)?;
         engine.play(jobs, |from, to| free[from as usize].max(free[to as usize]));
         for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&engine.buffers.times) {
             makespan = makespan.max(added);
@@ -137,17 +139,13 @@ impl<'a> Round<'a> {
 
     fn collect(&mut self, schedule: &dyn Schedule, round: u64, tally: &mut Tally) -> Result<()> {
         self.messages.clear();
-        for from in senders(schedule) {
-            self.sends.clear();
-            schedule.sends(round, from, &mut self.sends);
-            for transfer in self.sends.iter() {
-                let message = self.costs.message(from, transfer)?;
-                tally.add(round, message.from, message.to, message.bytes);
-                self.messages.push(message);
-            }
-            check_messages(round, self.messages.len() as u64)?;
-        }
-        Ok(())
+        let Self { costs, sends, messages, .. } = self;
+        each_message(schedule, round, sends, |from, transfer| {
+            let message = costs.message(from, transfer)?;
+            tally.add(round, message.from, message.to, message.bytes);
+            messages.push(message);
+            check_messages(round, messages.len() as u64)
+        })
     }
 
     /// Times the messages; a place takes part from the time in `free` on.

@@ -68,12 +68,14 @@ fn in_order_is_event_by_event_wherever_it_holds() {
                         continue;
                     }
                     let costs = Costs::new(&*schedule, &fabric(ports, gamma), &setup).unwrap();
-                    let Some(quick) = in_order::pass(&*schedule, &costs, &mut space, None) else {
+                    let cells = Cells::of(&*schedule, &costs).unwrap();
+                    let quick = in_order::pass(&*schedule, &costs, &cells, &mut space, None);
+                    let Some(quick) = quick else {
                         fell += 1;
                         continue;
                     };
                     held += 1;
-                    let full = greedy::whole(&*schedule, &costs, Mode::Flow, &mut space, None);
+                    let full = greedy::whole(&*schedule, &costs, Some(&cells), &mut space, None);
                     let full = full.unwrap();
                     assert!(near(quick.makespan.0, full.makespan.0), "{name}\n{quick:?}\n{full:?}");
                     assert_eq!((quick.messages, quick.rounds), (full.messages, full.rounds));
@@ -82,6 +84,27 @@ fn in_order_is_event_by_event_wherever_it_holds() {
         }
     }
     assert!(held > 2000 && fell > 2000, "{held} {fell}");
+}
+
+#[test]
+fn ranges_of_chunks_are_as_good_as_chunks() {
+    let mut space = Space::default();
+    for n in 2..=12 {
+        for (name, schedule) in schedules(n) {
+            for (setup, gamma) in setups(n).flat_map(|s| [0.0, 0.3].map(|g| (s.clone(), g))) {
+                let costs = Costs::new(&*schedule, &fabric(Ports::ONE, gamma), &setup);
+                // There is no switch in this machine.
+                let Ok(costs) = costs else { continue };
+                let (places, chunks) = (costs.places(), costs.frame.chunks() as usize);
+                let each =
+                    [Cells::Chunks { places, chunks }, Cells::ranges(&*schedule, &costs).unwrap()];
+                let [a, b] = each.map(|cells| {
+                    greedy::whole(&*schedule, &costs, Some(&cells), &mut space, None).unwrap()
+                });
+                assert_eq!(a, b, "{name}, {n} ranks");
+            }
+        }
+    }
 }
 
 #[test]
@@ -96,7 +119,7 @@ fn round_by_round_is_event_by_event() {
                     let Ok(costs) = costs else { continue };
                     let mode = Mode::Local;
                     let rounds = rounds::run(&*schedule, &costs, mode, &mut space, None).unwrap();
-                    let whole = greedy::whole(&*schedule, &costs, mode, &mut space, None).unwrap();
+                    let whole = greedy::whole(&*schedule, &costs, None, &mut space, None).unwrap();
                     assert!(near(rounds.makespan.0, whole.makespan.0), "{name} {ports}");
                 }
             }

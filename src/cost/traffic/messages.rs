@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::file::{Job, Jobs, bytes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
 use crate::cost::simulate::Mode;
 use crate::machine::graph::routes::Routes;
 use crate::machine::graph::{Graph, Node};
@@ -60,23 +61,44 @@ impl Tasks {
                 let other = jobs.names().position(|n| n == name).unwrap_or(0);
                 tasks.after(tasks.gates[other].1, gate);
             }
-            let first = tasks.tasks.len() as u32;
             match &job.messages {
                 Some(messages) => tasks.messages(number, messages, &nodes),
                 None => tasks.collective(number, job, graph, &registry),
             }
             .map_err(place)?;
-            let last = tasks.tasks.len() as u32;
-            let end = tasks.gate(number, 0.0);
-            tasks.after(gate, end);
-            for task in first..last {
-                tasks.after(gate, task);
-                tasks.after(task, end);
-            }
-            tasks.gates.push((gate, end));
+            tasks.close(number, gate);
         }
         tasks.settle();
         Ok(tasks)
+    }
+
+    /// The messages of one schedule over all ranks, as the only job.
+    pub fn of_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Result<Self> {
+        if schedule.ranks() != graph.ranks {
+            let (a, b) = (schedule.ranks(), graph.ranks);
+            return Err(Error::input(format!("a schedule of {a} ranks on a fabric of {b}")));
+        }
+        let mut tasks = Self::default();
+        let gate = tasks.gate(0, 0.0);
+        let ranks: Vec<u32> = (0..graph.ranks).collect();
+        let each = size.0 as f64 / f64::from(schedule.parts().max(1));
+        Rounds { tasks: &mut tasks, job: 0, ranks: &ranks, each, mode: Mode::Flow }
+            .write(schedule)?;
+        tasks.close(0, gate);
+        tasks.settle();
+        Ok(tasks)
+    }
+
+    /// All tasks since the gate of a job come after it and before the job's end.
+    fn close(&mut self, job: u32, gate: u32) {
+        let last = self.tasks.len() as u32;
+        let end = self.gate(job, 0.0);
+        self.after(gate, end);
+        for task in gate + 1..last {
+            self.after(gate, task);
+            self.after(task, end);
+        }
+        self.gates.push((gate, end));
     }
 
     fn gate(&mut self, job: u32, at: f64) -> u32 {

@@ -16,9 +16,10 @@ mod messages;
 pub use file::{Jobs, parse};
 
 use crate::base::error::Result;
-use crate::base::quantity::Seconds;
+use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::graph::Graph;
 use crate::machine::graph::routes::Routes;
+use crate::model::schedule::Schedule;
 use fluid::Fluid;
 use messages::Tasks;
 
@@ -56,11 +57,23 @@ pub struct Times {
 /// # Errors
 /// A message without a way, an algorithm without a schedule.
 pub fn simulate(graph: &Graph, jobs: &Jobs) -> Result<Times> {
-    let mut tasks = Tasks::of(graph, jobs)?;
+    let names: Vec<&str> = jobs.names().collect();
+    play(graph, Tasks::of(graph, jobs)?, &names)
+}
+
+/// Lets one schedule of that size run over all ranks, in their order, by data alone.
+///
+/// # Errors
+/// As [`simulate`]; another number of ranks than the fabric has.
+pub fn simulate_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Result<Times> {
+    play(graph, Tasks::of_one(graph, schedule, size)?, &[""])
+}
+
+fn play(graph: &Graph, mut tasks: Tasks, names: &[&str]) -> Result<Times> {
     tasks.route(graph, &mut Routes::new(graph))?;
-    let mut fluid = Fluid::new(graph, jobs.len());
+    let mut fluid = Fluid::new(graph, names.len());
     let ends = fluid.run(&mut tasks);
-    let job_times = jobs.names().enumerate().map(|(i, name)| {
+    let job_times = names.iter().enumerate().map(|(i, &name)| {
         let (gate, end) = tasks.gates[i];
         JobTimes {
             name: name.to_owned(),

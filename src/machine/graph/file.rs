@@ -10,7 +10,7 @@
 //! between = ["g0", "nv0"]       # both ways; from and to: one way
 //! bw      = "300GB/s"           # each way
 //! latency = "700ns"
-//! [[faults]]
+//! [[faults]]                    # see the next file
 //! between = ["g0", "nv0"]
 //! times   = 0.5                 # 0: dead
 //! [generate]                    # instead of ranks, switches and links
@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
+use super::fault::Fault;
 use super::generate::{Generate, Spec};
 use super::{Graph, Link, Node, Routing};
 use crate::base::error::{Error, Result, did_you_mean};
@@ -76,15 +77,6 @@ struct Cable {
     to: Option<String>,
     bw: Amount,
     latency: Option<Amount>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fault {
-    between: Option<[String; 2]>,
-    from: Option<String>,
-    to: Option<String>,
-    times: f64,
 }
 
 #[derive(Deserialize)]
@@ -155,10 +147,7 @@ impl File {
                 return Err(unknown(name, spec.switches.iter(), "switch"));
             }
         }
-        for fault in &self.faults {
-            fault.apply(&mut spec.links, &numbers)?;
-        }
-        spec.links.retain(|link| link.rate.0 > Rational::from_integer(0));
+        super::fault::apply(&self.faults, &mut spec.links, &numbers)?;
         let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
         graph.routing = routing;
         graph.alpha = self.alpha.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds)?;
@@ -232,31 +221,8 @@ impl File {
     }
 }
 
-impl Fault {
-    fn apply(&self, links: &mut [Link], numbers: &HashMap<&str, Node>) -> Result<()> {
-        let (a, b, both) =
-            ends(&self.between, &self.from, &self.to, numbers).map_err(|e| e.at("faults"))?;
-        let times = decimal(&self.times.to_string()).filter(|t| *t >= Rational::from_integer(0));
-        let times = times.ok_or_else(|| {
-            Error::input(format!("`{}` times", self.times)).help("write 0 for dead, 0.5 for half")
-        })?;
-        let mut met = false;
-        for link in links {
-            if (link.from, link.to) == (a, b) || both && (link.from, link.to) == (b, a) {
-                link.rate = Rate(link.rate.0 * times);
-                met = true;
-            }
-        }
-        if met {
-            return Ok(());
-        }
-        let name = |node| numbers.iter().find(|(_, n)| **n == node).map_or("", |(name, _)| *name);
-        Err(Error::input(format!("no link between {} and {} to be faulty", name(a), name(b))))
-    }
-}
-
 /// The two nodes that a link or a fault names, and whether it goes both ways.
-fn ends(
+pub(super) fn ends(
     between: &Option<[String; 2]>,
     from: &Option<String>,
     to: &Option<String>,
@@ -283,7 +249,11 @@ fn ends(
     Ok((a, b, both))
 }
 
-fn unknown<S: AsRef<str>>(name: &str, known: impl Iterator<Item = S>, what: &str) -> Error {
+pub(super) fn unknown<S: AsRef<str>>(
+    name: &str,
+    known: impl Iterator<Item = S>,
+    what: &str,
+) -> Error {
     let known: Vec<S> = known.collect();
     Error::input(format!("there is no {what} `{name}`")).help(did_you_mean(
         name,

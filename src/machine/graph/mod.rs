@@ -10,10 +10,13 @@
 //! what tiers cannot say: rails, oversubscription, a dead cable, several jobs on one link. A person
 //! writes one as a fabric file ([`Graph::parse`]), link by link or as one of the generated kinds.
 
+mod fault;
 mod file;
 mod generate;
+mod import;
 pub mod routes;
 
+pub use fault::Fault;
 pub(crate) use file::Amount;
 
 use std::collections::HashMap;
@@ -72,13 +75,13 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Reads a fabric file, TOML or JSON, and checks it.
+    /// Reads a fabric file, TOML or JSON, or a network of ASTRA-sim or ns-3, and checks it.
     ///
     /// # Errors
     /// What is wrong in it, with its place where that is known: unknown keys or nodes, names that
     /// are there twice, links to themselves, rates of 0, ranks that do not reach each other.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
-        file::parse(text, origin)
+        import::foreign(text, origin).unwrap_or_else(|| file::parse(text, origin))
     }
 
     /// A graph of named nodes; links between the same two nodes add up.
@@ -110,6 +113,23 @@ impl Graph {
             routing: Routing::default(),
             alpha: Seconds(0.0),
         })
+    }
+
+    /// The same, checked: every rank reaches every other.
+    ///
+    /// # Errors
+    /// As for [`Self::parse`].
+    pub(crate) fn joined(
+        name: String,
+        nodes: (Vec<String>, Vec<String>),
+        links: Vec<Link>,
+    ) -> Result<Self> {
+        if nodes.0.is_empty() {
+            return Err(Error::input("a fabric without ranks"));
+        }
+        let graph = Self::new(name, nodes, links)?;
+        graph.check_reach()?;
+        Ok(graph)
     }
 
     /// Whether a node is a rank.

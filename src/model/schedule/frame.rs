@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Endpoint;
 use crate::base::collective::Collective;
 
 /// How chunks are numbered.
@@ -78,6 +79,16 @@ impl Frame {
     #[must_use]
     pub fn in_rank_order(self) -> Self {
         Self { keeps_order: true, ..self }
+    }
+
+    /// Who comes at place `turn` of a round's order: all ranks, then all switches.
+    #[must_use]
+    pub fn sender(&self, turn: u32) -> Endpoint {
+        match turn.checked_sub(self.ranks) {
+            Some(switch) => Endpoint::Switch(switch),
+            None if self.last_first => Endpoint::Rank(self.ranks - 1 - turn),
+            None => Endpoint::Rank(turn),
+        }
     }
 
     /// How many chunks there are in all.

@@ -25,6 +25,7 @@ pub use sends::{Op, Run, Sends, Transfer};
 pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::base::collective::Collective;
 
@@ -52,6 +53,17 @@ pub trait Schedule: Send + Sync {
     /// Puts what `from` sends in `round`, one of [`Self::rounds`], into `out`, which the caller
     /// has cleared; nearest receiver first, counted upwards from the sender modulo N.
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends);
+
+    /// Puts what the senders at `turns` of the order of [`senders`] send in `round` into `out`, which
+    /// the caller has cleared. Each rule has this loop as its own, with nothing called by a table.
+    fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
+        let frame = self.frame();
+        for turn in turns {
+            let from = frame.sender(turn);
+            self.sends(round, from, out);
+            out.close(from);
+        }
+    }
 
     /// The operation that it implements.
     fn collective(&self) -> Collective {
@@ -101,6 +113,10 @@ impl<S: Schedule + ?Sized> Schedule for Box<S> {
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         (**self).sends(round, from, out);
     }
+
+    fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
+        (**self).sends_of(round, turns, out);
+    }
 }
 
 impl<S: Schedule + ?Sized> Schedule for &S {
@@ -114,6 +130,10 @@ impl<S: Schedule + ?Sized> Schedule for &S {
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         (**self).sends(round, from, out);
+    }
+
+    fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
+        (**self).sends_of(round, turns, out);
     }
 }
 
@@ -140,9 +160,38 @@ impl fmt::Display for Endpoint {
 
 /// Who sends in a round, in schedule order: all ranks, then all switches.
 pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<> {
-    let Frame { ranks, switches, last_first, .. } = schedule.frame();
-    let ranks = (0..ranks).map(move |i| if last_first { ranks - 1 - i } else { i });
-    ranks.map(Endpoint::Rank).chain((0..switches).map(Endpoint::Switch))
+    let frame = schedule.frame();
+    (0..frame.ranks.saturating_add(frame.switches)).map(move |turn| frame.sender(turn))
+}
+
+/// How many messages are asked for at once, about: they stay in the nearest cache.
+const AT_ONCE: usize = 1024;
+
+/// Calls `each` with every message of `round` and its sender, in schedule order, until it refuses one;
+/// `sends` is room for some of them.
+///
+/// # Errors
+/// That of `each`.
+pub fn each_message<E>(
+    schedule: &dyn Schedule,
+    round: u64,
+    sends: &mut Sends,
+    mut each: impl FnMut(Endpoint, Transfer<'_>) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let Frame { ranks, switches, .. } = schedule.frame();
+    let all = ranks.saturating_add(switches);
+    let (mut first, mut count) = (0, 1_u32);
+    while first < all {
+        let end = all.min(first.saturating_add(count));
+        sends.clear();
+        schedule.sends_of(round, first..end, sends);
+        sends.each(&mut each)?;
+        // Senders mostly have as many messages each as those before them.
+        let most = AT_ONCE as u32;
+        count = if sends.len() < AT_ONCE { most.min(2 * count) } else { count.div_ceil(2) };
+        first = end;
+    }
+    Ok(())
 }
 
 /// How often somebody is asked what it sends, from the first round to the last: what playing a
@@ -156,12 +205,11 @@ pub fn turns(schedule: &dyn Schedule) -> u64 {
 pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
     let (mut messages, mut sends) = (0, Sends::default());
     (0..schedule.rounds()).any(|round| {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            messages += sends.len() as u64;
-        }
-        messages > most
+        let count = |_, _: Transfer<'_>| {
+            messages += 1;
+            if messages > most { Err(()) } else { Ok(()) }
+        };
+        each_message(schedule, round, &mut sends, count).is_err()
     })
 }
 

@@ -53,8 +53,8 @@ impl Schedule for Ring {
         let step = round + skipped;
         let op = if step < self.others() { Op::Reduce } else { Op::Copy };
         let back = modulo(step, self.ranks);
-        let chunk = modulo(u64::from(rank) + u64::from(self.ranks - back), self.ranks);
-        let right = modulo(u64::from(rank) + 1, self.ranks);
+        let chunk = if rank < back { rank + (self.ranks - back) } else { rank - back };
+        let right = if rank + 1 == self.ranks { 0 } else { rank + 1 };
         out.push(Endpoint::Rank(right), op, [Run::one(chunk)]);
     }
 }

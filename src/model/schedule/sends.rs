@@ -71,11 +71,16 @@ pub struct Transfer<'a> {
     pub runs: &'a [Run],
 }
 
-/// What one sender sends in one round; reused from call to call, so that nothing is allocated.
+/// What one sender, or several one behind the other, send in one round; reused from call to call,
+/// so that nothing is allocated.
 #[derive(Debug, Default, Clone)]
 pub struct Sends {
     transfers: Vec<(Endpoint, Op, usize)>,
     runs: Vec<Run>,
+    /// Where there are several senders: each with the end of its messages.
+    senders: Vec<(Endpoint, usize)>,
+    /// The first message of the sender at hand.
+    first: usize,
 }
 
 impl Sends {
@@ -83,9 +88,39 @@ impl Sends {
     pub fn clear(&mut self) {
         self.transfers.clear();
         self.runs.clear();
+        self.senders.clear();
+        self.first = 0;
+    }
+
+    /// All messages since the last sender was closed are of `from`.
+    pub(super) fn close(&mut self, from: Endpoint) {
+        self.first = self.transfers.len();
+        self.senders.push((from, self.first));
+    }
+
+    /// Calls `each` with the messages of several senders and their senders, in schedule order, until it
+    /// refuses one.
+    ///
+    /// # Errors
+    /// That of `each`.
+    #[inline]
+    pub fn each<E>(
+        &self,
+        mut each: impl FnMut(Endpoint, Transfer<'_>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let (mut first, mut start) = (0, 0);
+        for &(from, last) in &self.senders {
+            for &(to, op, end) in &self.transfers[first..last] {
+                each(from, Transfer { to, op, runs: &self.runs[start..end] })?;
+                start = end;
+            }
+            first = last;
+        }
+        Ok(())
     }
 
     /// Adds a message to `to`.
+    #[inline]
     pub fn push(&mut self, to: Endpoint, op: Op, runs: impl IntoIterator<Item = Run>) {
         self.runs.extend(runs);
         self.transfers.push((to, op, self.runs.len()));
@@ -111,21 +146,24 @@ impl Sends {
         self.transfers.is_empty()
     }
 
-    /// Gives every receiver another name.
+    /// Gives every receiver of the sender at hand another name.
     pub(super) fn rename(&mut self, name: impl Fn(Endpoint) -> Endpoint) {
-        for (to, _, _) in &mut self.transfers {
+        for (to, _, _) in &mut self.transfers[self.first..] {
             *to = name(*to);
         }
     }
 
-    /// Puts the messages into an order, keeping that of equal keys.
+    /// Puts the messages of the sender at hand into an order, keeping that of equal keys.
     pub(super) fn sort_by_key(&mut self, key: impl Fn(Endpoint) -> u32) {
-        if self.transfers.is_sorted_by_key(|&(to, _, _)| key(to)) {
+        let first = self.first;
+        if self.transfers[first..].is_sorted_by_key(|&(to, _, _)| key(to)) {
             return;
         }
-        let mut sorted: Vec<_> = self.iter().map(|t| (t.to, t.op, t.runs.to_vec())).collect();
+        let own = self.iter().skip(first);
+        let mut sorted: Vec<_> = own.map(|t| (t.to, t.op, t.runs.to_vec())).collect();
         sorted.sort_by_key(|&(to, _, _)| key(to));
-        self.clear();
+        self.transfers.truncate(first);
+        self.runs.truncate(self.transfers.last().map_or(0, |last| last.2));
         for (to, op, runs) in sorted {
             self.push(to, op, runs);
         }

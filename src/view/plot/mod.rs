@@ -11,6 +11,7 @@
 mod bars;
 mod curves;
 mod measured;
+mod network;
 mod regions;
 mod residuals;
 mod scale;
@@ -22,6 +23,7 @@ mod timeline;
 pub use bars::bars;
 pub use curves::{algorithms, sweep};
 pub use measured::{measured, measured_curves};
+pub use network::network;
 pub use regions::{policy, winners};
 pub use residuals::residuals;
 pub use space_time::space_time;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::{Hue, Mark, Picture, Scale};
 
 /// Everything that is drawn has this width; it scales with the page.
-const WIDTH: f64 = 860.0;
+pub(super) const WIDTH: f64 = 860.0;
 /// The height of what lies between log or linear axes.
 const TALL: f64 = 400.0;
 /// The height of a row.
@@ -76,7 +76,7 @@ pub fn svg(picture: &Picture) -> String {
     };
     let height = plane.bottom + 56.0 + 17.0 * picture.notes.len() as f64;
     let mut out = String::with_capacity(1 << 14);
-    head(&mut out, picture, height);
+    head(&mut out, (&picture.title, &picture.subtitle), height);
     legend(&mut out, picture);
     axes(&mut out, &plane);
     for mark in &picture.marks {
@@ -92,7 +92,8 @@ pub fn svg(picture: &Picture) -> String {
     out
 }
 
-fn head(out: &mut String, picture: &Picture, height: f64) {
+/// The head of a document, its title and what it is about.
+pub(super) fn head(out: &mut String, (title, about): (&str, &str), height: f64) {
     put(
         out,
         format_args!(
@@ -100,8 +101,14 @@ fn head(out: &mut String, picture: &Picture, height: f64) {
          role=\"img\" aria-labelledby=\"t d\">\n"
         ),
     );
-    let (title, about) = (escaped(&picture.title), escaped(&picture.subtitle));
-    put(out, format_args!("<title id=\"t\">{title}</title>\n<desc id=\"d\">{about}</desc>\n"));
+    let escapes = (escaped(title), escaped(about));
+    put(
+        out,
+        format_args!(
+            "<title id=\"t\">{}</title>\n<desc id=\"d\">{}</desc>\n",
+            escapes.0, escapes.1
+        ),
+    );
     out.push_str("<style>\n");
     out.push_str(
         "text{font:12px system-ui,-apple-system,\"Segoe UI\",\"DejaVu Sans\",sans-serif;fill:#1a1a1a}\n\
@@ -123,8 +130,8 @@ fn head(out: &mut String, picture: &Picture, height: f64) {
     palette(out, &DARK, &HEAT_DARK);
     out.push_str("}\n</style>\n");
     put(out, format_args!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n"));
-    text(out, (14.0, 26.0), "title", &picture.title);
-    text(out, (14.0, 45.0), "soft", &picture.subtitle);
+    text(out, (14.0, 26.0), "title", title);
+    text(out, (14.0, 45.0), "soft", about);
 }
 
 fn palette(out: &mut String, hues: &[&str], heat: &[&str]) {
@@ -426,7 +433,7 @@ fn path(points: impl Iterator<Item = (f64, f64)>) -> String {
     points.map(|(x, y)| format!("{x:.2},{y:.2}")).collect::<Vec<_>>().join(" ")
 }
 
-fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
+pub(super) fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
     put(out, format_args!("<text{class} x=\"{x:.2}\" y=\"{y:.2}\">{}</text>\n", escaped(words)));
 }
@@ -447,7 +454,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+pub(super) fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = out.write_fmt(text);
 }

@@ -1,0 +1,132 @@
+//! A fabric as it was built beside the same with faults, or with more: what a collective takes at
+//! best, and what it takes as libraries run it.
+
+use serde::Serialize;
+
+use crate::base::collective::Collective;
+use crate::base::error::Result;
+use crate::base::quantity::{Bytes, nearest};
+use crate::cost::optimum::optimum;
+use crate::cost::traffic::simulate_one;
+use crate::machine::graph::{Fault, Graph, Node};
+use crate::model::algorithm::{Library, Registry};
+use crate::model::formula::Shape;
+use crate::model::schedule::sends_more_than;
+
+/// Up to so many messages an algorithm is simulated.
+const MESSAGES: u64 = 1 << 17;
+/// The segments that are tried where an algorithm is pipelined; the best stands for all.
+const SEGMENTS: [u32; 3] = [1, 8, 64];
+
+/// A collective of one size on a fabric and on the same with faults.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WhatIf {
+    /// What is asked to be otherwise, as it was typed.
+    pub faults: Vec<String>,
+    /// M.
+    pub size_bytes: u64,
+    /// The best rate of the fabric as it was built, as an exact fraction of bytes a second.
+    pub built_rate: String,
+    /// The size over that rate: what no schedule goes below.
+    pub built_least_s: f64,
+    /// The same with the faults.
+    pub least_s: f64,
+    /// What libraries run, simulated.
+    pub runs: Vec<RunView>,
+}
+
+/// An algorithm that a library runs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunView {
+    /// The algorithm's id.
+    pub algorithm: &'static str,
+    /// The id of the library that runs it.
+    pub library: &'static str,
+    /// Its name there.
+    pub name: &'static str,
+    /// P, the best of 1, 8 and 64, where it is pipelined.
+    pub segments: Option<u32>,
+    /// What it takes on the fabric as it was built, over all its ranks in their order; absent where
+    /// that is too many messages.
+    pub built_s: Option<f64>,
+    /// The same with the faults.
+    pub time_s: Option<f64>,
+    /// The link that then holds most of its messages back.
+    pub bound_by: Option<String>,
+}
+
+/// What `collective` takes on `graph` and with `faults`, each as it was typed and as it is.
+///
+/// # Errors
+/// What [`optimum`] and faults refuse.
+pub fn what_if(
+    graph: &Graph,
+    faults: &[(String, Fault)],
+    (collective, root): (Collective, Node),
+    size: Bytes,
+) -> Result<WhatIf> {
+    let only: Vec<Fault> = faults.iter().map(|(_, fault)| fault.clone()).collect();
+    let faulty = graph.with_faults(&only)?;
+    let [built, found] = [graph, &faulty].map(|graph| optimum(graph, collective, root, false));
+    let (built, found) = (built?.rate, found?.rate);
+    let least = |rate| size.0 as f64 / nearest(rate);
+    let shape = Shape::new(collective, graph.ranks);
+    let registry = Registry::builtin();
+    let mut runs: Vec<RunView> = Vec::new();
+    for algorithm in registry.of(collective).filter(|one| one.applies(&shape).is_ok()) {
+        let shipped = algorithm.shipped(&shape);
+        let Some(&(library, name)) = shipped.iter().find(|(library, _)| *library == Library::Nccl)
+        else {
+            continue;
+        };
+        let tried = if algorithm.is_pipelined() { &SEGMENTS[..] } else { &SEGMENTS[..1] };
+        let mut best: Option<RunView> = None;
+        for &segments in tried {
+            let shape = shape.with_segments(segments);
+            let Some(schedule) = algorithm.schedule(&shape) else { continue };
+            let mut view = RunView {
+                algorithm: algorithm.meta().id,
+                library: library.id(),
+                name,
+                segments: algorithm.is_pipelined().then_some(segments),
+                built_s: None,
+                time_s: None,
+                bound_by: None,
+            };
+            // What needs switches that add is not what this fabric has.
+            if schedule.switches() > 0 {
+                continue;
+            }
+            if !sends_more_than(&*schedule, MESSAGES) {
+                let times = simulate_one(&faulty, &*schedule, size)?;
+                view.built_s = Some(match faults {
+                    [] => times.makespan.0,
+                    _ => simulate_one(graph, &*schedule, size)?.makespan.0,
+                });
+                view.time_s = Some(times.makespan.0);
+                view.bound_by = times.jobs[0].bound_by.map(|(link, _)| {
+                    let link = faulty.links[link as usize];
+                    format!("{}>{}", faulty.name_of(link.from), faulty.name_of(link.to))
+                });
+            }
+            let is_better =
+                |other: &RunView| other.built_s.is_none() || view.built_s < other.built_s;
+            if best.as_ref().is_none_or(is_better) {
+                best = Some(view);
+            }
+        }
+        runs.extend(best);
+    }
+    let key = |run: &RunView| run.built_s.unwrap_or(f64::INFINITY);
+    runs.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    Ok(WhatIf {
+        faults: faults.iter().map(|(typed, _)| typed.clone()).collect(),
+        size_bytes: size.0,
+        built_rate: built.0.to_string(),
+        built_least_s: least(built.0),
+        least_s: least(found.0),
+        runs,
+    })
+}
