@@ -21,7 +21,7 @@ use crate::measure::schedule_of::schedule_of;
 use crate::measure::verdict::{Facts, Verdict, judge};
 use crate::model::algorithm::Registry;
 use crate::plan::bucket::{Gradients, Rule, Tensor};
-use crate::plan::table::{Disk, Files, Machines};
+use crate::plan::table::{Disk, Fault, Files, Machines};
 use crate::{answer, plan as steps};
 
 /// A collective of a size, on a machine, over ranks.
@@ -237,15 +237,12 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
 /// ```
 ///
 /// # Errors
-/// The first fault of the file, with its place.
+/// The faults of the file, with their places.
 pub fn plan(file: &str) -> Result<Plan> {
     let machines = Machines::new(&Disk);
     let asked = steps::Asked::File { name: file, step: None };
     let loaded = steps::load(&machines, &asked, &[]);
-    let loaded = loaded.map_err(|faults| match faults.first() {
-        Some(fault) => fault.error(),
-        None => crate::Error::input("no step is in it").at(file.to_owned()),
-    })?;
+    let loaded = loaded.map_err(|faults| Fault::error_of(&faults))?;
     answer::plan::plan(&Registry::builtin(), &loaded, &steps::Tweak::default(), false)
 }
 

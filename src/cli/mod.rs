@@ -25,6 +25,7 @@ mod import;
 mod input;
 mod list;
 mod man;
+mod mcp;
 mod mock;
 mod nccl;
 mod optimum;

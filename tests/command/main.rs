@@ -9,6 +9,7 @@ mod examples;
 mod explain;
 mod explorer;
 mod formats;
+mod mcp;
 mod outputs;
 mod parameters;
 mod pictures;
