@@ -39,7 +39,8 @@ fn run(source: &Path, name: &str) -> Output {
         .output()
         .expect("cc starts");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let output = Command::new(&program).env("LD_LIBRARY_PATH", built()).output().expect("it starts");
+    let output =
+        Command::new(&program).env("LD_LIBRARY_PATH", built()).output().expect("it starts");
     std::fs::remove_dir_all(&folder).expect("ours");
     output
 }
@@ -51,10 +52,18 @@ fn a_c_program_prices_an_all_reduce() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     // The numbers are those of the Rust library, asked here.
-    let question = collcost_core::Question::new(collcost_core::Collective::AllReduce, collcost_core::Bytes(16 << 20));
+    let question = collcost_core::Question::new(
+        collcost_core::Collective::AllReduce,
+        collcost_core::Bytes(16 << 20),
+    );
     let question = question.on("dgx-h100").expect("known").ranks(64);
     let expect = collcost_core::expect(&question).expect("an answer");
-    let first = format!("expected {:.1} us ({:.1} to {:.1})", 1e6 * expect.time_s, 1e6 * expect.low_s, 1e6 * expect.high_s);
+    let first = format!(
+        "expected {:.1} us ({:.1} to {:.1})",
+        1e6 * expect.time_s,
+        1e6 * expect.low_s,
+        1e6 * expect.high_s
+    );
     assert!(text.starts_with(&first), "{text} is not {first}");
     assert!(text.contains(&format!("runs {}\n", expect.runs.name())), "{text}");
     let ring = collcost_core::price(&question, "ring").expect("a price").time_s.expect("a time");
@@ -66,7 +75,8 @@ fn a_c_program_prices_an_all_reduce() {
 fn what_is_wrong_is_said_and_nothing_is_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = run(&root.join("tests/wrong.c"), "wrong");
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
     assert_eq!(out, "all refused\n");
 }

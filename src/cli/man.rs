@@ -36,7 +36,8 @@ impl Args {
             command = command.find_subcommand(verb).ok_or_else(|| self.unknown(verb, command))?;
         }
         // A page is called `collcost-allreduce`, like those of git's verbs.
-        let name = self.verb.iter().fold("collcost".to_owned(), |name, verb| format!("{name}-{verb}"));
+        let name =
+            self.verb.iter().fold("collcost".to_owned(), |name, verb| format!("{name}-{verb}"));
         Ok(out.write_all(&page(command, name))?)
     }
 

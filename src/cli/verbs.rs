@@ -9,8 +9,8 @@ use collcost::Collective;
 
 use super::{
     Stop, accuracy, batch, bucket, check, compare, completions, config, convert, cost, crossover,
-    explain, explore, export, fit, import, list, man, mcp, mock, nccl, optimum, plan, profiles, select,
-    simulate, trace, verify,
+    explain, explore, export, fit, import, list, man, mcp, mock, nccl, optimum, plan, profiles,
+    select, simulate, trace, verify,
 };
 #[cfg(target_os = "linux")]
 use super::{calibrate, run};

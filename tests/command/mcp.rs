@@ -51,7 +51,9 @@ fn both_eras_find_the_same_tools() {
     assert_eq!(found[0]["id"], "a");
     assert_eq!(found[0]["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(found[1]["result"]["protocolVersion"], "2025-11-25", "the latest that it knows");
-    assert!(found[2]["result"]["supportedVersions"].as_array().unwrap().contains(&"2026-07-28".into()));
+    assert!(
+        found[2]["result"]["supportedVersions"].as_array().unwrap().contains(&"2026-07-28".into())
+    );
     let tools = found[3]["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().filter_map(|t| t["name"].as_str()).collect();
     assert_eq!(names, ["expect", "explain", "compare", "choose", "plan"]);
@@ -63,7 +65,8 @@ fn both_eras_find_the_same_tools() {
 
 #[test]
 fn its_answers_are_those_of_batch() {
-    let fields = json!({ "collective": "allreduce", "size_bytes": 1 << 24, "n": 64, "alpha_inter": "3us" });
+    let fields =
+        json!({ "collective": "allreduce", "size_bytes": 1 << 24, "n": 64, "alpha_inter": "3us" });
     let found = replies(&[], &[&call(1, "expect", fields.clone())]);
     let mut question = fields;
     question["kind"] = "expect".into();
@@ -114,7 +117,11 @@ fn a_question_that_is_wrong_is_answered_with_what_would_be_right() {
 #[test]
 fn files_are_read_where_that_was_asked_for() {
     let asked = |path: &str| {
-        call(1, "expect", json!({ "collective": "allreduce", "size_bytes": 8, "n": 8, "profile": path }))
+        call(
+            1,
+            "expect",
+            json!({ "collective": "allreduce", "size_bytes": 8, "n": 8, "profile": path }),
+        )
     };
     let own = "profiles/machines/dgx-h100.toml";
     let closed = replies(&[], &[&asked(own), &asked("/etc/passwd")]);
@@ -128,8 +135,14 @@ fn files_are_read_where_that_was_asked_for() {
 
 #[test]
 fn whatever_comes_is_answered_by_the_protocol() {
-    let deep = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{}", "[".repeat(100_000));
-    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"{}\"}}", "x".repeat(2 << 20));
+    let deep = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{}",
+        "[".repeat(100_000)
+    );
+    let long = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"{}\"}}",
+        "x".repeat(2 << 20)
+    );
     let lines = [
         ("nonsense", -32700),
         ("{\"jsonrpc\":\"2.0\"", -32700),
@@ -147,8 +160,14 @@ fn whatever_comes_is_answered_by_the_protocol() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, -32602),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cost"}}"#, -32602),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":[]}}"#, -32602),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2031-01-01"}}}"#, -32022),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"plan","arguments":[]}}"#,
+            -32602,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2031-01-01"}}}"#,
+            -32022,
+        ),
     ];
     let asked: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
     let found = replies(&[], &asked);
@@ -159,7 +178,8 @@ fn whatever_comes_is_answered_by_the_protocol() {
         assert_eq!(reply["jsonrpc"], "2.0");
     }
     // A reply to nothing, and a notification that is unknown, are passed over.
-    let quiet = [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","method":"x"}"#, ""];
+    let quiet =
+        [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","method":"x"}"#, ""];
     assert!(replies(&[], &quiet).is_empty());
 }
 
@@ -173,8 +193,10 @@ fn its_own_client_is_answered() {
         return;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/client.py");
-    let asked = Command::new(&python).args([script, env!("CARGO_BIN_EXE_collcost")]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&asked.stdout), String::from_utf8_lossy(&asked.stderr));
+    let asked =
+        Command::new(&python).args([script, env!("CARGO_BIN_EXE_collcost")]).output().unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&asked.stdout), String::from_utf8_lossy(&asked.stderr));
     assert!(asked.status.success(), "{out}{err}");
     assert_eq!(out.matches("5 questions by revision").count(), 2, "{out}");
 }

@@ -76,7 +76,8 @@ impl Batch {
                 Machine::on(&profile, "profile", given, collective)?
             }
         };
-        let query = Query::new(machine, collective, size.unwrap_or_default(), said.layout, said.params)?;
+        let query =
+            Query::new(machine, collective, size.unwrap_or_default(), said.layout, said.params)?;
         Ok((query, size))
     }
 

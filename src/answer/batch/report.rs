@@ -174,7 +174,8 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         Text(String),
     }
     let refuse = |what: &str| {
-        let help = "write \"points\": [[1048576, 55e-6], [\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]";
+        let help =
+            "write \"points\": [[1048576, 55e-6], [\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]";
         fields.at(Error::input(what).help(help), "points")
     };
     let raw: &RawValue = fields.raw("points").ok_or_else(|| missing("points"))?;

@@ -189,9 +189,7 @@ fn outcome(
 ) -> std::result::Result<Value, Fault> {
     let params: Params<'_> = match params {
         None => Params::default(),
-        Some(raw) => {
-            object(raw.get()).map_err(|e| Fault::new(PARAMS, format!("`params`: {e}")))?
-        }
+        Some(raw) => object(raw.get()).map_err(|e| Fault::new(PARAMS, format!("`params`: {e}")))?,
     };
     let spoken = || SHAKING.iter().copied().chain([LATEST]);
     if let Some(version) = &params.meta.version

@@ -47,7 +47,11 @@ pub(super) const TOOLS: &[Tool] = &[
         own: &[
             COLLECTIVE,
             SIZE,
-            ("algorithm", Word, "Only this algorithm, such as ring; without it what the library runs"),
+            (
+                "algorithm",
+                Word,
+                "Only this algorithm, such as ring; without it what the library runs",
+            ),
             ("seen", Word, "A time that was measured, which moves the expectation: 1MiB=88us"),
         ],
         needed: &["collective", "size_bytes"],
@@ -73,7 +77,11 @@ pub(super) const TOOLS: &[Tool] = &[
                 with likely causes and what to run next.",
         own: &[
             COLLECTIVE,
-            ("points", Points, "Pairs of a size and its time, or its busbw: [[\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]"),
+            (
+                "points",
+                Points,
+                "Pairs of a size and its time, or its busbw: [[\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]",
+            ),
             ("dtype", Word, "The type of the elements, such as bf16"),
         ],
         needed: &["collective", "points"],
@@ -86,7 +94,11 @@ pub(super) const TOOLS: &[Tool] = &[
                 size_bytes, at all sizes with the switch points; with times and how to force a choice.",
         own: &[
             COLLECTIVE,
-            ("library", Word, "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …: `collcost list policies`"),
+            (
+                "library",
+                Word,
+                "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …: `collcost list policies`",
+            ),
             SIZE,
             ("dtype", Word, "The type of the elements, such as bf16"),
         ],
@@ -102,7 +114,11 @@ pub(super) const TOOLS: &[Tool] = &[
             ("toml", Word, "Steps as [step.NAME] tables"),
             ("preset", Word, "A layout that people run, instead of toml"),
             ("step", Word, "Only this step of toml"),
-            ("set", Keys, "Other values for keys of the step: {\"tp\": \"4\", \"machine\": \"dgx-h100\"}"),
+            (
+                "set",
+                Keys,
+                "Other values for keys of the step: {\"tp\": \"4\", \"machine\": \"dgx-h100\"}",
+            ),
         ],
         needed: &[],
         of_machine: false,
