@@ -1,7 +1,5 @@
 //! The header and the library from a C program: `examples/c/price.c`, compiled with `cc` and run.
 
-#![expect(clippy::disallowed_methods, reason = "a test")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
