@@ -191,7 +191,7 @@ fn read(
         }
     }
     let shared = point.trees.iter().map(|tree| tree.1).chain(point.rounds.iter().copied());
-    let shared = shared.fold(point.chunks, |all, one| num_integer::gcd(all, one)).max(1);
+    let shared = shared.fold(point.chunks, num_integer::gcd).max(1);
     point.chunks /= shared;
     point.rounds.iter_mut().for_each(|rounds| *rounds /= shared);
     point.trees.iter_mut().for_each(|tree| tree.1 /= shared);
