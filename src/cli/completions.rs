@@ -28,8 +28,7 @@ enum Shell {
     Fish,
     #[value(alias = "nu")]
     Nushell,
-    #[value(name = "powershell")]
-    PowerShell,
+    Powershell,
     Elvish,
 }
 
@@ -40,7 +39,7 @@ impl Shell {
             Self::Zsh => &Zsh,
             Self::Fish => &Fish,
             Self::Nushell => &Nushell,
-            Self::PowerShell => &PowerShell,
+            Self::Powershell => &PowerShell,
             Self::Elvish => &Elvish,
         }
     }
