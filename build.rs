@@ -8,7 +8,9 @@
 //!
 //! The unwinder is linked into it where the C compiler has it as an archive. The shared `libgcc_s`
 //! costs a tenth of a millisecond at every start, an eighth of what a program that does nothing takes.
-//! Where the archive is not found the shared one is used as always.
+//! Where the archive is not found the shared one is used as always. `COLLCOST_LINK=plain` leaves all of it
+//! to the linker, for programs that are to run with an older C library than the compiler's: its archive
+//! asks for what only the newer one has.
 
 #![allow(clippy::disallowed_methods, reason = "it writes where cargo says")]
 
@@ -78,7 +80,9 @@ fn link_command() {
     let gnu = target("CARGO_CFG_TARGET_OS") == "linux" && target("CARGO_CFG_TARGET_ENV") == "gnu";
     // Who embeds the library decides for themselves how to link.
     let command = env::var("CARGO_FEATURE_CLI").is_ok();
-    if !native || !gnu || !command {
+    println!("cargo:rerun-if-env-changed=COLLCOST_LINK");
+    let plain = env::var("COLLCOST_LINK").is_ok_and(|how| how == "plain");
+    if !native || !gnu || !command || plain {
         return;
     }
     println!("cargo:rustc-link-arg-bins=-no-pie");

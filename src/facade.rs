@@ -1,4 +1,4 @@
-//! What programs ask: a [`Question`] and ten functions.
+//! What programs ask: a [`Question`] and eleven functions.
 //!
 //! Everything they return is plain data; what is named `expect…` is a time that will be seen, what is
 //! named ideal is the price of a schedule in the α-β model.
@@ -9,7 +9,7 @@ use crate::answer::explain::Explanation;
 use crate::answer::plan::Plan;
 use crate::answer::{Intervals, Row};
 use crate::base::collective::Collective;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::{Outcome, Setup};
 use crate::library::{Call, Choice, policy};
@@ -21,7 +21,7 @@ use crate::measure::schedule_of::schedule_of;
 use crate::measure::verdict::{Facts, Verdict, judge};
 use crate::model::algorithm::Registry;
 use crate::plan::bucket::{Gradients, Rule, Tensor};
-use crate::plan::table::{Disk, Files, Machines};
+use crate::plan::table::{Disk, Fault, Files, Machines};
 use crate::{answer, plan as steps};
 
 /// A collective of a size, on a machine, over ranks.
@@ -47,6 +47,12 @@ impl Question {
     #[must_use]
     pub fn new(collective: Collective, size: Bytes) -> Self {
         Self { collective, size, machine: None, said: Parameters::default(), seen: Vec::new() }
+    }
+
+    /// The same of another size.
+    #[must_use]
+    pub fn sized(self, size: Bytes) -> Self {
+        Self { size, ..self }
     }
 
     /// On a built-in machine, or on that of a profile's file.
@@ -160,6 +166,30 @@ pub fn ideal(question: &Question) -> Result<Vec<Row>> {
     Ok(cost.algorithms.into_iter().filter(|row| row.applies).collect())
 }
 
+/// The ideal price of one algorithm, by its id or another name.
+///
+/// ```
+/// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
+///
+/// let question = Question::new(Collective::AllReduce, Bytes(1_000_000_000))
+///     .links(Seconds(5e-6), Bandwidth(1e11))
+///     .ranks(64);
+/// assert_eq!(collcost::price(&question, "ring")?.time_s, Some(20.3175e-3));
+/// # Ok::<(), collcost::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`ideal`]; an algorithm that is unknown or does not apply.
+pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
+    let cost = answer::cost(&Registry::builtin(), &question.query()?, Some(algorithm), true)?;
+    let unsupported = |why: String| Error::unsupported(format!("`{algorithm}`: {why}"));
+    match cost.algorithms.into_iter().next() {
+        Some(row) if row.applies => Ok(row),
+        Some(row) => Err(unsupported(row.reason.unwrap_or_default())),
+        None => Err(unsupported("it does not apply".to_owned())),
+    }
+}
+
 /// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`.
 ///
 /// ```
@@ -237,15 +267,12 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
 /// ```
 ///
 /// # Errors
-/// The first fault of the file, with its place.
+/// The faults of the file, with their places.
 pub fn plan(file: &str) -> Result<Plan> {
     let machines = Machines::new(&Disk);
     let asked = steps::Asked::File { name: file, step: None };
     let loaded = steps::load(&machines, &asked, &[]);
-    let loaded = loaded.map_err(|faults| match faults.first() {
-        Some(fault) => fault.error(),
-        None => crate::Error::input("no step is in it").at(file.to_owned()),
-    })?;
+    let loaded = loaded.map_err(|faults| Fault::error_of(&faults))?;
     answer::plan::plan(&Registry::builtin(), &loaded, &steps::Tweak::default(), false)
 }
 

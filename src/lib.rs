@@ -17,8 +17,8 @@
 //! # Ok::<(), collcost::Error>(())
 //! ```
 //!
-//! A [`Question`] and ten functions are what is promised: [`machine()`], [`expect`], [`ideal`],
-//! [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`bucket`], [`simulate`]. The
+//! A [`Question`] and eleven functions are what is promised: [`machine()`], [`expect`], [`ideal`],
+//! [`price`], [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`bucket`], [`simulate`]. The
 //! rooms behind them are open to programs that bring their own algorithm or profile (`examples`),
 //! move between releases, and are not on these pages.
 //!
@@ -70,7 +70,8 @@ pub use base::error::{Error, Result};
 pub use base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 pub use cost::simulate::Outcome;
 pub use facade::{
-    Question, bucket, choose, compare, crossover, expect, explain, ideal, machine, plan, simulate,
+    Question, bucket, choose, compare, crossover, expect, explain, ideal, machine, plan, price,
+    simulate,
 };
 pub use library::Choice;
 pub use machine::profile::Profile;

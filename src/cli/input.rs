@@ -82,6 +82,30 @@ pub(super) fn trace(file: &str) -> Result<Input<'static>> {
     }
 }
 
+/// The longest line that is read of those who ask; a longer one is cut, and so no question.
+const LINE: usize = 1 << 20;
+
+/// Reads one line without its end, of which at most [`LINE`] bytes are kept; false at the end.
+pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let mut any = false;
+    loop {
+        let available = from.fill_buf()?;
+        if available.is_empty() {
+            return Ok(any);
+        }
+        any = true;
+        let end = available.iter().position(|&b| b == b'\n');
+        let (taken, consumed) = end.map_or((available.len(), available.len()), |i| (i, i + 1));
+        let room = LINE.saturating_sub(line.len());
+        line.extend_from_slice(&available[..taken.min(room)]);
+        from.consume(consumed);
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
 fn unreadable(file: &str, e: &io::Error) -> Error {
     Error::input(format!("the log cannot be read: {e}"))
         .at(file.to_owned())

@@ -1,10 +1,12 @@
 //! `collcost man`: the manual page of the command, or of one verb.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 
 use super::Stop;
+use super::output::write_whole;
 use collcost::base::error::{Error, nearest};
 
 #[derive(clap::Args)]
@@ -12,28 +14,31 @@ use collcost::base::error::{Error, nearest};
 Examples:
   collcost man | man -l -
   collcost man nccl choose | man -l -
-  collcost man allreduce > ~/.local/share/man/man1/collcost-allreduce.1")]
+  collcost man allreduce > ~/.local/share/man/man1/collcost-allreduce.1
+  collcost man --out ~/.local/share/man/man1")]
 pub(super) struct Args {
     /// A verb, such as allreduce or nccl choose; without it the page of the whole command
     verb: Vec<String>,
+    /// Write all pages into a folder that is there
+    #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+    out: Option<PathBuf>,
 }
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let mut whole = super::Cli::command();
         whole.build();
+        if let Some(folder) = &self.out {
+            return Ok(pages(&whole, "collcost", folder)?);
+        }
         let mut command = &whole;
         for verb in &self.verb {
             command = command.find_subcommand(verb).ok_or_else(|| self.unknown(verb, command))?;
         }
         // A page is called `collcost-allreduce`, like those of git's verbs.
-        let mut name = "collcost".to_owned();
-        for verb in &self.verb {
-            name = format!("{name}-{verb}");
-        }
-        let name: &'static str = Box::leak(name.into_boxed_str());
-        clap_mangen::Man::new(command.clone().name(name)).render(out)?;
-        Ok(write!(out, "{}", exit_status())?)
+        let name =
+            self.verb.iter().fold("collcost".to_owned(), |name, verb| format!("{name}-{verb}"));
+        Ok(out.write_all(&page(command, name))?)
     }
 
     /// `verb` stands where `command` has none of that name.
@@ -48,6 +53,25 @@ impl Args {
             .at(format!("man {}", self.verb.join(" ")))
             .help(help)
     }
+}
+
+/// Writes the page of a command and those of its verbs.
+fn pages(command: &clap::Command, name: &str, folder: &Path) -> Result<(), Error> {
+    let text = page(command, name.to_owned());
+    write_whole("--out", &folder.join(format!("{name}.1")), &String::from_utf8_lossy(&text))?;
+    command
+        .get_subcommands()
+        .filter(|verb| verb.get_name() != "help" && !verb.is_hide_set())
+        .try_for_each(|verb| pages(verb, &format!("{name}-{}", verb.get_name()), folder))
+}
+
+fn page(command: &clap::Command, name: String) -> Vec<u8> {
+    let mut page = Vec::new();
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    // Writing to memory cannot fail.
+    let _ = clap_mangen::Man::new(command.clone().name(name)).render(&mut page);
+    page.extend_from_slice(exit_status().as_bytes());
+    page
 }
 
 /// The exit codes as a section of a page.

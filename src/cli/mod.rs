@@ -25,6 +25,7 @@ mod import;
 mod input;
 mod list;
 mod man;
+mod mcp;
 mod mock;
 mod nccl;
 mod optimum;
@@ -129,6 +130,15 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     #[cfg(all(feature = "cuda", target_os = "linux"))]
     if arguments.get(1).is_some_and(|verb| verb == calibrate::gpu::GPU) {
         return calibrate::gpu::serve();
+    }
+    #[cfg(not(target_os = "linux"))]
+    if let Some(verb) = arguments.get(1).filter(|verb| *verb == "run" || *verb == "calibrate") {
+        let verb = verb.to_string_lossy();
+        say(format_args!(
+            "error: collcost {verb} starts ranks as processes of a Linux host\n  all other verbs work \
+             here; files that it writes there can be used here"
+        ));
+        return ExitCode::from(3);
     }
     if let Some(done) = screen(&arguments) {
         return done;

@@ -10,7 +10,7 @@ use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::quantity::Bytes;
 use collcost::model::algorithm::Registry;
-use collcost::plan::table::{Files, Machines};
+use collcost::plan::table::{Fault, Files, Machines};
 use collcost::plan::{Asked, Step, Tweak, load, preset_names};
 use collcost::view;
 
@@ -160,13 +160,7 @@ impl Args {
                 Asked::File { name: file.unwrap_or("collcost.toml"), step: self.step.as_deref() }
             }
         };
-        load(&machines, &asked, keys).map_err(|faults| {
-            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            match faults.as_slice() {
-                [one] => one.error(),
-                many => Error::input(format!("{} faults", many.len())).at(all.join("\n  ")),
-            }
-        })
+        load(&machines, &asked, keys).map_err(|faults| Fault::error_of(&faults))
     }
 
     fn varied(&self) -> Result<Option<(String, Vec<String>)>> {

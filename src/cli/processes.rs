@@ -108,14 +108,31 @@ impl ProcessFlags {
     }
 }
 
+/// Whether this program is linked such that it loads no libraries.
+const IS_STATIC: bool = cfg!(target_feature = "crt-static");
+
+/// Says that GPUs are here and this program, being static, does not see them.
+#[cfg(not(feature = "cuda"))]
+pub(super) fn passed_over_gpus() {
+    if IS_STATIC && std::path::Path::new("/dev/nvidiactl").exists() {
+        super::streams::say(format_args!("note: {}", no_gpus("nccl")));
+    }
+}
+
 /// Why GPUs run nothing here.
 fn no_gpus(transport: &str) -> Error {
-    let (what, help) = match cfg!(feature = "cuda") {
-        true => (
+    let (what, help) = match (cfg!(feature = "cuda"), IS_STATIC) {
+        (true, _) => (
             "schedules are run between processes, not by GPUs",
             "`collcost calibrate --transport nccl` measures GPUs",
         ),
-        false => ("this collcost was built without GPUs", "build it with the feature `cuda`"),
+        (false, true) => (
+            "this collcost is a static program, which cannot load CUDA or NCCL",
+            "take the build for glibc of the same release (linux-gnu), or the Python wheel",
+        ),
+        (false, false) => {
+            ("this collcost was built without GPUs", "build it with the feature `cuda`")
+        }
     };
     Error::environment(what).at(format!("--transport {transport}")).help(help)
 }

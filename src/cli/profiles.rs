@@ -156,6 +156,7 @@ pub(super) fn today() -> Option<Date> {
 }
 
 /// The moment by this computer's clock, as 2026-11-20T17:33:00Z; empty where it stands before 1970.
+#[cfg(target_os = "linux")]
 pub(super) fn now() -> String {
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else { return String::new() };
     let second = since.as_secs() % 86_400;

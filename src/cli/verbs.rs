@@ -9,8 +9,8 @@ use collcost::Collective;
 
 use super::{
     Stop, accuracy, batch, bucket, check, compare, completions, config, convert, cost, crossover,
-    explain, explore, export, fit, import, list, man, mock, nccl, optimum, plan, profiles, select,
-    simulate, trace, verify,
+    explain, explore, export, fit, import, list, man, mcp, mock, nccl, optimum, plan, profiles,
+    select, simulate, trace, verify,
 };
 #[cfg(target_os = "linux")]
 use super::{calibrate, run};
@@ -101,6 +101,7 @@ verbs! {
         Explore(explore) "One HTML page: costs by sliders, schedules step by step"
         Accuracy(accuracy) "How far predictions are off on held-out measurements"
         List(list) "Collectives, algorithms, libraries, topics by their names"
+        Mcp(mcp) "A server for agents on standard input and output: Model Context Protocol"
         Config(config) "Settings in effect, and where each comes from"
         Completions(completions) "A script that completes verbs and flags in a shell"
         Man(man) "The manual page of the command, or of one verb"
@@ -111,7 +112,7 @@ impl Verb {
     /// Whether answers come one after another for as long as somebody asks or reads.
     pub(super) fn streams(&self) -> bool {
         match self {
-            Self::Batch(_) | Self::Trace(_) => true,
+            Self::Batch(_) | Self::Mcp(_) | Self::Trace(_) => true,
             Self::Nccl(args) => args.streams(),
             _ => false,
         }

@@ -464,7 +464,7 @@ fn help_groups_the_verbs() {
 
 #[test]
 fn completions_and_pages_know_every_verb() {
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+    for shell in ["bash", "zsh", "fish", "nushell", "powershell", "elvish"] {
         let script = collcost(&format!("completions {shell}"));
         for verb in ["allreduce", "explain", "convert", "crossover", "select", "replay"] {
             assert!(script.contains(verb), "{shell} {verb}");

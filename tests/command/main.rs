@@ -10,6 +10,7 @@ mod explain;
 mod explorer;
 mod formats;
 mod glossary;
+mod mcp;
 mod outputs;
 mod pages;
 mod parameters;

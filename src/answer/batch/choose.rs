@@ -10,7 +10,6 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::library::engines::{Conditions, Kernel, Variables};
 use crate::library::{Call, Site, is_engine, policy};
-use crate::machine::sample::DataType;
 use crate::measure::expect::{Kernels, site};
 
 /// What is asked beside the parameters of a question.
@@ -74,10 +73,7 @@ impl Batch {
 
 fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
     let default = Conditions::default();
-    let dtype = match fields.text("dtype")? {
-        Some(name) => name.parse::<DataType>().map_err(|e| fields.at(e, "dtype"))?,
-        None => default.dtype,
-    };
+    let dtype = fields.dtype()?.unwrap_or(default.dtype);
     let hidden = match fields.text("hidden")? {
         Some(text) => Some(text.parse().ok().filter(|&h: &u64| h > 0).ok_or_else(|| {
             fields.at(Error::input("`hidden` is a whole number above 0"), "hidden")

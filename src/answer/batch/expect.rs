@@ -14,6 +14,7 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::parameters::{PARAMETERS, Parameters};
 use crate::machine::profile::{DEFAULT, Profile};
 use crate::machine::query::{Machine, Query};
+use crate::machine::sample::DataType;
 use crate::measure::expect::{Expect, Expecting};
 
 /// What is asked beside the parameters of a question.
@@ -39,6 +40,16 @@ impl Batch {
         fields: &Fields<'_>,
         default: Option<Collective>,
     ) -> Result<(Query, Bytes)> {
+        let (query, size) = self.query_or(fields, default)?;
+        size.map(|size| (query, size)).ok_or_else(|| missing("size_bytes"))
+    }
+
+    /// The same where a size need not be named; the query's is 0 then.
+    pub(super) fn query_or(
+        &mut self,
+        fields: &Fields<'_>,
+        default: Option<Collective>,
+    ) -> Result<(Query, Option<Bytes>)> {
         let mut said = Parameters::default();
         for parameter in PARAMETERS {
             if let Some(text) = fields.text(parameter.key)? {
@@ -52,7 +63,7 @@ impl Batch {
             (None, None) => return Err(missing("collective")),
         };
         let size = match collective {
-            Collective::Barrier => Bytes(0),
+            Collective::Barrier => Some(Bytes(0)),
             _ => fields.size()?,
         };
         let given = &said.given;
@@ -65,7 +76,8 @@ impl Batch {
                 Machine::on(&profile, "profile", given, collective)?
             }
         };
-        let query = Query::new(machine, collective, size, said.layout, said.params)?;
+        let query =
+            Query::new(machine, collective, size.unwrap_or_default(), said.layout, said.params)?;
         Ok((query, size))
     }
 
@@ -135,14 +147,26 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Bytes as every kind counts them: a number, which may be a fraction.
-    fn size(&self) -> Result<Bytes> {
+    /// Bytes as every kind counts them, a number, which may be a fraction; or a text such as 16MiB.
+    fn size(&self) -> Result<Option<Bytes>> {
         let key = "size_bytes";
-        let text = self.text(key)?.ok_or_else(|| missing(key))?;
+        let Some(text) = self.text(key)? else { return Ok(None) };
         match text.trim().parse::<f64>() {
-            Ok(size) if size.is_finite() && size >= 0.0 => Ok(Bytes(size.round() as u64)),
-            _ => Err(self.at(Error::input(format!("`{key}` must be a number from 0")), key)),
+            Ok(size) if size.is_finite() && size >= 0.0 => Ok(Some(Bytes(size.round() as u64))),
+            Ok(_) => Err(self.at(Error::input(format!("`{key}` must be a number from 0")), key)),
+            Err(_) => text.parse().map(Some).map_err(|e| self.at(e, key)),
         }
+    }
+
+    /// The type of the elements.
+    pub(super) fn dtype(&self) -> Result<Option<DataType>> {
+        let read = self.text("dtype")?.map(|name| name.parse::<DataType>());
+        read.transpose().map_err(|e| self.at(e, "dtype"))
+    }
+
+    /// A field as it is written.
+    pub(super) fn raw(&self, key: &str) -> Option<&'a RawValue> {
+        self.0.get(key).copied()
     }
 
     /// `1MiB=88us`.

@@ -21,6 +21,7 @@ mod hierarchy;
 pub mod nccl;
 mod plan;
 mod question;
+mod report;
 mod simulate;
 mod trace;
 
@@ -80,11 +81,14 @@ impl Batch {
 
     fn dispatch(&mut self, q: Question<'_>, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let kind = q.kind()?;
-        if kind == "expect" {
-            return self.expect(line, out);
-        }
-        if kind == "choose" {
-            return self.choose(line, out);
+        match kind {
+            "expect" => return self.expect(line, out),
+            "choose" if q.library.is_some() => return self.choose_of_library(line, out),
+            "choose" => return self.choose(line, out),
+            "explain" => return self.explain(line, out),
+            "compare" => return self.compare(line, out),
+            "plan" => return self.plan(line, out),
+            _ => {}
         }
         question::refuse_unknown_fields(line)?;
         match kind {

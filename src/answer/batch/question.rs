@@ -33,6 +33,9 @@ pub const KINDS: &[&str] = &[
     "step",
     "expect",
     "choose",
+    "explain",
+    "compare",
+    "plan",
 ];
 
 /// A number, or a text that is one or says something else.
@@ -53,6 +56,9 @@ pub(super) struct Question<'a> {
     primitive: Option<Cow<'a, str>>,
     #[serde(borrow)]
     collective: Option<Cow<'a, str>>,
+    /// Kind `choose` of a library; the fields of reports are read apart.
+    #[serde(borrow)]
+    pub library: Option<&'a RawValue>,
     #[serde(borrow)]
     pub algorithm: Option<Cow<'a, str>>,
     #[serde(borrow)]

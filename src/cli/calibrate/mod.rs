@@ -137,6 +137,8 @@ impl Args {
             return self.gpu(way, part.as_ref(), out);
         }
         let (setup, usable) = self.setup(ranks, part.as_ref())?;
+        #[cfg(not(feature = "cuda"))]
+        crate::cli::processes::passed_over_gpus();
         match &part {
             Some(part) if part.rank > 0 => Ok(self.hosts.serve(part, &setup)?),
             _ => {

@@ -1,7 +1,7 @@
 //! nccl-tests' output without GPUs: what a run on a machine would print, predicted.
 //!
 //! ```text
-//! # PREDICTED by collcost 0.1.0, not measured: no GPU ran and no network carried anything
+//! # PREDICTED by collcost 0.2.0, not measured: no GPU ran and no network carried anything
 //! # machine dgx-h100, 16 ranks = 2 nodes x 8; noise 3 %; seed 1
 //! # fault missing-nic=1: 7 of 8 NICs per node are left, and share the traffic
 //! # nccl-tests version 2.19.6 nccl-headers=0 nccl-library=0

@@ -56,6 +56,19 @@ impl Fault {
         Self::new(file, refused.place.unwrap_or(start), refused.what, refused.help)
     }
 
+    /// All that is wrong as one error.
+    #[must_use]
+    pub fn error_of(faults: &[Self]) -> Error {
+        match faults {
+            [] => Error::input("no step is in it"),
+            [one] => one.error(),
+            many => {
+                let all: Vec<String> = many.iter().map(ToString::to_string).collect();
+                Error::input(format!("{} faults", many.len())).at(all.join("\n  "))
+            }
+        }
+    }
+
     /// The same as an error.
     #[must_use]
     pub fn error(&self) -> Error {

@@ -14,7 +14,7 @@ const RANKS: [u32; 4] = [2, 3, 5, 8];
 /// Hexadecimal digits of it that are said: enough for mistakes, and no more are made here.
 const DIGITS: usize = 12;
 
-/// The version with the digest of all schedules of a few ranks: `0.1.0+6b0e1f93a2c4`.
+/// The version with the digest of all schedules of a few ranks: `0.2.0+6b0e1f93a2c4`.
 pub(super) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {

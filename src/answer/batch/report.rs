@@ -1,0 +1,217 @@
+//! Kinds whose answer is a report, as a verb writes it with `--format json`: `explain`, `compare`,
+//! `plan`, and `choose` of a library.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::expect::Fields;
+use super::question::missing;
+use super::{Batch, FindProfile};
+use crate::answer::explain::Explanation;
+use crate::answer::{self, explain, notes};
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::library::{Call, policy};
+use crate::machine::profile::Profile;
+use crate::machine::query::Query;
+use crate::machine::sample::DataType;
+use crate::measure::expect::site;
+use crate::measure::verdict::{Facts, judge};
+use crate::plan::table::{Fault, Files, Machines};
+use crate::plan::{self as steps, Asked, Tweak};
+
+/// What is asked beside the parameters of a question, by kind.
+const CHOOSE: [&str; 7] =
+    ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype"];
+const EXPLAIN: [&str; 7] =
+    ["id", "kind", "what", "collective", "primitive", "algorithm", "size_bytes"];
+const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
+const PLAN: [&str; 6] = ["id", "kind", "toml", "preset", "step", "set"];
+
+/// The most times of a comparison: each is priced.
+const MOST: usize = 1000;
+
+/// Where the sizes of a choice end if none is asked, and what `explain` shows.
+const LARGEST: Bytes = Bytes(1 << 40);
+const SHOWN: Bytes = Bytes(16 << 20);
+
+impl Batch {
+    /// Kind `choose` with a `library`: at one size, or over all.
+    pub(super) fn choose_of_library(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line, &CHOOSE)?;
+        let library = fields.text("library")?.ok_or_else(|| missing("library"))?;
+        let (query, size) = self.query_or(&fields, Some(Collective::AllReduce))?;
+        let element = fields.dtype()?.map_or(Bytes(4), DataType::bytes);
+        let range = size.map_or((element, LARGEST), |size| (size, size));
+        let query = Query { size: range.0, ..query };
+        let call = Call { element, ..Call::of(&query) };
+        let policy = policy(&library, &site(&query)).map_err(|e| fields.at(e, "library"))?;
+        let report =
+            answer::select::select(&self.registry, &query, &call, (&*policy, None), range)?;
+        write(out, "choose", &report)
+    }
+
+    /// Kind `explain`: a collective, an algorithm of it, a topic, or one of K1 to K26.
+    pub(super) fn explain(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line, &EXPLAIN)?;
+        let algorithm = fields.text("algorithm")?;
+        let report = match fields.text("what")? {
+            Some(what) => match (notes::contradiction(&what), what.parse()) {
+                (Some(contradiction), _) => explain::contradiction(contradiction),
+                (None, Ok(collective)) => self.derived(&fields, collective, algorithm)?,
+                (None, Err(_)) => {
+                    let ranks = fields.text("n")?.and_then(|n| n.parse().ok());
+                    explain::topic(&what, ranks, algorithm.as_deref())
+                        .map_err(|e| fields.at(e, "what"))?
+                }
+            },
+            None => self.derived(&fields, Collective::AllReduce, algorithm)?,
+        };
+        write(out, "explain", &report)
+    }
+
+    fn derived(
+        &mut self,
+        fields: &Fields<'_>,
+        default: Collective,
+        algorithm: Option<Cow<'_, str>>,
+    ) -> Result<Explanation> {
+        let (query, size) = self.query_or(fields, Some(default))?;
+        let query = Query { size: size.unwrap_or(SHOWN), ..query };
+        match algorithm {
+            Some(name) => explain::algorithm(&self.registry, &query, &name),
+            None => explain::collective(&self.registry, &query, size.is_some()),
+        }
+    }
+
+    /// Kind `compare`: whether measured times are healthy.
+    pub(super) fn compare(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line, &COMPARE)?;
+        let (query, _) = self.query_or(&fields, None)?;
+        let times = times(&fields, &query)?;
+        let dtype = fields.dtype()?;
+        let facts = Facts::default();
+        let verdict = judge(&self.registry, &query, dtype, false, &times, &facts)?;
+        let run = answer::compare::run(verdict, &query, dtype, None, &[]);
+        let machine = query.machine.name.clone();
+        write(out, "compare", &answer::compare::compare(machine, vec![run], Vec::new()))
+    }
+
+    /// Kind `plan`: the steps of a file's text, or of a preset.
+    pub(super) fn plan(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
+        let fields = Fields::read(line, &PLAN)?;
+        let (text, preset, step) =
+            (fields.text("toml")?, fields.text("preset")?, fields.text("step")?);
+        let asked = match (&text, &preset) {
+            (Some(_), None) => Asked::File { name: GIVEN, step: step.as_deref() },
+            (None, Some(name)) if steps::preset_names().any(|known| known == name) => {
+                Asked::Preset(name)
+            }
+            (None, Some(name)) => {
+                let known: Vec<&str> = steps::preset_names().collect();
+                return Err(fields.at(
+                    Error::input(format!("`{name}` is no preset"))
+                        .help(format!("known are {}", known.join(", "))),
+                    "preset",
+                ));
+            }
+            _ => {
+                return Err(Error::input("a plan has either `toml` or `preset`")
+                    .help("give the text of a file with [step.NAME], or a preset's name"));
+            }
+        };
+        let mut set = Vec::new();
+        for pair in fields.texts("set")? {
+            let (key, value) = pair.split_once('=').ok_or_else(|| {
+                fields.at(Error::input(format!("`{pair}` sets nothing")).help("write tp=4"), "set")
+            })?;
+            set.push((key.to_owned(), value.to_owned()));
+        }
+        let files = Text { text: text.as_deref().unwrap_or(""), find: self.find_profile };
+        let loaded = steps::load(&Machines::new(&files), &asked, &set)
+            .map_err(|faults| Fault::error_of(&faults))?;
+        let report = answer::plan::plan(&self.registry, &loaded, &Tweak::default(), false)?;
+        write(out, "plan", &report)
+    }
+}
+
+/// The name under which faults of a question's own text are reported.
+const GIVEN: &str = "toml";
+
+/// One text, the machines that are known, and no files.
+struct Text<'t> {
+    text: &'t str,
+    find: FindProfile,
+}
+
+impl Files for Text<'_> {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        (self.find)(name)
+    }
+
+    fn text(&self, path: &str) -> Result<String> {
+        match path {
+            GIVEN => Ok(self.text.to_owned()),
+            other => self.matching(other).map(|_| String::new()),
+        }
+    }
+
+    fn matching(&self, pattern: &str) -> Result<Vec<String>> {
+        Err(Error::input(format!("`{pattern}`: no files are read here"))
+            .help("put what it holds into the question"))
+    }
+}
+
+/// `points`: pairs of a size with its time, or with its busbw as a text such as `200GB/s`.
+fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum One {
+        Number(f64),
+        Text(String),
+    }
+    let refuse = |what: &str| {
+        let help =
+            "write \"points\": [[1048576, 55e-6], [\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]";
+        fields.at(Error::input(what).help(help), "points")
+    };
+    let raw: &RawValue = fields.raw("points").ok_or_else(|| missing("points"))?;
+    let pairs: Vec<[One; 2]> = serde_json::from_str(raw.get())
+        .map_err(|_| refuse("`points` are no pairs of a size and its time"))?;
+    if pairs.is_empty() || pairs.len() > MOST {
+        return Err(refuse(&format!("`points` are 1 to {MOST} pairs")));
+    }
+    let shape = &query.shape;
+    let factor = shape.collective.busbw_factor(shape.ranks).0;
+    let place = |e: Error| fields.at(e, "points");
+    let mut times = Vec::with_capacity(pairs.len());
+    for [size, time] in pairs {
+        let size = match size {
+            One::Number(size) if size >= 0.0 => Bytes(size.round() as u64),
+            One::Number(_) => return Err(refuse("a size is a number from 0")),
+            One::Text(text) => text.parse().map_err(place)?,
+        };
+        let time = match time {
+            One::Number(time) => time,
+            One::Text(text) => match text.parse::<Bandwidth>() {
+                Ok(busbw) => Volume::from(size).0 * factor / busbw.0,
+                Err(_) => text.parse::<Seconds>().map_err(place)?.0,
+            },
+        };
+        if !(time > 0.0 && time.is_finite()) {
+            return Err(refuse("a measured time is above 0"));
+        }
+        times.push((size, Seconds(time)));
+    }
+    Ok(times)
+}
+
+/// Appends the report under the kind's name.
+fn write(out: &mut Vec<u8>, kind: &str, report: &impl Serialize) -> Result<()> {
+    out.extend_from_slice(format!(",\"{kind}\":").as_bytes());
+    serde_json::to_writer(out, report)
+        .map_err(|e| Error::environment(format!("a report cannot be written: {e}")))
+}

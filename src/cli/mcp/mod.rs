@@ -1,0 +1,272 @@
+//! `collcost mcp`: questions of agents by the Model Context Protocol, JSON-RPC 2.0 a line.
+//!
+//! Both eras of the protocol are spoken: `initialize` of the revisions to 2025-11-25, and
+//! `server/discover` of 2026-07-28, in which every request says its revision itself. Nothing is kept
+//! from one request to the next, so the two can be mixed. A tool is a kind of question of `batch`.
+
+mod tools;
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Stop, input};
+use collcost::answer::batch::Batch;
+use collcost::base::error::{Error, Result};
+use collcost::machine::profile::Profile;
+use collcost::model::algorithm::Registry;
+use collcost::plan::config::is_file;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  collcost mcp
+  claude mcp add collcost -- collcost mcp
+  collcost mcp --files
+
+A client starts it and speaks JSON-RPC 2.0 over its standard input and output. Tools: expect, explain,
+compare, choose, plan. It writes no files, opens no connections and, without --files, reads none but
+profiles of your own.")]
+pub(super) struct Args {
+    /// Let questions name profiles by their path too: whoever asks learns what a file holds
+    #[arg(long)]
+    files: bool,
+}
+
+/// Revisions whose clients shake hands first, the latest at the end.
+const SHAKING: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// The revision in which every request says what it speaks.
+const LATEST: &str = "2026-07-28";
+
+/// What an agent is told of the tools together.
+const INSTRUCTIONS: &str = "\
+Times of collective operations (all-reduce, all-gather, …) on GPU clusters: what a call is expected to take, \
+which algorithm a library picks, why, whether a measured time is healthy, and what a step of a model needs. \
+Machines are named by `profile`, such as dgx-h100 or p5.48xlarge. Answers hold `expect` (time_s with its band) \
+apart from ideal prices; quote the band and what it is known from.";
+
+impl Args {
+    pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let find = if self.files { super::profiles::find } else { known };
+        let mut batch = Batch::new(Registry::builtin(), find);
+        let mut requests = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
+        let mut line = Vec::new();
+        while input::line(&mut requests, &mut line)? {
+            let text = String::from_utf8_lossy(&line);
+            if text.trim().is_empty() {
+                continue;
+            }
+            if let Some(reply) = reply(&mut batch, text.trim()) {
+                serde_json::to_writer(&mut *out, &reply).map_err(io::Error::from)?;
+                out.write_all(b"\n")?;
+                out.flush()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A machine that is built in or the user's own, by its name.
+fn known(name: &str) -> Result<Profile> {
+    if is_file(name) {
+        return Err(Error::input(format!("`{name}` is a file, and none are read for agents"))
+            .help("name a machine of `collcost profiles`, or start collcost mcp --files"));
+    }
+    super::profiles::find(name)
+}
+
+/// A message, as far as it is looked at.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+/// What a request brings. Objects alone are no sequences, which serde would take as fields in order.
+#[derive(Deserialize, Default)]
+struct Params<'a> {
+    #[serde(rename = "protocolVersion")]
+    version: Option<String>,
+    name: Option<String>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(rename = "_meta", default)]
+    meta: Meta,
+}
+
+#[derive(Deserialize, Default)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    version: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    jsonrpc: &'static str,
+    id: Option<&'a RawValue>,
+    #[serde(flatten)]
+    outcome: Outcome,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    Result(Value),
+    Error(Fault),
+}
+
+/// An error of the protocol; what is wrong with a question is an answer of its tool.
+#[derive(Serialize)]
+struct Fault {
+    code: i32,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+}
+
+impl Fault {
+    fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+}
+
+const PARSE: i32 = -32700;
+const REQUEST: i32 = -32600;
+const METHOD: i32 = -32601;
+const PARAMS: i32 = -32602;
+const VERSION: i32 = -32022;
+
+/// The reply to one line; none to a notification, nor to a reply, since nothing is asked of clients.
+fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
+    let of = |id, outcome: std::result::Result<Value, Fault>| {
+        let outcome = outcome.map_or_else(Outcome::Error, Outcome::Result);
+        Some(Reply { jsonrpc: "2.0", id, outcome })
+    };
+    let message: Message<'_> = match object(line) {
+        Ok(message) => message,
+        Err(error) if error.is_data() => {
+            return of(None, Err(Fault::new(REQUEST, format!("no request: {error}"))));
+        }
+        Err(error) => return of(None, Err(Fault::new(PARSE, format!("no JSON: {error}")))),
+    };
+    let id = match (message.id, &message.method) {
+        (Some(id), Some(_)) => id,
+        (None, Some(_)) | (Some(_), None) => return None,
+        (None, None) => return of(None, Err(Fault::new(REQUEST, "neither `id` nor `method`"))),
+    };
+    if !id.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+        return of(None, Err(Fault::new(REQUEST, "`id` is a text or a number")));
+    }
+    if message.jsonrpc.as_deref() != Some("2.0") {
+        return of(Some(id), Err(Fault::new(REQUEST, "`jsonrpc` is not \"2.0\"")));
+    }
+    of(Some(id), outcome(batch, message.method.as_deref().unwrap_or(""), message.params))
+}
+
+/// Reads an object, and refuses a sequence, whose items serde would take for fields.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
+    let read = serde_json::from_str(text)?;
+    match text.trim_start().starts_with('{') {
+        true => Ok(read),
+        false => Err(serde::de::Error::custom("an object is expected")),
+    }
+}
+
+fn outcome(
+    batch: &mut Batch,
+    method: &str,
+    params: Option<&RawValue>,
+) -> std::result::Result<Value, Fault> {
+    let params: Params<'_> = match params {
+        None => Params::default(),
+        Some(raw) => object(raw.get()).map_err(|e| Fault::new(PARAMS, format!("`params`: {e}")))?,
+    };
+    let spoken = || SHAKING.iter().copied().chain([LATEST]);
+    if let Some(version) = &params.meta.version
+        && !spoken().any(|known| known == version)
+    {
+        let supported: Vec<&str> = spoken().collect();
+        let data = json!({ "supported": supported, "requested": version });
+        let fault = Fault::new(VERSION, format!("the revision `{version}` is not spoken here"));
+        return Err(Fault { data: Some(data), ..fault });
+    }
+    match method {
+        "initialize" => {
+            let asked = params.version.as_deref();
+            let same = SHAKING.iter().copied().find(|known| Some(*known) == asked);
+            Ok(json!({
+                "protocolVersion": same.unwrap_or(SHAKING[SHAKING.len() - 1]),
+                "capabilities": { "tools": {} },
+                "serverInfo": server(),
+                "instructions": INSTRUCTIONS,
+            }))
+        }
+        "server/discover" => Ok(lasting(json!({
+            "supportedVersions": spoken().collect::<Vec<_>>(),
+            "capabilities": { "tools": {} },
+            "serverInfo": server(),
+            "instructions": INSTRUCTIONS,
+            "_meta": { "io.modelcontextprotocol/serverInfo": server() },
+        }))),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(lasting(json!({ "tools": tools::all() }))),
+        "tools/call" => called(batch, &params),
+        _ => Err(Fault::new(METHOD, format!("`{method}` is no method here"))),
+    }
+}
+
+fn server() -> Value {
+    json!({ "name": "collcost", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// What stays true for as long as the server runs: a client may keep it for an hour.
+fn lasting(mut result: Value) -> Value {
+    result["resultType"] = json!("complete");
+    result["ttlMs"] = json!(3_600_000);
+    result["cacheScope"] = json!("public");
+    result
+}
+
+/// Asks `batch` what the tool is called.
+fn called(batch: &mut Batch, params: &Params<'_>) -> std::result::Result<Value, Fault> {
+    let name = params.name.as_deref().unwrap_or("");
+    if !tools::TOOLS.iter().any(|tool| tool.name == name) {
+        let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
+        let message = format!("`{name}` is no tool; known are {}", known.join(", "));
+        return Err(Fault::new(PARAMS, message));
+    }
+    let arguments = params.arguments.map_or("{}", RawValue::get);
+    let inner = arguments.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = inner.ok_or_else(|| Fault::new(PARAMS, "`arguments` is an object"))?.trim();
+    let comma = if inner.is_empty() { "" } else { "," };
+    // A second `id` or `kind` is refused as a field that is there twice.
+    let question = format!("{{\"id\":null,\"kind\":\"{name}\"{comma}{inner}}}");
+    let mut answer = Vec::new();
+    batch.answer(&question, &mut answer);
+    let mut answer: Value = serde_json::from_slice(&answer)
+        .map_err(|e| Fault::new(-32603, format!("the answer cannot be read: {e}")))?;
+    if let Some(fields) = answer.as_object_mut() {
+        fields.remove("id");
+    }
+    let error = answer.get("error").and_then(Value::as_str).map(str::to_owned);
+    let text = error.clone().unwrap_or_else(|| answer.to_string());
+    let mut result = json!({
+        "content": [{ "type": "text", "text": text }],
+        "isError": error.is_some(),
+        "resultType": "complete",
+    });
+    if error.is_none() {
+        result["structuredContent"] = answer;
+    }
+    Ok(result)
+}
