@@ -23,7 +23,9 @@ pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> V
         let mut edits: Vec<(usize, usize, String)> = Vec::new();
         let mut changed = 0;
         for (budget, outcome) in checked.budgets.iter().zip(&checked.outcomes) {
-            if budget.file != *file || matches!(budget.limit, Some(Limit::Measured(_))) {
+            // A limit of a list stands for all of it, and a relation is a wish, not a figure of the model.
+            let kept = matches!(budget.limit, Some(Limit::Measured(_) | Limit::Within(_)));
+            if budget.file != *file || kept || budget.name != budget.heading {
                 continue;
             }
             let before = edits.len();

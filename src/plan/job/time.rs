@@ -218,6 +218,14 @@ fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
     ])
 }
 
+impl Estimate {
+    /// What of the step's messages nothing hides.
+    pub fn exposed(&self) -> f64 {
+        let messages = ["tp", "cp", "ep", "pp", "dp"];
+        self.parts.iter().filter(|p| messages.contains(&p.what)).map(|p| p.seconds).sum()
+    }
+}
+
 fn sum(parts: &[Part]) -> f64 {
     parts.iter().map(|p| p.seconds).sum()
 }
