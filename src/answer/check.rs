@@ -7,7 +7,7 @@ use crate::base::collective::Collective;
 use crate::machine::profile::Date;
 use crate::plan::check::{
     Budget, Checked, Exposed, Fault, Level, Limit, Number, Outcome, Standing, Subject, WaiverState,
-    counts,
+    counts, is_waived,
 };
 
 /// The budgets of a file.
@@ -70,6 +70,8 @@ pub struct BudgetView {
     pub counts: Level,
     /// What accepts for a while that it fails.
     pub waiver: Option<WaiverView>,
+    /// Whether it fails, and that is accepted.
+    pub waived: bool,
     /// What moved it since the version that it is compared with.
     pub changed: Option<String>,
     /// What the model said when the limit was written, as it stands in the file.
@@ -154,17 +156,10 @@ impl Check {
 }
 
 impl BudgetView {
-    /// Whether it fails, and that is accepted.
-    #[must_use]
-    pub fn is_waived(&self) -> bool {
-        let waives = |w: &WaiverView| w.state == WaiverState::Waives;
-        self.standing == Standing::Fails && self.waiver.as_ref().is_some_and(waives)
-    }
-
     /// How it stands, in reports.
     #[must_use]
     pub fn words(&self) -> &'static str {
-        if self.is_waived() { "waived" } else { self.standing.words() }
+        if self.waived { "waived" } else { self.standing.words() }
     }
 }
 
@@ -178,7 +173,7 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
         one
     };
     let budgets: Vec<BudgetView> = pairs.map(one).collect();
-    let waived = budgets.iter().filter(|b| b.is_waived()).count();
+    let waived = budgets.iter().filter(|b| b.waived).count();
     let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
     Check {
         schema: "collcost/check/1",
@@ -239,6 +234,7 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
         used_most: outcome.used_most.0,
         counts: Level::None,
         waiver,
+        waived: is_waived(budget, outcome, today),
         changed: None,
         expected: budget.expected.clone(),
         collective,

@@ -6,7 +6,7 @@ use super::check::{FaultView, fault};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::what_if::Figure;
-use crate::plan::check::{Budget, Checked, Level, Outcome, Standing, Subject, counts};
+use crate::plan::check::{Budget, Checked, Level, Outcome, Standing, Subject, counts, is_waived};
 use crate::plan::table::MachineEntry;
 
 /// Two versions of budgets.
@@ -47,6 +47,8 @@ pub struct BudgetDiff {
     pub standing: Option<Standing>,
     /// How much it counts now.
     pub counts: Option<Level>,
+    /// Whether it fails now, and that is accepted for a while.
+    pub waived: bool,
     /// Keys and figures that were changed: `tp 4 to 8`.
     pub changed: Vec<String>,
     /// Parts of the step that moved, the largest first: `tp +0.48 s`.
@@ -54,6 +56,12 @@ pub struct BudgetDiff {
 }
 
 impl BudgetDiff {
+    /// How it stands now, in reports.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        if self.waived { "waived" } else { self.standing.map_or("–", Standing::words) }
+    }
+
     /// The change, as a part of what was; absent where it is new or gone, or was nothing.
     #[must_use]
     pub fn change(&self) -> Option<Ratio> {
@@ -109,6 +117,7 @@ pub fn check_diff(against: &str, old: &Checked, new: &Checked, strict: bool) -> 
     }
     for (one, (budget, outcome)) in budgets.iter_mut().zip(&now) {
         one.counts = Some(counts(budget, outcome, strict, new.today));
+        one.waived = is_waived(budget, outcome, new.today);
     }
     let failed = budgets.iter().filter(|b| b.counts == Some(Level::Error)).count();
     let faults = |checked: &Checked| checked.faults.iter().map(fault).collect();
@@ -149,6 +158,7 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
         new_text: text(new),
         standing: new.map(|(_, o)| o.standing),
         counts: None,
+        waived: false,
         changed,
         parts,
     }

@@ -42,7 +42,7 @@ A budget stands in the file as
   n = 64
   size = \"1GiB\"
   profile = \"dgx-h100\"
-  max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, measured
+  max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, max_exposed, within …
 
 A budget holds when all of the band of what is expected is within its limit, fails when none of it
 is, and is at risk between.

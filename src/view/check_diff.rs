@@ -78,8 +78,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     let still: Vec<&BudgetDiff> = report.budgets.iter().filter(|b| !b.is_moved()).collect();
     let mut fold = String::new();
     for one in &still {
-        let stands =
-            mark(one.standing.map_or("–", |s| s.words()), one.counts.unwrap_or(Level::None));
+        let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
         let now = one.new_text.as_deref().unwrap_or("–");
         fold += &format!("| {stands} | {} | {} |\n", cell(&one.name), cell(now));
     }
@@ -93,7 +92,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
 }
 
 fn row(one: &BudgetDiff) -> String {
-    let stands = mark(one.standing.map_or("–", |s| s.words()), one.counts.unwrap_or(Level::None));
+    let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
     let text = |t: &Option<String>| cell(t.as_deref().unwrap_or("–"));
     let change = change(one);
     let (before, now) = (text(&one.old_text), text(&one.new_text));
@@ -162,7 +161,7 @@ fn table(moved: &[&BudgetDiff]) -> Sheet {
             text(&b.old_text),
             text(&b.new_text),
             Cell::same(change(b)),
-            Cell::same(b.standing.map_or("–", |s| s.words())),
+            Cell::same(b.words()),
             Cell::same(b.why()),
         ]
     };

@@ -48,7 +48,7 @@ use crate::plan::table::{Faults, MachineEntry, Machines, documents, layer, setti
 pub use crate::plan::table::{BuiltIn, Disk, Fault, Files};
 pub use gate::{GATES, Gate, Threshold, thresholds};
 pub use outcome::Outcome;
-pub use policy::{AtRisk, Level, Policy, Waiver, WaiverState, counts};
+pub use policy::{AtRisk, Level, Policy, Waiver, WaiverState, counts, is_waived};
 pub use read::KEYS;
 pub use standing::{At, Number, Standing};
 pub use update::{Edited, update};

@@ -189,6 +189,13 @@ pub fn counts(budget: &Budget, outcome: &Outcome, strict: bool, today: Option<Da
     }
 }
 
+/// Whether it fails, and that is accepted.
+#[must_use]
+pub fn is_waived(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> bool {
+    let state = budget.waiver.as_ref().map(|waiver| waiver.state(outcome, today));
+    outcome.standing == Standing::Fails && state == Some(WaiverState::Waives)
+}
+
 /// The layer of a file's `[policy]`, with its faults named.
 pub(super) fn policy<'a>(file: &Layer<'a>, faults: &Faults) -> Option<Layer<'a>> {
     let value = file.table.get("policy")?;

@@ -114,7 +114,7 @@ fn of_budget(budget: &BudgetView) -> Value {
     let id = format!("budget:{}", budget.name);
     let place = (budget.file.as_str(), budget.line, budget.column);
     let mut found = result(kind, budget.counts.word(), &text, &id, place);
-    if let (true, Some(waiver)) = (budget.is_waived(), &budget.waiver) {
+    if let (true, Some(waiver)) = (budget.waived, &budget.waiver) {
         found["suppressions"] = json!([{
             "kind": "external",
             "status": "accepted",

@@ -92,7 +92,7 @@ fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
         None => String::new(),
         Some(_) => format!(", {} of the limit", part(budget)),
     };
-    let level = match (budget.standing, budget.counts, budget.is_waived()) {
+    let level = match (budget.standing, budget.counts, budget.waived) {
         (Standing::Fails, Level::Warning, _) => ", a warning",
         (Standing::Fails, Level::Note, false) => ", a note",
         _ => "",
