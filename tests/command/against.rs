@@ -144,7 +144,13 @@ fn sarif_schema() -> Value {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sarif-2.1.0.schema.json.gz");
     let mut text = String::new();
     flate2::read::GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
-    json(text.as_bytes())
+    let mut schema = json(text.as_bytes());
+    // A pattern of a key that is not written here is no regular expression.
+    for place in ["run", "toolComponent"] {
+        let language = &mut schema["definitions"][place]["properties"]["language"];
+        language.as_object_mut().unwrap().remove("pattern");
+    }
+    schema
 }
 
 /// How often a tag opens in a text that is XML.

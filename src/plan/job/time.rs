@@ -268,4 +268,4 @@ pub(crate) fn anchored(job: &Job, wires: &Wires<'_>, measured: f64) -> Result<f6
 
 #[cfg(test)]
 #[path = "held_out.rs"]
-mod held_out;
+pub(super) mod held_out;

@@ -22,12 +22,13 @@ pub(super) fn junit(out: &mut impl Write, report: &Check) -> io::Result<()> {
         ("tests", tests.as_str()),
         ("failures", failures.as_str()),
         ("errors", errors.as_str()),
-        ("skipped", skipped.as_str()),
         ("time", "0"),
     ];
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     xml.write_event(Event::Start(BytesStart::new("testsuites").with_attributes(counts)))?;
-    xml.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(counts)))?;
+    let mut suite = BytesStart::new("testsuite").with_attributes(counts);
+    suite.push_attribute(("skipped", skipped.as_str()));
+    xml.write_event(Event::Start(suite))?;
     for fault in &report.faults {
         of_fault(&mut xml, fault)?;
     }
