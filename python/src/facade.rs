@@ -45,7 +45,7 @@ fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyRes
 /// A machine: its figures, each with where it comes from.
 #[pyfunction]
 pub fn machine(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-    let view = |p| answer::profiles::profile(&p, "built in");
+    let view = |p| answer::profile(&p, "built in");
     report(py, collcost_core::machine(name).map(view))
 }
 
@@ -154,23 +154,38 @@ pub fn compare(
     }
     let pairs: Vec<_> = sizes.into_iter().zip(times.into_iter().map(Seconds)).collect();
     let verdict = collcost_core::compare(&question(collective, Bytes(0), with_)?, &pairs);
-    report(py, verdict.map(|v| {
-        let points: Vec<Value> = v.points.iter().map(|p| json!({
-            "size_bytes": p.size.0,
-            "measured_s": p.measured.0,
-            "time_s": p.expected.time.0,
-            "low_s": p.expected.low.0,
-            "high_s": p.expected.high.0,
-        })).collect();
-        let causes: Vec<Value> = v.causes.iter().map(|c| json!({
-            "id": c.id,
-            "what": c.what,
-            "chance": c.chance.0,
-            "evidence": c.evidence,
-            "next": c.next,
-        })).collect();
-        json!({ "health": v.health, "points": points, "causes": causes, "notes": v.notes })
-    }))
+    report(
+        py,
+        verdict.map(|v| {
+            let points: Vec<Value> = v
+                .points
+                .iter()
+                .map(|p| {
+                    json!({
+                        "size_bytes": p.size.0,
+                        "measured_s": p.measured.0,
+                        "time_s": p.expected.time.0,
+                        "low_s": p.expected.low.0,
+                        "high_s": p.expected.high.0,
+                    })
+                })
+                .collect();
+            let causes: Vec<Value> = v
+                .causes
+                .iter()
+                .map(|c| {
+                    json!({
+                        "id": c.id,
+                        "what": c.what,
+                        "chance": c.chance.0,
+                        "evidence": c.evidence,
+                        "next": c.next,
+                    })
+                })
+                .collect();
+            json!({ "health": v.health, "points": points, "causes": causes, "notes": v.notes })
+        }),
+    )
 }
 
 /// Where the answer flips as the size grows: what the library runs, and the least ideal price.
@@ -215,13 +230,18 @@ pub fn simulate(
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
     let asked = question(collective, size_of(size)?, with_)?;
-    report(py, collcost_core::simulate(&asked, algorithm).map(|o| json!({
-        "time_s": o.makespan.0,
-        "max_sent_bytes": o.max_sent.0,
-        "max_received_bytes": o.max_received.0,
-        "total_bytes": o.total.0,
-        "messages": o.messages,
-        "max_messages": o.max_messages,
-        "rounds": o.rounds,
-    })))
+    report(
+        py,
+        collcost_core::simulate(&asked, algorithm).map(|o| {
+            json!({
+                "time_s": o.makespan.0,
+                "max_sent_bytes": o.max_sent.0,
+                "max_received_bytes": o.max_received.0,
+                "total_bytes": o.total.0,
+                "messages": o.messages,
+                "max_messages": o.max_messages,
+                "rounds": o.rounds,
+            })
+        }),
+    )
 }

@@ -32,7 +32,8 @@ impl Numbers {
         let builtins = PyModule::import(py, "builtins")?;
         let Ok(view) = builtins.getattr("memoryview")?.call1((given,)) else {
             // A tuple, a range, an iterator.
-            let values = given.try_iter()?.map(|one| one?.extract::<f64>()).collect::<PyResult<_>>()?;
+            let values =
+                given.try_iter()?.map(|one| one?.extract::<f64>()).collect::<PyResult<_>>()?;
             return Ok(Self { values, came: Came::List });
         };
         let numpy = given.get_type().module().is_ok_and(|m| m.to_string() == "numpy");
@@ -43,7 +44,9 @@ impl Numbers {
         let bytes = view.call_method0("tobytes")?;
         let bytes = bytes.cast::<PyBytes>()?.as_bytes();
         let values = plain(&format, bytes).ok_or_else(|| {
-            PyTypeError::new_err(format!("an array of `{format}` is not understood: use int64 or float64"))
+            PyTypeError::new_err(format!(
+                "an array of `{format}` is not understood: use int64 or float64"
+            ))
         })?;
         Ok(Self { values, came: if numpy { Came::Numpy } else { Came::Buffer } })
     }
@@ -52,7 +55,9 @@ impl Numbers {
     pub fn sizes(&self) -> PyResult<Vec<Bytes>> {
         let one = |x: &f64| match *x {
             // Every whole number up to here is one of f64 too.
-            x if x >= 0.0 && x.fract() == 0.0 && x <= 9_007_199_254_740_992.0 => Ok(Bytes(x as u64)),
+            x if x >= 0.0 && x.fract() == 0.0 && x <= 9_007_199_254_740_992.0 => {
+                Ok(Bytes(x as u64))
+            }
             x => Err(PyValueError::new_err(format!("{x} is no size in bytes"))),
         };
         self.values.iter().map(one).collect()
@@ -80,7 +85,8 @@ fn plain(format: &str, bytes: &[u8]) -> Option<Vec<f64>> {
         ($number:ty) => {{
             let each = bytes.chunks_exact(size_of::<$number>());
             Some(
-                each.filter_map(|b| Some(<$number>::from_ne_bytes(b.try_into().ok()?) as f64)).collect(),
+                each.filter_map(|b| Some(<$number>::from_ne_bytes(b.try_into().ok()?) as f64))
+                    .collect(),
             )
         }};
     }
