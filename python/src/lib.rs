@@ -1,9 +1,14 @@
 //! The module `collcost`: price and check in a line each, reports as plain dictionaries.
 
+mod facade;
+mod sizes;
+
 use std::num::NonZeroU32;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use collcost_core::base::error::Error as Fault;
 use collcost_core::base::quantity::Bytes;
+use collcost_core::machine::profile::Date;
 use collcost_core::machine::query::{Given, Layout, Machine, Query};
 use collcost_core::model::algorithm::Registry;
 use collcost_core::model::formula::Params;
@@ -70,7 +75,11 @@ fn price(
 #[pyfunction]
 #[pyo3(signature = (file="collcost.toml"))]
 fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
-    let checked = collcost_core::plan::check::check(&Disk, file, &Options::default());
+    // Waivers end by this computer's clock, as in the command.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let today = u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch);
+    let options = Options { today, ..Options::default() };
+    let checked = collcost_core::plan::check::check(&Disk, file, &options);
     let report = answer::check::check(file, &checked, false);
     plain(py, &serde_json::to_string(&report).unwrap_or_default())
 }
@@ -81,5 +90,16 @@ fn collcost(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_function(wrap_pyfunction!(price, module)?)?;
-    module.add_function(wrap_pyfunction!(check, module)?)
+    module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::expect, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::times, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::ideal, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::choose, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::crossover, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(facade::simulate, module)?)
 }

@@ -1,7 +1,10 @@
 """The wheel in a clean environment: pytest is not needed, `python test_wheel.py` runs all."""
+import array
+import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import collcost
@@ -22,6 +25,76 @@ def test_it_prices_the_main_question():
 def test_it_checks_budgets():
     result = collcost.check(str(ROOT / "tests/data/budgets/collcost.toml"))
     assert result["faults"] == [] and result["failed"] == 0 and result["held"] == 5
+
+
+def command(*words):
+    """What the command beside the module answers, as JSON."""
+    path = pathlib.Path(sys.executable).parent / "collcost"
+    done = subprocess.run([path, *words, "--format", "json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_figures_equal_the_commands_to_the_bit():
+    own = collcost.expect("allreduce", "16MiB", on="dgx-h100", n=64)
+    said = command("allreduce", "16MiB", "-n", "64", "--profile", "dgx-h100")["expect"]
+    assert own == said, (own, said)
+    ring = collcost.simulate("allreduce", 10**6, "ring", alpha="1us", bw="1GB/s", n=4)
+    assert abs(ring["time_s"] - 1506e-6) < 1e-12 and ring["messages"] == 24, ring
+    sizes = [1, 4096, 1 << 20, 123456789]
+    many = collcost.times("allreduce", sizes, on="dgx-h100", n=64)
+    for i, size in enumerate(sizes):
+        one = command("allreduce", str(size), "-n", "64", "--profile", "dgx-h100")["expect"]
+        assert [many[k][i] for k in ("time_s", "low_s", "high_s")] == [
+            one[k] for k in ("time_s", "low_s", "high_s")]
+
+
+def test_every_function_of_the_facade_answers():
+    on = {"on": "dgx-h100", "n": 64}
+    assert collcost.machine("h100")["name"] == "dgx-h100"
+    assert collcost.ideal("allreduce", "1GB", **on)[0]["time_s"] > 0
+    assert collcost.choose("allreduce", 64 << 20, on="dgx-h100", n=8)["name"] == "NVLS/Simple"
+    assert collcost.explain("allreduce", "1MiB", "ring", on="dgx-h100", n=8)["schema"] == "collcost/explain/1"
+    slow = collcost.compare("allreduce", [1 << 30], [50e-3], on="dgx-h100", n=8)
+    assert slow["health"] == "slow" and len(slow["points"]) == 1, slow
+    assert len(collcost.crossover("allreduce", **on)["runs"]) > 1
+    assert len(collcost.bucket([4 << 20] * 20, "ddp", **on)["buckets"]) > 1
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "plan.toml"
+        file.write_text('[step.a]\npreset = "fsdp-7b"\n')
+        assert collcost.plan(str(file))["steps"][0]["step_s"] > 0
+
+
+def test_arrays_come_back_as_they_came():
+    sizes = [1 << i for i in range(10, 30)]
+    known = collcost.times("allreduce", sizes, on="dgx-h100", n=64)
+    assert isinstance(known["time_s"], list)
+    for code in "qQd":
+        found = collcost.times("allreduce", array.array(code, sizes), on="dgx-h100", n=64)
+        assert isinstance(found["time_s"], array.array) and found["time_s"].tolist() == known["time_s"]
+    try:
+        import numpy
+    except ImportError:
+        print("numpy is missing: not tested with its arrays")
+    else:
+        found = collcost.times("allreduce", numpy.array(sizes), on="dgx-h100", n=64)["time_s"]
+        assert isinstance(found, numpy.ndarray) and found.dtype == "f8" and found.tolist() == known["time_s"]
+    for wrong in [[-1], [0.5], array.array("b", [1]), ["x"]]:
+        try:
+            collcost.times("allreduce", wrong, on="dgx-h100", n=64)
+        except (TypeError, ValueError):
+            pass
+        else:
+            raise AssertionError(f"{wrong} was taken")
+
+
+def test_many_sizes_at_once():
+    for kind in [list, lambda it: array.array("q", it)]:
+        sizes = kind(range(1 << 20, (1 << 20) + 64 * 10**6, 64))
+        start = time.perf_counter()
+        found = collcost.times("allreduce", sizes, on="dgx-h100", n=64)
+        spent = time.perf_counter() - start
+        assert len(found["time_s"]) == 10**6
+        print(f"a million sizes: {1e3 * spent:.0f} ms")
 
 
 def test_errors_are_values():

@@ -4,7 +4,11 @@ use serde::Serialize;
 
 use super::Expect;
 use crate::base::collective::Collective;
-use crate::plan::check::{Budget, Checked, Fault, Limit, Number, Outcome, Standing, Subject};
+use crate::machine::profile::Date;
+use crate::plan::check::{
+    Budget, Checked, Exposed, Fault, Level, Limit, Number, Outcome, Standing, Subject, WaiverState,
+    counts, is_waived,
+};
 
 /// The budgets of a file.
 #[derive(Debug, Serialize)]
@@ -22,8 +26,10 @@ pub struct Check {
     pub at_risk: usize,
     /// Whether those count as failing.
     pub strict: bool,
-    /// How many fail.
+    /// How many fail, without those that are waived.
     pub failed: usize,
+    /// How many fail, and are waived.
+    pub waived: usize,
     /// What is wrong with the files.
     pub faults: Vec<FaultView>,
 }
@@ -56,8 +62,18 @@ pub struct BudgetView {
     pub high: Option<f64>,
     /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
-    /// The part of the limit that is used: above 1 it is passed.
+    /// The part of the limit that is used at the better end of what is judged: above 1 it fails.
     pub used: f64,
+    /// The same at the worse end: up to 1 it holds.
+    pub used_most: f64,
+    /// How much it counts: `none`, `note`, `warning`, or `error`, which fails the check.
+    pub counts: Level,
+    /// What accepts for a while that it fails.
+    pub waiver: Option<WaiverView>,
+    /// Whether it fails, and that is accepted.
+    pub waived: bool,
+    /// What moved it since the version that it is compared with.
+    pub changed: Option<String>,
     /// What the model said when the limit was written, as it stands in the file.
     pub expected: Option<String>,
     /// The collective's id, or none for a step.
@@ -85,6 +101,20 @@ pub struct BudgetView {
     pub message: String,
 }
 
+/// What accepts for a while that a budget fails.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaiverView {
+    /// What it does now.
+    pub state: WaiverState,
+    /// The last day.
+    pub until: String,
+    /// Why.
+    pub reason: String,
+    /// All of it in a sentence.
+    pub message: String,
+}
+
 /// What is wrong with a file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -107,20 +137,29 @@ impl Check {
         self.budgets.iter().filter(move |b| b.standing == standing)
     }
 
-    /// Whether a budget counts as failing.
-    #[must_use]
-    pub fn fails(&self, budget: &BudgetView) -> bool {
-        match budget.standing {
-            Standing::Holds => false,
-            Standing::AtRisk => self.strict,
-            Standing::Fails => true,
-        }
-    }
-
-    /// Whether any does.
+    /// Whether any fails the check.
     #[must_use]
     pub fn any_fails(&self) -> bool {
-        self.budgets.iter().any(|b| self.fails(b))
+        self.budgets.iter().any(|b| b.counts == Level::Error)
+    }
+
+    /// Says at each budget what moved it, as the comparison found it.
+    pub fn explain(&mut self, diff: &super::check_diff::CheckDiff) {
+        for budget in &mut self.budgets {
+            let found = diff.budgets.iter().find(|d| d.name == budget.name);
+            budget.changed = found.and_then(|d| d.moved());
+            if let Some(changed) = &budget.changed {
+                budget.message = format!("{}; {changed}", budget.message);
+            }
+        }
+    }
+}
+
+impl BudgetView {
+    /// How it stands, in reports.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        if self.waived { "waived" } else { self.standing.words() }
     }
 }
 
@@ -128,7 +167,13 @@ impl Check {
 #[must_use]
 pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     let pairs = checked.budgets.iter().zip(&checked.outcomes);
-    let budgets: Vec<BudgetView> = pairs.map(|(b, o)| view(b, o)).collect();
+    let one = |(b, o): (&Budget, &Outcome)| {
+        let mut one = view(b, o, checked.today);
+        one.counts = counts(b, o, strict, checked.today);
+        one
+    };
+    let budgets: Vec<BudgetView> = pairs.map(one).collect();
+    let waived = budgets.iter().filter(|b| b.waived).count();
     let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
     Check {
         schema: "collcost/check/1",
@@ -136,7 +181,8 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
         strict,
         held: count(Standing::Holds),
         at_risk: count(Standing::AtRisk),
-        failed: count(Standing::Fails),
+        failed: count(Standing::Fails) - waived,
+        waived,
         budgets,
         faults: checked.faults.iter().map(fault).collect(),
     }
@@ -152,7 +198,20 @@ pub(super) fn fault(fault: &Fault) -> FaultView {
     }
 }
 
-fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
+fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
+    let waiver = budget.waiver.as_ref().map(|waiver| {
+        let state = waiver.state(outcome, today);
+        WaiverView {
+            state,
+            until: waiver.until.to_string(),
+            reason: waiver.reason.clone(),
+            message: waiver.words(state),
+        }
+    });
+    let mut message = message(budget, outcome);
+    if let Some(waiver) = &waiver {
+        message = format!("{message}; {}", waiver.message);
+    }
     let (collective, step) = match &budget.subject {
         Subject::Call(call) => (Some(call.collective), None),
         Subject::Step(step) => (None, Some(step.name.clone())),
@@ -172,6 +231,11 @@ fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
         high: outcome.band.map(|(_, high)| high.base().0),
         unit: outcome.value.unit(),
         used: outcome.used.0,
+        used_most: outcome.used_most.0,
+        counts: Level::None,
+        waiver,
+        waived: is_waived(budget, outcome, today),
+        changed: None,
         expected: budget.expected.clone(),
         collective,
         step,
@@ -186,7 +250,7 @@ fn view(budget: &Budget, outcome: &Outcome) -> BudgetView {
             .expected
             .as_ref()
             .map(|(expected, runs)| Expect::stated(*expected, runs.clone(), outcome.busbw)),
-        message: message(budget, outcome),
+        message,
     }
 }
 
@@ -207,6 +271,10 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
         (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
             format!("{:.1} % above the best", 100.0 * r.0)
         }
+        (Some(Limit::MaxExposed(Exposed::Part(_))), Number::Ratio(r)) => {
+            format!("{:.1} % of the step", 100.0 * r.0)
+        }
+        (Some(Limit::Within(within)), Number::Ratio(r)) => format!("{r:.3} times {}", within.of),
         (_, n) => n.to_string(),
     };
     let limit = match (&budget.limit, outcome.limit) {

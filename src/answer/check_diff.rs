@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::check::{FaultView, fault};
 use crate::base::collective::Collective;
+use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::what_if::Figure;
-use crate::plan::check::{Budget, Checked, Outcome, Standing, Subject};
+use crate::plan::check::{Budget, Checked, Level, Outcome, Standing, Subject, counts, is_waived};
 use crate::plan::table::MachineEntry;
 
 /// Two versions of budgets.
@@ -16,12 +17,14 @@ pub struct CheckDiff {
     pub schema: &'static str,
     /// With what it is compared: a revision, or a file.
     pub against: String,
-    /// Budgets that fail now.
+    /// Budgets that fail the check now.
     pub failed: usize,
     /// Budgets of both, those that are new, then those that are gone.
     pub budgets: Vec<BudgetDiff>,
-    /// What is wrong with the files of either.
+    /// What is wrong with the files as they are now.
     pub faults: Vec<FaultView>,
+    /// What is wrong with the other version, with which nothing is compared then.
+    pub faults_before: Vec<FaultView>,
 }
 
 /// One budget before and now.
@@ -42,13 +45,64 @@ pub struct BudgetDiff {
     pub new_text: Option<String>,
     /// How it stands now.
     pub standing: Option<Standing>,
+    /// How much it counts now.
+    pub counts: Option<Level>,
+    /// Whether it fails now, and that is accepted for a while.
+    pub waived: bool,
     /// Keys and figures that were changed: `tp 4 to 8`.
     pub changed: Vec<String>,
+    /// Parts of the step that moved, the largest first: `tp +0.48 s`.
+    pub parts: Vec<String>,
 }
 
-/// Compares two versions.
+impl BudgetDiff {
+    /// How it stands now, in reports.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        if self.waived { "waived" } else { self.standing.map_or("–", Standing::words) }
+    }
+
+    /// The change, as a part of what was; absent where it is new or gone, or was nothing.
+    #[must_use]
+    pub fn change(&self) -> Option<Ratio> {
+        let (old, new) = (self.old?, self.new?);
+        (old != 0.0).then(|| Ratio(new / old - 1.0))
+    }
+
+    /// Whether it is new or gone, its value moved, or what it follows from.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        /// A change below this is none.
+        const NOTHING: f64 = 5e-4;
+        match self.change() {
+            Some(change) => change.0.abs() > NOTHING || !self.changed.is_empty(),
+            None => self.old != self.new,
+        }
+    }
+
+    /// Why: what was changed, and which parts moved by it.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let words: Vec<String> = [self.changed.join("; "), self.parts.join(", ")]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .collect();
+        words.join(": ")
+    }
+
+    /// `before 6.21 s, +10.1 %: tp 4 to 8`; absent where nothing moved.
+    #[must_use]
+    pub fn moved(&self) -> Option<String> {
+        let (change, before) = (self.change()?, self.old_text.as_ref()?);
+        let why = self.why();
+        let why = if why.is_empty() { why } else { format!(": {why}") };
+        self.is_moved().then(|| format!("before {before}, {:+.1} %{why}", 100.0 * change.0))
+    }
+}
+
+/// Compares two versions; `strict` where a limit inside the band is passed.
 #[must_use]
-pub fn check_diff(against: &str, old: &Checked, new: &Checked) -> CheckDiff {
+pub fn check_diff(against: &str, old: &Checked, new: &Checked, strict: bool) -> CheckDiff {
     let pairs = |checked: &'_ Checked| -> Vec<(Budget, Outcome)> {
         checked.budgets.iter().cloned().zip(checked.outcomes.iter().cloned()).collect()
     };
@@ -61,14 +115,19 @@ pub fn check_diff(against: &str, old: &Checked, new: &Checked) -> CheckDiff {
     for one in before.iter().filter(|(b, _)| find(&now, &b.name).is_none()) {
         budgets.push(pair(Some(one), None));
     }
-    let failed = now.iter().filter(|(_, o)| o.standing == Standing::Fails).count();
-    let faults = new.faults.iter().chain(&old.faults).map(fault).collect();
+    for (one, (budget, outcome)) in budgets.iter_mut().zip(&now) {
+        one.counts = Some(counts(budget, outcome, strict, new.today));
+        one.waived = is_waived(budget, outcome, new.today);
+    }
+    let failed = budgets.iter().filter(|b| b.counts == Some(Level::Error)).count();
+    let faults = |checked: &Checked| checked.faults.iter().map(fault).collect();
     CheckDiff {
         schema: "collcost/check-diff/1",
         against: against.to_owned(),
         failed,
         budgets,
-        faults,
+        faults: faults(new),
+        faults_before: faults(old),
     }
 }
 
@@ -77,7 +136,7 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
     let text = |one: Option<&(Budget, Outcome)>| one.map(|(_, o)| o.value.to_string());
     let (name, unit) =
         new.or(old).map_or((String::new(), ""), |(b, o)| (b.name.clone(), o.value.unit()));
-    let mut changed = Vec::new();
+    let (mut changed, mut parts) = (Vec::new(), Vec::new());
     if let (Some(old), Some(new)) = (old, new) {
         let (before, now) = (facts(&old.0), facts(&new.0));
         for (key, value) in &now {
@@ -88,6 +147,7 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
         }
         let gone = before.iter().filter(|(key, _)| now.iter().all(|(k, _)| k != key));
         changed.extend(gone.map(|(key, value)| format!("{key} {value} to nothing")));
+        parts = moved_parts(&old.1, &new.1);
     }
     BudgetDiff {
         name,
@@ -97,8 +157,29 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
         old_text: text(old),
         new_text: text(new),
         standing: new.map(|(_, o)| o.standing),
+        counts: None,
+        waived: false,
         changed,
+        parts,
     }
+}
+
+/// The parts of a step that moved by more than a hundredth of it.
+fn moved_parts(old: &Outcome, new: &Outcome) -> Vec<String> {
+    const LEAST: f64 = 0.01;
+    let Some(step) = old.time.filter(|step| step.0 > 0.0) else { return Vec::new() };
+    let all = new.parts.iter().chain(
+        old.parts.iter().filter(|(what, _)| new.parts.iter().all(|(known, _)| known != what)),
+    );
+    let of = |outcome: &Outcome, what: &str| {
+        outcome.parts.iter().find(|(known, _)| *known == what).map_or(0.0, |(_, time)| time.0)
+    };
+    let mut moved: Vec<(&str, f64)> =
+        all.map(|(what, _)| (*what, of(new, what) - of(old, what))).collect();
+    moved.retain(|(_, by)| by.abs() > LEAST * step.0);
+    moved.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let sign = |by: f64| if by < 0.0 { "-" } else { "+" };
+    moved.iter().map(|(what, by)| format!("{what} {}{}", sign(*by), Seconds(by.abs()))).collect()
 }
 
 /// What a budget's value follows from.

@@ -41,8 +41,12 @@ pub enum Format {
     Summary,
     /// GitLab code quality.
     Gitlab,
-    /// Prometheus text.
+    /// Prometheus text, and OpenMetrics.
     Prometheus,
+    /// Issues for Jenkins' warnings plugin.
+    Jenkins,
+    /// SARIF 2.1.0.
+    Sarif,
 }
 
 /// What is known of a format.
@@ -81,7 +85,9 @@ static FORMATS: &[Entry] = &[
     entry(Format::Github, "github", &[], "GitHub annotations"),
     entry(Format::Summary, "summary", &[], "a GitHub step summary"),
     entry(Format::Gitlab, "gitlab", &[], "GitLab code quality"),
-    entry(Format::Prometheus, "prometheus", &[], "Prometheus text"),
+    entry(Format::Prometheus, "prometheus", &["openmetrics"], "Prometheus text, and OpenMetrics"),
+    entry(Format::Jenkins, "jenkins", &[], "issues for Jenkins' warnings plugin"),
+    entry(Format::Sarif, "sarif", &[], "SARIF 2.1.0, for code scanning"),
 ];
 
 impl Format {

@@ -9,15 +9,20 @@ use super::files::Here;
 use super::format::{FormatFlag, Formats, OfBudgets, write};
 use super::input;
 use super::output::{append, write_whole};
+use super::profiles::today;
 use super::streams::say;
 use super::terminal::look;
 use collcost::answer;
+use collcost::answer::check::Check;
+use collcost::answer::check_diff::CheckDiff;
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::format::Format;
 use collcost::base::quantity::Ratio;
+use collcost::machine::profile::Date;
 use collcost::plan::check::{At as Point, Checked, Gate, Options, check, thresholds, update};
 use collcost::view::Look;
 use collcost::view::check as results;
+use collcost::view::check_diff as compared;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -37,7 +42,7 @@ A budget stands in the file as
   n = 64
   size = \"1GiB\"
   profile = \"dgx-h100\"
-  max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, measured
+  max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, max_exposed, within …
 
 A budget holds when all of the band of what is expected is within its limit, fails when none of it
 is, and is at risk between.
@@ -68,6 +73,9 @@ pub(super) struct Args {
     /// The margin of an update
     #[arg(long, value_name = "PERCENT", default_value = "10%", requires = "update")]
     margin: String,
+    /// The day by which waivers end, such as 2026-12-31, instead of this one
+    #[arg(long, value_name = "DATE")]
+    today: Option<String>,
     /// The number that another gate wants, for each size: nccl-tests, sichek, nvsentinel, dcgm,
     /// ai-cloud-validation or cluster-toolkit
     #[arg(long, value_name = "GATE", conflicts_with = "update")]
@@ -81,30 +89,38 @@ impl Args {
         let at =
             self.at.as_ref().map(|at| at.parse::<Point>().map_err(|e| e.at(format!("--at {at}"))));
         let at = at.transpose()?;
-        let options = Options { updating: self.update || self.threshold_for.is_some(), at };
+        let updating = self.update || self.threshold_for.is_some();
+        let options = Options { updating, at, today: self.today()? };
         let checked = check(&Here, &self.file, &options);
         let mut report = answer::check::check(&self.file, &checked, self.strict);
-        if let Some(against) = &self.against {
-            return self.compare(against, &checked, &options, out);
+        let diff = self.against.as_ref().map(|against| {
+            let before = match Path::new(against).is_file() {
+                true => check(&Here, against, &options),
+                false => check(&At { revision: against }, &self.file, &options),
+            };
+            answer::check_diff::check_diff(against, &before, &checked, self.strict)
+        });
+        if let Some(diff) = &diff {
+            report.explain(diff);
         }
         if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
             return self.thresholds(gate, &checked, out);
         }
         if self.update && checked.faults.is_empty() {
             let changed = self.update(&checked)?;
-            let after = check(&Here, &self.file, &Options { at, ..Options::default() });
+            let after = check(&Here, &self.file, &Options { updating: false, ..options });
             report = answer::check::check(&self.file, &after, self.strict);
             match changed {
                 1 => say("note: 1 limit was written"),
                 _ => say(format_args!("note: {changed} limits were written")),
             }
         }
-        let look = |format| if format == Format::Text { look() } else { Look::document() };
-        results::write(out, format, &report, look(format))?;
+        let shown = |format| if format == Format::Text { look() } else { Look::document() };
+        put(out, format, &report, diff.as_ref(), shown(format))?;
         for (format, file) in writes {
             let mut text = Vec::new();
             let look = Look { whole: format != Format::Text, ..Look::default() };
-            results::write(&mut text, format, &report, look)?;
+            put(&mut text, format, &report, diff.as_ref(), look)?;
             keep(format, file, &text)?;
         }
         out.flush()?;
@@ -115,29 +131,11 @@ impl Args {
         }
     }
 
-    /// Both versions beside each other, as text, a comment in Markdown, or JSON.
-    fn compare(
-        &self,
-        against: &str,
-        now: &Checked,
-        options: &Options,
-        out: &mut impl Write,
-    ) -> std::result::Result<(), Stop> {
-        let before = match Path::new(against).is_file() {
-            true => check(&Here, against, options),
-            false => check(&At { revision: against }, &self.file, options),
-        };
-        let report = answer::check_diff::check_diff(against, &before, now);
-        let format = self.format.get()?;
-        if format == Format::Markdown {
-            // A hidden mark by which a comment is found again and replaced.
-            writeln!(out, "<!-- collcost check -->")?;
-        }
-        write(format, out, &report, |_| collcost::view::check_diff::check_diff(&report))?;
-        match (report.faults.is_empty(), report.failed) {
-            (true, 0) => Ok(()),
-            (true, _) => Err(Stop::Failed),
-            (false, _) => Err(Stop::Faults),
+    /// The day by which waivers end: what was typed, else by this computer's clock.
+    fn today(&self) -> Result<Option<Date>> {
+        match &self.today {
+            Some(day) => day.parse().map(Some).map_err(|e: Error| e.at(format!("--today {day}"))),
+            None => Ok(today()),
         }
     }
 
@@ -188,6 +186,26 @@ impl Args {
         let report = answer::check::thresholds(gate, &found);
         write(self.format.get()?, out, &report, |_| results::thresholds(&report))
     }
+}
+
+/// Writes the comparison in formats for people and for whoever asks for all of it, and how the budgets
+/// stand, with what moved them, in those of programs that gather results.
+fn put(
+    out: &mut impl Write,
+    format: Format,
+    report: &Check,
+    diff: Option<&CheckDiff>,
+    look: Look,
+) -> std::result::Result<(), Stop> {
+    match (diff, format) {
+        (Some(diff), Format::Markdown | Format::Summary) => compared::comment(out, diff)?,
+        (Some(diff), Format::Json) => collcost::view::json(out, diff)?,
+        (Some(diff), Format::Text | Format::Csv | Format::Latex) => {
+            compared::check_diff(diff).write(out, format, look)?;
+        }
+        _ => results::write(out, format, report, look)?,
+    }
+    Ok(())
 }
 
 fn known(id: &str) -> Result<Format> {

@@ -71,7 +71,7 @@ formats!(
 );
 formats!(
     /// Budgets for the programs that gather results.
-    OfBudgets, Junit, Github, Summary, Gitlab, Prometheus
+    OfBudgets, Junit, Github, Summary, Gitlab, Prometheus, Jenkins, Sarif
 );
 
 // `--format` of a verb; a doc comment here would be taken for the help of the whole verb.

@@ -5,6 +5,7 @@ use std::io::Write;
 use super::Stop;
 use super::files::Here;
 use super::format::{FormatFlag, Report};
+use super::picture::PictureFlags;
 use collcost::answer::job::{self, is_job};
 use collcost::answer::plan::{Plan, plan, plan_diff, plan_vary};
 use collcost::base::error::{Error, Result, did_you_mean};
@@ -65,6 +66,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "OLD")]
     diff: Option<String>,
     #[command(flatten)]
+    pictures: PictureFlags,
+    #[command(flatten)]
     format: FormatFlag<Report>,
 }
 
@@ -78,6 +81,12 @@ impl Args {
             && is_job(first, &Here.text(first)?)
         {
             return self.job(&registry, out);
+        }
+        if self.pictures.asked() {
+            return Err(Error::input("a picture is of one job's step")
+                .at("--svg")
+                .help("name a job's configuration")
+                .into());
         }
         if let Some(extra) = self.files.get(1) {
             return Err(Error::input(format!("`{extra}` is a second file of steps"))
@@ -135,6 +144,15 @@ impl Args {
         if let [_] = report.jobs.as_slice()
             && let Some(one) = report.jobs.pop()
         {
+            if self.pictures.asked() {
+                let picture = view::plot::step(&one).ok_or_else(|| {
+                    Error::input("only memory is known of this job, and a picture is of its step")
+                        .help("write batch = { global = 512, … } in it")
+                })?;
+                if self.pictures.draw(out, &picture)? {
+                    return Ok(());
+                }
+            }
             return self.format.write(out, &one, |look| view::job::job(&one, look));
         }
         self.format.write(out, &report, |_| view::job::jobs(&report))

@@ -30,6 +30,13 @@ pub fn calls(step: &Step) -> Vec<Call> {
 }
 
 impl Step {
+    /// Tokens of a step, over all replicas.
+    pub(crate) fn tokens_of_all(&self) -> f64 {
+        let (model, p) = (&self.model, &self.parallel);
+        let each = f64::from(model.batch) * f64::from(model.sequence);
+        each * f64::from(p.dp) * f64::from(p.microbatches)
+    }
+
     /// The ranks of an axis.
     #[must_use]
     pub fn group(&self, axis: Axis) -> Group {

@@ -25,7 +25,7 @@ use crate::base::text_pos::{Document, Place, advice};
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
 /// What a project's file holds beside settings: other verbs read it.
-const ENTRIES: &[&str] = &["include", "budget", "step"];
+const ENTRIES: &[&str] = &["include", "budget", "step", "policy", "waive"];
 
 const DEFAULTS: &str = "defaults";
 const MACHINE: &str = "machine";

@@ -1,43 +1,147 @@
-//! Budgets of two versions: a line each with its change and what was changed for it.
+//! Budgets of two versions: a line each with its change and what was changed for it; as a page, and as the
+//! comment of a pull request.
 
+use std::io::{self, Write};
+
+use super::check::summary::{cell, mark};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
+use crate::answer::check::FaultView;
 use crate::answer::check_diff::{BudgetDiff, CheckDiff};
+use crate::plan::check::Level;
 
-/// A change below this is none.
-const NOTHING: f64 = 5e-4;
+/// A comment of GitHub's has at most 65,536 characters.
+const MOST: usize = 65_000;
 
 /// Writes what moved; budgets that did not are counted.
 pub fn check_diff(report: &CheckDiff) -> Page {
     let mut page = Page::default();
-    let moved: Vec<&BudgetDiff> = report.budgets.iter().filter(|b| is_moved(b)).collect();
-    let failed = match report.failed {
-        0 => "none fails".to_owned(),
-        n => format!("{n} of {} fail", report.budgets.len()),
-    };
-    page.line(format!(
-        "budgets against {}: {} of {} moved, {failed}",
-        report.against,
-        moved.len(),
-        report.budgets.len()
-    ));
+    let moved = moved(report);
+    page.line(headline(report));
     if !moved.is_empty() {
         page.gap();
         page.table(table(&moved));
     }
     for fault in &report.faults {
-        page.line(format!("{}:{}:{}: {}", fault.file, fault.line, fault.column, fault.what));
+        page.line(place(fault));
+    }
+    if !report.faults_before.is_empty() {
+        page.line(format!("note: {} has faults and is compared with nothing:", report.against));
+        for fault in &report.faults_before {
+            page.line(format!("  {}", place(fault)));
+        }
     }
     page.record(report, "budgets", &["name", "unit", "old", "new", "standing", "changed"]);
     page
 }
 
-fn is_moved(budget: &BudgetDiff) -> bool {
-    match (budget.old, budget.new) {
-        (Some(old), Some(new)) => {
-            (new - old).abs() > NOTHING * old.abs() || !budget.changed.is_empty()
+/// Writes the comment of a pull request. It begins with a hidden mark, by which it is found again and
+/// replaced; what fails comes first, what did not move is folded.
+///
+/// # Errors
+/// The writer's.
+pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
+    let mut text = format!("<!-- collcost check -->\n### {}\n", cell(&headline(report)));
+    for fault in &report.faults {
+        text += &format!(
+            "\n- `{}` {}\n",
+            cell(&place(fault)),
+            cell(fault.help.as_deref().unwrap_or(""))
+        );
+    }
+    if !report.faults_before.is_empty() {
+        text +=
+            &format!("\n`{}` has faults and is compared with nothing.\n", cell(&report.against));
+    }
+    let mut moved = moved(report);
+    moved.sort_by(|a, b| {
+        let size = |d: &BudgetDiff| d.change().map_or(f64::INFINITY, |c| c.0.abs());
+        b.counts.cmp(&a.counts).then(size(b).total_cmp(&size(a)))
+    });
+    if !moved.is_empty() {
+        text += "\n| | budget | before | now | change | why |\n| --- | --- | ---: | ---: | ---: | --- |\n";
+    }
+    let mut left = 0;
+    for one in &moved {
+        let line = row(one);
+        match text.len() + line.len() < MOST {
+            true => text += &line,
+            false => left += 1,
         }
-        _ => true,
+    }
+    if left > 0 {
+        text += &format!(
+            "\n{left} more moved: `collcost check --against {}`.\n",
+            cell(&report.against)
+        );
+    }
+    let still: Vec<&BudgetDiff> = report.budgets.iter().filter(|b| !b.is_moved()).collect();
+    let mut fold = String::new();
+    for one in &still {
+        let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
+        let now = one.new_text.as_deref().unwrap_or("–");
+        fold += &format!("| {stands} | {} | {} |\n", cell(&one.name), cell(now));
+    }
+    if !still.is_empty() && text.len() + fold.len() < MOST {
+        let count = still.len();
+        text += &format!(
+            "\n<details><summary>{count} did not move</summary>\n\n| | budget | now |\n| --- | --- | ---: |\n{fold}\n</details>\n"
+        );
+    }
+    out.write_all(text.as_bytes())
+}
+
+fn row(one: &BudgetDiff) -> String {
+    let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
+    let text = |t: &Option<String>| cell(t.as_deref().unwrap_or("–"));
+    let change = change(one);
+    let (before, now) = (text(&one.old_text), text(&one.new_text));
+    format!(
+        "| {stands} | {} | {before} | {now} | {change} | {} |\n",
+        cell(&one.name),
+        cell(&one.why())
+    )
+}
+
+fn moved(report: &CheckDiff) -> Vec<&BudgetDiff> {
+    report.budgets.iter().filter(|b| b.is_moved()).collect()
+}
+
+/// The verdict in a line, with the change that is the largest.
+fn headline(report: &CheckDiff) -> String {
+    let moved = moved(report);
+    let failed = match (report.failed, report.faults.len()) {
+        (0, 0) => "none fails".to_owned(),
+        (_, faults @ 1..) => format!("the files have {faults} faults"),
+        (n, _) => format!("{n} of {} fail", report.budgets.len()),
+    };
+    let most = moved.iter().filter(|d| d.change().is_some()).max_by(|a, b| {
+        let size = |d: &BudgetDiff| d.change().map_or(0.0, |c| c.0.abs());
+        size(a).total_cmp(&size(b))
+    });
+    let most = most.map_or(String::new(), |one| {
+        let text = |t: &Option<String>| t.clone().unwrap_or_default();
+        let (before, now) = (text(&one.old_text), text(&one.new_text));
+        format!("; most: {} {before} to {now}, {} %", one.name, change(one))
+    });
+    format!(
+        "budgets against {}: {} of {} moved, {failed}{most}",
+        report.against,
+        moved.len(),
+        report.budgets.len()
+    )
+}
+
+fn place(fault: &FaultView) -> String {
+    format!("{}:{}:{}: {}", fault.file, fault.line, fault.column, fault.what)
+}
+
+fn change(one: &BudgetDiff) -> String {
+    match (one.change(), one.old, one.new) {
+        (Some(change), ..) => format!("{:+.1}", 100.0 * change.0),
+        (None, None, _) => "new".to_owned(),
+        (None, _, None) => "gone".to_owned(),
+        _ => "–".to_owned(),
     }
 }
 
@@ -51,19 +155,14 @@ fn table(moved: &[&BudgetDiff]) -> Sheet {
         Column::words("why", "changed"),
     ];
     let row = |b: &&BudgetDiff| {
-        let change = match (b.old, b.new) {
-            (Some(old), Some(new)) if old != 0.0 => format!("{:+.1}", 100.0 * (new / old - 1.0)),
-            (None, _) => "new".to_owned(),
-            _ => "gone".to_owned(),
-        };
         let text = |t: &Option<String>| Cell::same(t.clone().unwrap_or_else(|| "–".to_owned()));
         vec![
             Cell::same(b.name.clone()),
             text(&b.old_text),
             text(&b.new_text),
-            Cell::same(change),
-            Cell::same(b.standing.map_or("–", |s| s.words())),
-            Cell::same(b.changed.join("; ")),
+            Cell::same(change(b)),
+            Cell::same(b.words()),
+            Cell::same(b.why()),
         ]
     };
     Sheet { columns, rows: moved.iter().map(row).collect() }

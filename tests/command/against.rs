@@ -1,14 +1,24 @@
-//! A pull request that changes a layout and a cable: what moved, and why, as a comment.
+//! A repository whose pull request changes a job's layout and a cable's rate: what moved, and why, as a
+//! comment and in the formats of programs that gather results, each read by a parser of others.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
+use quick_xml::events::Event;
 use serde_json::Value;
 
 const BUDGETS: &str = "[[budget]]\nname = \"train\"\nfrom = \"job.toml\"\nmax_time = \"20s\"\n\n\
-    [[budget]]\nname = \"gradients\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
-    profile = \"dgx-h100\"\nbw_inter = \"50GB/s\"\nmax_time = \"60ms\"\n";
+    [[budget]]\nname = \"memory\"\nfrom = \"job.toml\"\nmax_memory = \"80GB\"\n\n\
+    [[budget]]\nname = \"gradients\"\ncollective = \"allreduce\"\nn = [16, 64]\nsize = \"1GiB\"\n\
+    profile = \"machine.toml\"\nmax_time = \"9.9ms\"\nat = \"mid\"\n\n\
+    [[budget]]\nname = \"large\"\ncollective = \"allreduce\"\nn = 64\nsize = \"4GiB\"\n\
+    profile = \"machine.toml\"\nmax_time = \"35ms\"\nat = \"mid\"\n\n\
+    [[budget]]\nname = \"one node\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\n\
+    profile = \"machine.toml\"\nmax_time = \"9ms\"\nat = \"mid\"\n\n\
+    [[waive]]\nbudget = \"large\"\nuntil = 2026-12-31\nreason = \"cables | <come> in January\"\n";
 
 const JOB: &str = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 64\nlayout = { tp = 2, dp = 32 }\n\
     sharding = \"zero1\"\nrecompute = \"none\"\nbatch = { global = 512, micro = 1, sequence = 8192 }\n";
@@ -19,41 +29,158 @@ fn git(folder: &Path, words: &[&str]) -> bool {
     git.output().is_ok_and(|o| o.status.success())
 }
 
-fn check(folder: &Path, format: &str) -> Output {
+fn collcost(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
-    command.current_dir(folder).args(["check", "--against", "HEAD", "--format", format]);
-    command.output().unwrap()
+    command.current_dir(folder).args(words).output().unwrap()
+}
+
+/// The comparison with the commit before, on a day.
+fn check(folder: &Path, day: &str, more: &[&str]) -> Output {
+    let words = ["check", "--against", "HEAD", "--today", day];
+    collcost(folder, &[&words[..], more].concat())
+}
+
+fn json(output: &[u8]) -> Value {
+    serde_json::from_slice(output).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The pull request, in a folder whose last commit is what it is compared with; none without git.
+fn pull_request() -> Option<tempfile::TempDir> {
+    let held = tempfile::tempdir().unwrap();
+    let folder = held.path();
+    let shown = collcost(folder, &["profiles", "show", "dgx-h100", "--format", "toml"]);
+    let machine = String::from_utf8(shown.stdout).unwrap();
+    fs::write(folder.join("machine.toml"), &machine).unwrap();
+    fs::write(folder.join("collcost.toml"), BUDGETS).unwrap();
+    fs::write(folder.join("job.toml"), JOB).unwrap();
+    if !(git(folder, &["init", "-q"])
+        && git(folder, &["add", "."])
+        && git(folder, &["commit", "-qm", "base"]))
+    {
+        eprintln!("git is missing: not tested");
+        return None;
+    }
+    fs::write(folder.join("job.toml"), JOB.replace("tp = 2, dp = 32", "tp = 4, dp = 16")).unwrap();
+    let slower = machine.replace("value = \"48GB/s\"", "value = \"24GB/s\"");
+    assert_ne!(slower, machine);
+    fs::write(folder.join("machine.toml"), slower).unwrap();
+    Some(held)
 }
 
 #[test]
 fn a_changed_layout_and_a_changed_cable_are_told_apart() {
-    let folder = std::env::temp_dir().join(format!("collcost-against-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("collcost.toml"), BUDGETS).unwrap();
-    fs::write(folder.join("job.toml"), JOB).unwrap();
-    if !(git(&folder, &["init", "-q"])
-        && git(&folder, &["add", "."])
-        && git(&folder, &["commit", "-qm", "base"]))
-    {
-        eprintln!("git is missing: not tested");
-        return;
+    let Some(held) = pull_request() else { return };
+    let folder = held.path();
+    let start = Instant::now();
+    let output = check(folder, "2026-06-01", &["--format", "markdown"]);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let comment = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{comment}");
+    assert!(comment.starts_with("<!-- collcost check -->\n### "), "{comment}");
+    let row = |name: &str| comment.lines().find(|l| l.contains(&format!("| {name} |"))).unwrap();
+    assert!(row("train").contains("tp 2 to 4; dp 32 to 16"), "{comment}");
+    // Which part of the step moved, beside what was changed for it.
+    assert!(row("train").contains(": tp +"), "{comment}");
+    let cable = "inter.bw 48 GB/s to 24 GB/s";
+    assert!(row("gradients (n 64)").contains("**fails**"), "{comment}");
+    assert!(row("gradients (n 64)").contains(cable), "{comment}");
+    assert!(row("large").contains("| waived |") && row("large").contains(cable), "{comment}");
+    assert!(!row("train").contains("inter.bw") && !row("gradients (n 16)").contains("tp "));
+    let report = json(&check(folder, "2026-06-01", &["--format", "json"]).stdout);
+    for name in ["train", "gradients (n 64)"] {
+        let own = report["budgets"].as_array().unwrap().iter().find(|b| b["name"] == name).unwrap();
+        let side = |key: &str| own[key].as_f64().unwrap();
+        assert!(side("new") > 1.02 * side("old"), "{own}");
     }
-    fs::write(folder.join("job.toml"), JOB.replace("tp = 2, dp = 32", "tp = 4, dp = 16")).unwrap();
-    fs::write(folder.join("collcost.toml"), BUDGETS.replace("50GB/s", "25GB/s")).unwrap();
-    let json = check(&folder, "json");
-    assert!(json.status.success(), "{}", String::from_utf8_lossy(&json.stderr));
-    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
-    let why = |i: usize| report["budgets"][i]["changed"].to_string();
-    assert!(why(0).contains("tp 2 to 4") && why(0).contains("dp 32 to 16"), "{}", why(0));
-    assert!(why(1).contains("inter.bw 50 GB/s to 25 GB/s"), "{}", why(1));
-    for i in [0, 1] {
-        let side = |key: &str| report["budgets"][i][key].as_f64().unwrap();
-        assert!(side("new") > 1.02 * side("old"), "{report}");
+    // The other version has no such file: everything is new, and that is no fault.
+    fs::copy(folder.join("collcost.toml"), folder.join("new.toml")).unwrap();
+    let fresh = check(folder, "2026-06-01", &["new.toml", "--format", "markdown"]);
+    let text = String::from_utf8_lossy(&fresh.stdout);
+    assert!(text.contains("compared with nothing") && text.contains("| new |"), "{text}");
+    assert_eq!(fresh.status.code(), Some(1));
+}
+
+#[test]
+fn each_format_is_read_by_a_parser_of_others_and_says_the_same() {
+    let Some(held) = pull_request() else { return };
+    let folder = held.path();
+    let formats = ["sarif", "jenkins", "gitlab", "junit", "prometheus", "github"];
+    let writes: Vec<String> = formats.iter().map(|f| format!("--write={f}=out.{f}")).collect();
+    let writes: Vec<&str> = writes.iter().map(String::as_str).collect();
+    for (day, failing) in [("2026-12-31", 1), ("2027-01-01", 2)] {
+        let output = check(folder, day, &writes);
+        assert_eq!(output.status.code(), Some(1));
+        let read = |format: &str| fs::read_to_string(folder.join(format!("out.{format}"))).unwrap();
+        let named = |list: &Value, key: &str, value: &str| {
+            list.as_array().unwrap().iter().filter(|one| one[key] == value).count()
+        };
+        let sarif = json(read("sarif").as_bytes());
+        let validator = jsonschema::validator_for(&sarif_schema()).unwrap();
+        let wrong: Vec<String> = validator.iter_errors(&sarif).map(|e| e.to_string()).collect();
+        assert_eq!(wrong, [""; 0]);
+        let results = &sarif["runs"][0]["results"];
+        assert_eq!(named(results, "level", "error"), failing, "{results}");
+        let suppressed =
+            |r: &&Value| r["suppressions"].as_array().is_some_and(|list| !list.is_empty());
+        let suppressed = results.as_array().unwrap().iter().filter(suppressed).count();
+        assert_eq!(suppressed, 2 - failing, "{results}");
+        assert_eq!(named(results, "ruleId", "CC004"), failing - 1, "{results}");
+        assert_eq!(
+            named(&json(read("jenkins").as_bytes())["issues"], "severity", "ERROR"),
+            failing
+        );
+        assert_eq!(named(&json(read("gitlab").as_bytes()), "severity", "major"), failing);
+        assert_eq!(tags(&read("junit"), "failure"), failing);
+        assert_eq!(tags(&read("junit"), "skipped"), 2 - failing);
+        let github = read("github");
+        assert_eq!(github.lines().filter(|l| l.starts_with("::error ")).count(), failing);
+        assert!(github.contains("inter.bw 48 GB/s to 24 GB/s"), "{github}");
+        ratios_agree(&read("prometheus"), failing);
     }
-    let comment = String::from_utf8(check(&folder, "markdown").stdout).unwrap();
+}
+
+/// The published schema, from github.com/oasis-tcs/sarif-spec.
+fn sarif_schema() -> Value {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sarif-2.1.0.schema.json.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
+    let mut schema = json(text.as_bytes());
+    // A pattern of a key that is not written here is no regular expression.
+    for place in ["run", "toolComponent"] {
+        let language = &mut schema["definitions"][place]["properties"]["language"];
+        language.as_object_mut().unwrap().remove("pattern");
+    }
+    schema
+}
+
+/// How often a tag opens in a text that is XML.
+fn tags(text: &str, tag: &str) -> usize {
+    let mut reader = quick_xml::Reader::from_str(text);
+    let mut found = 0;
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Start(start) | Event::Empty(start) if start.name().as_ref() == tag => {
+                found += 1;
+            }
+            Event::Eof => return found,
+            _ => {}
+        }
+    }
+}
+
+/// A ratio above 1 is a budget that fails or is waived, and only those; the text ends as OpenMetrics does.
+fn ratios_agree(text: &str, failing: usize) {
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    let of = |gauge: &str| -> Vec<f64> {
+        let lines = text.lines().filter(|l| l.starts_with(&format!("{gauge}{{")));
+        lines.map(|l| l.rsplit_once(' ').unwrap().1.parse().unwrap()).collect()
+    };
+    let above = of("collcost_budget_used_ratio").iter().filter(|used| **used > 1.0).count();
+    assert_eq!((above, of("collcost_budget_fails").iter().sum::<f64>()), (2, failing as f64));
+    let most = of("collcost_budget_used_most_ratio");
+    let holds = of("collcost_budget_holds");
     assert!(
-        comment.starts_with("<!-- collcost check -->\n") && comment.contains("tp 2 to 4"),
-        "{comment}"
+        most.iter().zip(&holds).all(|(most, holds)| (*most <= 1.0) == (*holds == 1.0)),
+        "{text}"
     );
-    fs::remove_dir_all(&folder).unwrap();
 }

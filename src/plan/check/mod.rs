@@ -24,8 +24,13 @@
 //! a budget that can never fail among them.
 
 mod gate;
+mod lists;
+mod measured;
 mod outcome;
+mod policy;
 mod read;
+mod relation;
+mod standing;
 mod update;
 
 use std::ops::Range;
@@ -33,6 +38,7 @@ use std::ops::Range;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::text_pos::Place;
+use crate::machine::profile::Date;
 use crate::machine::query::Layout;
 use crate::model::algorithm::Registry;
 use crate::plan::Step;
@@ -41,8 +47,10 @@ use crate::plan::table::{Faults, MachineEntry, Machines, documents, layer, setti
 
 pub use crate::plan::table::{BuiltIn, Disk, Fault, Files};
 pub use gate::{GATES, Gate, Threshold, thresholds};
-pub use outcome::{At, Number, Outcome, Standing};
+pub use outcome::Outcome;
+pub use policy::{AtRisk, Level, Policy, Waiver, WaiverState, counts, is_waived};
 pub use read::KEYS;
+pub use standing::{At, Number, Standing};
 pub use update::{Edited, update};
 
 /// What may not be passed.
@@ -60,6 +68,28 @@ pub enum Limit {
     Measured(Vec<String>),
     /// The most memory of a job's fullest rank.
     MaxMemory(Bytes),
+    /// The most that nothing hides of a step's collectives.
+    MaxExposed(Exposed),
+    /// The most time above that of another budget.
+    Within(Within),
+}
+
+/// What may be exposed of a step's collectives.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Exposed {
+    /// A time.
+    Time(Seconds),
+    /// A part of the step: 0.1 is 10 %.
+    Part(Ratio),
+}
+
+/// `2% of train64`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Within {
+    /// How far above: 0.02 is 2 %.
+    pub most: Ratio,
+    /// The other budget.
+    pub of: String,
 }
 
 impl Limit {
@@ -73,6 +103,8 @@ impl Limit {
             Self::MaxRegret(_) => "max_regret",
             Self::Measured(_) => "measured",
             Self::MaxMemory(_) => "max_memory",
+            Self::MaxExposed(_) => "max_exposed",
+            Self::Within(_) => "within",
         }
     }
 }
@@ -114,8 +146,10 @@ pub struct CallSubject {
 /// One budget as it was written.
 #[derive(Clone)]
 pub struct Budget {
-    /// Its name.
+    /// Its name; of a list's budgets with what tells them apart: `gradients (n 64, 1GiB)`.
     pub name: String,
+    /// The name as it was written.
+    pub heading: String,
     /// The file.
     pub file: String,
     /// Where its limit stands, else its heading.
@@ -128,6 +162,10 @@ pub struct Budget {
     pub at: Option<At>,
     /// What the model said when the limit was written.
     pub expected: Option<String>,
+    /// How much it counts when it does not hold.
+    pub policy: Policy,
+    /// What accepts for a while that it fails.
+    pub waiver: Option<Waiver>,
     /// Which bytes of the file an update replaces.
     pub(crate) spans: Spans,
 }
@@ -137,6 +175,11 @@ impl JobSubject {
     #[must_use]
     pub fn facts(&self) -> Vec<(String, String)> {
         self.job.facts()
+    }
+
+    /// Tokens of a step.
+    pub(crate) fn tokens(&self) -> f64 {
+        f64::from(self.job.global.unwrap_or(1)) * f64::from(self.job.sequence)
     }
 
     /// Its links.
@@ -164,6 +207,8 @@ pub struct Options {
     pub updating: bool,
     /// Where in its band every budget is judged, whatever it says itself.
     pub at: Option<At>,
+    /// The day, by which waivers end; without it none has ended.
+    pub today: Option<Date>,
 }
 
 /// Everything that was found.
@@ -175,6 +220,8 @@ pub struct Checked {
     pub outcomes: Vec<Outcome>,
     /// What is wrong with the files.
     pub faults: Vec<Fault>,
+    /// The day of the check.
+    pub today: Option<Date>,
 }
 
 /// Reads the budgets of `file` and of what it includes, and holds each against the model. Where the
@@ -186,14 +233,13 @@ pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
     let budgets = budgets(&machines, file, *options, &faults);
     let registry = Registry::builtin();
     // A file with faults may have others behind them: its good budgets are priced all the same.
-    let outcomes: Vec<Outcome> = budgets
-        .iter()
-        .filter_map(|b| outcome::outcome(&registry, files, b, *options, &faults))
-        .collect();
+    let priced: Vec<Option<Outcome>> =
+        budgets.iter().map(|b| outcome::outcome(&registry, files, b, *options, &faults)).collect();
+    let outcomes: Vec<Outcome> = relation::related(&budgets, priced, *options, &faults);
     let mut faults = faults.into_inner();
     faults.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
     let outcomes = if faults.is_empty() { outcomes } else { Vec::new() };
-    Checked { budgets, outcomes, faults }
+    Checked { budgets, outcomes, faults, today: options.today }
 }
 
 fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Faults) -> Vec<Budget> {
@@ -214,6 +260,7 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
         return Vec::new();
     };
     let from = read::From {
+        policies: files.iter().map(|file| policy::policy(file, faults)).collect(),
         machines,
         settings: &settings,
         steps: files.iter().flat_map(|f| crate::plan::steps(*f, faults)).collect(),

@@ -1,126 +1,17 @@
 //! A budget held against the model, or against logs.
 
-use super::{Budget, CallSubject, Fault, Files, Limit, Options, Subject};
+use super::measured::measured;
+use super::standing::{At, Number, Standing};
+use super::{Budget, CallSubject, Exposed, Fault, Files, Limit, Options, Subject};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
-use crate::measure::logs::{Asked, look};
-use crate::measure::verdict::{Facts, Health, Run, judge, runs};
 use crate::model::algorithm::Registry;
 use crate::plan::job::{Job, MEMORY_BAND, Wires, estimate, memory};
 use crate::plan::table::Faults;
 use crate::plan::{Tweak, price};
-
-/// A figure with its unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Number {
-    /// A time.
-    Time(Seconds),
-    /// A rate.
-    Rate(Bandwidth),
-    /// A ratio.
-    Ratio(Ratio),
-    /// Memory.
-    Memory(Volume),
-}
-
-impl Number {
-    /// In its base unit.
-    #[must_use]
-    pub fn base(self) -> Ratio {
-        match self {
-            Self::Time(t) => Ratio(t.0),
-            Self::Rate(b) => Ratio(b.0),
-            Self::Ratio(r) => r,
-            Self::Memory(v) => Ratio(v.0),
-        }
-    }
-
-    /// `seconds`, `bytes_per_second`, `ratio`, `bytes`.
-    #[must_use]
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::Time(_) => "seconds",
-            Self::Rate(_) => "bytes_per_second",
-            Self::Ratio(_) => "ratio",
-            Self::Memory(_) => "bytes",
-        }
-    }
-}
-
-impl std::fmt::Display for Number {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Time(t) => t.fmt(f),
-            Self::Rate(b) => b.fmt(f),
-            Self::Ratio(r) => r.fmt(f),
-            Self::Memory(v) => v.fmt(f),
-        }
-    }
-}
-
-/// Where a limit lies beside the band of what is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Standing {
-    /// Even the worse end is within the limit.
-    Holds,
-    /// The limit lies inside the band.
-    AtRisk,
-    /// Even the better end passes it.
-    Fails,
-}
-
-impl Standing {
-    /// The words in reports.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::AtRisk => "at risk",
-            Self::Fails => "fails",
-        }
-    }
-
-    /// By the parts of the limit that the better and the worse end use.
-    fn of(better: f64, worse: f64) -> Self {
-        // A time that prints as the limit is within it.
-        const WITHIN: f64 = 1.0 + 1e-9;
-        match (better <= WITHIN, worse <= WITHIN) {
-            (_, true) => Self::Holds,
-            (true, false) => Self::AtRisk,
-            (false, false) => Self::Fails,
-        }
-    }
-}
-
-/// Where in the band a budget is judged, instead of by all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
-    /// At the least value of the band.
-    Low,
-    /// At what is expected.
-    Mid,
-    /// At the largest.
-    High,
-}
-
-impl std::str::FromStr for At {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "low" => Ok(Self::Low),
-            "mid" => Ok(Self::Mid),
-            "high" => Ok(Self::High),
-            _ => Err(Error::input(format!("`{text}` is no point of a band"))
-                .help("write low, mid or high")),
-        }
-    }
-}
 
 /// How one budget stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,8 +26,11 @@ pub struct Outcome {
     pub band: Option<(Number, Number)>,
     /// The call as it is expected; absent where logs say it, and for a step.
     pub expected: Option<(Expectation, Runs)>,
-    /// The part of the limit that is used: above 1 it is passed.
+    /// The part of the limit that is used at the better end of what is judged: above 1 the budget
+    /// fails, and only then.
     pub used: Ratio,
+    /// The same at the worse end: at most 1 the budget holds, and only then.
+    pub used_most: Ratio,
     /// The time behind it.
     pub time: Option<Seconds>,
     /// busbw, of a collective.
@@ -153,6 +47,8 @@ pub struct Outcome {
     pub by: String,
     /// What to know, in a sentence; empty where there is nothing.
     pub note: String,
+    /// Parts of a job's step that sum to its time.
+    pub parts: Vec<(&'static str, Seconds)>,
 }
 
 /// The outcome of a budget; what cannot be priced, and what cannot fail, is kept in `faults`.
@@ -178,7 +74,8 @@ pub(super) fn outcome(
         }
         (Subject::Call(call), limit) => of_call(registry, call, limit.as_ref(), at),
     };
-    match found.and_then(|o| if options.updating { Ok(o) } else { useful(budget, o) }) {
+    let related = matches!(budget.limit, Some(Limit::Within(_)));
+    match found.and_then(|o| if options.updating || related { Ok(o) } else { useful(budget, o) }) {
         Ok(outcome) => Some(outcome),
         Err(error) => {
             keep(&error);
@@ -191,7 +88,7 @@ pub(super) fn outcome(
 const FAR: f64 = 100.0;
 
 /// Refuses a budget that can never fail, or never hold.
-fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
+pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
     let never = |why: String| Err(Error::input(format!("the budget can never fail: {why}")));
     let measured = matches!(budget.limit, Some(Limit::Measured(_)));
     if outcome.ranks < 2 && !measured {
@@ -204,7 +101,7 @@ fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
             return Err(Error::input(what).help("write at least 1"));
         }
         (Some(Limit::Measured(_)), _) => {}
-        (_, Some(limit)) if outcome.used.0 < 1.0 / FAR && outcome.value.base().0 > 0.0 => {
+        (_, Some(limit)) if outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0 => {
             let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
             return never(what).map_err(|e: Error| {
                 e.help("write a limit near the model's; check --update writes it with a margin")
@@ -235,6 +132,7 @@ fn of_step(
         band: None,
         expected: None,
         used: Ratio(0.0),
+        used_most: Ratio(0.0),
         time: Some(priced.time()),
         busbw: None,
         bound_ratio: None,
@@ -243,7 +141,11 @@ fn of_step(
         size: None,
         by: format!("step {}", step.name),
         note: format!("{what}exposed collectives"),
+        parts: Vec::new(),
     };
+    if let Some(Limit::MaxExposed(most)) = limit {
+        return Ok(outcome.exposed(*most, priced.exposed, priced.time()));
+    }
     let times = [priced.low, priced.time(), priced.high];
     Ok(outcome.judged(times.map(Number::Time), at))
 }
@@ -264,6 +166,7 @@ fn of_job(
         band: None,
         expected: None,
         used: Ratio(0.0),
+        used_most: Ratio(0.0),
         time: None,
         busbw: None,
         bound_ratio: None,
@@ -272,6 +175,7 @@ fn of_job(
         size: None,
         by: format!("job {}", job.name),
         note: String::new(),
+        parts: Vec::new(),
     };
     if !peak.fits(job) {
         outcome.note = format!("it does not fit into {:.0} GB", job.device.memory_gb);
@@ -286,6 +190,10 @@ fn of_job(
         outcome.limit = Some(Number::Time(*most));
     }
     outcome.time = Some(Seconds(priced.step));
+    outcome.parts = priced.parts.iter().map(|p| (p.what, Seconds(p.seconds))).collect();
+    if let Some(Limit::MaxExposed(most)) = limit {
+        return Ok(outcome.exposed(*most, Seconds(priced.exposed()), Seconds(priced.step)));
+    }
     let times = [priced.low, priced.step, priced.high];
     Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
 }
@@ -317,6 +225,7 @@ fn of_call(
         value: Number::Time(expected.time),
         band: None,
         used: Ratio(0.0),
+        used_most: Ratio(0.0),
         time: Some(expected.time),
         busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
         bound_ratio: least.map(|_| over(expected.time)),
@@ -326,9 +235,10 @@ fn of_call(
         by: runs.name(),
         expected: Some((expected, runs)),
         note: String::new(),
+        parts: Vec::new(),
     };
     let values = match limit {
-        None | Some(Limit::Measured(_)) => times.map(Number::Time),
+        None | Some(Limit::Measured(_) | Limit::Within(_)) => times.map(Number::Time),
         Some(Limit::MaxTime(most)) => {
             outcome.limit = Some(Number::Time(*most));
             times.map(Number::Time)
@@ -345,8 +255,9 @@ fn of_call(
             outcome.limit = Some(Number::Ratio(*most));
             times.map(|time| Number::Ratio(over(time)))
         }
-        Some(Limit::MaxMemory(_)) => {
-            return Err(Error::input("a collective has no `max_memory`").help("write max_time"));
+        Some(limit @ (Limit::MaxMemory(_) | Limit::MaxExposed(_))) => {
+            let what = format!("a collective has no `{}`", limit.key());
+            return Err(Error::input(what).help("write max_time"));
         }
         Some(Limit::MaxRegret(most)) => {
             let (lost, by) = regret(registry, call, &query)?;
@@ -356,6 +267,7 @@ fn of_call(
             outcome.note = "by ideal prices of both".to_owned();
             outcome.value = Number::Ratio(lost);
             outcome.used = Ratio((1.0 + lost.0) / (1.0 + most.0));
+            outcome.used_most = outcome.used;
             outcome.standing = Standing::of(outcome.used.0, outcome.used.0);
             return Ok(outcome);
         }
@@ -364,9 +276,23 @@ fn of_call(
 }
 
 impl Outcome {
+    /// Held to the most that may be exposed, by what is expected: the ends of a step's band say nothing of
+    /// its collectives alone.
+    fn exposed(mut self, most: Exposed, exposed: Seconds, step: Seconds) -> Self {
+        let (limit, value) = match most {
+            Exposed::Time(most) => (Number::Time(most), Number::Time(exposed)),
+            Exposed::Part(most) => (Number::Ratio(most), Number::Ratio(Ratio(exposed.0 / step.0))),
+        };
+        self.note = "collectives that nothing hides, by what is expected".to_owned();
+        self.limit = Some(limit);
+        self = self.judged([value; 3], None);
+        self.band = None;
+        self
+    }
+
     /// Held to its limit: by all of the band, from the short end to the long one of the time, or at
     /// one point of it.
-    fn judged(mut self, values: [Number; 3], at: Option<At>) -> Self {
+    pub(super) fn judged(mut self, values: [Number; 3], at: Option<At>) -> Self {
         let [short, mid, long] = values;
         let (low, high) =
             if short.base().0 <= long.base().0 { (short, long) } else { (long, short) };
@@ -382,8 +308,10 @@ impl Outcome {
                 Number::Rate(rate) => limit.base().0 / rate.0,
                 other => other.base().0 / limit.base().0.max(f64::MIN_POSITIVE),
             };
-            self.used = Ratio(used(judged[1]));
-            self.standing = Standing::of(used(judged[0]), used(judged[2]));
+            let ends = [used(judged[0]), used(judged[2])];
+            self.used = Ratio(ends[0].min(ends[1]));
+            self.used_most = Ratio(ends[0].max(ends[1]));
+            self.standing = Standing::of(self.used.0, self.used_most.0);
         }
         self
     }
@@ -409,93 +337,4 @@ fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Rat
         (None, _) => String::new(),
     };
     Ok((lost, format!("{of}{}", runs.name())))
-}
-
-/// Times of logs within the band of what is expected; of several logs the best time of a size counts.
-fn measured(
-    registry: &Registry,
-    files: &dyn Files,
-    call: &CallSubject,
-    patterns: &[String],
-) -> Result<Outcome> {
-    let ranks = call.layout.ranks.map(Into::into);
-    let asked = Asked { ranks, collective: Some(call.collective) };
-    let mut found: Vec<Run> = Vec::new();
-    let mut read = 0;
-    for pattern in patterns {
-        for file in files.matching(pattern)? {
-            let log = look(files.text(&file)?.as_bytes(), &file, &asked)?;
-            read += 1;
-            let all = runs(&file, &log, &mut Vec::new()).into_iter();
-            let same = |run: &Run| {
-                run.collective == call.collective
-                    && call.layout.ranks.is_none_or(|n| run.ranks.is_none_or(|r| r == n.get()))
-            };
-            found.extend(all.filter(same));
-        }
-    }
-    let named = patterns.join(", ");
-    if read == 0 {
-        return Err(Error::input(format!("no file is called `{named}`"))
-            .help("run the benchmark before the check, or correct the path"));
-    }
-    let mut times: Vec<(Bytes, Seconds)> = Vec::new();
-    let mut wrong = 0;
-    for run in &found {
-        wrong += run.facts.wrong;
-        for &(size, time) in run.times.iter().filter(|t| call.size.is_none_or(|s| s == t.0)) {
-            match times.iter_mut().find(|(known, _)| *known == size) {
-                Some((_, best)) => *best = Seconds(best.0.min(time.0)),
-                None => times.push((size, time)),
-            }
-        }
-    }
-    let Some(first) = found.first().filter(|_| !times.is_empty()) else {
-        let size = call.size.map_or(String::new(), |s| format!(" of {s}"));
-        return Err(Error::input(format!("{named} times no {}{size}", call.collective.name()))
-            .help("correct collective, n or size, or the path"));
-    };
-    times.sort_by_key(|t| t.0);
-    let mut layout = call.layout;
-    if layout.ranks.is_none() && layout.nodes.is_none() {
-        layout.ranks = first.ranks.and_then(std::num::NonZeroU32::new);
-    }
-    if layout.nodes.is_none() && layout.per_node.is_none() {
-        layout.nodes = first.nodes.and_then(std::num::NonZeroU32::new);
-    }
-    let query = call.machine.query(call.collective, times[0].0, layout)?;
-    let facts = Facts { wrong, ..first.facts.clone() };
-    let verdict = judge(registry, &query, first.dtype, false, &times, &facts)?;
-    let worst = verdict.points.iter().max_by(|a, b| {
-        let over = |p: &crate::measure::verdict::Point| p.measured.0 / p.expected.high.0;
-        over(a).total_cmp(&over(b))
-    });
-    let Some(worst) = worst else {
-        return Err(Error::input(format!("{named} times no bytes at all")).help("correct the path"));
-    };
-    let healthy = verdict.health == Health::Healthy;
-    let cause = verdict.causes.first().map_or(String::new(), |c| format!("; {}", c.what));
-    let factor = call.collective.busbw_factor(query.shape.ranks);
-    let note = match verdict.health {
-        Health::Healthy => format!("{} sizes, {}", times.len(), verdict.basis.words()),
-        Health::Slow => format!("slower than 9 of 10 runs at {}{cause}", worst.size),
-        Health::TooFast => format!("faster than can be at {}{cause}", worst.size),
-        Health::WrongResults => format!("{wrong} results were wrong"),
-    };
-    Ok(Outcome {
-        standing: if healthy { Standing::Holds } else { Standing::Fails },
-        band: None,
-        expected: None,
-        limit: Some(Number::Time(worst.expected.high)),
-        value: Number::Time(worst.measured),
-        used: Ratio(worst.measured.0 / worst.expected.high.0),
-        time: Some(worst.measured),
-        busbw: Some(Volume::from(worst.size) / worst.measured * factor),
-        bound_ratio: None,
-        machine: query.machine.name.clone(),
-        ranks: query.shape.ranks.into(),
-        size: Some(worst.size),
-        by: format!("measured, {named}"),
-        note,
-    })
 }

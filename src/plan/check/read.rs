@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use toml::de::DeValue;
 
-use super::{At, Budget, CallSubject, JobSubject, Limit, Options, Spans, Subject};
+use super::lists::{One, each};
+use super::policy::{AtRisk, Level, Policy, waive};
+use super::{At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, Spans, Subject, Within};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
@@ -31,14 +33,26 @@ pub const KEYS: &[&str] = &[
     "min_busbw",
     "max_bound_ratio",
     "max_regret",
+    "max_exposed",
+    "within",
     "measured",
     "at",
+    "at_risk",
+    "level",
     "expected",
 ];
 
 /// The keys of which a budget has one.
-const LIMITS: [&str; 6] =
-    ["max_time", "min_busbw", "max_bound_ratio", "max_regret", "measured", "max_memory"];
+const LIMITS: [&str; 8] = [
+    "max_time",
+    "min_busbw",
+    "max_bound_ratio",
+    "max_regret",
+    "measured",
+    "max_memory",
+    "max_exposed",
+    "within",
+];
 
 /// What budgets are read from.
 pub(super) struct From<'a, 'm> {
@@ -46,12 +60,14 @@ pub(super) struct From<'a, 'm> {
     pub settings: &'a [Layer<'a>],
     pub steps: Vec<(&'a str, Layer<'a>)>,
     pub presets: Layer<'a>,
+    /// The `[policy]` of each file.
+    pub policies: Vec<Option<Layer<'a>>>,
     pub options: Options,
     pub faults: &'a Faults,
 }
 
 /// A ratio without unit, or in percent where `percent` says so: `1.2`, `5%`.
-struct Plain(f64);
+pub(super) struct Plain(pub f64);
 
 impl FromStr for Plain {
     type Err = Error;
@@ -69,11 +85,40 @@ impl FromStr for Plain {
     }
 }
 
+/// A time with its unit, or a part of the step: `0.5s`, `12%`.
+impl FromStr for Exposed {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.contains('%') {
+            true => text.parse::<Plain>().map(|part| Self::Part(Ratio(part.0))),
+            false => text
+                .parse()
+                .map(Self::Time)
+                .map_err(|e: Error| e.help("write a time, or a part of the step: 12%")),
+        }
+    }
+}
+
+/// `2% of train64`.
+impl FromStr for Within {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (most, of) = text.split_once(" of ").ok_or_else(|| {
+            Error::input(format!("`{text}` names no other budget"))
+                .help("write within = \"2% of NAME\"")
+        })?;
+        let most = most.trim().parse::<Plain>()?;
+        Ok(Self { most: Ratio(most.0), of: of.trim().to_owned() })
+    }
+}
+
 /// All budgets; two of one name are a fault.
 pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budget> {
     let mut found: Vec<Budget> = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();
-    for file in files {
+    for (file, policy) in files.iter().zip(&from.policies) {
         sections(file, from.faults);
         let Some(value) = file.table.get("budget") else { continue };
         let keep = |start: usize, what: &str| {
@@ -91,7 +136,7 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
                 continue;
             };
             let own = Layer { table, start: item.span().start, ..*file };
-            found.extend(budget(own, from));
+            found.extend(listed(own, *policy, from));
             // A name is taken also by a budget with other faults.
             let Some(name) = table.get("name") else { continue };
             let Some(text) = name.get_ref().as_str() else { continue };
@@ -105,6 +150,8 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
             names.insert(text.to_owned(), format!("{}:{line}", file.file));
         }
     }
+    let known: Vec<String> = names.into_keys().collect();
+    waive(files, &mut found, &known, from.faults);
     if found.is_empty() && from.faults.borrow().is_empty() {
         let place = crate::base::text_pos::Place { line: 1, column: 1, text: String::new() };
         let file = files.first().map_or("", |f| f.file);
@@ -117,7 +164,8 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
 
 /// What a file may hold at its top.
 fn sections(file: &Layer<'_>, faults: &Faults) {
-    const KNOWN: [&str; 5] = ["budget", "step", "include", "defaults", "machine"];
+    const KNOWN: [&str; 7] =
+        ["budget", "step", "include", "defaults", "machine", "policy", "waive"];
     for (key, _) in file.table {
         let typed = key.get_ref().as_ref();
         if !KNOWN.contains(&typed) {
@@ -129,7 +177,28 @@ fn sections(file: &Layer<'_>, faults: &Faults) {
     }
 }
 
-fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
+/// A budget, or one for each choice from its lists.
+fn listed<'a>(own: Layer<'a>, policy: Option<Layer<'a>>, from: &From<'a, '_>) -> Vec<Budget> {
+    let choices: Vec<One<'a>> = match each(own.table) {
+        Ok(choices) => choices,
+        Err((key, what)) => {
+            let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+            fields.fault(key, what, "write one value or several: n = [8, 64, 512]");
+            return Vec::new();
+        }
+    };
+    if choices.is_empty() {
+        return budget(own, policy, from).into_iter().collect();
+    }
+    let one = |choice: &One<'a>| {
+        let mut budget = budget(Layer { table: &choice.table, ..own }, policy, from)?;
+        budget.name = format!("{} ({})", budget.heading, choice.told);
+        Some(budget)
+    };
+    choices.iter().filter_map(one).collect()
+}
+
+fn budget<'a>(own: Layer<'a>, policy: Option<Layer<'a>>, from: &From<'a, '_>) -> Option<Budget> {
     let before = from.faults.borrow().len();
     let fields = Fields::new(vec![own], "[[budget]]", from.faults);
     let known: Vec<&str> = KEYS.iter().copied().chain(parameters(true).map(|p| p.key)).collect();
@@ -155,12 +224,26 @@ fn budget<'a>(own: Layer<'a>, from: &From<'a, '_>) -> Option<Budget> {
         end,
     };
     let expected = fields.text("expected");
-    let at = fields.read::<At>("at");
-    if at.is_some() && matches!(limit, Some(Limit::Measured(_) | Limit::MaxRegret(_))) {
+    let banded = !matches!(
+        limit,
+        Some(Limit::Measured(_) | Limit::MaxRegret(_) | Limit::MaxExposed(_) | Limit::Within(_))
+    );
+    if fields.has("at") && !banded {
         fields.fault("at", format!("`{key}` has no band"), "leave `at` out");
     }
+    // What a file says of all of its budgets lies below each.
+    let layers = std::iter::once(own).chain(policy).collect();
+    let all = Fields::new(layers, "[[budget]]", from.faults);
+    let at = all.read::<At>("at").filter(|_| banded);
+    let policy = Policy {
+        level: all.read::<Level>("level").unwrap_or(Level::Error),
+        at_risk: all.read::<AtRisk>("at_risk").unwrap_or_default(),
+    };
     let subject = subject?;
-    let budget = Budget { name, file, place, subject, limit, at, expected, spans };
+    let heading = name.clone();
+    let waiver = None;
+    let budget =
+        Budget { name, heading, file, place, subject, limit, at, expected, policy, waiver, spans };
     (from.faults.borrow().len() == before).then_some(budget)
 }
 
@@ -189,6 +272,8 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
             "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
             "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
             "max_memory" => Limit::MaxMemory(fields.read::<Bytes>("max_memory")?),
+            "max_exposed" => Limit::MaxExposed(fields.read::<Exposed>("max_exposed")?),
+            "within" => Limit::Within(fields.read::<Within>("within")?),
             _ => {
                 let (file, _) = fields.place("measured");
                 let pattern = fields.text("measured")?;
@@ -213,8 +298,11 @@ fn of_step<'a>(
             fields.fault(key, what, "write it in the step");
         }
     }
-    if let Some(limit) = limit.filter(|l| !matches!(l, Limit::MaxTime(_))) {
-        fields.fault(limit.key(), format!("a step has no `{}`", limit.key()), "write max_time");
+    let of_steps =
+        |l: &&Limit| matches!(l, Limit::MaxTime(_) | Limit::MaxExposed(_) | Limit::Within(_));
+    if let Some(limit) = limit.filter(|l| !of_steps(l)) {
+        let help = "write max_time, max_exposed or within";
+        fields.fault(limit.key(), format!("a step has no `{}`", limit.key()), help);
     }
     let Some((_, own)) = from.steps.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = from.steps.iter().map(|(name, _)| *name).collect();
@@ -238,9 +326,14 @@ fn of_job(
     limit: Option<&Limit>,
     from: &From<'_, '_>,
 ) -> Option<Subject> {
-    let allowed = matches!(limit, None | Some(Limit::MaxTime(_) | Limit::MaxMemory(_)));
-    if let Some(limit) = limit.filter(|_| !allowed) {
-        let help = "write max_time or max_memory";
+    let allowed = |l: &&Limit| {
+        matches!(
+            l,
+            Limit::MaxTime(_) | Limit::MaxMemory(_) | Limit::MaxExposed(_) | Limit::Within(_)
+        )
+    };
+    if let Some(limit) = limit.filter(|l| !allowed(l)) {
+        let help = "write max_time, max_memory, max_exposed or within";
         fields.fault(limit.key(), format!("a job has no `{}`", limit.key()), help);
     }
     for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {

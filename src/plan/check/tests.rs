@@ -139,7 +139,7 @@ fn limits_are_written_where_they_stand() {
         max_time = \"9s\" # too much\n\n[[budget]]\nname = \"b\"\ncollective = \"allreduce\"\n\
         n = 4\nsize = \"1MB\"\nalpha = \"1us\"\nbw = \"1GB/s\"\nalgorithm = \"ring\"\n";
     let files = Memory(BTreeMap::from([("b.toml", text)]));
-    let checked = check(&files, "b.toml", &Options { updating: true, at: None });
+    let checked = check(&files, "b.toml", &Options { updating: true, ..Options::default() });
     assert_eq!(checked.faults, []);
     let texts = [("b.toml".to_owned(), text.to_owned())];
     let edited = update(&checked, &texts, Ratio(0.1));
@@ -175,4 +175,108 @@ fn gates_get_a_number_for_each_size() {
     assert!((rate("sichek") / rate("dcgm") - 1.75).abs() < 1e-9);
     assert!((rate("nccl-tests") * 0.9 / rate("sichek") - 1.0).abs() < 1e-9);
     assert!((150e9..260e9).contains(&rate("sichek")));
+}
+
+/// Budgets of a ring on links of two figures, each with its own lines behind.
+fn rings(tail: &str, each: &[&str]) -> Checked {
+    let one = |(i, lines): (usize, &&str)| {
+        format!("{}{lines}\n", RING.replace("\"ring\"\ncoll", &format!("\"{i}\"\ncoll")))
+    };
+    let text: String = each.iter().enumerate().map(one).collect();
+    let text: &'static str = Box::leak(format!("{text}{tail}").into_boxed_str());
+    let options = Options { today: Some("2026-06-01".parse().unwrap()), ..Options::default() };
+    check(&Memory(BTreeMap::from([("b.toml", text)])), "b.toml", &options)
+}
+
+fn counted(checked: &Checked, strict: bool) -> Vec<Level> {
+    assert_eq!(checked.faults, []);
+    let pairs = checked.budgets.iter().zip(&checked.outcomes);
+    pairs.map(|(b, o)| counts(b, o, strict, checked.today)).collect()
+}
+
+#[test]
+fn lists_are_a_budget_for_each_choice() {
+    let text =
+        RING.replace("n = 4", "n = [2, 4]").replace("size = \"1MB\"", "size = [\"1MB\", 4000000]");
+    let text: &'static str = Box::leak(format!("{text}max_time = \"2ms\"\n").into_boxed_str());
+    let checked = run(text);
+    let names: Vec<&str> = checked.budgets.iter().map(|b| b.name.as_str()).collect();
+    let each = ["ring (n 2, 1MB)", "ring (n 2, 4000000)", "ring (n 4, 1MB)", "ring (n 4, 4000000)"];
+    assert_eq!(names, each);
+    let holds: Vec<bool> = checked.outcomes.iter().map(|o| o.standing == Standing::Holds).collect();
+    // 1.002, 4.002, 1.506 and 6.006 ms.
+    assert_eq!(holds, [true, false, true, false]);
+    let empty = faults(&[("b.toml", "[[budget]]\nname = \"a\"\nn = []\nmax_time = \"1s\"\n")]);
+    assert_eq!(empty, ["b.toml:3:5: `n` is an empty list"]);
+}
+
+#[test]
+fn a_budget_is_held_against_another_one() {
+    // 2·3·1 µs + 1.5 ms beside 2·7·1 µs + 1.75 ms: 1.17 times.
+    let more = RING.replace("\"ring\"\ncoll", "\"more\"\ncoll").replace("n = 4", "n = 8");
+    let with = |most: &str| -> &'static str {
+        let limit = "max_time = \"2ms\"";
+        Box::leak(format!("{RING}{limit}\n{more}within = \"{most} of ring\"\n").into_boxed_str())
+    };
+    for (most, standing) in [("18%", Standing::Holds), ("17%", Standing::Fails)] {
+        let checked = run(with(most));
+        assert_eq!(checked.faults, []);
+        assert_eq!(checked.outcomes[1].standing, standing, "{most}");
+        let ratio = checked.outcomes[1].value.base().0;
+        assert!((ratio - 1.764 / 1.506).abs() < 1e-9, "{ratio}");
+    }
+    let gone = with("2%").replace("of ring", "of rings");
+    let found = faults(&[("b.toml", Box::leak(gone.into_boxed_str()))]);
+    assert_eq!(found, ["b.toml:18:10: there is no budget `rings`"]);
+}
+
+#[test]
+fn levels_and_waivers_say_what_counts() {
+    let waive = |budget: &str, more: &str| {
+        format!("[[waive]]\nbudget = \"{budget}\"\nreason = \"because\"\n{more}\n")
+    };
+    let tail = [
+        waive("2", "until = 2026-06-01"),
+        waive("3", "until = \"2026-05-31\""),
+        waive("4", "until = 2026-12-31\nup_to = \"40%\""),
+        waive("5", "until = 2026-12-31\nup_to = \"60%\""),
+        waive("6", "until = 2020-01-01"),
+    ]
+    .concat();
+    let short = "max_time = \"1ms\"";
+    let warned = format!("{short}\nlevel = \"warning\"");
+    let each = [short, &warned, short, &warned, short, short, "max_time = \"2ms\""];
+    let checked = rings(&tail, &each);
+    use Level::{Error as E, Note, Warning};
+    assert_eq!(counted(&checked, false), [E, Warning, Note, E, E, Note, Level::None]);
+    let state = |i: usize| {
+        checked.budgets[i].waiver.as_ref().unwrap().state(&checked.outcomes[i], checked.today)
+    };
+    assert_eq!(state(6), WaiverState::Unneeded);
+    // Faults of waivers are named with the others.
+    let wrong = "[[waive]]\nbudget = \"7\"\nreason = \"\"\n";
+    let what: Vec<String> = rings(wrong, &[short]).faults.into_iter().map(|f| f.what).collect();
+    let all =
+        ["the waiver has no last day", "there is no budget `7`", "the waiver gives no `reason`"];
+    assert_eq!(what, all);
+}
+
+#[test]
+fn a_limit_inside_the_band_counts_as_the_policy_says() {
+    let all = "collective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\nprofile = \"dgx-h100\"\n\
+               max_time = \"7ms\"\n";
+    let one = |name: &str, more: &str| format!("[[budget]]\nname = \"{name}\"\n{all}{more}\n");
+    let with = |policy: &str| {
+        let text = format!("{policy}{}{}", one("a", ""), one("b", "at_risk = \"fails\""));
+        run(Box::leak(text.into_boxed_str()))
+    };
+    let plain = with("");
+    assert!(plain.outcomes.iter().all(|o| o.standing == Standing::AtRisk));
+    assert!(plain.outcomes.iter().all(|o| o.used.0 <= 1.0 && o.used_most.0 > 1.0));
+    assert_eq!(counted(&plain, false), [Level::Warning, Level::Error]);
+    assert_eq!(counted(&plain, true), [Level::Error, Level::Error]);
+    let holds = with("[policy]\nat_risk = \"holds\"\n");
+    assert_eq!(counted(&holds, false), [Level::None, Level::Error]);
+    let mid = with("[policy]\nat = \"mid\"\n");
+    assert!(mid.outcomes.iter().all(|o| o.standing == Standing::Holds));
 }

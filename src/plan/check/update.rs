@@ -23,7 +23,9 @@ pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> V
         let mut edits: Vec<(usize, usize, String)> = Vec::new();
         let mut changed = 0;
         for (budget, outcome) in checked.budgets.iter().zip(&checked.outcomes) {
-            if budget.file != *file || matches!(budget.limit, Some(Limit::Measured(_))) {
+            // A limit of a list stands for all of it, and a relation is a wish, not a figure of the model.
+            let kept = matches!(budget.limit, Some(Limit::Measured(_) | Limit::Within(_)));
+            if budget.file != *file || kept || budget.name != budget.heading {
                 continue;
             }
             let before = edits.len();
@@ -50,8 +52,9 @@ fn edit(
     text: &str,
     edits: &mut Vec<(usize, usize, String)>,
 ) {
-    let now = written(outcome.value);
-    let limit = written(moved(budget.limit.as_ref(), outcome.value, margin));
+    let of = budget.limit.as_ref();
+    let now = written(of, outcome.value);
+    let limit = written(of, moved(of, outcome.value, margin));
     let mut more = String::new();
     match &budget.spans.limit {
         Some(span) if text.get(span.clone()) == Some(limit.as_str()) => {}
@@ -83,9 +86,11 @@ fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
 }
 
 /// As the file says it: quantities in quotes with their unit, ratios as numbers.
-fn written(number: Number) -> String {
-    match number {
-        Number::Ratio(r) => format!("{:.4}", r.0),
-        other => format!("\"{}\"", other.to_string().replace('µ', "u").replace(' ', "")),
+fn written(limit: Option<&Limit>, number: Number) -> String {
+    match (limit, number) {
+        // A part of the step is told from a time by its sign.
+        (Some(Limit::MaxExposed(_)), Number::Ratio(r)) => format!("\"{:.2}%\"", 100.0 * r.0),
+        (_, Number::Ratio(r)) => format!("{:.4}", r.0),
+        (_, other) => format!("\"{}\"", other.to_string().replace('µ', "u").replace(' ', "")),
     }
 }

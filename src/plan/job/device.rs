@@ -36,13 +36,13 @@ fn whole() -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kernels {
-    matmul: f64,
-    fp8: f64,
-    torch_matmul: f64,
-    torch_fp8: f64,
-    flash: f64,
-    torch_flash: f64,
-    unfused: f64,
+    pub(super) matmul: f64,
+    pub(super) fp8: f64,
+    pub(super) torch_matmul: f64,
+    pub(super) torch_fp8: f64,
+    pub(super) flash: f64,
+    pub(super) torch_flash: f64,
+    pub(super) unfused: f64,
 }
 
 #[derive(Deserialize)]

@@ -195,3 +195,7 @@ pub(crate) fn search(
     }
     Ok(Searched { tried, fitting, pareto })
 }
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

@@ -187,8 +187,12 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
 /// The step of a job whose kernels take `slower` times what the table of GPUs says.
 fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
     let stages = stages(job);
-    let (slowest, mean) = (stages.slowest * slower, stages.mean * slower);
     let m = messages(job, wires, stages.core * slower)?;
+    Ok(parts(job, &m, stages.slowest * slower, stages.mean * slower))
+}
+
+/// The parts of a step whose stages compute so long.
+fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     let times = job.microbatches();
     let d = job.degrees;
     let idle = job.schedule.idle(f64::from(d.pp), f64::from(d.chunks));
@@ -199,13 +203,13 @@ fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
         0.0
     };
     let (dense, routed) = held(job);
-    let parts = match job.sharding.shard {
+    let shares = match job.sharding.shard {
         Shard::Nothing => (1.0, 1.0),
         _ => (f64::from(job.shard_size), f64::from(d.expert_replicas())),
     };
-    let adam = (dense / parts.0 + routed / parts.1) * ADAM / job.device.stream();
+    let adam = (dense / shares.0 + routed / shares.1) * ADAM / job.device.stream();
     let part = |what, seconds, hidden| Part { what, seconds, hidden };
-    Ok(vec![
+    vec![
         part("compute", times * mean, 0.0),
         part("uneven stages", times * (slowest - mean).max(0.0), 0.0),
         part("pipeline bubble", idle * (mean + waits), 0.0),
@@ -215,7 +219,15 @@ fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
         part("pp", times * m.hops, times * m.hops_hidden),
         part("dp", times * units + m.dp, times * (m.units - units).max(0.0) + m.dp_hidden),
         part("optimizer", if job.sharding.offload { 0.0 } else { adam }, 0.0),
-    ])
+    ]
+}
+
+impl Estimate {
+    /// What of the step's messages nothing hides.
+    pub fn exposed(&self) -> f64 {
+        let messages = ["tp", "cp", "ep", "pp", "dp"];
+        self.parts.iter().filter(|p| messages.contains(&p.what)).map(|p| p.seconds).sum()
+    }
 }
 
 fn sum(parts: &[Part]) -> f64 {
@@ -253,3 +265,7 @@ pub(crate) fn anchored(job: &Job, wires: &Wires<'_>, measured: f64) -> Result<f6
     }
     Ok((low * high).sqrt())
 }
+
+#[cfg(test)]
+#[path = "held_out.rs"]
+pub(super) mod held_out;

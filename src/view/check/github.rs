@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use super::super::Look;
 use crate::answer::check::Check;
 use crate::base::format::Format;
-use crate::plan::check::Standing;
+use crate::plan::check::Level;
 
 pub(super) fn github(out: &mut impl Write, report: &Check, look: Look) -> io::Result<()> {
     for fault in &report.faults {
@@ -21,9 +21,13 @@ pub(super) fn github(out: &mut impl Write, report: &Check, look: Look) -> io::Re
         let place = (fault.file.as_str(), fault.line, fault.column);
         annotation(out, "error", place, "budgets", &format!("{}{help}", fault.what))?;
     }
-    for budget in report.budgets.iter().filter(|b| b.standing != Standing::Holds) {
+    for budget in report.budgets.iter().filter(|b| b.counts != Level::None) {
         let place = (budget.file.as_str(), budget.line, budget.column);
-        let level = if report.fails(budget) { "error" } else { "warning" };
+        let level = match budget.counts {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note | Level::None => "notice",
+        };
         annotation(out, level, place, &format!("budget {}", budget.name), &budget.message)?;
     }
     super::table(report, look).write(out, Format::Text, look)

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::answer::check::Check;
-use crate::plan::check::Standing;
+use crate::plan::check::Level;
 
 pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let of_fault = |f: &crate::answer::check::FaultView| {
@@ -18,11 +18,15 @@ pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let of_budget = |b: &crate::answer::check::BudgetView| {
         let text = format!("budget {}: {}", b.name, b.message);
         let id = format!("budget:{}:{}", b.file, b.name);
-        let severity = if report.fails(b) { "major" } else { "minor" };
+        let severity = match b.counts {
+            Level::Error => "major",
+            Level::Warning => "minor",
+            Level::Note | Level::None => "info",
+        };
         entry(&text, "collcost-budget", &id, severity, (&b.file, b.line))
     };
     let faults = report.faults.iter().map(of_fault);
-    let off = report.budgets.iter().filter(|b| b.standing != Standing::Holds);
+    let off = report.budgets.iter().filter(|b| b.counts != Level::None);
     let all: Vec<Value> = faults.chain(off.map(of_budget)).collect();
     serde_json::to_writer_pretty(&mut *out, &all)?;
     out.write_all(b"\n")

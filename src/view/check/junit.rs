@@ -1,5 +1,5 @@
-//! JUnit XML, as CI servers read it: a test case a budget, a failure for one that fails, and an error
-//! for what is wrong with the file.
+//! JUnit XML, as CI servers read it: a test case a budget, a failure for one that fails the check, skipped
+//! where that is waived, and an error for what is wrong with the file.
 //!
 //! Source: the schema of the Jenkins xUnit plugin, `junit-10.xsd`.
 
@@ -9,13 +9,14 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use quick_xml::writer::Writer;
 
 use crate::answer::check::{BudgetView, Check, FaultView};
-use crate::plan::check::Standing;
+use crate::plan::check::Level;
 
 pub(super) fn junit(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let mut xml = Writer::new_with_indent(Vec::new(), b' ', 2);
     let tests = (report.budgets.len() + report.faults.len()).to_string();
-    let failures = report.budgets.iter().filter(|b| report.fails(b)).count();
-    let (failures, errors) = (failures.to_string(), report.faults.len().to_string());
+    let count = |level| report.budgets.iter().filter(|b| b.counts == level).count();
+    let skipped = report.budgets.iter().filter(|b| b.waived).count().to_string();
+    let (failures, errors) = (count(Level::Error).to_string(), report.faults.len().to_string());
     let counts = [
         ("name", "collcost check"),
         ("tests", tests.as_str()),
@@ -25,12 +26,14 @@ pub(super) fn junit(out: &mut impl Write, report: &Check) -> io::Result<()> {
     ];
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     xml.write_event(Event::Start(BytesStart::new("testsuites").with_attributes(counts)))?;
-    xml.write_event(Event::Start(BytesStart::new("testsuite").with_attributes(counts)))?;
+    let mut suite = BytesStart::new("testsuite").with_attributes(counts);
+    suite.push_attribute(("skipped", skipped.as_str()));
+    xml.write_event(Event::Start(suite))?;
     for fault in &report.faults {
         of_fault(&mut xml, fault)?;
     }
     for budget in &report.budgets {
-        of_budget(&mut xml, budget, report.fails(budget))?;
+        of_budget(&mut xml, budget)?;
     }
     xml.write_event(Event::End(BytesEnd::new("testsuite")))?;
     xml.write_event(Event::End(BytesEnd::new("testsuites")))?;
@@ -54,24 +57,29 @@ fn of_fault(xml: &mut Xml, fault: &FaultView) -> io::Result<()> {
     xml.write_event(Event::End(BytesEnd::new("testcase")))
 }
 
-fn of_budget(xml: &mut Xml, budget: &BudgetView, fails: bool) -> io::Result<()> {
+fn of_budget(xml: &mut Xml, budget: &BudgetView) -> io::Result<()> {
     let (name, file) = (plain(&budget.name), plain(&budget.file));
     let case = [("name", name.as_str()), ("classname", file.as_str()), ("time", "0")];
     let case = BytesStart::new("testcase").with_attributes(case);
-    if budget.standing == Standing::Holds {
+    if budget.counts == Level::None {
         return xml.write_event(Event::Empty(case));
     }
-    if !fails {
-        xml.write_event(Event::Start(case))?;
+    xml.write_event(Event::Start(case))?;
+    if let (true, Some(waiver)) = (budget.waived, &budget.waiver) {
+        let why = plain(&waiver.message);
+        let why = [("message", why.as_str())];
+        xml.write_event(Event::Empty(BytesStart::new("skipped").with_attributes(why)))?;
+    }
+    if budget.counts != Level::Error {
         xml.write_event(Event::Start(BytesStart::new("system-out")))?;
         xml.write_event(Event::Text(BytesText::new(&plain(&format!(
-            "at risk: {}",
+            "{}: {}",
+            budget.words(),
             budget.message
         )))))?;
         xml.write_event(Event::End(BytesEnd::new("system-out")))?;
         return xml.write_event(Event::End(BytesEnd::new("testcase")));
     }
-    xml.write_event(Event::Start(case))?;
     let place = format!("{}:{}:{}", budget.file, budget.line, budget.column);
     said(xml, "failure", &budget.message, &format!("{place}: {}", budget.message))?;
     xml.write_event(Event::End(BytesEnd::new("testcase")))

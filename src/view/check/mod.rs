@@ -2,9 +2,11 @@
 
 mod github;
 mod gitlab;
+mod jenkins;
 mod junit;
 mod prometheus;
-mod summary;
+mod sarif;
+pub(in crate::view) mod summary;
 mod table;
 
 use std::io::{self, Write};
@@ -26,6 +28,8 @@ pub fn write(out: &mut impl Write, format: Format, report: &Check, look: Look) -
         Format::Github => github::github(out, report, look),
         Format::Summary => summary::summary(out, report),
         Format::Gitlab => gitlab::gitlab(out, report),
+        Format::Jenkins => jenkins::jenkins(out, report),
+        Format::Sarif => sarif::sarif(out, report),
         Format::Prometheus => prometheus::prometheus(out, report),
         _ => table(report, look).write(out, format, look),
     }

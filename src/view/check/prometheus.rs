@@ -1,5 +1,7 @@
 //! Prometheus' text format: gauges in base units, for a textfile collector or a push.
 //!
+//! Both as `prometheus` and as `openmetrics`, whose texts are one here.
+//!
 //! Source: prometheus.io, "Exposition formats", section "Text-based format"; OpenMetrics ends with a mark,
 //! which is a comment there.
 
@@ -7,6 +9,7 @@ use std::io::{self, Write};
 
 use crate::answer::check::{BudgetView, Check};
 use crate::base::collective::Collective;
+use crate::plan::check::Level;
 
 /// A gauge of a budget.
 struct Gauge {
@@ -23,8 +26,18 @@ const GAUGES: &[Gauge] = &[
     },
     Gauge {
         name: "collcost_budget_used_ratio",
-        help: "The part of the limit that is used; above 1 the budget fails",
+        help: "The part of the limit that is used at the better end of the band; above 1 it fails",
         value: |b| b.kind.map(|_| b.used),
+    },
+    Gauge {
+        name: "collcost_budget_used_most_ratio",
+        help: "The part of the limit that is used at the worse end of the band; up to 1 it holds",
+        value: |b| b.kind.map(|_| b.used_most),
+    },
+    Gauge {
+        name: "collcost_budget_fails",
+        help: "1 where the budget fails the check, 0 where it holds, only warns or is waived",
+        value: |b| Some(if b.counts == Level::Error { 1.0 } else { 0.0 }),
     },
     Gauge {
         name: "collcost_time_seconds",

@@ -2,13 +2,18 @@
 
 use std::io::{self, Write};
 
+use super::table::part;
 use crate::answer::check::Check;
-use crate::plan::check::Standing;
+use crate::plan::check::Level;
 
 pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let risk = match report.at_risk {
         0 => String::new(),
         risk => format!(", {risk} at risk"),
+    };
+    let risk = match report.waived {
+        0 => risk,
+        waived => format!("{risk}, {waived} waived"),
     };
     let (held, failed) = (report.held, report.failed);
     writeln!(out, "### Collective budgets: {held} hold{risk}, {failed} fail\n")?;
@@ -24,27 +29,32 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     writeln!(out, "| | budget | now | of the limit | place |\n| --- | --- | --- | ---: | --- |")?;
     let mut budgets: Vec<_> = report.budgets.iter().collect();
     // What fails is read first.
-    budgets.sort_by_key(|b| std::cmp::Reverse(b.standing));
+    budgets.sort_by_key(|b| std::cmp::Reverse((b.counts, b.standing)));
     for budget in budgets {
-        let mark = match budget.standing {
-            Standing::Holds => "holds",
-            Standing::AtRisk => "*at risk*",
-            Standing::Fails => "**fails**",
-        };
+        let mark = mark(budget.words(), budget.counts);
         let place = format!("{}:{}", budget.file, budget.line);
         writeln!(
             out,
-            "| {mark} | {} | {} | {:.0} % | `{}` |",
+            "| {mark} | {} | {} | {} | `{}` |",
             cell(&budget.name),
             cell(&budget.message),
-            100.0 * budget.used,
+            part(budget),
             cell(&place)
         )?;
     }
     writeln!(out)
 }
 
+/// How a budget stands, the louder the more it counts.
+pub(in crate::view) fn mark(words: &str, counts: Level) -> String {
+    match counts {
+        Level::Error => format!("**{words}**"),
+        Level::Warning => format!("*{words}*"),
+        Level::Note | Level::None => words.to_owned(),
+    }
+}
+
 /// A text that ends no cell and begins no markup.
-fn cell(text: &str) -> String {
+pub(in crate::view) fn cell(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

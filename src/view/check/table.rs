@@ -10,15 +10,28 @@ use super::super::Look;
 use super::super::page::Page;
 use super::super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::{BudgetView, Check, Thresholds};
-use crate::plan::check::Standing;
+use crate::plan::check::{Level, Standing};
 
 /// Budgets that hold are listed up to so many; failing ones always.
 const SHOWN: usize = 40;
 
 /// What programs read of a budget.
 const BUDGET: &[&str] = &[
-    "name", "file", "line", "column", "standing", "kind", "limit", "value", "low", "high", "unit",
-    "used", "message",
+    "name",
+    "file",
+    "line",
+    "column",
+    "standing",
+    "kind",
+    "limit",
+    "value",
+    "low",
+    "high",
+    "unit",
+    "used",
+    "used_most",
+    "counts",
+    "message",
 ];
 
 /// Writes how the budgets stand: the failing ones last, where a log is read.
@@ -47,7 +60,7 @@ pub fn table(report: &Check, look: Look) -> Page {
     }
     for standing in [Standing::AtRisk, Standing::Fails] {
         for budget in report.standing(standing) {
-            line(&mut page, &format!("{:<9}", standing.words()), budget, look);
+            line(&mut page, &format!("{:<9}", budget.words()), budget, look);
         }
     }
     let all = report.budgets.len();
@@ -59,20 +72,42 @@ pub fn table(report: &Check, look: Look) -> Page {
         (failed, 0) => format!("{failed} of {all} budgets fail"),
         (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
     };
+    let verdict = match report.waived {
+        0 => verdict,
+        waived if waived == all => "every budget fails and is waived".to_owned(),
+        waived if report.failed + report.at_risk == 0 => {
+            format!("{} of {all} budgets hold, {waived} waived", all - waived)
+        }
+        waived => format!("{verdict}, {waived} waived"),
+    };
     page.line(look.strong(&verdict));
     page.record(report, "budgets", BUDGET);
     page
 }
 
 fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
-    let BudgetView { name, file, line, column, message, used, .. } = budget;
+    let BudgetView { name, file, line, column, message, .. } = budget;
     let mark = if budget.holds { look.good(mark) } else { look.strong(mark) };
     let part = match budget.kind {
         None => String::new(),
-        Some(_) => format!(", {:.0} % of the limit", 100.0 * used),
+        Some(_) => format!(", {} of the limit", part(budget)),
     };
-    page.line(format!("{mark}{}  {file}:{line}:{column}{part}", look.strong(name)));
+    let level = match (budget.standing, budget.counts, budget.waived) {
+        (Standing::Fails, Level::Warning, _) => ", a warning",
+        (Standing::Fails, Level::Note, false) => ", a note",
+        _ => "",
+    };
+    page.line(format!("{mark}{}  {file}:{line}:{column}{part}{level}", look.strong(name)));
     page.entry("         ", message)
+}
+
+/// The part of the limit that is used, at both ends of what is judged: `58 to 120 %`.
+pub(super) fn part(budget: &BudgetView) -> String {
+    let (least, most) = (100.0 * budget.used, 100.0 * budget.used_most);
+    match format!("{least:.0}") == format!("{most:.0}") {
+        true => format!("{most:.0} %"),
+        false => format!("{least:.0} to {most:.0} %"),
+    }
 }
 
 /// Writes what a gate wants.

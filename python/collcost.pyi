@@ -1,0 +1,134 @@
+"""What collective operations cost: the library's functions, with reports as plain dictionaries.
+
+A question's keywords are the parameters of `collcost.toml` by their keys: `on`, `n`, `nodes`,
+`gpus_per_node`, `alpha`, `bw`, `alpha_inter`, `bw_inter`, ...; `collcost list parameters` names all.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterable
+from typing import Any, TypedDict, Union
+
+if sys.version_info >= (3, 12):
+    from collections.abc import Buffer
+else:
+    Buffer = Any
+
+__version__: str
+
+_Size = Union[int, str]
+_Value = Union[int, float, str, None]
+_Numbers = Union[Iterable[float], Buffer]
+_Report = dict[str, Any]
+
+class Error(ValueError):
+    """A question that cannot be answered: what is wrong, where, and what would be accepted."""
+
+class Runs(TypedDict, total=False):
+    algorithm: str
+    library: str | None
+    version: str | None
+    rules: str
+
+class Expect(TypedDict):
+    """A time that will be seen, with its band: a tenth of real times is shorter, a tenth longer."""
+
+    time_s: float
+    low_s: float
+    high_s: float
+    busbw_Bps: float | None
+    basis: str
+    runs: Runs
+    error: dict[str, float] | None
+
+class Times(TypedDict):
+    """Each as the sizes came: a list for a list, an array for an array."""
+
+    time_s: Any
+    low_s: Any
+    high_s: Any
+
+class Choice(TypedDict):
+    name: str
+    id: int | None
+    rule: str
+
+class Point(TypedDict):
+    size_bytes: int
+    measured_s: float
+    time_s: float
+    low_s: float
+    high_s: float
+
+class Cause(TypedDict):
+    id: str
+    what: str
+    chance: float
+    evidence: str
+    next: str
+
+class Verdict(TypedDict):
+    health: str
+    points: list[Point]
+    causes: list[Cause]
+    notes: list[str]
+
+class Played(TypedDict):
+    time_s: float
+    max_sent_bytes: float
+    max_received_bytes: float
+    total_bytes: float
+    messages: int
+    max_messages: int
+    rounds: int
+
+def price(
+    collective: str,
+    size: _Size,
+    n: int,
+    *,
+    on: str | None = None,
+    gpus_per_node: int | None = None,
+    nodes: int | None = None,
+    algorithm: str | None = None,
+    alpha: str | None = None,
+    bw: str | None = None,
+) -> _Report:
+    """What a collective will take, and every algorithm with its ideal price and the lower bound:
+    `collcost/cost/2`."""
+
+def check(file: str = "collcost.toml") -> _Report:
+    """Holds the budgets of a file against the model, or against measurements: `collcost/check/1`."""
+
+def machine(name: str) -> _Report:
+    """A machine: its figures, each with where it comes from."""
+
+def expect(collective: str, size: _Size, **with_: _Value) -> Expect:
+    """What a call will take: time, band, what runs, and what that is known from."""
+
+def times(collective: str, sizes: _Numbers, **with_: _Value) -> Times:
+    """The same times for many sizes at once, in bytes: a list, a numpy array, whatever shows its memory."""
+
+def ideal(collective: str, size: _Size, **with_: _Value) -> list[_Report]:
+    """Every algorithm that applies with its ideal price, the cheapest first."""
+
+def choose(collective: str, size: _Size, library: str = "nccl", **with_: _Value) -> Choice:
+    """What a library chooses: `nccl`, `openmpi@4.1`, `mpich`."""
+
+def explain(collective: str, size: _Size, algorithm: str, **with_: _Value) -> _Report:
+    """The formula of an algorithm, with the question's numbers, step by step."""
+
+def compare(collective: str, sizes: _Numbers, times: _Numbers, **with_: _Value) -> Verdict:
+    """Whether measured times are healthy, and if not, why."""
+
+def crossover(collective: str, **with_: _Value) -> _Report:
+    """Where the answer flips as the size grows: what the library runs, and the least ideal price."""
+
+def plan(file: str) -> _Report:
+    """The collectives of the steps in a file."""
+
+def bucket(gradients: _Numbers, rule: str = "ddp", **with_: _Value) -> _Report:
+    """Gradients of 32 bits, by their bytes in the order of registration, fused by a rule and priced."""
+
+def simulate(collective: str, size: _Size, algorithm: str | None = None, **with_: _Value) -> Played:
+    """Plays the schedule of an algorithm, or of what the library runs, message by message."""

@@ -1,0 +1,247 @@
+//! The library's ten functions, with a question as keywords, and reports as plain dictionaries.
+
+use collcost_core::base::error::Error as Fault;
+use collcost_core::base::quantity::{Bytes, Seconds};
+use collcost_core::measure::expect::Expecting;
+use collcost_core::model::algorithm::Registry;
+use collcost_core::{Question, answer};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use serde_json::{Value, json};
+
+use crate::sizes::Numbers;
+use crate::{plain, refused};
+
+/// The size, as the command reads it: a number of bytes, or `"16MiB"`.
+fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    size.str()?.to_string().parse().map_err(|e: Fault| refused(&e))
+}
+
+/// Keywords of a question: any parameter by its key in `collcost.toml`.
+fn question(collective: &str, size: Bytes, with: Option<&Bound<'_, PyDict>>) -> PyResult<Question> {
+    let collective = collective.parse().map_err(|e: Fault| refused(&e))?;
+    let mut question = Question::new(collective, size);
+    for (key, value) in with.into_iter().flat_map(|with| with.iter()) {
+        if value.is_none() {
+            continue;
+        }
+        let (key, value) = (key.cast::<PyString>()?.to_string(), value.str()?.to_string());
+        let asked = match key.as_str() {
+            "on" => question.on(&value),
+            key => question.with(key, &value),
+        };
+        question = asked.map_err(|e| refused(&e))?;
+    }
+    Ok(question)
+}
+
+fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyResult<Py<PyAny>> {
+    let found = found.map_err(|e| refused(&e))?;
+    let text = serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    plain(py, &text)
+}
+
+/// A machine: its figures, each with where it comes from.
+#[pyfunction]
+pub fn machine(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+    let view = |p| answer::profile(&p, "built in");
+    report(py, collcost_core::machine(name).map(view))
+}
+
+/// What a call will take: time, band, what runs, and what that is known from.
+#[pyfunction]
+#[pyo3(signature = (collective, size, **with_))]
+pub fn expect(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    report(py, collcost_core::expect(&question(collective, size_of(size)?, with_)?))
+}
+
+/// The same for many sizes at once: `time_s`, `low_s`, `high_s`, each as the sizes came: a list, or an
+/// array.
+#[pyfunction]
+#[pyo3(signature = (collective, sizes, **with_))]
+pub fn times<'py>(
+    py: Python<'py>,
+    collective: &str,
+    sizes: &Bound<'py, PyAny>,
+    with_: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let numbers = Numbers::read(sizes)?;
+    let sizes = numbers.sizes()?;
+    let first = sizes.first().copied().unwrap_or_default();
+    let asked = question(collective, first, with_)?;
+    let registry = Registry::builtin();
+    let query = asked.query().map_err(|e| refused(&e))?;
+    let expecting = Expecting::new(&registry, &query).map_err(|e| refused(&e))?;
+    let mut ends = [const { Vec::new() }; 3];
+    ends.iter_mut().for_each(|end| end.reserve(sizes.len()));
+    let mut last = None;
+    for size in sizes {
+        let found = match last {
+            Some((known, found)) if known == size => found,
+            _ => expecting.at(size),
+        };
+        last = Some((size, found));
+        for (end, time) in ends.iter_mut().zip([found.time, found.low, found.high]) {
+            end.push(time.0);
+        }
+    }
+    let report = PyDict::new(py);
+    for (key, values) in ["time_s", "low_s", "high_s"].into_iter().zip(ends) {
+        report.set_item(key, numbers.came.back(py, values)?)?;
+    }
+    Ok(report)
+}
+
+/// Every algorithm that applies with its ideal price, the cheapest first.
+#[pyfunction]
+#[pyo3(signature = (collective, size, **with_))]
+pub fn ideal(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    report(py, collcost_core::ideal(&question(collective, size_of(size)?, with_)?))
+}
+
+/// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`.
+#[pyfunction]
+#[pyo3(signature = (collective, size, library="nccl", **with_))]
+pub fn choose(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    library: &str,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let found = collcost_core::choose(&question(collective, size_of(size)?, with_)?, library);
+    report(py, found.map(|c| json!({ "name": c.name, "id": c.id, "rule": c.rule })))
+}
+
+/// The formula of an algorithm, with the question's numbers, step by step.
+#[pyfunction]
+#[pyo3(signature = (collective, size, algorithm, **with_))]
+pub fn explain(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    algorithm: &str,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let asked = question(collective, size_of(size)?, with_)?;
+    report(py, collcost_core::explain(&asked, algorithm))
+}
+
+/// Whether measured times are healthy, and if not, why: `health`, `points`, `causes`, `notes`.
+#[pyfunction]
+#[pyo3(signature = (collective, sizes, times, **with_))]
+pub fn compare(
+    py: Python<'_>,
+    collective: &str,
+    sizes: &Bound<'_, PyAny>,
+    times: &Bound<'_, PyAny>,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.values);
+    if sizes.len() != times.len() || sizes.is_empty() {
+        return Err(PyValueError::new_err("a time for each size is needed"));
+    }
+    let pairs: Vec<_> = sizes.into_iter().zip(times.into_iter().map(Seconds)).collect();
+    let verdict = collcost_core::compare(&question(collective, Bytes(0), with_)?, &pairs);
+    report(
+        py,
+        verdict.map(|v| {
+            let points: Vec<Value> = v
+                .points
+                .iter()
+                .map(|p| {
+                    json!({
+                        "size_bytes": p.size.0,
+                        "measured_s": p.measured.0,
+                        "time_s": p.expected.time.0,
+                        "low_s": p.expected.low.0,
+                        "high_s": p.expected.high.0,
+                    })
+                })
+                .collect();
+            let causes: Vec<Value> = v
+                .causes
+                .iter()
+                .map(|c| {
+                    json!({
+                        "id": c.id,
+                        "what": c.what,
+                        "chance": c.chance.0,
+                        "evidence": c.evidence,
+                        "next": c.next,
+                    })
+                })
+                .collect();
+            json!({ "health": v.health, "points": points, "causes": causes, "notes": v.notes })
+        }),
+    )
+}
+
+/// Where the answer flips as the size grows: what the library runs, and the least ideal price.
+#[pyfunction]
+#[pyo3(signature = (collective, **with_))]
+pub fn crossover(
+    py: Python<'_>,
+    collective: &str,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    report(py, collcost_core::crossover(&question(collective, Bytes(0), with_)?))
+}
+
+/// The collectives of the steps in a file.
+#[pyfunction]
+pub fn plan(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
+    report(py, collcost_core::plan(file))
+}
+
+/// Gradients of 32 bits, by their bytes in the order of registration, fused by a rule and priced.
+#[pyfunction]
+#[pyo3(signature = (gradients, rule="ddp", **with_))]
+pub fn bucket(
+    py: Python<'_>,
+    gradients: &Bound<'_, PyAny>,
+    rule: &str,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let sizes = Numbers::read(gradients)?.sizes()?;
+    let asked = question("allreduce", Bytes(0), with_)?;
+    report(py, collcost_core::bucket(&asked, &sizes, rule))
+}
+
+/// Plays the schedule of an algorithm, or of what the library runs, message by message.
+#[pyfunction]
+#[pyo3(signature = (collective, size, algorithm=None, **with_))]
+pub fn simulate(
+    py: Python<'_>,
+    collective: &str,
+    size: &Bound<'_, PyAny>,
+    algorithm: Option<&str>,
+    with_: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let asked = question(collective, size_of(size)?, with_)?;
+    report(
+        py,
+        collcost_core::simulate(&asked, algorithm).map(|o| {
+            json!({
+                "time_s": o.makespan.0,
+                "max_sent_bytes": o.max_sent.0,
+                "max_received_bytes": o.max_received.0,
+                "total_bytes": o.total.0,
+                "messages": o.messages,
+                "max_messages": o.max_messages,
+                "rounds": o.rounds,
+            })
+        }),
+    )
+}

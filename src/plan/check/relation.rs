@@ -1,0 +1,100 @@
+//! Budgets held against each other: 1,024 GPUs within 2 % of 512.
+//!
+//! What is compared is a collective's time, and of a step or a job the GPU-seconds of a token, so that
+//! steps of different batches and different numbers of GPUs can be held against each other. What is
+//! expected of both is compared, without bands: a model that is off is off for both.
+
+use super::outcome::{Outcome, useful};
+use super::standing::Number;
+use super::{Budget, Fault, Limit, Options, Subject};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Ratio;
+use crate::plan::table::Faults;
+
+/// The outcomes, with those of relations judged now that all are priced; where any is missing its fault
+/// is kept.
+pub(super) fn related(
+    budgets: &[Budget],
+    priced: Vec<Option<Outcome>>,
+    options: Options,
+    faults: &Faults,
+) -> Vec<Outcome> {
+    let all: Vec<(&Budget, Option<Outcome>)> = budgets.iter().zip(priced).collect();
+    let judged = |one: &(&Budget, Option<Outcome>)| -> Option<Outcome> {
+        let (budget, Some(outcome)) = one else { return None };
+        let Some(Limit::Within(_)) = &budget.limit else { return Some(outcome.clone()) };
+        let found = held(budget, outcome, &all);
+        match found.and_then(|o| if options.updating { Ok(o) } else { useful(budget, o) }) {
+            Ok(outcome) => Some(outcome),
+            Err(error) => {
+                let help = error.mending().map(str::to_owned);
+                let what = error.what().to_owned();
+                let fault = Fault::new(&budget.file, budget.place.clone(), what, help);
+                faults.borrow_mut().push(fault);
+                None
+            }
+        }
+    };
+    all.iter().filter_map(judged).collect()
+}
+
+fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) -> Result<Outcome> {
+    let Some(Limit::Within(within)) = &budget.limit else { return Ok(outcome.clone()) };
+    let of: Vec<_> =
+        all.iter().filter(|(b, _)| b.name == within.of || b.heading == within.of).collect();
+    let (other, known) = match of[..] {
+        [(other, Some(known))] => (other, known),
+        // Its own fault is named already, or it has none.
+        [] => {
+            return Err(Error::input(format!("there is no budget `{}`", within.of))
+                .help("name another budget: within = \"2% of NAME\""));
+        }
+        [(other, None)] => {
+            return Err(Error::input(format!("`{}` has no time to compare with", other.name))
+                .help("mend it first"));
+        }
+        _ => {
+            let names: Vec<&str> = of.iter().map(|(b, _)| b.name.as_str()).collect();
+            return Err(Error::input(format!("`{}` is a list of budgets", within.of))
+                .help(format!("name one of them: {}", names.join(", "))));
+        }
+    };
+    let (own, theirs) = (effort(budget, outcome)?, effort(other, known)?);
+    if own.what != theirs.what {
+        return Err(Error::input(format!(
+            "a {} cannot be held against a {}",
+            own.what, theirs.what
+        ))
+        .help("compare collectives with collectives, steps with steps"));
+    }
+    let mut outcome = outcome.clone();
+    outcome.limit = Some(Number::Ratio(Ratio(1.0 + within.most.0)));
+    outcome.note = own.note.to_owned();
+    let mut outcome = outcome.judged([Number::Ratio(Ratio(own.value / theirs.value)); 3], None);
+    outcome.band = None;
+    Ok(outcome)
+}
+
+/// What is compared.
+struct Effort {
+    value: f64,
+    what: &'static str,
+    note: &'static str,
+}
+
+fn effort(budget: &Budget, outcome: &Outcome) -> Result<Effort> {
+    let time = outcome.time.ok_or_else(|| {
+        Error::input(format!("`{}` has no time to compare with", budget.name))
+            .help("name a budget of a time")
+    })?;
+    let tokens = match &budget.subject {
+        Subject::Call(_) => {
+            let note = "by what is expected of both";
+            return Ok(Effort { value: time.0, what: "collective", note });
+        }
+        Subject::Step(step) => step.tokens_of_all(),
+        Subject::Job(subject) => subject.tokens(),
+    };
+    let note = "GPU-time a token, by what is expected of both";
+    Ok(Effort { value: time.0 * outcome.ranks as f64 / tokens, what: "step", note })
+}

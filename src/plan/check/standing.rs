@@ -1,0 +1,113 @@
+//! A figure, where its limit lies beside its band, and at which point of it that is judged.
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
+
+/// A figure with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A time.
+    Time(Seconds),
+    /// A rate.
+    Rate(Bandwidth),
+    /// A ratio.
+    Ratio(Ratio),
+    /// Memory.
+    Memory(Volume),
+}
+
+impl Number {
+    /// In its base unit.
+    #[must_use]
+    pub fn base(self) -> Ratio {
+        match self {
+            Self::Time(t) => Ratio(t.0),
+            Self::Rate(b) => Ratio(b.0),
+            Self::Ratio(r) => r,
+            Self::Memory(v) => Ratio(v.0),
+        }
+    }
+
+    /// `seconds`, `bytes_per_second`, `ratio`, `bytes`.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Time(_) => "seconds",
+            Self::Rate(_) => "bytes_per_second",
+            Self::Ratio(_) => "ratio",
+            Self::Memory(_) => "bytes",
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Time(t) => t.fmt(f),
+            Self::Rate(b) => b.fmt(f),
+            Self::Ratio(r) => r.fmt(f),
+            Self::Memory(v) => v.fmt(f),
+        }
+    }
+}
+
+/// Where a limit lies beside the band of what is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Even the worse end is within the limit.
+    Holds,
+    /// The limit lies inside the band.
+    AtRisk,
+    /// Even the better end passes it.
+    Fails,
+}
+
+impl Standing {
+    /// The words in reports.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::AtRisk => "at risk",
+            Self::Fails => "fails",
+        }
+    }
+
+    /// By the parts of the limit that the better and the worse end use.
+    pub(super) fn of(better: f64, worse: f64) -> Self {
+        // A time that prints as the limit is within it.
+        const WITHIN: f64 = 1.0 + 1e-9;
+        match (better <= WITHIN, worse <= WITHIN) {
+            (_, true) => Self::Holds,
+            (true, false) => Self::AtRisk,
+            (false, false) => Self::Fails,
+        }
+    }
+}
+
+/// Where in the band a budget is judged, instead of by all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// At the least value of the band.
+    Low,
+    /// At what is expected.
+    Mid,
+    /// At the largest.
+    High,
+}
+
+impl std::str::FromStr for At {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "low" => Ok(Self::Low),
+            "mid" => Ok(Self::Mid),
+            "high" => Ok(Self::High),
+            _ => Err(Error::input(format!("`{text}` is no point of a band"))
+                .help("write low, mid or high")),
+        }
+    }
+}
