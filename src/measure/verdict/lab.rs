@@ -54,6 +54,7 @@ impl Lab<'_> {
                 what,
                 next: next.to_owned(),
                 foretold: Foretold::Times(vec![times]),
+                exact: true,
                 ..Suspect::default()
             }));
         };

@@ -53,24 +53,27 @@ impl Likelihood {
         Self { octaves, own, noise, errors, picked }
     }
 
-    /// ln of how likely the times are with a cause that foretells so much, up to a constant.
-    pub fn ln(&self, foretold: &[f64]) -> f64 {
+    /// ln of how likely the times are with a cause that foretells so much, up to a constant; `exact`
+    /// where it has no figures of its own that could be off.
+    pub fn ln(&self, foretold: &[f64], exact: bool) -> f64 {
         let foretold: Vec<f64> = self.picked.iter().map(|&i| foretold[i]).collect();
-        sum_ln(&WIDTHS.map(|width| self.at(width, &foretold))) - (WIDTHS.len() as f64).ln()
+        let off = if exact { 0.0 } else { 1.0 };
+        sum_ln(&WIDTHS.map(|width| self.at((width, off), &foretold))) - (WIDTHS.len() as f64).ln()
     }
 
-    /// The same where healthy machines lie so many times as far apart as the band says.
-    fn at(&self, width: f64, foretold: &[f64]) -> f64 {
+    /// The same where healthy machines lie `width` times as far apart as the band says, and causes are
+    /// off by `off` times the usual.
+    fn at(&self, (width, off): (f64, f64), foretold: &[f64]) -> f64 {
         let n = self.errors.len();
         let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
         for i in 0..n {
             for j in 0..=i {
                 let apart = (self.octaves[i] - self.octaves[j]).abs();
                 let own = width * width * self.own[i] * self.own[j] * (-apart / FADES).exp();
-                let cause = CAUSE_OFF * CAUSE_OFF * foretold[i] * foretold[j];
+                let cause = (off * CAUSE_OFF).powi(2) * foretold[i] * foretold[j];
                 a[i][j] = own + cause * (-apart / CAUSE_FADES).exp();
             }
-            a[i][i] += self.noise * self.noise + (CAUSE_APART * foretold[i]).powi(2);
+            a[i][i] += self.noise * self.noise + (off * CAUSE_APART * foretold[i]).powi(2);
             b[i] = self.errors[i] - foretold[i];
         }
         let left = b;

@@ -26,7 +26,7 @@ const PRIORS: &[Prior] = &[
     Prior { id: "nvls-missing", one: 2.0, more: 1.0 },
     Prior { id: "cpu", one: 2.0, more: 1.0 },
     Prior { id: "bad-node", one: 0.0, more: 2.0 },
-    Prior { id: "measurement", one: 1.0, more: 1.0 },
+    Prior { id: "wrong-convention", one: 1.0, more: 1.0 },
 ];
 
 /// Of what is told by papers and operators alone: clock, slow-rank, straggler, pcie-degraded.

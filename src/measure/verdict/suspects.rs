@@ -17,6 +17,8 @@ pub(super) struct Suspect {
     pub what: String,
     pub next: String,
     pub foretold: Foretold,
+    /// Whether it has no figures of its own that could be off.
+    pub exact: bool,
     /// ln of how likely it is, up to a constant.
     pub score: f64,
     /// How likely its cause is, all its suspects together.
@@ -30,6 +32,7 @@ impl Default for Suspect {
             what: String::new(),
             next: String::new(),
             foretold: Foretold::Times(Vec::new()),
+            exact: false,
             score: 0.0,
             chance: 1.0,
         }
@@ -163,7 +166,7 @@ pub(super) fn line_up(
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
         for suspect in way {
             let Foretold::Times(forms) = &suspect.foretold else { continue };
-            let each: Vec<f64> = forms.iter().map(|form| likelihood.ln(form)).collect();
+            let each: Vec<f64> = forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();
             let score = prior::ln(suspect.id, nodes) + mean - (shared as f64).ln();
             found.push(Suspect { score, ..suspect.clone() });
@@ -171,7 +174,7 @@ pub(super) fn line_up(
     }
     let scores: Vec<f64> = found.iter().map(|s| s.score).collect();
     let sum = sum_ln(&scores);
-    let healthy = prior::healthy() + likelihood.ln(&vec![0.0; points.len()]);
+    let healthy = prior::healthy() + likelihood.ln(&vec![0.0; points.len()], true);
     let chances: Vec<f64> = found
         .iter()
         .map(|one| found.iter().filter(|s| s.id == one.id).map(|s| (s.score - sum).exp()).sum())
