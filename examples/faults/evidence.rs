@@ -65,12 +65,17 @@ pub fn series() -> Vec<Series> {
             };
             let collective: Collective = curve[0].as_str().expect("a word").parse().expect("known");
             let (ranks, nodes) = (count(1), count(2));
-            let mut machine = Machine::on(&profile, "profile", &Given::default(), collective).expect("a machine");
+            let mut machine =
+                Machine::on(&profile, "profile", &Given::default(), collective).expect("a machine");
             machine.curves.clear();
-            let layout =
-                Layout { ranks: NonZeroU32::new(ranks), nodes: NonZeroU32::new(nodes), per_node: None };
+            let layout = Layout {
+                ranks: NonZeroU32::new(ranks),
+                nodes: NonZeroU32::new(nodes),
+                per_node: None,
+            };
             let query = Query::new(machine, collective, Bytes(1), layout, Params::default());
-            let knots = numbers(4).into_iter().zip(numbers(5).into_iter().map(|us| (1e-6 * us).ln()));
+            let knots =
+                numbers(4).into_iter().zip(numbers(5).into_iter().map(|us| (1e-6 * us).ln()));
             all.push(Series {
                 cluster: name.clone(),
                 machine: word("machine").unwrap_or_else(|| name.clone()),

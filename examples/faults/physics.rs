@@ -143,7 +143,8 @@ pub static KINDS: &[Kind] = &[
         make: |w, d| {
             let lost = 1 + (d.even() * f64::from(w.nics.saturating_sub(1))) as u32;
             let times = f64::from(w.nics) / f64::from(w.nics.saturating_sub(lost));
-            (several(w) && lost < w.nics).then(|| -> Effect { Box::new(move |w, o| w.slower_net(times, o)) })
+            (several(w) && lost < w.nics)
+                .then(|| -> Effect { Box::new(move |w, o| w.slower_net(times, o)) })
         },
     },
     Kind {
@@ -234,7 +235,8 @@ pub static KINDS: &[Kind] = &[
         often: 6.0,
         own: false,
         make: |w, d| {
-            let (times, from) = (d.times(2.0, 8.0), d.between(20.0, (w.last - 2.0).max(20.0)).ceil());
+            let (times, from) =
+                (d.times(2.0, 8.0), d.between(20.0, (w.last - 2.0).max(20.0)).ceil());
             several(w).then(|| -> Effect {
                 Box::new(move |w, o| if o >= from { (times - 1.0) * w.series.time(o) } else { 0.0 })
             })
@@ -247,7 +249,8 @@ pub static KINDS: &[Kind] = &[
         own: false,
         make: |w, d| {
             let hop = 1e-6 * d.between(2.0, 4.0);
-            let worth = w.series.nodes >= 4 && w.series.collective == collcost::Collective::AllReduce;
+            let worth =
+                w.series.nodes >= 4 && w.series.collective == collcost::Collective::AllReduce;
             worth.then(|| -> Effect {
                 Box::new(move |w, o| {
                     let ring = 2.0 * (w.ranks() - 1.0) * hop + w.bytes(o);
@@ -263,7 +266,8 @@ pub static KINDS: &[Kind] = &[
         own: false,
         make: |w, d| {
             let times = d.between(1.2, 1.33);
-            let worth = w.series.nodes > 2 && w.series.collective == collcost::Collective::AllReduce;
+            let worth =
+                w.series.nodes > 2 && w.series.collective == collcost::Collective::AllReduce;
             worth.then(|| -> Effect { Box::new(move |w, o| (times - 1.0) * w.bytes(o)) })
         },
     },
@@ -301,7 +305,8 @@ pub static KINDS: &[Kind] = &[
         own: false,
         make: |w, d| {
             let part = d.between(0.78, 0.84);
-            let worth = w.nvls && w.series.collective == collcost::Collective::AllReduce && !several(w);
+            let worth =
+                w.nvls && w.series.collective == collcost::Collective::AllReduce && !several(w);
             worth.then(|| -> Effect {
                 Box::new(move |w, o| (w.inside / part * o.exp2() - w.bytes(o)).max(0.0))
             })
@@ -314,7 +319,8 @@ pub static KINDS: &[Kind] = &[
         own: false,
         make: |w, d| {
             let times = if d.even() < 0.7 { 2.0 } else { 4.0 };
-            (w.pcie && !several(w)).then(|| -> Effect { Box::new(move |w, o| (times - 1.0) * w.bytes(o)) })
+            (w.pcie && !several(w))
+                .then(|| -> Effect { Box::new(move |w, o| (times - 1.0) * w.bytes(o)) })
         },
     },
     Kind {

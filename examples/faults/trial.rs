@@ -95,9 +95,8 @@ pub fn trial(series: &Series, beside: Beside, draws: u64, seed: u64) -> Counts {
     }
     let sizes = octaves.iter().map(|o| Bytes(o.exp2() as u64));
     let judge = Judge::new(&expecting, (&registry, &query, None), sizes);
-    let judged = |times: &[f64], random: &mut Draws| {
-        judge.verdict(&noisy(times, random), &Facts::default())
-    };
+    let judged =
+        |times: &[f64], random: &mut Draws| judge.verdict(&noisy(times, random), &Facts::default());
     let mut counts = Counts::new();
     let slowed: Vec<f64> = healthy.iter().map(|t| 1.5 * t).collect();
     for _ in 0..draws {
@@ -110,7 +109,10 @@ pub fn trial(series: &Series, beside: Beside, draws: u64, seed: u64) -> Counts {
             let Some(times) = ill(kind, &wire, &octaves, &mut random) else { continue };
             let most = times.iter().zip(&healthy).map(|(ill, t)| ill / t).fold(0.0, f64::max);
             if most >= beside.visible() {
-                counts.entry(kind.name).or_default().add(count(&judged(&times, &mut random), kind.right));
+                counts
+                    .entry(kind.name)
+                    .or_default()
+                    .add(count(&judged(&times, &mut random), kind.right));
             }
         }
     }
@@ -165,9 +167,10 @@ pub fn table(counts: &Counts) -> String {
         let (first, named) = (percent(&of_ill, |c| c.first), percent(&of_ill, |c| c.named));
         format!("| {name} | {} | {ill} | {unclear} | {first} | {named} |\n", c.all)
     };
-    let mut text = "| fault | runs | ill, % | cannot tell, % | right cause first, % | canonical, % |\n\
+    let mut text =
+        "| fault | runs | ill, % | cannot tell, % | right cause first, % | canonical, % |\n\
                     |---|---|---|---|---|---|\n"
-        .to_owned();
+            .to_owned();
     counts.iter().for_each(|(name, c)| text += &row(name, c));
     text + &row("all faults", &faults(counts))
 }

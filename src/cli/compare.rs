@@ -48,7 +48,7 @@ pub(super) struct Args {
     fleet: bool,
     /// Judge a log again whenever it grows, until nothing was added for so long
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
-          conflicts_with_all = ["two", "number"])]
+          conflicts_with_all = ["two", "number"], hide_short_help = true)]
     watch: Option<String>,
     /// M of one number
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -66,7 +66,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
     /// The collective of logs that do not say it
-    #[arg(long, value_name = "COLLECTIVE")]
+    #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
     /// Take a tier that was not measured to be like the other one
     #[arg(long, hide_short_help = true)]
@@ -227,7 +227,10 @@ impl Args {
                 .at(format!("compare {}", self.what.join(" ")))
                 .help("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
         }
-        logs(&self.what, &self.asked()?).into_iter().map(|(file, log)| Ok((short(&file), log?))).collect()
+        logs(&self.what, &self.asked()?)
+            .into_iter()
+            .map(|(file, log)| Ok((short(&file), log?)))
+            .collect()
     }
 
     /// What is said beside the logs.

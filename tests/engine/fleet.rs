@@ -31,7 +31,8 @@ fn hosts(name: &str, slow: Option<u64>) -> Vec<String> {
     };
     (0..64)
         .map(|host| {
-            let mut log = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n".to_owned();
+            let mut log =
+                "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n".to_owned();
             for k in (10..24).step_by(2) {
                 let times = if slow == Some(host) { 1.2 } else { 1.0 };
                 let healthy = 12.0 + f64::from(1 << k) / 8000.0;
@@ -85,14 +86,23 @@ fn few_hosts_say_nothing_of_each_other() {
 
 #[test]
 fn a_growing_log_is_followed() {
-    let words = ["mock", "all_reduce_perf", "-n", "8", "--profile", "dgx-h100", "-b", "1M", "-e", "1G"];
+    let words =
+        ["mock", "all_reduce_perf", "-n", "8", "--profile", "dgx-h100", "-b", "1M", "-e", "1G"];
     let log = String::from_utf8(collcost(&words).stdout).unwrap();
     let file = folder("watch").join("growing.log");
     // The first part ends in the midst of a line.
     let half = log.find("\n    67108864").expect("a row") + 20;
     fs::write(&file, &log[..half]).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_collcost"))
-        .args(["compare", file.to_str().unwrap(), "--on", "dgx-h100", "--format", "json", "--watch=4s"])
+        .args([
+            "compare",
+            file.to_str().unwrap(),
+            "--on",
+            "dgx-h100",
+            "--format",
+            "json",
+            "--watch=4s",
+        ])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it starts");

@@ -168,7 +168,8 @@ mod tests {
         let mut random = Random::new(seed);
         (0..count)
             .map(|i| {
-                let own = noise * random.normal() + if i + 1 == count { f64::ln(slow) } else { 0.0 };
+                let own =
+                    noise * random.normal() + if i + 1 == count { f64::ln(slow) } else { 0.0 };
                 let mut time = |k: u32| {
                     let healthy = 20e-6 + f64::from(1 << k) / 1e9;
                     (Bytes(1 << k), Seconds(healthy * (own + noise * random.normal()).exp()))

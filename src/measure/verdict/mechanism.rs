@@ -49,7 +49,12 @@ pub(super) struct Wire {
 const LARGE: std::ops::RangeInclusive<u32> = 20..=34;
 
 impl Wire {
-    pub fn new(query: &Query, expecting: &Expecting, points: &[(Bytes, Seconds)], own: bool) -> Self {
+    pub fn new(
+        query: &Query,
+        expecting: &Expecting,
+        points: &[(Bytes, Seconds)],
+        own: bool,
+    ) -> Self {
         let shape = &query.shape;
         let nodes = query.placement.nodes();
         let factor = shape.collective.busbw_factor(shape.ranks).0;
@@ -61,7 +66,8 @@ impl Wire {
         let nics = outer.and_then(|t| t.nics).map_or(each, |n| n.get().min(each));
         let nic = outer.and_then(|t| t.link.bandwidth).map_or(0.0, |b| b.0);
         // Two nodes may pass the wire by a tree or by sums in a switch.
-        let net = if nic > 0.0 { (factor / (nic * f64::from(nics))).min(1.0 / peak) } else { 1.0 / peak };
+        let net =
+            if nic > 0.0 { (factor / (nic * f64::from(nics))).min(1.0 / peak) } else { 1.0 / peak };
         let hardware = query.machine.hardware.as_ref();
         let least = points.iter().map(|p| p.1.0).fold(f64::INFINITY, f64::min);
         Self {
@@ -77,7 +83,13 @@ impl Wire {
             nics,
             factor,
             pcie: hardware.is_none_or(|h| h.link == LinkKind::Pcie),
-            adds: hardware.is_some_and(|h| h.nvls) || query.machine.fabric.tiers.iter().any(|t| t.switch.as_ref().is_some_and(|s| s.alu)),
+            adds: hardware.is_some_and(|h| h.nvls)
+                || query
+                    .machine
+                    .fabric
+                    .tiers
+                    .iter()
+                    .any(|t| t.switch.as_ref().is_some_and(|s| s.alu)),
             own,
         }
     }
@@ -143,7 +155,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "NICs do not reach the GPUs' memory: GPUDirect RDMA is off, and data go through the host's",
         next: "NCCL_DEBUG=INFO shows `GDRDMA` on every channel, or its lack; lsmod | grep -e nvidia_peermem -e \
                gdrdrv; a run of sendrecv on one rail from host buffers is as fast then",
-        forms: |w| only(w.several(), || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h))),
+        forms: |w| {
+            only(w.several(), || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h)))
+        },
     },
     Mechanism {
         id: "acs",
@@ -157,7 +171,11 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "PCIe sends what GPUs send each other through the root complex: ACS or the IOMMU is on",
         next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; the run on two GPUs of one switch is as slow then \
                (p2pBandwidthLatencyTest)",
-        forms: |w| only(!w.several() && w.pcie, || each(apart(2.4, 4.0, 4), &[0.0, 0.1], |x, p| w.bytes(x, p))),
+        forms: |w| {
+            only(!w.several() && w.pcie, || {
+                each(apart(2.4, 4.0, 4), &[0.0, 0.1], |x, p| w.bytes(x, p))
+            })
+        },
     },
     Mechanism {
         id: "tcp",
@@ -165,7 +183,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is meant; ibv_devinfo inside the \
                container",
         forms: |w| {
-            only(w.several(), || each(apart(2.5, 40.0, 9), &[20.0, 45.0, 100.0], |x, h| w.net(x, h)))
+            only(w.several(), || {
+                each(apart(2.5, 40.0, 9), &[20.0, 45.0, 100.0], |x, h| w.net(x, h))
+            })
         },
     },
     Mechanism {
@@ -233,7 +253,8 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
             // Of a port's rate a ring reaches 82 %: 370 of 450 GB/s.
             let reached = [0.78, 0.82, 0.86].into_iter();
             let inside = w.inside.filter(|_| w.adds && w.collective == Collective::AllReduce);
-            let form = |inside: f64, part: f64| w.with(|m, _, bytes| (inside / part * m - bytes).max(0.0));
+            let form =
+                |inside: f64, part: f64| w.with(|m, _, bytes| (inside / part * m - bytes).max(0.0));
             inside.map_or(Vec::new(), |inside| reached.map(|part| form(inside, part)).collect())
         },
     },
@@ -258,7 +279,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                 let far = |m: f64| (m.log2() - at) / wide;
                 w.with(|m, time, _| most * (-far(m).powi(2)).exp() * time)
             };
-            let forms = |wide: f64| each(apart(0.3, 0.9, 3), &[18.5, 19.7, 21.0], move |x, at| hump(x, at, wide));
+            let forms = |wide: f64| {
+                each(apart(0.3, 0.9, 3), &[18.5, 19.7, 21.0], move |x, at| hump(x, at, wide))
+            };
             only(!w.pcie, || [forms(1.5), forms(2.5)].concat())
         },
     },
@@ -290,7 +313,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
                xid; the run on each pair of GPUs",
         forms: |w| {
-            let own = |x: f64, part: f64| w.with(|_, time, bytes| (x - 1.0) * (bytes + part * (time - bytes)));
+            let own = |x: f64, part: f64| {
+                w.with(|_, time, bytes| (x - 1.0) * (bytes + part * (time - bytes)))
+            };
             each(apart(1.25, 2.0, 4), &[0.3, 0.5, 1.0], own)
         },
     },
@@ -305,7 +330,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "clock",
         what: "clocks are throttled",
         next: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",
-        forms: |w| only(w.own, || [0.05, 0.1, 0.15].map(|x| w.with(|_, time, _| x * time)).to_vec()),
+        forms: |w| {
+            only(w.own, || [0.05, 0.1, 0.15].map(|x| w.with(|_, time, _| x * time)).to_vec())
+        },
     },
 ];
 

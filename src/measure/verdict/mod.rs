@@ -225,8 +225,11 @@ impl<'a> Judge<'a> {
     /// What is said of times; of other sizes than it was made for, what they may have is looked for anew.
     #[must_use]
     pub fn verdict(&self, times: &[(Bytes, Seconds)], facts: &Facts) -> Verdict {
-        let mut points: Vec<Point> =
-            times.iter().filter(|t| t.0.0 > 0).map(|&(size, time)| self.point(size, time)).collect();
+        let mut points: Vec<Point> = times
+            .iter()
+            .filter(|t| t.0.0 > 0)
+            .map(|&(size, time)| self.point(size, time))
+            .collect();
         points.sort_by_key(|p| p.size);
         let known = points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let impossible = impossible(self.query, &points);

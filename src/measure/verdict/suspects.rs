@@ -69,7 +69,8 @@ impl Suspect {
 
     /// The cause, if it brings the prediction nearer.
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
-        let without = points.iter().map(|p| p.error().abs()).sum::<f64>() / points.len().max(1) as f64;
+        let without =
+            points.iter().map(|p| p.error().abs()).sum::<f64>() / points.len().max(1) as f64;
         let (evidence, off) = match &self.foretold {
             Foretold::Said(what) => (what.clone(), None),
             Foretold::Times(_) => {
@@ -166,7 +167,8 @@ pub(super) fn line_up(
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
         for suspect in way {
             let Foretold::Times(forms) = &suspect.foretold else { continue };
-            let each: Vec<f64> = forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
+            let each: Vec<f64> =
+                forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();
             let score = prior::ln(suspect.id, nodes) + mean - (shared as f64).ln();
             found.push(Suspect { score, ..suspect.clone() });
