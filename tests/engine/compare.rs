@@ -343,10 +343,11 @@ fn a_number_is_asked_only_what_it_may_be() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         report["runs"][0]["causes"].as_array().cloned().unwrap_or_default()
     };
-    // A time is no rate: nobody took bits for bytes. What has no figure to fit comes first.
+    // A time is no rate: nobody took bits for bytes. Of one size a machine that is misread is as likely as
+    // host memory for NVLink.
     let causes = ask(&["--time", "40ms"]);
     assert!(causes.iter().all(|c| !c["what"].as_str().unwrap().contains("the rate")), "{causes:?}");
-    assert_eq!(causes[0]["id"], "setting", "{causes:?}");
+    assert!(causes[..2].iter().any(|c| c["id"] == "setting"), "{causes:?}");
     // 213 GB/s as bits.
     let causes = ask(&["--busbw", "26.7GB/s"]);
     assert_eq!(causes[0]["id"], "wrong-convention", "{causes:?}");

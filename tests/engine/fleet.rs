@@ -86,8 +86,20 @@ fn few_hosts_say_nothing_of_each_other() {
 
 #[test]
 fn a_growing_log_is_followed() {
-    let words =
-        ["mock", "all_reduce_perf", "-n", "8", "--profile", "dgx-h100", "-b", "1M", "-e", "1G", "-f", "2"];
+    let words = [
+        "mock",
+        "all_reduce_perf",
+        "-n",
+        "8",
+        "--profile",
+        "dgx-h100",
+        "-b",
+        "1M",
+        "-e",
+        "1G",
+        "-f",
+        "2",
+    ];
     let log = String::from_utf8(collcost(&words).stdout).unwrap();
     let file = folder("watch").join("growing.log");
     // The first part ends in the midst of a line.
