@@ -21,6 +21,7 @@ mod end;
 pub mod explain;
 pub mod explorer;
 pub mod fit;
+pub mod fleet;
 pub mod import;
 pub mod job;
 pub mod list;

@@ -1,16 +1,20 @@
 //! `collcost compare`: is my run healthy, and if not, why.
 
+mod fleet;
+mod watch;
+
 use std::io::Write;
 
 use super::Stop;
 use super::fit::short;
 use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
-use super::format::{FormatFlag, Report};
+use super::format::{FormatFlag, OfRuns, write};
 use super::import::logs;
 use super::picture::PictureFlags;
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
+use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Imported};
@@ -25,6 +29,8 @@ Examples:
   collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
   collcost compare before.log after.log --two
   collcost compare trace_rank*.json --on dgx-h100
+  collcost compare host-*.log --fleet
+  collcost compare growing.log --on site.toml --watch=60s
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
 Reads what import reads, traces of all ranks at once too. Exit code 0 where every run is healthy,
@@ -37,6 +43,13 @@ pub(super) struct Args {
     /// Compare two logs with each other, without a machine
     #[arg(long, conflicts_with_all = ["plot", "svg"])]
     two: bool,
+    /// Compare many hosts with each other, a log each, without a machine
+    #[arg(long, conflicts_with_all = ["two", "plot", "svg", "number", "watch"])]
+    fleet: bool,
+    /// Judge a log again whenever it grows, until nothing was added for so long
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
+          conflicts_with_all = ["two", "number"], hide_short_help = true)]
+    watch: Option<String>,
     /// M of one number
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
@@ -53,7 +66,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
     /// The collective of logs that do not say it
-    #[arg(long, value_name = "COLLECTIVE")]
+    #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
     /// Take a tier that was not measured to be like the other one
     #[arg(long, hide_short_help = true)]
@@ -65,7 +78,7 @@ pub(super) struct Args {
     #[command(flatten)]
     machine: MachineFlags,
     #[command(flatten)]
-    format: FormatFlag<Report>,
+    format: FormatFlag<OfRuns>,
 }
 
 impl Args {
@@ -73,18 +86,50 @@ impl Args {
         if self.two {
             return self.two(out);
         }
+        if self.fleet {
+            return fleet::hosts(&self.read()?, self.format.get()?, out);
+        }
+        if let Some(idle) = &self.watch {
+            return self.watched(idle, out);
+        }
         let number = [&self.busbw, &self.algbw, &self.time].into_iter().any(Option::is_some);
-        let mut left_out = Vec::new();
-        let runs = match (number, self.what.as_slice()) {
-            (true, [word]) => vec![self.number(word)?],
-            (true, _) => {
-                return Err(Error::input("one number is of one collective")
-                    .at(self.what.join(" "))
-                    .help("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
-                    .into());
+        match (number, self.what.as_slice()) {
+            (true, [word]) => self.judged(vec![self.number(word)?], Vec::new(), out),
+            (true, _) => Err(Error::input("one number is of one collective")
+                .at(self.what.join(" "))
+                .help("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
+                .into()),
+            (false, _) => {
+                let mut left_out = Vec::new();
+                let runs = runs_of(self.read()?, &mut left_out)?;
+                self.judged(runs, left_out, out)
             }
-            (false, _) => self.logs(&mut left_out)?,
+        }
+    }
+
+    /// Follows one log that grows.
+    fn watched(&self, idle: &str, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let idle = idle.parse::<Seconds>().map_err(|e| e.at(format!("--watch={idle}")))?;
+        let [file] = self.what.as_slice() else {
+            return Err(Error::input(format!("--watch follows one log, not {}", self.what.len()))
+                .at(self.what.join(" "))
+                .help("start one for each log")
+                .into());
         };
+        watch::follow(file, &self.asked()?, idle, |log| {
+            let mut left_out = Vec::new();
+            let runs = runs_of(vec![(short(file), log)], &mut left_out)?;
+            self.judged(runs, left_out, out)
+        })
+    }
+
+    /// Judges runs and writes what is said of them.
+    fn judged(
+        &self,
+        runs: Vec<Run>,
+        left_out: Vec<String>,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
         let registry = Registry::builtin();
         let mut machine = String::new();
         let mut shown = Vec::with_capacity(runs.len());
@@ -102,8 +147,10 @@ impl Args {
         let report = answer::compare::compare(machine, shown, left_out);
         let drawn =
             self.picture.asked() && self.picture.draw(out, &view::plot::measured(&report))?;
-        if !drawn {
-            self.format.write(out, &report, |_| view::compare::compare(&report))?;
+        match self.format.get()? {
+            _ if drawn => {}
+            Format::Prometheus => view::compare::prometheus(out, &report)?,
+            format => write(format, out, &report, |_| view::compare::compare(&report))?,
         }
         match report.verdict {
             Ruling::Healthy => Ok(()),
@@ -174,33 +221,24 @@ impl Args {
         run(time)
     }
 
-    /// The runs of all logs: rows of one file, collective, ranks and type are one.
-    fn logs(&self, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for (file, log) in self.read()? {
-            let found = collcost::measure::verdict::runs(&file, &log, left_out);
-            if found.is_empty() {
-                log.usable()?;
-                return Err(Error::input("the log holds no collective's times")
-                    .at(file)
-                    .help("compare takes collectives; collcost import shows what a log holds"));
-            }
-            runs.extend(found);
-        }
-        Ok(runs)
-    }
-
     fn read(&self) -> Result<Vec<(String, Imported)>> {
         if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
             return Err(Error::input(format!("`{word}` is no log"))
                 .at(format!("compare {}", self.what.join(" ")))
                 .help("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
         }
-        let asked = Asked {
+        logs(&self.what, &self.asked()?)
+            .into_iter()
+            .map(|(file, log)| Ok((short(&file), log?)))
+            .collect()
+    }
+
+    /// What is said beside the logs.
+    fn asked(&self) -> Result<Asked> {
+        Ok(Asked {
             ranks: self.ranks.count()?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
-        };
-        logs(&self.what, &asked).into_iter().map(|(file, log)| Ok((short(&file), log?))).collect()
+        })
     }
 
     fn two(&self, out: &mut impl Write) -> std::result::Result<(), Stop> {
@@ -217,7 +255,26 @@ impl Args {
                 .help("give logs of the same collective, ranks, type and sizes")
         })?;
         let report = answer::compare::two(&found, first.clone(), second.clone());
-        self.format.write(out, &report, |_| view::compare::two(&report))?;
+        match self.format.get()? {
+            Format::Prometheus => view::compare::two_gauges(out, &report)?,
+            format => write(format, out, &report, |_| view::compare::two(&report))?,
+        }
         if report.differs { Err(Stop::Failed) } else { Ok(()) }
     }
+}
+
+/// The runs of all logs: rows of one file, collective, ranks and type are one.
+fn runs_of(logs: Vec<(String, Imported)>, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for (file, log) in logs {
+        let found = collcost::measure::verdict::runs(&file, &log, left_out);
+        if found.is_empty() {
+            log.usable()?;
+            return Err(Error::input("the log holds no collective's times")
+                .at(file)
+                .help("compare takes collectives; collcost import shows what a log holds"));
+        }
+        runs.extend(found);
+    }
+    Ok(runs)
 }

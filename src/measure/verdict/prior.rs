@@ -26,7 +26,7 @@ const PRIORS: &[Prior] = &[
     Prior { id: "nvls-missing", one: 2.0, more: 1.0 },
     Prior { id: "cpu", one: 2.0, more: 1.0 },
     Prior { id: "bad-node", one: 0.0, more: 2.0 },
-    Prior { id: "measurement", one: 1.0, more: 1.0 },
+    Prior { id: "wrong-convention", one: 1.0, more: 1.0 },
 ];
 
 /// Of what is told by papers and operators alone: clock, slow-rank, straggler, pcie-degraded.
@@ -37,4 +37,9 @@ pub(super) fn ln(id: &str, nodes: u32) -> f64 {
     let known = PRIORS.iter().find(|p| p.id == id);
     let count = known.map_or(FLOOR, |p| if nodes > 1 { p.more } else { p.one });
     (1.0 + count).ln()
+}
+
+/// ln of how likely it is that nothing is wrong, on the same scale: 20 of the 93 threads.
+pub(super) fn healthy() -> f64 {
+    21_f64.ln()
 }

@@ -1,15 +1,11 @@
-//! Prometheus' text format: gauges in base units, for a textfile collector or a push.
-//!
-//! Both as `prometheus` and as `openmetrics`, whose texts are one here.
-//!
-//! Source: prometheus.io, "Exposition formats", section "Text-based format"; OpenMetrics ends with a mark,
-//! which is a comment there.
+//! Budgets as gauges: `prometheus` and `openmetrics`, whose texts are one here.
 
 use std::io::{self, Write};
 
 use crate::answer::check::{BudgetView, Check};
 use crate::base::collective::Collective;
 use crate::plan::check::Level;
+use crate::view::gauges::{end, gauge, labels};
 
 /// A gauge of a budget.
 struct Gauge {
@@ -57,26 +53,22 @@ const GAUGES: &[Gauge] = &[
 ];
 
 pub(super) fn prometheus(out: &mut impl Write, report: &Check) -> io::Result<()> {
-    for gauge in GAUGES {
-        writeln!(out, "# HELP {} {}\n# TYPE {} gauge", gauge.name, gauge.help, gauge.name)?;
-        for budget in &report.budgets {
-            if let Some(value) = (gauge.value)(budget) {
-                writeln!(out, "{}{{{}}} {value}", gauge.name, labels(budget))?;
-            }
-        }
+    for Gauge { name, help, value } in GAUGES {
+        gauge(out, (name, help), &report.budgets, named, value)?;
     }
     writeln!(
         out,
         "# HELP collcost_faults Faults in the files of budgets\n# TYPE collcost_faults gauge\n\
-         collcost_faults {}\n# EOF",
+         collcost_faults {}",
         report.faults.len()
-    )
+    )?;
+    end(out)
 }
 
-fn labels(budget: &BudgetView) -> String {
+fn named(budget: &BudgetView) -> String {
     let size = budget.size_bytes.map(|s| s.to_string());
     let ranks = budget.ranks.to_string();
-    let pairs = [
+    labels(&[
         ("budget", Some(budget.name.as_str())),
         ("coll", budget.collective.map(Collective::id)),
         ("step", budget.step.as_deref()),
@@ -85,14 +77,5 @@ fn labels(budget: &BudgetView) -> String {
         ("algo", Some(budget.by.as_str())),
         ("profile", Some(budget.machine.as_str())),
         ("limit", budget.kind),
-    ];
-    let known = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    known
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    ])
 }

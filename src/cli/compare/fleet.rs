@@ -1,0 +1,34 @@
+//! `compare --fleet`: hosts beside each other.
+
+use std::io::Write;
+
+use collcost::answer;
+use collcost::base::error::Error;
+use collcost::base::format::Format;
+use collcost::measure::logs::Imported;
+use collcost::measure::verdict::{LEAST_HOSTS, fleet, runs};
+use collcost::view;
+
+use crate::cli::Stop;
+
+/// Writes which hosts are slower than the others, a log each.
+pub(super) fn hosts(
+    logs: &[(String, Imported)],
+    format: Format,
+    out: &mut impl Write,
+) -> std::result::Result<(), Stop> {
+    let mut left_out = Vec::new();
+    let runs = logs.iter().map(|(file, log)| (file.clone(), runs(file, log, &mut left_out)));
+    let runs: Vec<_> = runs.collect();
+    let found = fleet(&runs).ok_or_else(|| {
+        Error::input(format!("no size was timed by {LEAST_HOSTS} hosts alike"))
+            .at(format!("compare --fleet of {} logs", logs.len()))
+            .help("give a log for each host, of the same collective, ranks, type and sizes")
+    })?;
+    let report = answer::fleet::fleet(found, left_out);
+    match format {
+        Format::Prometheus => view::fleet::prometheus(out, &report)?,
+        other => crate::cli::format::write(other, out, &report, |_| view::fleet::fleet(&report))?,
+    }
+    if report.slow.is_empty() { Ok(()) } else { Err(Stop::Failed) }
+}

@@ -1,0 +1,234 @@
+//! Which hosts of many are slower than the others.
+//!
+//! Hosts that ran the same thing judge each other, so no profile is needed. Of every size that hosts
+//! share, a host's time counts as ln(time/median over hosts); its score is the median of these over
+//! sizes, which single odd sizes do not move. The centre of all scores is their median and their
+//! spread comes from the median absolute deviation, so that up to half of the hosts may be slow without
+//! hiding each other.
+//!
+//! The largest of N healthy scores grows with N: a host is named only beyond what the largest of all of
+//! them exceeds once in a thousand fleets. A spread that N hosts tell is itself uncertain, so the
+//! limit is a quantile of Student's t. For normal numbers the median absolute deviation is as good as
+//! a standard deviation of 0.37 as many.
+//!
+//! Sources: Rousseeuw and Croux, "Alternatives to the median absolute deviation", JASA 88 (1993), for
+//! the efficiency and the factor at few numbers; the bound over N hosts is Bonferroni's.
+
+use std::collections::BTreeMap;
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::Run;
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::stats::median;
+use crate::machine::sample::DataType;
+
+/// Fewer hosts say nothing of each other.
+pub const LEAST_HOSTS: usize = 5;
+
+/// Once in so many healthy fleets somebody is named.
+const FLEETS: f64 = 1000.0;
+/// The median absolute deviation of normal numbers is this part of their standard deviation, …
+const NORMAL: f64 = 0.6745;
+/// … and tells as much as a standard deviation of this part of them.
+const EFFICIENCY: f64 = 0.37;
+/// What differs by less is no fault, however sure it is.
+const LEAST: f64 = 0.05;
+/// Clocks and counters tell no spread below this.
+const FLOOR: f64 = 1e-3;
+
+/// One host beside the others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Its name: the file.
+    pub name: String,
+    /// How many times as long as the median host its calls take.
+    pub factor: Ratio,
+    /// How many spreads that is above the median host.
+    pub score: Ratio,
+    /// Sizes that count.
+    pub sizes: usize,
+    /// Whether it is slower than the slowest of so many healthy hosts.
+    pub is_slow: bool,
+}
+
+/// What a healthy host takes at a size, and up to where.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// The operation.
+    pub collective: Collective,
+    /// N.
+    pub ranks: Option<u32>,
+    /// The type of the elements.
+    pub dtype: Option<DataType>,
+    /// M.
+    pub size: Bytes,
+    /// The median host's time.
+    pub time: Seconds,
+    /// A single time beyond this is a slow host's.
+    pub limit: Seconds,
+}
+
+/// Many hosts that ran the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fleet {
+    /// The hosts, the slowest first.
+    pub hosts: Vec<Host>,
+    /// By how much hosts differ, as a logarithm.
+    pub spread: Ratio,
+    /// How many spreads a host must be above the median to be named.
+    pub limit: Ratio,
+    /// For gates that see one size of one host.
+    pub thresholds: Vec<Threshold>,
+}
+
+type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Bytes);
+
+/// How many spreads the largest of `hosts` healthy ones exceeds once in [`FLEETS`].
+fn limit(hosts: usize) -> f64 {
+    let freedom = (EFFICIENCY * (hosts as f64 - 1.0)).max(1.0);
+    let part = 1.0 - 1.0 / (FLEETS * hosts as f64);
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(part))
+}
+
+/// The spread of numbers around their median, and that median.
+fn spread(numbers: &[f64]) -> Option<(f64, f64)> {
+    let centre = median(numbers.to_vec())?;
+    let far = median(numbers.iter().map(|x| (x - centre).abs()).collect())?;
+    // Of few numbers the median absolute deviation is too small.
+    let n = numbers.len() as f64;
+    let few = if n > 1.8 { n / (n - 0.8) } else { 1.0 };
+    Some((centre, (few * far / NORMAL).max(FLOOR)))
+}
+
+/// Compares hosts by what they ran alike; none where fewer than [`LEAST_HOSTS`] share a size.
+#[must_use]
+pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
+    let mut by: BTreeMap<What, Vec<(usize, f64)>> = BTreeMap::new();
+    for (host, (_, runs)) in hosts.iter().enumerate() {
+        for run in runs {
+            for &(size, time) in run.times.iter().filter(|t| t.0.0 > 0 && t.1.0 > 0.0) {
+                let what = (run.collective, run.ranks, run.nodes, run.dtype, size);
+                by.entry(what).or_default().push((host, time.0.ln()));
+            }
+        }
+    }
+    by.retain(|_, of| of.len() >= LEAST_HOSTS);
+    let mut apart: Vec<Vec<f64>> = vec![Vec::new(); hosts.len()];
+    let mut sizes = Vec::with_capacity(by.len());
+    for (what, of) in by {
+        let times: Vec<f64> = of.iter().map(|o| o.1).collect();
+        let (centre, each) = spread(&times)?;
+        of.iter().for_each(|&(host, time)| apart[host].push(time - centre));
+        sizes.push((what, of.len(), centre, each));
+    }
+    let scored: Vec<(usize, f64)> =
+        (0..hosts.len()).filter_map(|i| Some((i, median(apart[i].clone())?))).collect();
+    if scored.len() < LEAST_HOSTS {
+        return None;
+    }
+    let (centre, spread) = spread(&scored.iter().map(|s| s.1).collect::<Vec<_>>())?;
+    let most = limit(scored.len());
+    let mut found: Vec<Host> = scored
+        .iter()
+        .map(|&(i, score)| {
+            let (over, score) = (score - centre, (score - centre) / spread);
+            Host {
+                name: hosts[i].0.clone(),
+                factor: Ratio(over.exp()),
+                score: Ratio(score),
+                sizes: apart[i].len(),
+                is_slow: score > most && over > LEAST,
+            }
+        })
+        .collect();
+    found.sort_by(|a, b| b.score.0.total_cmp(&a.score.0));
+    let thresholds = sizes.into_iter().map(|((collective, ranks, _, dtype, size), n, at, each)| {
+        let over = (limit(n) * each).max(LEAST);
+        let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));
+        Threshold { collective, ranks, dtype, size, time, limit }
+    });
+    Some(Fleet {
+        hosts: found,
+        spread: Ratio(spread),
+        limit: Ratio(most),
+        thresholds: thresholds.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::random::Random;
+
+    /// So many hosts whose calls vary by `noise` from host to host and again from size to size; the
+    /// last takes `slow` times as long.
+    fn hosts(count: usize, (noise, slow): (f64, f64), seed: u64) -> Vec<(String, Vec<Run>)> {
+        let mut random = Random::new(seed);
+        (0..count)
+            .map(|i| {
+                let own =
+                    noise * random.normal() + if i + 1 == count { f64::ln(slow) } else { 0.0 };
+                let mut time = |k: u32| {
+                    let healthy = 20e-6 + f64::from(1 << k) / 1e9;
+                    (Bytes(1 << k), Seconds(healthy * (own + noise * random.normal()).exp()))
+                };
+                let run = Run {
+                    file: None,
+                    collective: Collective::AllReduce,
+                    ranks: Some(8),
+                    nodes: Some(1),
+                    dtype: None,
+                    times: (10..30).step_by(2).map(&mut time).collect(),
+                    facts: super::super::Facts::default(),
+                    traced: Vec::new(),
+                };
+                (format!("host{i}"), vec![run])
+            })
+            .collect()
+    }
+
+    fn named(hosts: &[(String, Vec<Run>)]) -> Vec<String> {
+        let fleet = fleet(hosts).expect("enough hosts");
+        fleet.hosts.into_iter().filter(|h| h.is_slow).map(|h| h.name).collect()
+    }
+
+    #[test]
+    fn one_slow_host_of_64_is_named_and_nobody_without() {
+        for seed in 0..100 {
+            assert_eq!(named(&hosts(64, (0.02, 1.2), seed)), ["host63"], "seed {seed}");
+            assert!(named(&hosts(64, (0.02, 1.0), seed)).is_empty(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn of_noisy_or_few_hosts_nobody_is_named_without_a_fault() {
+        let mut wrong = 0;
+        for seed in 0..100 {
+            for (count, noise) in [(5, 0.02), (8, 0.05), (16, 0.1), (256, 0.02)] {
+                wrong += usize::from(!named(&hosts(count, (noise, 1.0), seed)).is_empty());
+            }
+        }
+        assert!(wrong <= 2, "{wrong} of 400");
+        assert!(fleet(&hosts(4, (0.02, 1.5), 1)).is_none());
+    }
+
+    #[test]
+    fn a_third_of_slow_hosts_does_not_hide_itself() {
+        let mut all = hosts(62, (0.01, 1.0), 3);
+        all.extend((0..30).map(|i| {
+            let (_, runs) = hosts(1, (0.01, 1.3), 100 + i).remove(0);
+            (format!("slow{i}"), runs)
+        }));
+        let named = named(&all);
+        assert!(named.len() == 30 && named.iter().all(|n| n.starts_with("slow")), "{named:?}");
+    }
+
+    #[test]
+    fn limits_are_those_of_students_t() {
+        // 23.3 degrees of freedom, one in 64,000: between those of 23 (5.08) and 24 (5.03).
+        assert!((limit(64) - 5.05).abs() < 0.1, "{}", limit(64));
+        assert!(limit(5) > limit(64));
+    }
+}

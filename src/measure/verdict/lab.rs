@@ -1,0 +1,263 @@
+//! Causes that are put into the machine and simulated, or asked of the model again: a fault of `mock`, an
+//! algorithm that is forced, a size of another convention, a break at one size.
+
+use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT};
+use super::suspects::{Foretold, Suspect};
+use super::{Facts, Point, Typed};
+use crate::base::collective::Collective;
+use crate::base::quantity::{Bytes, Ratio, Volume};
+use crate::cost::rank::candidates;
+use crate::library::nccl::Proto;
+use crate::machine::query::Query;
+use crate::machine::sample::DataType;
+use crate::measure::expect::Expecting;
+use crate::measure::mock::{Fault, Link, slowdown};
+use crate::model::algorithm::Registry;
+
+/// A rank or a link that is slower is simulated as so many times as slow …
+const SIMULATED: Ratio = Ratio(2.0);
+/// … and counts as each of these.
+const SLOWER: [f64; 6] = [1.2, 1.45, 1.8, 2.5, 3.6, 5.0];
+/// Of more ranks nobody waits for a simulation.
+const MOST_SIMULATED: u32 = 1024;
+/// A break is at this size or above.
+const BREAK: Bytes = Bytes(1 << 18);
+/// By how much calls are slower behind a break.
+const FALLS: [f64; 6] = [1.5, 2.1, 3.0, 4.2, 6.0, 8.5];
+
+pub(super) struct Lab<'a> {
+    pub registry: &'a Registry,
+    pub query: &'a Query,
+    pub expecting: &'a Expecting<'a>,
+    pub dtype: Option<DataType>,
+    pub points: &'a [Point],
+}
+
+impl Lab<'_> {
+    /// A fault put into the machine and simulated; none where the machine cannot have it.
+    fn fault(&self, fault: &Fault) -> Option<Foretold> {
+        let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
+        let dtype = self.dtype.unwrap_or(DataType::F32);
+        let ratios = slowdown(self.registry, self.query, fault, &sizes, dtype).ok()?;
+        let ratios: Vec<f64> = ratios.into_iter().map(|r| r.0.ln()).collect();
+        ratios.iter().any(|r| r.abs() > 0.01).then_some(Foretold::Times(vec![ratios]))
+    }
+
+    /// Rates and sizes that mean something else.
+    pub fn conventions(&self, facts: &Facts) -> Vec<Suspect> {
+        use Collective::{AllGather, AllToAll, ReduceScatter};
+        let (shape, points) = (&self.query.shape, self.points);
+        let mut all = Vec::new();
+        let mut say = |what: String, next: &str, foretold: Option<Vec<f64>>| {
+            all.extend(foretold.map(|times| Suspect {
+                id: "wrong-convention",
+                what,
+                next: next.to_owned(),
+                foretold: Foretold::Times(vec![times]),
+                exact: true,
+                ..Suspect::default()
+            }));
+        };
+        let blocks = matches!(shape.collective, AllGather | ReduceScatter | AllToAll);
+        if blocks {
+            let n = u64::from(shape.ranks);
+            for (what, scale) in [
+                ("sizes are of one rank's block: M is N times as much", Ratio(n as f64)),
+                ("sizes are N times M", Ratio(1.0 / n as f64)),
+            ] {
+                let next =
+                    "collcost convert --size-is, and give the sizes as nccl-tests counts them";
+                say(what.to_owned(), next, self.scaled(scale));
+            }
+        }
+        if let Some(typed @ (Typed::Busbw | Typed::Algbw)) = facts.typed {
+            let factor = shape.collective.busbw_factor(shape.ranks).0;
+            let all = |times: f64| Some(vec![f64::ln(times); points.len()]);
+            let convert = "collcost convert says what each rate means";
+            if (factor - 1.0).abs() > 0.05 {
+                match typed {
+                    Typed::Algbw => {
+                        say("the rate is busbw, not algbw".to_owned(), convert, all(1.0 / factor));
+                    }
+                    _ => say("the rate is algbw, not busbw".to_owned(), convert, all(factor)),
+                }
+            }
+            say("the rate is in bits a second, not in bytes".to_owned(), convert, all(0.125));
+            say("the rate is in bytes a second, not in bits".to_owned(), convert, all(8.0));
+            say(
+                "the rate counts both directions; algbw and busbw are one way".to_owned(),
+                convert,
+                all(0.5),
+            );
+        }
+        all
+    }
+
+    /// What M times `scale` takes, over what M does.
+    fn scaled(&self, scale: Ratio) -> Option<Vec<f64>> {
+        let of = |p: &Point| {
+            let size = Bytes((p.size.0 as f64 * scale.0).round().max(1.0) as u64);
+            (self.expecting.time(size).0 / p.expected.time.0).ln()
+        };
+        Some(self.points.iter().map(of).collect())
+    }
+
+    /// Some NICs of several.
+    pub fn nics(&self) -> Vec<Suspect> {
+        let tiers = &self.query.machine.fabric.tiers;
+        let nics = tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
+        if self.query.placement.nodes() < 2 {
+            return Vec::new();
+        }
+        let lost = |k: u32| {
+            let count = std::num::NonZeroU32::new(k)?;
+            let left = nics - k;
+            Some(Suspect {
+                id: "missing-nic",
+                what: format!("{left} of {nics} NICs a node carry the traffic"),
+                next: NICS_NEXT.to_owned(),
+                foretold: self.fault(&Fault::MissingNic { count })?,
+                ..Suspect::default()
+            })
+        };
+        (1..nics).filter_map(lost).collect()
+    }
+
+    /// Switches that should add and do not.
+    pub fn switches(&self) -> Option<Suspect> {
+        Some(Suspect {
+            id: "nvls-missing",
+            what: "the switch does not add: NVLS (or SHARP) is missing".to_owned(),
+            next: NVLS_NEXT.to_owned(),
+            foretold: self.fault(&Fault::NvlsOff)?,
+            ..Suspect::default()
+        })
+    }
+
+    /// Data inside a node that go over other links.
+    pub fn tiers(&self) -> Vec<Suspect> {
+        let mut all = Vec::new();
+        let others = [None, Some("a100-pcie"), Some("l40s-pcie"), Some("tcp-25g")];
+        for of in others {
+            let what = match of {
+                None => "data inside a node go over the network: its links are not used".to_owned(),
+                Some("tcp-25g") => "data inside a node go over TCP".to_owned(),
+                Some(other) => format!("data inside a node go over PCIe, as on {other}"),
+            };
+            let fault = Fault::WrongTier { of: of.map(str::to_owned) };
+            let Some(foretold) = self.fault(&fault) else { continue };
+            all.push(Suspect {
+                id: "setting",
+                what,
+                next: P2P_NEXT.to_owned(),
+                foretold,
+                ..Suspect::default()
+            });
+        }
+        all
+    }
+
+    /// A protocol of NCCL that is off.
+    pub fn protocols(&self) -> Vec<Suspect> {
+        let off = |protocol: Proto| {
+            Some(Suspect {
+                id: "setting",
+                what: format!("NCCL does not use {}", protocol.name()),
+                next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost \
+                       nccl log"
+                    .to_owned(),
+                foretold: self.fault(&Fault::ProtocolOff { protocol })?,
+                ..Suspect::default()
+            })
+        };
+        [Proto::Ll, Proto::Ll128].into_iter().filter_map(off).collect()
+    }
+
+    /// From one size on everything is slower by one factor.
+    pub fn cliff(&self) -> Option<Suspect> {
+        let breaks = self.points.iter().skip(2).map(|p| p.size).filter(|size| *size >= BREAK);
+        // One size behind a break is an odd size.
+        let last = self.points.len().checked_sub(2).map(|i| self.points[i].size)?;
+        let step = |at: Bytes, by: f64| -> Vec<f64> {
+            self.points.iter().map(|p| if p.size >= at { by.ln() } else { 0.0 }).collect()
+        };
+        let forms = breaks.filter(|at| *at <= last).flat_map(|at| FALLS.map(|by| step(at, by)));
+        let forms: Vec<Vec<f64>> = forms.collect();
+        (!forms.is_empty()).then(|| Suspect {
+            id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },
+            what: "from one size on something else runs: another algorithm or protocol, no GPUDirect, or a \
+                   congested network (PFC, ECN)"
+                .to_owned(),
+            next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING says what runs at each size; the same with \
+                   NCCL_ALGO and NCCL_PROTO set; pause and retransmission counters of the NICs"
+                .to_owned(),
+            foretold: Foretold::Times(forms),
+            ..Suspect::default()
+        })
+    }
+
+    /// Another algorithm than the one that is best.
+    pub fn algorithms(&self) -> Vec<Suspect> {
+        let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
+        let library = self.query.library();
+        let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
+        let shipped: Vec<_> =
+            ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();
+        let time = |p: &Point, i: usize| shipped[i].prepared.time(Volume::from(p.size)).0;
+        let best = |p: &Point| (0..shipped.len()).map(|i| time(p, i)).fold(f64::INFINITY, f64::min);
+        let one = |i: usize| {
+            let ratio = |p: &Point| (time(p, i) / best(p)).ln();
+            let foretold: Vec<f64> = self.points.iter().map(ratio).collect();
+            foretold.iter().any(|r| *r > 0.02).then(|| Suspect {
+                id: "setting",
+                what: format!("{} runs at every size", shipped[i].algorithm.meta().title),
+                next: ALGO_NEXT.to_owned(),
+                foretold: Foretold::Times(vec![foretold.clone()]),
+                ..Suspect::default()
+            })
+        };
+        (0..shipped.len()).filter_map(one).collect()
+    }
+
+    /// One link or rank that is slower than the others; inside one node a rank has one link.
+    pub fn slow(&self) -> Vec<Suspect> {
+        let (nodes, ranks) = (self.query.placement.nodes(), self.query.shape.ranks);
+        if ranks > MOST_SIMULATED {
+            return Vec::new();
+        }
+        let of_rank = Fault::SlowRank { rank: Some(0), factor: SIMULATED };
+        let of_link = Fault::SlowLink { link: Link::Of(0), factor: SIMULATED };
+        let of = |(id, what, next, fault): (_, &str, &str, &Fault)| {
+            let Foretold::Times(forms) = self.fault(fault)? else { return None };
+            // Of a factor that nobody knows: its logarithm stretches that of the times.
+            let stretched = SLOWER.map(|x: f64| {
+                let by = x.ln() / SIMULATED.0.ln();
+                forms[0].iter().map(|f| by * f).collect()
+            });
+            Some(Suspect {
+                id,
+                what: what.to_owned(),
+                next: next.to_owned(),
+                foretold: Foretold::Times(stretched.to_vec()),
+                ..Suspect::default()
+            })
+        };
+        let all = [
+            (
+                "bad-node",
+                "one link is slower than the others",
+                "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of \
+                 links (lspci -vv, ibstat)",
+                &of_link,
+            ),
+            (
+                "slow-rank",
+                "the link of one rank, or all that it does, is slower than the others'",
+                "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE on every node: throttling; PCIe \
+                 width (lspci -vv); dmesg | grep -i xid; the run on each pair of GPUs",
+                &of_rank,
+            ),
+        ];
+        all[usize::from(nodes < 2)..].iter().copied().filter_map(of).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! How likely measured times are with a cause, over all sizes together.
+//!
+//! What was measured lies ln(measured/expected) from the expectation. Of that a cause foretells a part;
+//! the rest is three things that nobody knows: how far this healthy machine lies from its expectation,
+//! which goes together over neighbouring sizes; how far the cause's own figures are off, which grows with
+//! what it foretells; and noise, which every size has apart. All are taken as normal, so the rest of all
+//! sizes is one draw from a normal law with that covariance. A machine may be of a better or of a worse
+//! known kind than its band says: the first of the three counts at several widths, each as likely.
+//!
+//! A cause of several forms counts as the mean over them. So one that could explain anything is less
+//! likely than one that had to be as it was: no figure is fitted, and none is paid for.
+
+use super::Point;
+use crate::base::stats::{median, solve_positive};
+
+/// More sizes than this are thinned out.
+const SIZES: usize = 32;
+/// Over so many octaves what a machine is off by fades; the same for what a cause is off by.
+const FADES: f64 = 6.0;
+const CAUSE_FADES: f64 = 4.0;
+/// By how much of itself a cause is off, together and at each size apart.
+const CAUSE_OFF: f64 = 0.15;
+const CAUSE_APART: f64 = 0.07;
+/// Widths of bands that are as likely, as parts of the stated ones.
+const WIDTHS: [f64; 3] = [0.7, 1.2, 2.2];
+/// Between the tenth and the ninetieth percentile of a normal law lie so many standard deviations.
+const BAND: f64 = 2.563;
+/// Noise is no less.
+const NOISE: f64 = 0.02;
+/// The median of |x| of a normal x is this part of its deviation.
+const NORMAL: f64 = 0.6745;
+
+/// Measured times, ready to be held against causes.
+pub(super) struct Likelihood {
+    /// Which points count.
+    picked: Vec<usize>,
+    octaves: Vec<f64>,
+    errors: Vec<f64>,
+    /// The standard deviation of healthy machines around the expectation.
+    own: Vec<f64>,
+    noise: f64,
+}
+
+impl Likelihood {
+    pub fn of(points: &[Point]) -> Self {
+        let step = points.len().div_ceil(SIZES).max(1);
+        let picked: Vec<usize> = (0..points.len()).step_by(step).collect();
+        let of = |value: fn(&Point) -> f64| picked.iter().map(|&i| value(&points[i])).collect();
+        let errors: Vec<f64> = of(Point::error);
+        let noise = noise(&errors).max(NOISE);
+        let octaves = of(|p| (p.size.0.max(1) as f64).log2());
+        let own = of(|p| (p.expected.high.0 / p.expected.low.0).ln() / BAND);
+        Self { octaves, own, noise, errors, picked }
+    }
+
+    /// ln of how likely the times are with a cause that foretells so much, up to a constant; `exact`
+    /// where it has no figures of its own that could be off.
+    pub fn ln(&self, foretold: &[f64], exact: bool) -> f64 {
+        let foretold: Vec<f64> = self.picked.iter().map(|&i| foretold[i]).collect();
+        let off = if exact { 0.0 } else { 1.0 };
+        sum_ln(&WIDTHS.map(|width| self.at((width, off), &foretold))) - (WIDTHS.len() as f64).ln()
+    }
+
+    /// The same where healthy machines lie `width` times as far apart as the band says, and causes are
+    /// off by `off` times the usual.
+    fn at(&self, (width, off): (f64, f64), foretold: &[f64]) -> f64 {
+        let n = self.errors.len();
+        let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
+        for i in 0..n {
+            for j in 0..=i {
+                let apart = (self.octaves[i] - self.octaves[j]).abs();
+                let own = width * width * self.own[i] * self.own[j] * (-apart / FADES).exp();
+                let cause = (off * CAUSE_OFF).powi(2) * foretold[i] * foretold[j];
+                a[i][j] = own + cause * (-apart / CAUSE_FADES).exp();
+            }
+            a[i][i] += self.noise * self.noise + (off * CAUSE_APART * foretold[i]).powi(2);
+            b[i] = self.errors[i] - foretold[i];
+        }
+        let left = b;
+        if !solve_positive(&mut a, &mut b, n, 0.0) {
+            return f64::NEG_INFINITY;
+        }
+        let square: f64 = left.iter().zip(&b).take(n).map(|(x, y)| x * y).sum();
+        // What is left of the matrix is its Cholesky factor.
+        -0.5 * square - (0..n).map(|i| a[i][i].ln()).sum::<f64>()
+    }
+}
+
+/// How much sizes vary apart from their neighbours.
+fn noise(errors: &[f64]) -> f64 {
+    // A size less the mean of its neighbours has √1.5 the deviation of one.
+    let bends = errors.windows(3).map(|w| (w[1] - 0.5 * (w[0] + w[2])).abs());
+    median(bends.collect()).unwrap_or(0.0) / (NORMAL * 1.5_f64.sqrt())
+}
+
+/// ln Σ e^x.
+pub(super) fn sum_ln(all: &[f64]) -> f64 {
+    let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if most == f64::NEG_INFINITY {
+        return most;
+    }
+    most + all.iter().map(|x| (x - most).exp()).sum::<f64>().ln()
+}
