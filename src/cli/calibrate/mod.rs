@@ -87,6 +87,9 @@ pub(super) struct Args {
     /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_lib: Option<String>,
+    /// NCCL gives the buffers and knows them (ncclMemAlloc, ncclCommRegister)
+    #[arg(long, hide_short_help = true)]
+    registered: bool,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -447,6 +450,7 @@ impl Args {
         words.extend(self.samples.iter().map(|file| format!("--samples {}", short(file))));
         for (flag, is_set) in [
             ("--resume", self.resume),
+            ("--registered", self.registered),
             ("--force-resume", self.force_resume),
             ("--force", self.force),
         ] {
