@@ -338,7 +338,9 @@ impl Communicator {
                         let (source, target) = (send.address(at * block), receive.address(at * block));
                         let (to, from) = (to_rank.cast_signed(), from_rank.cast_signed());
                         said = out(source, count, kind, to, comm, stream);
-                        said = said.max(into(target, count, kind, from, comm, stream));
+                        if said == 0 {
+                            said = into(target, count, kind, from, comm, stream);
+                        }
                         if said != 0 {
                             break;
                         }

@@ -116,8 +116,13 @@ fn blocks(
             return Err(Error::environment("GPUs do not run so much at once"));
         }
         let op: Op = timing.op.parse()?;
-        let answer = time(&timing, &op)?;
+        // What went wrong is told before anything is given back, which may wait for a peer that is gone.
+        let answer = time(&timing, &op).unwrap_or_else(|e| Answer::Refused(e.to_string()));
+        let is_over = matches!(answer, Answer::Refused(_));
         tell(stream, &answer)?;
+        if is_over {
+            return Ok(());
+        }
     }
     Ok(())
 }

@@ -42,11 +42,12 @@ pub(super) struct World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Buffers and communicators go before the GPUs that they are of.
+        // Communicators end first: a GPU that waits for a peer that is gone would be waited for for
+        // ever. Buffers go before the GPUs that they are of.
+        self.communicators.clear();
         for gpu in &self.gpus {
             let _ = gpu.wait();
         }
-        self.communicators.clear();
         self.buffers.clear();
     }
 }
