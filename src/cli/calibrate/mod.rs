@@ -261,6 +261,7 @@ impl Args {
             precision: self.precision()?,
             budget: Duration::from_secs_f64(budget.0),
             drain: seconds("--drain", &self.drain, drain)?,
+            wire: setup.transport == Kind::Tcp,
         })
     }
 
@@ -506,6 +507,7 @@ impl Outside for Desk<'_> {
             cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
             clock_res_ns: (clock_step().0 * 1e9).round() as u64,
             congestion: group.congestion().map(str::to_owned),
+            bucket: None,
         };
         let runner = Box::new(Executor::new(Registry::builtin(), group));
         Ok(Launch { runner, record, start })
