@@ -507,7 +507,7 @@ impl Outside for Desk<'_> {
             cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
             clock_res_ns: (clock_step().0 * 1e9).round() as u64,
             congestion: group.congestion().map(str::to_owned),
-            bucket: None,
+            ..LaunchRecord::default()
         };
         let runner = Box::new(Executor::new(Registry::builtin(), group));
         Ok(Launch { runner, record, start })
@@ -515,6 +515,10 @@ impl Outside for Desk<'_> {
 
     fn keep(&mut self, record: &Record) -> Result<()> {
         self.file.keep(record)
+    }
+
+    fn name(&self, rank: u32) -> String {
+        self.site.name(rank)
     }
 
     fn show(&mut self, progress: &Progress) {

@@ -178,6 +178,13 @@ impl Site {
         self.hosts.is_some()
     }
 
+    /// What a rank is called: with its host, where ranks lie on several.
+    pub(super) fn name(&self, rank: u32) -> String {
+        let hosts = self.hosts.as_ref().filter(|_| rank > 0);
+        let known = hosts.and_then(|hosts| hosts.names().nth(rank as usize - 1));
+        known.map_or(format!("rank {rank}"), str::to_owned)
+    }
+
     /// Starts the ranks anew.
     pub(super) fn start(&mut self) -> Result<Group> {
         let Setup { program, wait, pin, .. } = &self.setup;

@@ -82,6 +82,9 @@ pub struct LaunchRecord {
     /// The token bucket that was found before anything was timed.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "numbers")]
     pub bucket: Option<Bucket>,
+    /// Which ranks and links are slower than the others, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<String>,
 }
 
 /// A bucket as plain numbers: profiles write it in words.
@@ -349,7 +352,12 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             }
             Record::Block(block) => samples.blocks.push(block),
             Record::Abort { reason, .. } => samples.aborted.push(reason),
-            Record::Launch(launch) => samples.bucket = samples.bucket.or(launch.bucket),
+            Record::Launch(launch) => {
+                samples.bucket = samples.bucket.or(launch.bucket);
+                let new = launch.slow.into_iter().filter(|slow| !samples.slow.contains(slow));
+                let new: Vec<String> = new.collect();
+                samples.slow.extend(new);
+            }
             Record::End { .. } => {}
         }
     }

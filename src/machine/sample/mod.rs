@@ -181,6 +181,8 @@ pub struct Samples {
     pub torn: bool,
     /// The token bucket that was found before anything was timed.
     pub bucket: Option<Bucket>,
+    /// Which ranks and links are slower than the others, in words.
+    pub slow: Vec<String>,
 }
 
 impl Samples {
@@ -211,6 +213,7 @@ impl Samples {
         self.aborted.extend(other.aborted);
         self.torn |= other.torn;
         self.bucket = self.bucket.or(other.bucket);
+        self.slow.extend(other.slow);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);
         own.command = own.command.take().or(new.command);

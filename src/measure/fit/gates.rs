@@ -177,6 +177,16 @@ fn settled(fit: &Fitted) -> Option<Gate> {
     })
 }
 
+/// Ranks and links that are slower than the others: a figure for all of them is none of theirs.
+pub(super) fn links(slow: &[String]) -> Option<Gate> {
+    (!slow.is_empty()).then(|| Gate {
+        name: "links",
+        verdict: Verdict::Marked,
+        said: slow.join("; "),
+        help: "mend it, or measure without it: every collective waits for the slowest",
+    })
+}
+
 /// Blocks of one point that disagree.
 fn spread(fit: &Fitted) -> Vec<Gate> {
     let spreads: Vec<f64> = fit.points.iter().filter_map(|p| p.spread).map(|s| s.0).collect();

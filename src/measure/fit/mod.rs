@@ -204,7 +204,9 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
         .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
     let asked = Asked { bucket: asked.bucket.or(samples.bucket), ..*asked };
-    fit_points(registry, points, &samples.origin, &asked)
+    let mut fitted = fit_points(registry, points, &samples.origin, &asked)?;
+    fitted.gates.extend(gates::links(&samples.slow));
+    Ok(fitted)
 }
 
 /// The same from points that were taken as `origin` says.

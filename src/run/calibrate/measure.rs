@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::bucket::{self, Care};
+use super::links;
 use super::plan::{BLOCKS, Plan};
 use super::point::{Point, Rates, is_disturbed};
 use super::refine::{Known, between};
@@ -37,6 +38,11 @@ pub trait Outside {
     /// # Errors
     /// It cannot be kept.
     fn keep(&mut self, record: &Record) -> Result<()>;
+
+    /// What a rank is called: with its host, where that is known.
+    fn name(&self, rank: u32) -> String {
+        format!("rank {rank}")
+    }
 
     /// Learns how far it is, after each block.
     fn show(&mut self, progress: &Progress);
@@ -163,8 +169,15 @@ impl<'a> Work<'a> {
             self.care = found.map(|bucket| Care { bucket });
             self.samples.bucket = found;
         }
-        let bucket = self.samples.bucket;
-        outside.keep(&Record::Launch(LaunchRecord { launch, bucket, ..record }))?;
+        if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
+            let rates = self.guess(&mut *runner, start)?;
+            let most = self.plan.budget.mul_f64(LOOK);
+            let found = links::slow(&mut *runner, start, (rates, self.samples.bucket), most)?;
+            let name = |rank: u32| outside.name(rank);
+            self.samples.slow = found.iter().map(|slow| slow.words(&name)).collect();
+        }
+        let (bucket, slow) = (self.samples.bucket, self.samples.slow.clone());
+        outside.keep(&Record::Launch(LaunchRecord { launch, bucket, slow, ..record }))?;
         self.launch += 1;
         let done = self.blocks(pass, &mut *runner, start, outside);
         match &done {

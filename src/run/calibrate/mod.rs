@@ -12,6 +12,7 @@
 
 mod bucket;
 mod host;
+mod links;
 mod measure;
 mod plan;
 mod point;
