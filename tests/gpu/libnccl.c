@@ -66,7 +66,7 @@ static void put(char *at, size_t i, int type, float value) {
 
 /* What ranks of several processes share: how many have come to how many meetings, and what each
  * sends. */
-enum { SLOT = 1 << 20 };
+enum { SLOT = 8 << 20 };
 typedef struct {
     atomic_int ranks, meetings;
     char sent[64][SLOT];

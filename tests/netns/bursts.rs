@@ -74,6 +74,7 @@ fn run(network: &Network, ranks: u32, budget: u32) -> (Given, Option<f64>) {
     let text = std::fs::read_to_string(&samples).unwrap_or_default();
     if let Some(kept) = std::env::var_os("COLLCOST_NETNS_KEEP") {
         let name = format!("bursts-{}-{ranks}-{budget}.jsonl", network.cap());
+        let name = name.replace([' ', '/'], "");
         std::fs::write(std::path::PathBuf::from(kept).join(name), &text).expect("samples are kept");
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -110,7 +111,12 @@ pub fn cells(table: &mut Table, cells: &Cells) {
         match result {
             Given::Refused(why) => {
                 let why = why.lines().find(|line| line.contains("error")).unwrap_or("").to_owned();
-                table.must(place, "right or not given", true, format!("not given: {why}; {bucket}"));
+                table.must(
+                    place,
+                    "right or not given",
+                    true,
+                    format!("not given: {why}; {bucket}"),
+                );
             }
             Given::Fit(fitted) => {
                 given += u32::from(fits);

@@ -343,11 +343,19 @@ fn a_peer_that_is_gone_is_named_while_the_gpu_works_on() {
 fn a_bare_run_names_the_gpus_that_it_does_not_measure() {
     // (place, what the stand-ins are told, what is said)
     let cases: [(&str, &[(&str, &str)], &str); 5] = [
-        ("new", &[("STANDIN_GPUS", "1")], "note: 1 x Stand-in GPU: not measured, the CPUs are: one rank"),
+        (
+            "new",
+            &[("STANDIN_GPUS", "1")],
+            "note: 1 x Stand-in GPU: not measured, the CPUs are: one rank",
+        ),
         ("stub", &[], "the first libcuda.so.1 on the way is a stub"),
         ("new", &[("STANDIN_HANG", "start")], "no answer for 8.0 s: killed"),
         ("new", &[("STANDIN_SLOW", "20")], "no answer for 8.0 s: killed"),
-        ("new", &[("COLLCOST_NCCL", "/nowhere/libnccl.so.2")], "note: 4 x Stand-in GPU: not measured"),
+        (
+            "new",
+            &[("COLLCOST_NCCL", "/nowhere/libnccl.so.2")],
+            "note: 4 x Stand-in GPU: not measured",
+        ),
     ];
     for (place, told, what) in cases {
         let began = Instant::now();

@@ -107,7 +107,8 @@ impl Args {
         let scratch = scratch()?;
         let look = |way| {
             let setup = self.gpu_setup(&scratch, way)?;
-            gpu::look(&Setup { starting: GLANCE, ..setup }, None).map(|mut seen| seen.swap_remove(0))
+            gpu::look(&Setup { starting: GLANCE, ..setup }, None)
+                .map(|mut seen| seen.swap_remove(0))
         };
         let (names, why) = match look(Way::Nccl) {
             Ok(facts) if facts.gpus.len() > 1 => return Ok(Some(Way::Nccl)),
@@ -319,9 +320,8 @@ impl Args {
             Way::Cuda => 1,
         };
         if way == Way::Nccl && ranks < 2 {
-            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to").help(
-                "--transport cuda measures the GPU; -n 2 has two ranks share it",
-            ));
+            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to")
+                .help("--transport cuda measures the GPU; -n 2 has two ranks share it"));
         }
         if ranks > 64 {
             return Err(Error::input("more than 64 ranks of one process").at("--ranks"));
@@ -389,10 +389,11 @@ impl Args {
             let collective: Collective = name.trim().parse().map_err(place)?;
             match gpu::CALLS.contains(&collective) {
                 true => Ok(collective),
-                false => Err(place(Error::input(format!("NCCL has no {}", collective.name()))).help(
-                    "write allreduce, allgather, reducescatter, broadcast, reduce, alltoall, \
+                false => Err(place(Error::input(format!("NCCL has no {}", collective.name())))
+                    .help(
+                        "write allreduce, allgather, reducescatter, broadcast, reduce, alltoall, \
                      sendrecv; what NCCL does them by is its own matter",
-                )),
+                    )),
             }
         };
         let named: Vec<Collective> = match self.ops.as_str() {
@@ -490,7 +491,9 @@ fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
         true => "ranks share a GPU",
         false => "ranks share a GPU, each a process and to NCCL a host of its own, over sockets",
     };
-    format!("single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured")
+    format!(
+        "single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured"
+    )
 }
 
 /// The GPUs that the kernel's module names, whatever the driver says.

@@ -18,17 +18,18 @@ use std::time::{Duration, Instant};
 
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes};
-use crate::base::stats::median;
 use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
-use crate::run::execute::{self, Runner, Start};
+use crate::run::execute::{self, Check, Runner, Start};
 
-/// What is sent at once: less than the smallest bucket that holds packets of a network.
-pub(super) const PIECE: u64 = 16 << 10;
-/// Readings of one call to the ranks.
-const READINGS: u32 = 16;
-/// A call that is shorter is followed by one of twice as many pieces a reading.
-const SHORT: f64 = 0.05;
+/// What is sent at once: at first less than the smallest bucket that holds packets of a network, and
+/// then more, so that ranks which wait for a CPU after each of them send fast enough to empty one.
+const PIECE: u64 = 16 << 10;
+const LARGEST: u64 = 4 << 20;
+/// Readings of one size.
+const READINGS: u32 = 8;
+/// Readings that are shorter, s, are followed by such of twice the size.
+const SHORT: f64 = 0.03;
 /// More than so much says nothing new.
 const MOST: f64 = 256e6;
 /// How many times the rate what came first must have come at to have been saved.
@@ -69,29 +70,29 @@ fn stream(
     most: Duration,
     bytes: f64,
 ) -> Result<Vec<Reading>> {
-    let (began, mut inner, mut readings, mut sent) = (Instant::now(), 1, Vec::new(), 0.0);
+    let (began, mut piece, mut readings, mut sent) = (Instant::now(), PIECE, Vec::new(), 0.0);
     while began.elapsed() < most && sent < bytes {
-        let block =
-            execute::Block { warm: 0, reps: READINGS, inner, start, ..execute::Block::default() };
-        let timed = runner.time(&Op::Shift, Bytes(PIECE), &block)?;
+        let block = unchecked(READINGS, start);
+        let timed = runner.time(&Op::Shift, Bytes(piece), &block)?;
         if timed.samples.is_empty() {
             break;
         }
-        let each = f64::from(inner) * PIECE as f64;
-        // A sample is of one run of several between two readings of the clock.
-        let times = timed.samples.iter().map(|s| (each, s.span.0 * f64::from(inner)));
-        let before = readings.len();
-        readings.extend(times);
-        let took: f64 = readings[before..].iter().map(|(_, time): &Reading| time).sum();
-        sent += each * f64::from(READINGS);
-        if took < SHORT && inner < 1024 {
-            inner *= 2;
+        readings.extend(timed.samples.iter().map(|s| (piece as f64, s.span.0)));
+        sent += piece as f64 * f64::from(READINGS);
+        if timed.median().is_some_and(|time| time.0 < SHORT) && piece < LARGEST {
+            piece *= 2;
         }
     }
     Ok(readings)
 }
 
-/// The bucket that these readings show.
+/// So many runs, whose results others compare.
+fn unchecked(reps: u32, start: Start) -> execute::Block {
+    execute::Block { warm: 0, reps, start, check: Check::Not, ..execute::Block::default() }
+}
+
+/// The bucket that these readings show: what came at first above the rate, until twice in a row nothing
+/// did. Later on the pauses between readings fill it a little each time, which is no burst.
 fn held(readings: &[Reading]) -> Option<Bucket> {
     let all: f64 = readings.iter().map(|(_, time)| time).sum();
     let mut at = 0.0;
@@ -99,22 +100,20 @@ fn held(readings: &[Reading]) -> Option<Bucket> {
         at += time;
         at > all * 2.0 / 3.0
     });
-    let rate = median(late.map(|(bytes, time)| bytes / time).collect())?;
-    // The point that lies highest above the line through the origin.
-    let (mut bytes, mut time) = (0.0, 0.0);
-    let mut best = (0.0, 0.0, 0.0);
-    for (more, took) in readings {
-        bytes += more;
-        time += took;
-        let above = bytes - rate * time;
-        if above > best.0 {
-            best = (above, bytes, time);
+    let (bytes, time) = late.fold((0.0, 0.0), |sum, (b, t)| (sum.0 + b, sum.1 + t));
+    let rate = bytes / time;
+    let (mut above, mut spent, mut slow, mut burst) = (0.0, 0.0, 0, 0.0_f64);
+    for (bytes, time) in readings {
+        above += bytes - rate * time;
+        spent += time;
+        burst = burst.max(above);
+        slow = if bytes / time > QUICKER * rate { 0 } else { slow + 1 };
+        if slow == 2 {
+            break;
         }
     }
-    let (above, bytes, time) = best;
-    let least = PIECE as f64 / 2.0;
-    let saved = above > least && bytes / time > QUICKER * rate && time < all / 2.0;
-    saved.then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(above.round() as u64) })
+    let saved = burst > PIECE as f64 / 2.0 && spent < all / 2.0 && rate.is_finite();
+    saved.then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(burst.round() as u64) })
 }
 
 /// What is done about it: how much is sent before a run, and which sizes are left out.
@@ -145,11 +144,9 @@ impl Care {
 
     /// Empties it.
     pub(super) fn empty(self, runner: &mut dyn Runner, start: Start) -> Result<()> {
-        let pieces = (2 * self.bucket.burst.0).div_ceil(PIECE).max(1);
-        let inner = pieces.min(1024) as u32;
-        let reps = pieces.div_ceil(u64::from(inner)) as u32;
-        let block = execute::Block { warm: 0, reps, inner, start, ..execute::Block::default() };
-        runner.time(&Op::Shift, Bytes(PIECE), &block).map(drop)
+        let piece = (self.bucket.burst.0 / 4096 * 1024).clamp(PIECE, LARGEST);
+        let pieces = (2 * self.bucket.burst.0).div_ceil(piece).clamp(1, 1000) as u32;
+        runner.time(&Op::Shift, Bytes(piece), &unchecked(pieces, start)).map(drop)
     }
 }
 
@@ -194,7 +191,8 @@ mod tests {
 
     #[test]
     fn sizes_between_latency_and_rate_are_hidden_where_emptying_is_dear() {
-        let of = |burst, rate| Care { bucket: Bucket { rate: Bandwidth(rate), burst: Bytes(burst) } };
+        let of =
+            |burst, rate| Care { bucket: Bucket { rate: Bandwidth(rate), burst: Bytes(burst) } };
         let dear = of(1_000_000, 15e6);
         let hidden = |care: Care, size| care.hides(Bytes(size));
         assert!(!hidden(dear, 8192) && hidden(dear, 1 << 17) && hidden(dear, 1 << 20));

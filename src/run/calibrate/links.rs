@@ -38,7 +38,9 @@ impl Slow {
     /// In words: `rank 2 (c, 10.0.0.3): sends at 0.25 of the others`.
     pub(super) fn words(self, name: &dyn Fn(u32) -> String) -> String {
         match self {
-            Self::Sends(rank, part) => format!("{}: sends at {:.2} of the others", name(rank), part.0),
+            Self::Sends(rank, part) => {
+                format!("{}: sends at {:.2} of the others", name(rank), part.0)
+            }
             Self::Receives(rank, part) => {
                 format!("{}: receives at {:.2} of the others", name(rank), part.0)
             }
@@ -97,9 +99,8 @@ fn told(ends: &[Vec<f64>]) -> Vec<Slow> {
         return Vec::new();
     }
     // A message is late at both of its ends.
-    let late = |k: usize, from: usize| {
-        ends[k - 1][from].min(ends[k - 1][(from + k) % ranks]) / usual
-    };
+    let late =
+        |k: usize, from: usize| ends[k - 1][from].min(ends[k - 1][(from + k) % ranks]) / usual;
     // The lower of two in the middle: of two rounds, another's slow sender makes one late.
     let over = |of: &dyn Fn(usize) -> f64| {
         let mut rounds: Vec<f64> = (1..ranks).map(of).collect();

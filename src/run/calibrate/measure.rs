@@ -280,8 +280,8 @@ impl<'a> Work<'a> {
         let mut longest = LONGEST;
         loop {
             for (at, point) in self.points.iter_mut().enumerate() {
-                let hidden = point.op.moves_data()
-                    && self.care.is_some_and(|care| care.hides(point.size));
+                let hidden =
+                    point.op.moves_data() && self.care.is_some_and(|care| care.hides(point.size));
                 let short = point.expected().0 <= longest && !hidden || point.count() > 0;
                 let wanted = short || kept == Some(at);
                 point.wanted = wanted && point.inner(self.clock_step).is_some();

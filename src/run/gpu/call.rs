@@ -29,8 +29,7 @@ pub(super) fn element(dtype: DataType) -> Option<(c_int, usize)> {
 
 /// Whether M is one block of every rank, as nccl-tests counts it.
 fn is_of_blocks(collective: Collective) -> bool {
-    collective == Collective::AllToAll
-        || Function::of(collective).is_some_and(Function::gathers)
+    collective == Collective::AllToAll || Function::of(collective).is_some_and(Function::gathers)
 }
 
 /// One call.
@@ -148,9 +147,7 @@ pub(super) fn numbers(dtype: DataType, bytes: &[u8]) -> Vec<f32> {
             .chunks_exact(2)
             .map(|b| f32::from_bits(u32::from(u16::from_ne_bytes([b[0], b[1]])) << 16))
             .collect(),
-        _ => {
-            bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
-        }
+        _ => bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect(),
     }
 }
 

@@ -165,7 +165,11 @@ impl Gpu {
         // SAFETY: the driver writes as many bytes as it is told at most, a zero among them.
         let said = unsafe {
             let room = (name.len() - 1) as c_int;
-            (self.api().cuDeviceGetName)(name.as_mut_ptr().cast::<c_char>(), room, self.context.device)
+            (self.api().cuDeviceGetName)(
+                name.as_mut_ptr().cast::<c_char>(),
+                room,
+                self.context.device,
+            )
         };
         self.api().held("cuDeviceGetName", said)?;
         let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -425,18 +429,14 @@ impl Gpu {
     ///
     /// # Errors
     /// What the driver says.
-    pub fn graphs(
-        gpus: &[Self],
-        starts: impl FnOnce() -> Result<()>,
-    ) -> Result<Vec<Graph<'_>>> {
+    pub fn graphs(gpus: &[Self], starts: impl FnOnce() -> Result<()>) -> Result<Vec<Graph<'_>>> {
         let mut begun = Ok(());
         let mut capturing = 0;
         for gpu in gpus {
             begun = gpu.enter().and_then(|()| {
                 // SAFETY: the stream lives as long as `gpu`, and the capture ends below whatever
                 // happens.
-                let said =
-                    unsafe { (gpu.api().cuStreamBeginCapture_v2)(gpu.stream, THREAD_LOCAL) };
+                let said = unsafe { (gpu.api().cuStreamBeginCapture_v2)(gpu.stream, THREAD_LOCAL) };
                 gpu.api().held("cuStreamBeginCapture", said)
             });
             if begun.is_err() {
@@ -453,7 +453,8 @@ impl Gpu {
                 let _ = gpu.context.enter();
                 (gpu.api().cuStreamEndCapture)(gpu.stream, &raw mut graph)
             };
-            ended.push(gpu.api().held("cuStreamEndCapture", said).map(|()| Captured { gpu, graph }));
+            ended
+                .push(gpu.api().held("cuStreamEndCapture", said).map(|()| Captured { gpu, graph }));
         }
         started?;
         ended.into_iter().map(|captured| captured?.ready()).collect()

@@ -335,7 +335,8 @@ impl Communicator {
                     let into = f.receive.ok_or_else(|| missing("ncclRecv"))?;
                     let mut said = 0;
                     for (to_rank, from_rank, at) in call.messages(rank, ranks) {
-                        let (source, target) = (send.address(at * block), receive.address(at * block));
+                        let (source, target) =
+                            (send.address(at * block), receive.address(at * block));
                         let (to, from) = (to_rank.cast_signed(), from_rank.cast_signed());
                         said = out(source, count, kind, to, comm, stream);
                         if said == 0 {

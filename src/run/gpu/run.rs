@@ -237,7 +237,9 @@ impl Work<'_> {
             }
             // A call takes no longer than in proportion to a smaller one.
             let likely = before.filter(|(last, _)| last.collective == point.collective).map(
-                |(last, time)| Seconds(time.0 * (point.size.0 as f64 / last.size.0 as f64).max(1.0)),
+                |(last, time)| {
+                    Seconds(time.0 * (point.size.0 as f64 / last.size.0 as f64).max(1.0))
+                },
             );
             let runs = Runs::of(point.size, likely);
             let (began, number) = (Instant::now(), self.number(launch, set, point.number));
