@@ -5,7 +5,10 @@
  * memory 8 us and 5 GB/s, additions by a kernel 6 us and by a graph 3 us and 2 GB/s, to and from the
  * host 10 us and 0.5 GB/s.
  *
- * STANDIN_GPUS says how many there are; STANDIN_HANG=copy has copies between GPUs never end. */
+ * STANDIN_GPUS says how many there are; STANDIN_HANG=copy has copies between GPUs never end, and =start
+ * the start of the driver; STANDIN_SLOW has it take so many seconds. STANDIN_MIG: they are parts of
+ * GPUs. STANDIN_NO_CAPTURE: what NCCL starts can be in no graph. Made with -DSTUB it is the stub of a
+ * toolkit. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +20,8 @@
 typedef int Result;
 typedef struct { int gpu; } Context;
 typedef struct { float *into, *from; uint64_t count; } Sum;
-typedef struct { double clock, busy; int capturing; Sum sum; } Stream;
+typedef struct { Sum sum; int sums; double spent; } Graph;
+typedef struct { double clock, busy; int capturing; Graph graph; } Stream;
 typedef struct { double at; } Event;
 
 static __thread Context *current;
@@ -35,7 +39,16 @@ static int gpus(void) {
 }
 
 /* For the stand-in of NCCL: time on the GPU's clock alone, and whose calls these are. */
-void standin_spend(void *stream, double seconds) { ((Stream *)stream)->clock += seconds; }
+void standin_spend(void *stream, double seconds) {
+    Stream *s = stream;
+    if (s->capturing) s->graph.spent += seconds;
+    else s->clock += seconds;
+}
+void standin_stall(void *stream) { ((Stream *)stream)->busy = now() + 1e6; }
+void standin_release(void *stream) { ((Stream *)stream)->busy = 0; }
+int standin_refuses(void *stream) {
+    return ((Stream *)stream)->capturing && getenv("STANDIN_NO_CAPTURE");
+}
 int standin_current(void) { return current ? current->gpu : -1; }
 
 static void spend(Stream *s, double seconds) {
@@ -44,17 +57,26 @@ static void spend(Stream *s, double seconds) {
     s->clock += seconds;
 }
 
-Result cuInit(unsigned flags) { return flags != 0; }
+Result cuInit(unsigned flags) {
+#ifdef STUB
+    return 34;
+#endif
+    const char *hang = getenv("STANDIN_HANG"), *slow = getenv("STANDIN_SLOW");
+    if (hang && !strcmp(hang, "start")) for (;;) pause();
+    if (slow) usleep(atof(slow) * 1e6);
+    return flags != 0;
+}
 Result cuDriverGetVersion(int *v) { *v = 12040; return 0; }
 Result cuDeviceGetCount(int *n) { *n = gpus(); return 0; }
 Result cuDeviceGet(int *d, int i) { *d = i; return i < 0 || i >= gpus() ? 101 : 0; }
 Result cuDeviceGetName(char *name, int length, int d) {
     (void)d;
-    snprintf(name, length, "Stand-in GPU");
+    snprintf(name, length, getenv("STANDIN_MIG") ? "Stand-in GPU MIG 1g.10gb" : "Stand-in GPU");
     return 0;
 }
-Result cuDeviceGetUuid(char *id, int d) {
+Result cuDeviceGetUuid_v2(char *id, int d) {
     memset(id, 0, 16);
+    if (getenv("STANDIN_MIG")) id[0] = 0x16;
     id[15] = d + 1;
     return 0;
 }
@@ -89,6 +111,12 @@ Result cuStreamSynchronize(Stream *s) {
     return 0;
 }
 
+Result cuStreamQuery(Stream *s) { return s->busy > now() ? 600 : 0; }
+
+Result cuMemGetInfo_v2(size_t *free, size_t *all) {
+    *free = *all = (size_t)1 << 32;
+    return 0;
+}
 Result cuMemAlloc_v2(uint64_t *at, size_t bytes) {
     if (bytes > (size_t)1 << 32) return 2;
     *at = (uint64_t)(uintptr_t)malloc(bytes);
@@ -141,7 +169,8 @@ Result cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned b
     (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
     Sum sum = {*(float **)p[0], *(float **)p[1], *(uint64_t *)p[2]};
     if (s->capturing) {
-        s->sum = sum;
+        s->graph.sum = sum;
+        s->graph.sums = 1;
         return 0;
     }
     spend(s, 6e-6 + 4.0 * sum.count / 2e9);
@@ -154,25 +183,33 @@ Result cuEventDestroy_v2(Event *e) { free(e); return 0; }
 Result cuEventRecord(Event *e, Stream *s) { e->at = s->clock; return 0; }
 Result cuEventElapsedTime(float *ms, Event *a, Event *b) { *ms = 1e3 * (b->at - a->at); return 0; }
 
-Result cuStreamBeginCapture_v2(Stream *s, int mode) { (void)mode; s->capturing = 1; return 0; }
-Result cuStreamEndCapture(Stream *s, Sum **graph) {
-    s->capturing = 0;
-    *graph = malloc(sizeof **graph);
-    **graph = s->sum;
+Result cuStreamBeginCapture_v2(Stream *s, int mode) {
+    (void)mode;
+    s->capturing = 1;
+    memset(&s->graph, 0, sizeof s->graph);
     return 0;
 }
-Result cuGraphInstantiateWithFlags(Sum **run, Sum *graph, unsigned long long flags) {
+Result cuStreamEndCapture(Stream *s, Graph **graph) {
+    s->capturing = 0;
+    *graph = malloc(sizeof **graph);
+    **graph = s->graph;
+    return 0;
+}
+Result cuGraphInstantiateWithFlags(Graph **run, Graph *graph, unsigned long long flags) {
     (void)flags;
     *run = malloc(sizeof **run);
     **run = *graph;
     return 0;
 }
 #ifndef OLD_DRIVER
-Result cuGraphLaunch(Sum *run, Stream *s) {
-    spend(s, 3e-6 + 4.0 * run->count / 2e9);
-    add(*run);
+Result cuGraphLaunch(Graph *run, Stream *s) {
+    s->clock += run->spent;
+    if (run->sums) {
+        spend(s, 3e-6 + 4.0 * run->sum.count / 2e9);
+        add(run->sum);
+    }
     return 0;
 }
 #endif
-Result cuGraphExecDestroy(Sum *run) { free(run); return 0; }
-Result cuGraphDestroy(Sum *graph) { free(graph); return 0; }
+Result cuGraphExecDestroy(Graph *run) { free(run); return 0; }
+Result cuGraphDestroy(Graph *graph) { free(graph); return 0; }

@@ -6,7 +6,9 @@
  *
  * A way such as Ring/LL128 in one of these has it happen to that way alone: STANDIN_FALLBACK (it
  * runs Simple), STANDIN_HANG, STANDIN_ABORT, STANDIN_REFUSE. STANDIN_WRONG: results are off by one.
- * STANDIN_VERSION: another version and its log. STANDIN_NVLS: its table has NVLS.
+ * STANDIN_VERSION: another version and its log. STANDIN_NVLS: its table has NVLS. STANDIN_FAULT: a way
+ * whose peer is gone, so that the GPU works for ever and the communicator says so when it is asked.
+ * Groups of sends and receives take what one step of Simple does.
  *
  * Ranks of several processes meet in a file of memory beside the log, whose name is the id. */
 #define _GNU_SOURCE
@@ -20,10 +22,14 @@
 #include <unistd.h>
 
 void standin_spend(void *stream, double seconds);
+void standin_stall(void *stream);
+void standin_release(void *stream);
+int standin_refuses(void *stream);
 int standin_current(void);
 
 enum { TREE, RING, NVLS = 4, ALGOS = 7 };
-enum { BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE };
+enum { BROADCAST, REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_REDUCE, MESSAGES };
+enum { F32 = 7, BF16 = 9 };
 static const char *FUNCTIONS[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"};
 static const char *ALGO[] = {"Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"};
 static const char *UPPER[] = {"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"};
@@ -34,26 +40,43 @@ static const double START[] = {5e-6, 9e-6, 15e-6}, STEP[] = {1e-6, 1.6e-6, 2e-6}
 
 typedef struct { char text[128]; } Id;
 typedef struct {
-    int rank, ranks, gpu, ready, function, root;
-    const float *send;
-    float *receive;
+    int rank, ranks, gpu, ready, function, root, type;
+    const char *send;
+    char *receive;
     size_t count;
     void *stream;
+    /* Of a group: from whom it receives, and how many it sends to. */
+    int from[64], receives, sends;
+    char *into[64];
 } Comm;
+
+static int width(int type) { return type == BF16 ? 2 : 4; }
+static float number(const char *at, size_t i, int type) {
+    if (type == F32) return ((const float *)at)[i];
+    unsigned bits = (unsigned)((const unsigned short *)at)[i] << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+static void put(char *at, size_t i, int type, float value) {
+    unsigned bits;
+    if (type == F32) ((float *)at)[i] = value;
+    else memcpy(&bits, &value, 4), ((unsigned short *)at)[i] = bits >> 16;
+}
 
 /* What ranks of several processes share: how many have come to how many meetings, and what each
  * sends. */
-enum { SLOT = 1 << 20 };
+enum { SLOT = 8 << 20 };
 typedef struct {
     atomic_int ranks, meetings;
-    float sent[64][SLOT / 4];
+    char sent[64][SLOT];
 } Room;
 
 static Comm *all[64];
 static int members, depth;
 static FILE *out;
 static Room *room;
-static const float *sent[64];
+static const char *sent[64];
 
 /* Waits for all ranks, in whatever process. */
 static void meet(void) {
@@ -137,8 +160,24 @@ int ncclGetUniqueId(Id *id) {
     snprintf(id->text, sizeof id->text, "stand-in %s.room", log ? log : "");
     return 0;
 }
-const char *ncclGetErrorString(int code) { return code == 5 ? "invalid usage" : "no error"; }
-int ncclCommAbort(Comm *comm) { (void)comm; return 0; }
+const char *ncclGetErrorString(int code) {
+    return code == 6 ? "remote process exited or there was a network error"
+                     : code == 5 ? "invalid usage" : "no error";
+}
+int ncclCommGetAsyncError(Comm *comm, int *state) { (void)comm; *state = told("STANDIN_FAULT") ? 6 : 0; return 0; }
+const char *ncclGetLastError(Comm *comm) { (void)comm; return "socket closed by the peer\n"; }
+int ncclMemAlloc(void **at, size_t bytes) { *at = malloc(bytes); return !*at; }
+int ncclMemFree(void *at) { free(at); return 0; }
+int ncclCommRegister(Comm *comm, void *at, size_t bytes, void **handle) {
+    (void)comm, (void)bytes;
+    *handle = at;
+    say("registered a buffer");
+    return 0;
+}
+int ncclCommAbort(Comm *comm) {
+    if (comm->stream) standin_release(comm->stream);
+    return 0;
+}
 int ncclGroupStart(void) { depth++; return 0; }
 
 int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
@@ -173,6 +212,7 @@ int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
 
 static double cost(int f, int a, int p, double bytes, int n) {
     double others = n - 1, share = others / n;
+    if (f == MESSAGES) return START[2] + STEP[2] + bytes / RATE[2];
     if (a == NVLS) return 12e-6 + (f == ALL_REDUCE ? 1 : share) * bytes / 150e9;
     double steps = f == ALL_REDUCE ? 2 * others : others;
     double moved = f == ALL_REDUCE ? (a == TREE ? (n == 2 ? 1 : 2) : 2 * share)
@@ -197,10 +237,9 @@ static void choose(int f, double bytes, int n, int *algo, int *proto) {
     if (told("STANDIN_FALLBACK")) *proto = 2;
 }
 
-static float brought(int f, size_t i, size_t count) {
+static float brought(size_t i, int type) {
     float sum = 0;
-    (void)f, (void)count;
-    for (int r = 0; r < all[0]->ranks; r++) sum += sent[r][i];
+    for (int r = 0; r < all[0]->ranks; r++) sum += number(sent[r], i, type);
     return sum;
 }
 
@@ -208,7 +247,9 @@ static void carry_out(void) {
     Comm *first = all[0];
     int f = first->function, n = first->ranks, algo, proto;
     size_t count = first->count;
-    double bytes = 4.0 * count * (f == ALL_GATHER || f == REDUCE_SCATTER ? n : 1);
+    int type = first->type, w = width(type);
+    int blocks = f == ALL_GATHER || f == REDUCE_SCATTER || (f == MESSAGES && first->sends > 1) ? n : 1;
+    double bytes = (double)w * count * blocks;
     char line[256];
     if (told("STANDIN_HANG")) for (;;) pause();
     if (told("STANDIN_ABORT")) {
@@ -219,38 +260,45 @@ static void carry_out(void) {
     /* Contents are made once: nobody looks at them again. */
     static int last = -1;
     static size_t last_count;
-    int again = f == last && count == last_count;
+    static int last_type, last_sends;
+    int again = f == last && count == last_count && type == last_type && first->sends == last_sends;
     last = f;
     last_count = count;
+    last_type = type;
+    last_sends = first->sends;
     for (int r = 0; r < members; r++) {
         Comm *c = all[r];
-        size_t own = 4 * count * (f == REDUCE_SCATTER ? n : 1);
+        size_t own = w * count * (f == ALL_GATHER ? 1 : blocks);
         if (room && !again) memcpy(room->sent[c->rank], c->send, own);
     }
     meet();
     for (int r = 0; r < n; r++) sent[r] = room ? room->sent[r] : all[r]->send;
     for (int r = 0; r < members; r++) {
         Comm *c = all[r];
-        size_t whole = f == ALL_GATHER ? count * n : count;
+        size_t whole = f == ALL_GATHER ? count * n : f == MESSAGES ? 0 : count;
         for (size_t i = 0; i < whole && !again; i++) switch (f) {
-            case ALL_REDUCE: c->receive[i] = brought(f, i, count); break;
-            case REDUCE: if (c->rank == c->root) c->receive[i] = brought(f, i, count); break;
-            case BROADCAST: c->receive[i] = sent[c->root][i]; break;
-            case ALL_GATHER: c->receive[i] = sent[i / count][i % count]; break;
-            case REDUCE_SCATTER: c->receive[i] = brought(f, c->rank * count + i, count); break;
+            case ALL_REDUCE: put(c->receive, i, type, brought(i, type)); break;
+            case REDUCE: if (c->rank == c->root) put(c->receive, i, type, brought(i, type)); break;
+            case BROADCAST: put(c->receive, i, type, number(sent[c->root], i, type)); break;
+            case ALL_GATHER: put(c->receive, i, type, number(sent[i / count], i % count, type)); break;
+            case REDUCE_SCATTER: put(c->receive, i, type, brought(c->rank * count + i, type)); break;
         }
-        if (getenv("STANDIN_WRONG") && !again) c->receive[0] += 1;
+        for (int m = 0; m < c->receives && !again; m++)
+            memcpy(c->into[m], sent[c->from[m]] + (blocks > 1 ? w * count * c->rank : 0), w * count);
+        c->receives = c->sends = 0;
+        if (getenv("STANDIN_WRONG") && !again) put(c->receive, 0, type, number(c->receive, 0, type) + 1);
+        if (told("STANDIN_FAULT")) standin_stall(c->stream);
         standin_spend(c->stream, cost(f, algo, proto, bytes, n));
     }
     meet();
-    if (version() < 22000) return;
+    if (version() < 22000 || f == MESSAGES) return;
     if (version() < 22300)
         sprintf(line, "%.0f Bytes -> Algo %d proto %d time %f", bytes, algo, proto, 10.0);
     else if (version() < 22400)
         sprintf(line, "%s: %.0f Bytes -> Algo %d proto %d time %f", FUNCTIONS[f], bytes, algo, proto, 10.0);
     else
         sprintf(line, "%s: %zu Bytes -> Algo %s proto %s channel{Lo..Hi}={0..3}", FUNCTIONS[f],
-                4 * count, UPPER[algo], LOUD[proto]);
+                w * count, UPPER[algo], LOUD[proto]);
     say(line);
 }
 
@@ -264,12 +312,15 @@ int ncclGroupEnd(void) {
     return 0;
 }
 
-static int start(int f, const void *send, void *receive, size_t count, int root, Comm *c, void *stream) {
+static int start(int f, const void *send, void *receive, size_t count, int type, int root, Comm *c,
+                 void *stream) {
+    if ((type != F32 && type != BF16) || standin_refuses(stream)) return 4;
     c->ready = 1;
     c->function = f;
     c->send = send;
     c->receive = receive;
     c->count = count;
+    c->type = type;
     c->root = root;
     c->stream = stream;
     return 0;
@@ -277,21 +328,35 @@ static int start(int f, const void *send, void *receive, size_t count, int root,
 
 int ncclAllReduce(const void *s, void *r, size_t n, int type, int op, Comm *c, void *stream) {
     (void)op;
-    return type == 7 ? start(ALL_REDUCE, s, r, n, 0, c, stream) : 4;
+    return start(ALL_REDUCE, s, r, n, type, 0, c, stream);
 }
 #ifndef OLD_NCCL
 int ncclReduceScatter(const void *s, void *r, size_t n, int type, int op, Comm *c, void *stream) {
     (void)op;
-    return type == 7 ? start(REDUCE_SCATTER, s, r, n, 0, c, stream) : 4;
+    return start(REDUCE_SCATTER, s, r, n, type, 0, c, stream);
 }
 #endif
 int ncclBroadcast(const void *s, void *r, size_t n, int type, int root, Comm *c, void *stream) {
-    return type == 7 ? start(BROADCAST, s, r, n, root, c, stream) : 4;
+    return start(BROADCAST, s, r, n, type, root, c, stream);
 }
 int ncclReduce(const void *s, void *r, size_t n, int type, int op, int root, Comm *c, void *stream) {
     (void)op;
-    return type == 7 ? start(REDUCE, s, r, n, root, c, stream) : 4;
+    return start(REDUCE, s, r, n, type, root, c, stream);
 }
 int ncclAllGather(const void *s, void *r, size_t n, int type, Comm *c, void *stream) {
-    return type == 7 ? start(ALL_GATHER, s, r, n, 0, c, stream) : 4;
+    return start(ALL_GATHER, s, r, n, type, 0, c, stream);
+}
+int ncclSend(const void *s, size_t n, int type, int to, Comm *c, void *stream) {
+    (void)to;
+    /* The first of a group has the lowest address. */
+    int said = c->sends ? 0 : start(MESSAGES, s, c->receive, n, type, 0, c, stream);
+    c->sends += !said;
+    return said;
+}
+int ncclRecv(void *r, size_t n, int type, int from, Comm *c, void *stream) {
+    if (!c->receives) c->receive = r;
+    c->from[c->receives] = from;
+    c->into[c->receives++] = r;
+    (void)n, (void)type, (void)stream;
+    return 0;
 }

@@ -9,10 +9,17 @@ const char *nvmlErrorString(int code) { return code ? "no" : "yes"; }
 
 int nvmlDeviceGetHandleByUUID(const char *id, void **gpu) {
     *gpu = (void *)id;
+    if (!strncmp(id, "MIG-16000000-0000-0000-0000-0000000000", 38)) return 0;
     return strncmp(id, "GPU-00000000-0000-0000-0000-0000000000", 38) ? 6 : 0;
 }
+/* A part of a GPU has no clock of its own. */
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *part, void **gpu) {
+    (void)part;
+    *gpu = "whole";
+    return 0;
+}
 int nvmlDeviceGetClockInfo(void *gpu, int type, unsigned *mhz) {
-    (void)gpu;
+    if (!strncmp(gpu, "MIG-", 4)) return 3;
     *mhz = getenv("STANDIN_HELD") ? 1755 : 1980;
     return type != 1;
 }

@@ -119,14 +119,14 @@ impl Run {
 }
 
 /// β of a fit over the two truths, minus 1; the one that is further off first.
-fn errors(fitted: &Fitted, truth: (f64, f64)) -> (f64, f64) {
+pub fn errors(fitted: &Fitted, truth: (f64, f64)) -> (f64, f64) {
     let beta = fitted.link.beta.value.0;
     let (a, b) = (beta / truth.0 - 1.0, beta / truth.1 - 1.0);
     if a.abs() > b.abs() { (a, b) } else { (b, a) }
 }
 
 /// Whether the interval of β, wider by 0.5 %, meets the truth.
-fn covers(fitted: &Fitted, (low, high): (f64, f64)) -> bool {
+pub fn covers(fitted: &Fitted, (low, high): (f64, f64)) -> bool {
     let beta = fitted.link.beta;
     beta.low.0 / 1.005 <= high && low <= beta.high.0 * 1.005
 }

@@ -6,6 +6,8 @@
 //! cargo test --test netns -- --ignored --nocapture         # all rows, with their table
 //! COLLCOST_NETNS=required cargo test --test netns          # not being able to is a failure
 //! COLLCOST_NETNS_KEEP=. cargo test --test netns -- --ignored     # samples stay in this folder
+//! cargo test --test netns -- --ignored --nocapture buckets_of_every_size
+//! COLLCOST_NETNS_CELLS='caps=120 ranks=2 budgets=20 bursts=65536' cargo test --test netns buckets_are
 //! ```
 //!
 //! Each row has a limit that fails the test, an aim that is reported, and what was seen;
@@ -14,6 +16,7 @@
 #![cfg(target_os = "linux")]
 
 mod bulk;
+mod bursts;
 mod hosts;
 mod joint;
 mod latency;
@@ -129,6 +132,28 @@ fn ranks_of_launchers_calibrate() {
             false => eprintln!("not tested: there is no {mpirun}"),
         }
     }
+    table.end();
+}
+
+#[test]
+fn buckets_are_found_before_rates() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    let few = bursts::Cells::or("caps=120 ranks=2 budgets=10 bursts=16384,1048576");
+    bursts::cells(&mut table, &few);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes hours: caps, ranks, budgets and buckets of every size"]
+fn buckets_of_every_size() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    let all = bursts::Cells::or(
+        "caps=10,50,120,300,700 ranks=2,3,4,6 budgets=10,20,45 \
+         bursts=16384,65536,262144,1048576",
+    );
+    bursts::cells(&mut table, &all);
     table.end();
 }
 

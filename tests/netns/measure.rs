@@ -58,6 +58,7 @@ pub fn measured(
         precision: Ratio(0.02),
         budget,
         drain: Seconds(0.5),
+        wire: false,
     };
     let origin = Origin { transport: Some("tcp".into()), wait: setup.wait, ..Origin::default() };
     let mut desk = Desk { setup, held: Rc::default() };

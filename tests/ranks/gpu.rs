@@ -11,10 +11,10 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use collcost::base::collective::Collective;
 use collcost::base::error::Result;
 use collcost::base::quantity::Bytes;
-use collcost::library::nccl::Function;
-use collcost::machine::sample::{self, Record};
+use collcost::machine::sample::{self, DataType, Record};
 use collcost::run::gpu::{self, Desk, Plan, Set, Setup};
 use serde_json::Value;
 
@@ -54,6 +54,13 @@ fn stand_ins() -> &'static Path {
                 cc("libnvidia-ml.c", "libnvidia-ml.so.1", &["-Wl,-soname,libnvidia-ml.so.1"]);
             }
             cc("libnccl.c", "libnccl.so.2", &["-L.", "-l:libcuda.so.1", library]);
+            if place.ends_with("new") {
+                // As a container with a toolkit has it: the stub has the name that programs link.
+                cc("libcuda.c", "libcuda.so", &["-Wl,-soname,libcuda.so.1", "-DSTUB"]);
+                let stub = folder.join("stub");
+                fs::create_dir_all(&stub).expect("a folder");
+                fs::copy(place.join("libcuda.so"), stub.join("libcuda.so.1")).expect("a stub");
+            }
         }
         fs::create_dir_all(folder.join("none")).expect("a folder");
         folder
@@ -262,7 +269,7 @@ fn what_is_missing_is_named() {
     assert!(old.status.success(), "{}", said(&old));
     let report: Value = serde_json::from_slice(&old.stdout).expect("JSON");
     let notes = texts(&report["notes"]);
-    assert!(notes.contains(&"this NCCL has no ncclReduceScatter".to_owned()), "{notes:?}");
+    assert!(notes.contains(&"this NCCL has no reducescatter".to_owned()), "{notes:?}");
     assert!(notes.iter().any(|note| note.ends_with("blocks: no NVML")), "{notes:?}");
 }
 
@@ -272,15 +279,116 @@ fn one_gpu_says_what_it_can_and_no_more() {
     let alone = collcost("new", "calibrate --transport nccl", &one);
     assert_eq!(alone.status.code(), Some(3));
     assert!(said(&alone).contains("one rank has nobody to send to"), "{}", said(&alone));
-    let shared = collcost("new", "calibrate --transport nccl -n 2", &one);
-    assert_eq!(shared.status.code(), Some(3));
-    assert!(said(&shared).contains("NCCL 2.27.3 refuses two ranks on one GPU"));
+    // Before 2.30 each rank is a process, and to NCCL a host of its own.
+    let (output, report, folder) = nccl("apart", "-n 3 --ops allreduce,alltoall", &one);
+    assert!(output.status.success(), "{}", said(&output));
+    let note = texts(&report["notes"])[0].clone();
+    assert!(note.contains("each a process and to NCCL a host of its own"), "{note}");
+    let text = fs::read_to_string(folder.file("node.samples.jsonl")).expect("samples");
+    let (header, samples) = sample::read(&text, "node").expect("samples");
+    assert!(header.options.contains(&"NCCL_NVLS_ENABLE=0".to_owned()), "{:?}", header.options);
+    assert!(header.options.contains(&"NCCL_SOCKET_IFNAME=lo".to_owned()), "{:?}", header.options);
+    assert!(samples.blocks.iter().all(|block| (block.ranks, block.nodes) == (3, Some(3))));
     let told = [("STANDIN_GPUS", "1"), ("STANDIN_VERSION", "23007")];
     let (output, report, folder) = nccl("loopback", "-n 2 --ops allreduce", &told);
     assert!(output.status.success(), "{}", said(&output));
     assert!(texts(&report["notes"])[0].starts_with("single-gpu-loopback"), "{report}");
     let profile = fs::read_to_string(folder.file("node.toml")).expect("the profile");
     assert!(profile.contains("single-gpu-loopback"));
+}
+
+#[test]
+fn messages_other_types_and_registered_buffers_are_measured_too() {
+    let more = "--ops alltoall,sendrecv,allreduce --registered";
+    let (output, report, folder) = nccl("more", more, &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = fs::read_to_string(folder.file("node.samples.jsonl")).expect("samples");
+    let (header, samples) = sample::read(&text, "node").expect("samples");
+    assert!(header.command.contains("--registered"), "{}", header.command);
+    let ops: BTreeSet<String> = samples.blocks.iter().map(|block| block.op.to_string()).collect();
+    for op in ["alltoall/f32", "sendrecv/f32", "allreduce/f32", "allreduce/bf16"] {
+        assert!(ops.contains(&format!("library/{op}")), "{ops:?}");
+    }
+    // What is fitted of protocols is f32's.
+    assert!(!ops.iter().any(|op| op.starts_with("nccl/") && !op.contains("/allreduce/f32/")));
+    // The stand-in's messages: 17 µs and 100 GB/s, on the GPU's clock, captured and not.
+    let event = samples.blocks.iter().find(|b| {
+        b.op.to_string() == "library/sendrecv/f32" && b.size == Bytes(1 << 20) && b.inner > 1
+    });
+    let time = event.expect("a block").spans()[0].0;
+    assert!((time / (17e-6 + (1 << 20) as f64 / 100e9) - 1.0).abs() < 0.01, "{time}");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(!notes.contains("graph"), "{notes}");
+    let told = [("STANDIN_NO_CAPTURE", "1")];
+    let (output, report, _folder) = nccl("uncaptured", "", &told);
+    assert!(output.status.success(), "{}", said(&output));
+    are_found(report["protocols"].as_array().expect("protocols"));
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("it let no graph be captured"), "{notes}");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_named_while_the_gpu_works_on() {
+    let began = Instant::now();
+    let (output, report, _folder) =
+        nccl("fault", "--ops allreduce", &[("STANDIN_FAULT", "Ring/LL128")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("ring/ll128: NCCL says: remote process exited"), "{notes}");
+    assert!(notes.contains("socket closed by the peer"), "{notes}");
+    assert!(began.elapsed() < Duration::from_secs(50), "it was not waited for until it is killed");
+}
+
+#[test]
+fn a_bare_run_names_the_gpus_that_it_does_not_measure() {
+    // (place, what the stand-ins are told, what is said)
+    let cases: [(&str, &[(&str, &str)], &str); 5] = [
+        (
+            "new",
+            &[("STANDIN_GPUS", "1")],
+            "note: 1 x Stand-in GPU: not measured, the CPUs are: one rank",
+        ),
+        ("stub", &[], "the first libcuda.so.1 on the way is a stub"),
+        ("new", &[("STANDIN_HANG", "start")], "no answer for 8.0 s: killed"),
+        ("new", &[("STANDIN_SLOW", "20")], "no answer for 8.0 s: killed"),
+        (
+            "new",
+            &[("COLLCOST_NCCL", "/nowhere/libnccl.so.2")],
+            "note: 4 x Stand-in GPU: not measured",
+        ),
+    ];
+    for (place, told, what) in cases {
+        let began = Instant::now();
+        let output = collcost(place, "calibrate --dry-run", told);
+        assert!(began.elapsed() < Duration::from_secs(10), "{what}: {:?}", began.elapsed());
+        assert!(said(&output).contains(what), "{what}: {}", said(&output));
+        assert!(said(&output).contains("--transport cuda"), "{}", said(&output));
+    }
+    // Two that answer are measured; a driver's stub beside the driver is passed over.
+    let two = collcost("new", "calibrate --dry-run", &[("STANDIN_GPUS", "2")]);
+    let text = String::from_utf8_lossy(&two.stdout).into_owned();
+    assert!(text.contains("2 x Stand-in GPU") && text.contains("about"), "{text}");
+    // Without a driver nothing is said.
+    assert!(!said(&collcost("none", "calibrate --dry-run", &[])).contains("GPU"));
+}
+
+#[test]
+fn a_part_of_a_gpu_has_its_own_name_and_the_clock_of_the_whole() {
+    let folder = Folder::new("mig");
+    let line = format!(
+        "calibrate --transport cuda --launches 1 --sizes 64,4K,64K,256K --out {} --format json",
+        folder.file("part.toml")
+    );
+    let told = [("STANDIN_GPUS", "1"), ("STANDIN_MIG", "1")];
+    let output = collcost("new", &line, &told);
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let notes = texts(&report["notes"]).join("\n");
+    assert!(notes.contains("ran at 1980 MHz"), "{notes}");
+    let text = fs::read_to_string(folder.file("part.samples.jsonl")).expect("samples");
+    let (header, _) = sample::read(&text, "part").expect("samples");
+    let name = "Stand-in GPU MIG 1g.10gb (MIG-16000000-0000-0000-0000-000000000001)";
+    assert!(header.machine.contains(name), "{}", header.machine);
 }
 
 #[test]
@@ -522,15 +630,18 @@ fn a_way_that_hangs_is_killed_and_the_others_go_on() {
         ],
         scratch: folder.0.clone(),
         patience: Duration::from_secs(5),
+        starting: Duration::from_secs(60),
         interrupt: None,
     };
     let sets = Set::ALL[..3].to_vec();
     let plan = Plan {
         gpus: vec![vec![0, 1]],
+        apart: false,
         nodes: 1,
         sets,
-        functions: vec![Function::AllReduce],
+        calls: vec![(Collective::AllReduce, DataType::F32)],
         sizes: vec![Bytes(8), Bytes(4096)],
+        registered: false,
         launches: 1,
         seed: 1,
         budget: Duration::from_secs(120),

@@ -511,6 +511,34 @@ fn what_is_no_message_ends_the_connection_alone() {
 }
 
 #[test]
+fn ranks_of_a_launcher_on_one_host_need_no_token_file() {
+    let meeting = Meeting::new();
+    let start = |rank: u32| {
+        let mut command = collcost(&format!(
+            "calibrate --transport tcp --check --rendezvous {} --wait poll --progress none",
+            meeting.at
+        ));
+        command.env("OMPI_COMM_WORLD_RANK", rank.to_string()).env("OMPI_COMM_WORLD_SIZE", "2");
+        command.env("PMIX_NAMESPACE", format!("test-{}", meeting.at.port()));
+        command.env("TMPDIR", &meeting.folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running::of(command.spawn().expect("it starts"))
+    };
+    // The others may come first: they wait for what rank 0 makes.
+    let other = start(1);
+    thread::sleep(Duration::from_millis(300));
+    let (first, other) = (start(0).output(), other.output());
+    for output in [&first, &other] {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{text}");
+        assert!(!text.contains("token"), "{text}");
+    }
+    assert!(String::from_utf8_lossy(&first.stderr).contains("rank 0 of 2 by openmpi"));
+    // Nothing of it is left beside the token that this test has for others.
+    assert_eq!(fs::read_dir(&meeting.folder).expect("the folder").count(), 1);
+}
+
+#[test]
 fn what_cannot_be_is_said() {
     for (flags, code, said) in [
         ("--rank 1 -n 2 --rendezvous 127.0.0.1:1", 2, "the ranks need a token"),

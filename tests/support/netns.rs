@@ -76,6 +76,11 @@ pub struct Network {
 impl Network {
     /// Makes it. An error says why this machine, or this user, may not.
     pub fn new(ranks: u8, cap: Cap) -> Result<Self, String> {
+        Self::with(ranks, cap, None)
+    }
+
+    /// The same with buckets that hold so many bytes.
+    pub fn with(ranks: u8, cap: Cap, burst: Option<u32>) -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         remove_stale();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -106,8 +111,10 @@ impl Network {
             // Apart, since one word that an old `ip` does not know spoils the whole line.
             ip(&["-n", name, "link", "set", "e0", "up"])?;
             if let Cap::Mbit(rate) = cap {
-                ip(&["-n", name, "link", "set", "e0", "gso_max_size", &PACKET.to_string()])?;
-                shape(name, rate)?;
+                let burst = burst.unwrap_or(Cap::burst(rate));
+                let packet = PACKET.min(burst / 2).to_string();
+                ip(&["-n", name, "link", "set", "e0", "gso_max_size", &packet])?;
+                shape(name, rate, burst)?;
             }
         }
         Ok(network)
@@ -173,9 +180,9 @@ fn address(rank: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, rank)
 }
 
-/// Holds what leaves `name` to `rate` Mbit/s.
-fn shape(name: &str, rate: u32) -> Result<(), String> {
-    let (rate, burst) = (format!("{rate}mbit"), Cap::burst(rate).to_string());
+/// Holds what leaves `name` to `rate` Mbit/s, but for `burst` bytes at once.
+fn shape(name: &str, rate: u32, burst: u32) -> Result<(), String> {
+    let (rate, burst) = (format!("{rate}mbit"), burst.to_string());
     let limit = QUEUE.to_string();
     let made = tc(&[
         "-n", name, "qdisc", "add", "dev", "e0", "root", "tbf", "rate", &rate, "burst", &burst,

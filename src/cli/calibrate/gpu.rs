@@ -21,8 +21,7 @@ use collcost::answer::devices::Devices;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
-use collcost::library::nccl::Function;
-use collcost::machine::sample::{Header, Record, Samples};
+use collcost::machine::sample::{DataType, Header, Record, Samples};
 use collcost::measure::fit::Logs;
 use collcost::run::calibrate::{Host, Progress, ladder};
 use collcost::run::gpu::{self, Desk, Facts, Fleet, Plan, Set, Setup};
@@ -35,10 +34,17 @@ use tempfile::TempDir;
 /// The hidden verb that serves as a process with GPUs.
 pub(crate) const GPU: &str = "run-gpu";
 
-/// How long starting, or a block, may take.
+/// How long a block may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long starting may take: the driver, and NCCL over many hosts.
+const STARTING: Duration = Duration::from_secs(180);
 /// How long looking whether there are GPUs may take where nobody asked for them.
-const GLANCE: Duration = Duration::from_secs(5);
+const GLANCE: Duration = Duration::from_secs(8);
+/// The largest size, where nobody says one and it has room twice in a GPU's memory.
+const LARGEST: Bytes = Bytes(1 << 30);
+/// What starting a process with its GPUs takes about, and a block: for the estimate alone.
+const START: Seconds = Seconds(4.0);
+const BLOCK: Seconds = Seconds(0.1);
 /// Measuring starts no process after it.
 const BUDGET: f64 = 300.0;
 
@@ -89,15 +95,39 @@ impl Args {
                 && self.ops == AUTO
                 && self.processes.words().is_empty() =>
             {
-                let scratch = scratch()?;
-                let setup = Setup { patience: GLANCE, ..self.gpu_setup(&scratch, Way::Nccl)? };
-                if gpu::look(&setup, None).is_ok_and(|seen| seen[0].gpus.len() > 1) {
-                    return Ok(Some(Way::Nccl));
-                }
-                Ok(None)
+                self.glance()
             }
             _ => Ok(None),
         }
+    }
+
+    /// Whether a bare run measures GPUs: two that answer soon, with NCCL. Why others are not measured
+    /// is said.
+    fn glance(&self) -> Result<Option<Way>> {
+        let scratch = scratch()?;
+        let look = |way| {
+            let setup = self.gpu_setup(&scratch, way)?;
+            gpu::look(&Setup { starting: GLANCE, ..setup }, None)
+                .map(|mut seen| seen.swap_remove(0))
+        };
+        let (names, why) = match look(Way::Nccl) {
+            Ok(facts) if facts.gpus.len() > 1 => return Ok(Some(Way::Nccl)),
+            Ok(facts) => (facts.words(), "one rank of NCCL has nobody to send to".to_owned()),
+            Err(e) if e.is_interrupted() => return Err(e),
+            Err(e) if e.what() == gpu::NO_DRIVER => return Ok(None),
+            // One that hangs would do so again; its kernel module names it without being asked.
+            Err(e) if e.is_lost() => (installed(), e.what().to_owned()),
+            Err(e) => {
+                let names = look(Way::Cuda).map_or_else(|_| installed(), |facts| facts.words());
+                (names, e.what().to_owned())
+            }
+        };
+        let names = if names.is_empty() { "GPUs".to_owned() } else { names.join(", ") };
+        crate::cli::streams::say(format_args!(
+            "note: {names}: not measured, the CPUs are: {why}; --transport cuda measures what a GPU \
+             does, --transport nccl what GPUs do together"
+        ));
+        Ok(None)
     }
 
     fn gpu_setup(&self, scratch: &TempDir, way: Way) -> Result<Setup> {
@@ -122,6 +152,7 @@ impl Args {
             environment,
             scratch: scratch.path().to_owned(),
             patience: PATIENCE,
+            starting: STARTING,
             interrupt: Some(interruption()?),
         })
     }
@@ -170,14 +201,12 @@ impl Args {
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         let seen = gpu::look(&setup, fleet)?;
-        let facts;
-        (plan.gpus, facts) = self.taken(way, seen, fleet)?;
-        plan.nodes = fleet.map_or(1, |fleet| fleet.hosts().machines().len() as u32);
+        let (facts, mut notes) = (self.taken(way, seen, fleet, &mut plan)?, Vec::new());
         let machine = describe(fleet.map_or(host.describe(), |f| f.hosts().describe()), &facts);
-        let mut notes = Vec::new();
         if plan.ranks() as usize > facts.gpus.len() {
-            notes.push(loopback(&facts, &mut setup)?);
+            notes.push(loopback(&mut plan, &facts, &mut setup));
         }
+        notes.extend(self.fitting(&mut plan, &facts));
         if way == Way::Nccl {
             notes.extend(configured());
         }
@@ -269,14 +298,19 @@ impl Args {
         way: Way,
         mut seen: Vec<Facts>,
         fleet: Option<&Fleet>,
-    ) -> Result<(Vec<Vec<u32>>, Facts)> {
+        plan: &mut Plan,
+    ) -> Result<Facts> {
+        plan.nodes = fleet.map_or(1, |fleet| fleet.hosts().machines().len() as u32);
         if let Some(fleet) = fleet {
-            let gpus = fleet.share(&seen)?;
-            let each = gpus.iter().zip(&seen);
-            let names = each
-                .flat_map(|(gpus, facts)| gpus.iter().map(|&gpu| facts.gpus[gpu as usize].clone()));
-            let names = names.collect();
-            return Ok((gpus, Facts { gpus: names, reach: Vec::new(), ..seen.swap_remove(0) }));
+            plan.gpus = fleet.share(&seen)?;
+            let each = || {
+                let ranks = plan.gpus.iter().zip(&seen);
+                ranks.flat_map(|(gpus, facts)| gpus.iter().map(move |&gpu| (facts, gpu as usize)))
+            };
+            let gpus = each().map(|(facts, gpu)| facts.gpus[gpu].clone()).collect();
+            let ids = each().map(|(facts, gpu)| facts.ids[gpu].clone()).collect();
+            let free = each().map(|(facts, gpu)| facts.free[gpu]).collect();
+            return Ok(Facts { gpus, ids, free, reach: Vec::new(), ..seen.swap_remove(0) });
         }
         let facts = seen.swap_remove(0);
         let there = facts.gpus.len() as u32;
@@ -286,15 +320,32 @@ impl Args {
             Way::Cuda => 1,
         };
         if way == Way::Nccl && ranks < 2 {
-            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to").help(
-                "--transport cuda measures the GPU; -n 2 has two ranks share it, with NCCL 2.30",
-            ));
+            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to")
+                .help("--transport cuda measures the GPU; -n 2 has two ranks share it"));
         }
         if ranks > 64 {
             return Err(Error::input("more than 64 ranks of one process").at("--ranks"));
         }
         // Ranks that share a GPU twice have it by turns.
-        Ok((vec![(0..ranks).map(|rank| rank % there.max(1)).collect()], facts))
+        plan.gpus = vec![(0..ranks).map(|rank| rank % there.max(1)).collect()];
+        Ok(facts)
+    }
+
+    /// Leaves the sizes out for which a GPU has no memory, where nobody asked for them; says so.
+    fn fitting(&self, plan: &mut Plan, facts: &Facts) -> Option<String> {
+        let all: Vec<u32> = plan.gpus.iter().flatten().copied().collect();
+        let each = |(gpu, free): (usize, &u64)| {
+            let ranks = all.iter().filter(|&&of| of as usize == gpu).count().max(1) as u64;
+            // Two buffers a rank, and a quarter for NCCL and others.
+            free / (2 * ranks) / 4 * 3
+        };
+        let room = Bytes(facts.free.iter().enumerate().map(each).min()?);
+        let before = plan.sizes.len();
+        if self.sizes == AUTO {
+            plan.sizes.retain(|size| *size <= room);
+        }
+        (plan.sizes.len() < before)
+            .then(|| format!("sizes end at {room}: the GPUs have no more memory free"))
     }
 
     /// What is to be measured, on GPUs that are not known yet.
@@ -310,40 +361,50 @@ impl Args {
         };
         let launches = count("--launches", "launches", Some(&self.launches))?;
         let sizes = match self.sizes.as_str() {
-            AUTO => ladder(Bytes(64 << 20)),
+            AUTO => ladder(LARGEST),
             _ => self.sizes()?,
         };
         Ok(Plan {
             gpus: Vec::new(),
+            apart: false,
             nodes: 1,
             sets: Set::ALL.to_vec(),
-            functions: self.functions(way)?,
+            calls: self.calls(way)?,
             sizes,
+            registered: self.registered,
             launches: launches.map_or(3, |n| n.get()).min(100),
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             budget: Duration::from_secs_f64(budget),
         })
     }
 
-    fn functions(&self, way: Way) -> Result<Vec<Function>> {
-        if self.ops == AUTO {
-            return Ok(Function::ALL.to_vec());
-        }
+    /// What is called: f32 of everything, and bf16 too of what adds.
+    fn calls(&self, way: Way) -> Result<Vec<(Collective, DataType)>> {
         let place = |e: Error| e.at(format!("--ops {}", self.ops));
-        if way == Way::Cuda {
+        if self.ops != AUTO && way == Way::Cuda {
             return Err(place(Error::input("what GPUs do by themselves is all measured"))
                 .help("leave --ops out"));
         }
         let one = |name: &str| {
             let collective: Collective = name.trim().parse().map_err(place)?;
-            Function::of(collective).ok_or_else(|| {
-                place(Error::input(format!("NCCL has no choice for {}", collective.name()))).help(
-                    "write allreduce, allgather, reducescatter, broadcast, reduce; what NCCL does \
-                     them by is its own matter",
-                )
-            })
+            match gpu::CALLS.contains(&collective) {
+                true => Ok(collective),
+                false => Err(place(Error::input(format!("NCCL has no {}", collective.name())))
+                    .help(
+                        "write allreduce, allgather, reducescatter, broadcast, reduce, alltoall, \
+                     sendrecv; what NCCL does them by is its own matter",
+                    )),
+            }
         };
-        self.ops.split(',').map(one).collect()
+        let named: Vec<Collective> = match self.ops.as_str() {
+            AUTO => gpu::CALLS.to_vec(),
+            list => list.split(',').map(one).collect::<Result<_>>()?,
+        };
+        let of = |&call: &Collective| {
+            let more = call.reduces().then_some((call, DataType::Bf16));
+            [Some((call, DataType::F32)), more].into_iter().flatten()
+        };
+        Ok(named.iter().flat_map(of).collect())
     }
 
     /// What there is, and what would be measured.
@@ -364,19 +425,24 @@ impl Args {
             notes.push(match way {
                 Way::Nccl => {
                     let sets: Vec<String> = plan.sets.iter().map(ToString::to_string).collect();
+                    let blocks = plan.sets.iter().map(|set| plan.blocks(*set)).sum();
                     format!(
-                        "{} collectives of {sizes} sizes over {} ranks, {} times each: {}",
-                        plan.functions.len(),
+                        "{} collectives of {sizes} sizes over {} ranks, {} times each, about {}: {}",
+                        plan.calls.len(),
                         plan.ranks(),
                         plan.launches,
+                        about(plan, sets.len(), blocks),
                         sets.join(", ")
                     )
                 }
-                Way::Cuda => format!(
-                    "{} operations of {sizes} sizes, {} times each",
-                    gpu::survey_ops(facts.gpus.len() as u32, plan.seed).len(),
-                    plan.launches
-                ),
+                Way::Cuda => {
+                    let ops = gpu::survey_ops(facts.gpus.len() as u32, plan.seed).len();
+                    format!(
+                        "{ops} operations of {sizes} sizes, {} times each, about {}",
+                        plan.launches,
+                        about(plan, 1, ops * sizes)
+                    )
+                }
             });
         }
         let shown = Devices {
@@ -393,25 +459,52 @@ impl Args {
     }
 }
 
-/// Several ranks on one GPU: allowed since NCCL 2.30, and no link is measured.
-fn loopback(facts: &Facts, setup: &mut Setup) -> Result<String> {
-    if !facts.nccl.is_some_and(|version| version.has(30)) {
-        let version = facts.nccl.map_or("this".to_owned(), |v| v.to_string());
-        return Err(Error::environment(format!(
-            "NCCL {version} refuses two ranks on one GPU, and there are {} GPUs",
-            facts.gpus.len()
-        ))
-        .at("--ranks")
-        .help("ask for at most one rank per GPU, or take NCCL 2.30 or later"));
+/// How long measuring takes about: `blocks` of `processes`, each launch anew.
+fn about(plan: &Plan, processes: usize, blocks: usize) -> Seconds {
+    let starts = START.0 * (processes * plan.launches as usize) as f64;
+    let measured = BLOCK.0 * (blocks * plan.launches as usize) as f64;
+    Seconds(starts + measured.min(plan.budget.as_secs_f64()))
+}
+
+/// Several ranks on one GPU: NCCL from 2.30 on lets them be, earlier ones where each is a host of its
+/// own. No link is measured.
+fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
+    let allowed = facts.nccl.is_some_and(|version| version.has(30));
+    let mut told = vec![("NCCL_NVLS_ENABLE".to_owned(), "0".to_owned())];
+    let usual = |name: &str, value: &str| {
+        let known = setup.environment.iter().any(|(known, _)| known == name);
+        (!known).then(|| (name.to_owned(), value.to_owned()))
+    };
+    told.extend(usual("NCCL_MAX_CTAS", "2"));
+    if allowed {
+        told.push(("NCCL_MULTI_RANK_GPU_ENABLE".to_owned(), "1".to_owned()));
+    } else {
+        told.extend(gpu::shared());
+        plan.gpus = plan.gpus.iter().flatten().map(|gpu| vec![*gpu]).collect();
+        plan.apart = true;
+        // To NCCL each is a node, and by nodes it chooses.
+        plan.nodes = plan.ranks();
     }
-    for (name, value) in [("NCCL_MULTI_RANK_GPU_ENABLE", "1"), ("NCCL_MAX_CTAS", "2")] {
-        if !setup.environment.iter().any(|(known, _)| known == name) {
-            setup.environment.push((name.to_owned(), value.to_owned()));
-        }
-    }
-    Ok("single-gpu-loopback: ranks share a GPU; steps and switches can be read, rates of links \
-        were not measured"
-        .to_owned())
+    setup.environment.retain(|(name, _)| told.iter().all(|(own, _)| own != name));
+    setup.environment.extend(told);
+    let how = match allowed {
+        true => "ranks share a GPU",
+        false => "ranks share a GPU, each a process and to NCCL a host of its own, over sockets",
+    };
+    format!(
+        "single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured"
+    )
+}
+
+/// The GPUs that the kernel's module names, whatever the driver says.
+fn installed() -> Vec<String> {
+    let folders = std::fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
+    let model = |folder: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(folder.path().join("information")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
+        Some(line.trim().to_owned())
+    };
+    folders.filter_map(model).collect()
 }
 
 /// Files whose settings NCCL reads beside its environment.
@@ -430,9 +523,7 @@ fn configured() -> Vec<String> {
 /// `node, 8 x NVIDIA H100, CUDA 12.4`.
 fn describe(host: String, facts: &Facts) -> String {
     let mut all = vec![host];
-    for of in facts.gpus.chunk_by(|a, b| a == b) {
-        all.push(format!("{} x {}", of.len(), of[0]));
-    }
+    all.extend(facts.words());
     all.push(format!("CUDA {}", facts.driver));
     all.join(", ")
 }

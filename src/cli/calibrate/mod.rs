@@ -87,6 +87,9 @@ pub(super) struct Args {
     /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_lib: Option<String>,
+    /// NCCL gives the buffers and knows them (ncclMemAlloc, ncclCommRegister)
+    #[arg(long, hide_short_help = true)]
+    registered: bool,
     /// The profile to write; without it `local`, among your own
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -260,6 +263,7 @@ impl Args {
             precision: self.precision()?,
             budget: Duration::from_secs_f64(budget.0),
             drain: seconds("--drain", &self.drain, drain)?,
+            wire: setup.transport == Kind::Tcp,
         })
     }
 
@@ -449,6 +453,7 @@ impl Args {
         words.extend(self.samples.iter().map(|file| format!("--samples {}", short(file))));
         for (flag, is_set) in [
             ("--resume", self.resume),
+            ("--registered", self.registered),
             ("--force-resume", self.force_resume),
             ("--force", self.force),
         ] {
@@ -504,6 +509,7 @@ impl Outside for Desk<'_> {
             cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
             clock_res_ns: (clock_step().0 * 1e9).round() as u64,
             congestion: group.congestion().map(str::to_owned),
+            ..LaunchRecord::default()
         };
         let runner = Box::new(Executor::new(Registry::builtin(), group));
         Ok(Launch { runner, record, start })
@@ -511,6 +517,10 @@ impl Outside for Desk<'_> {
 
     fn keep(&mut self, record: &Record) -> Result<()> {
         self.file.keep(record)
+    }
+
+    fn name(&self, rank: u32) -> String {
+        self.site.name(rank)
     }
 
     fn show(&mut self, progress: &Progress) {

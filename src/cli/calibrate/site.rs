@@ -10,7 +10,7 @@ use collcost::measure::fit::Gate;
 use collcost::run::calibrate::{Host, Intent};
 use collcost::run::launch::{Group, Setup, Usable};
 use collcost::run::rendezvous::{
-    Hosts, Launcher, Meeting, Part, Purpose, Token, Typed, meet, serve,
+    Hosts, Launcher, Made, Meeting, Part, Purpose, Token, Typed, meet, serve,
 };
 use collcost::run::transport::{Kind, Wait};
 
@@ -52,7 +52,8 @@ impl HostFlags {
         own: Host,
         interrupt: Option<&OwnedFd>,
     ) -> Result<Hosts> {
-        let token = self.token(part)?;
+        // What ranks of one host share goes when all have come.
+        let (token, _made) = self.known(part)?;
         let (others, by) = (part.ranks - 1, part.launcher);
         let how = if by == Launcher::None { String::new() } else { format!(" by {by}") };
         say(format_args!(
@@ -63,6 +64,18 @@ impl HostFlags {
     }
 
     pub(super) fn token(&self, part: &Part) -> Result<Token> {
+        self.known(part).map(|(token, _)| token)
+    }
+
+    /// The token of a file that was named; or, where a launcher started all ranks on this host, one that
+    /// they share by themselves.
+    fn known(&self, part: &Part) -> Result<(Token, Option<Made>)> {
+        if self.token_file.is_none()
+            && part.launcher != Launcher::None
+            && part.at.ip().is_loopback()
+        {
+            return Token::between(&beside(), part.rank);
+        }
         let file = self.token_file.as_ref().ok_or_else(|| {
             Error::input("the ranks need a token, by which they know each other")
                 .at(format!("{} ranks, --rendezvous {}", part.ranks, part.at))
@@ -71,7 +84,7 @@ impl HostFlags {
                      `(umask 077; head -c 32 /dev/urandom > FILE)`",
                 )
         })?;
-        Token::read(file)
+        Token::read(file).map(|token| (token, None))
     }
 
     /// Serves as a rank above 0.
@@ -85,6 +98,18 @@ impl HostFlags {
         let shared = self.token_file.iter().map(|_| "--token-file …".to_owned());
         launcher.chain(shared).collect()
     }
+}
+
+/// A file of this user and this start of ranks alone: named after the launcher's own number, or after
+/// the process that started them all.
+fn beside() -> PathBuf {
+    const NUMBERS: &[&str] = &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"];
+    let number = NUMBERS.iter().find_map(std::env::var_os);
+    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    let start = number.map_or(parent.to_string(), |number| number.to_string_lossy().into_owned());
+    let step = std::env::var("SLURM_STEP_ID").unwrap_or_default();
+    let words = format!("{}/{start}/{step}", rustix::process::geteuid().as_raw());
+    std::env::temp_dir().join(format!("collcost-token-{:08x}", crc32fast::hash(words.as_bytes())))
 }
 
 /// Where ranks run.
@@ -151,6 +176,13 @@ impl Site {
     /// Whether a launcher started the ranks.
     pub(super) fn is_several(&self) -> bool {
         self.hosts.is_some()
+    }
+
+    /// What a rank is called: with its host, where ranks lie on several.
+    pub(super) fn name(&self, rank: u32) -> String {
+        let hosts = self.hosts.as_ref().filter(|_| rank > 0);
+        let known = hosts.and_then(|hosts| hosts.names().nth(rank as usize - 1));
+        known.map_or(format!("rank {rank}"), str::to_owned)
     }
 
     /// Starts the ranks anew.

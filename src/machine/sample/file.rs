@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::{Block, Clock, Mode, Origin, Sample, Samples, Wait};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
+use crate::machine::link::Bucket;
 
 /// The version of this format.
 const VERSION: u32 = 1;
@@ -78,6 +79,42 @@ pub struct LaunchRecord {
     /// The congestion control of the connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+    /// The token bucket that was found before anything was timed.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "numbers")]
+    pub bucket: Option<Bucket>,
+    /// Which ranks and links are slower than the others, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow: Vec<String>,
+}
+
+/// A bucket as plain numbers: profiles write it in words.
+mod numbers {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::base::quantity::{Bandwidth, Bytes};
+    use crate::machine::link::Bucket;
+
+    #[derive(Serialize, Deserialize)]
+    struct Numbers {
+        rate: f64,
+        burst: u64,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        bucket: &Option<Bucket>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let numbers = bucket.map(|b| Numbers { rate: b.rate.0, burst: b.burst.0 });
+        numbers.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Bucket>, D::Error> {
+        let numbers = Option::<Numbers>::deserialize(deserializer)?;
+        let bucket = |n: Numbers| Bucket { rate: Bandwidth(n.rate), burst: Bytes(n.burst) };
+        Ok(numbers.filter(|n| n.rate.is_finite() && n.rate > 0.0).map(bucket))
+    }
 }
 
 /// One line.
@@ -315,7 +352,13 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             }
             Record::Block(block) => samples.blocks.push(block),
             Record::Abort { reason, .. } => samples.aborted.push(reason),
-            Record::Launch(_) | Record::End { .. } => {}
+            Record::Launch(launch) => {
+                samples.bucket = samples.bucket.or(launch.bucket);
+                let new = launch.slow.into_iter().filter(|slow| !samples.slow.contains(slow));
+                let new: Vec<String> = new.collect();
+                samples.slow.extend(new);
+            }
+            Record::End { .. } => {}
         }
     }
     let Some(header) = header else {
@@ -436,12 +479,20 @@ mod tests {
         };
         vec![
             Record::Header(header),
-            Record::Launch(LaunchRecord { pids: vec![1, 2], ..LaunchRecord::default() }),
+            Record::Launch(LaunchRecord {
+                pids: vec![1, 2],
+                bucket: Some(bucket()),
+                ..LaunchRecord::default()
+            }),
             Record::Block(block(0)),
             Record::Block(block(1)),
             Record::Abort { launch: 0, reason: "rank 3: peer closed".into() },
             Record::End { launch: 0 },
         ]
+    }
+
+    fn bucket() -> Bucket {
+        Bucket { rate: crate::base::quantity::Bandwidth(15e6), burst: Bytes(1_000_000) }
     }
 
     fn text() -> String {
@@ -459,6 +510,7 @@ mod tests {
         assert_eq!(&samples.blocks[0], first);
         assert_eq!(samples.aborted, ["rank 3: peer closed"]);
         assert!(!samples.torn);
+        assert_eq!(samples.bucket, Some(bucket()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub use op::{Chosen, Device, Forced, Library, Op, Run};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::machine::link::Bucket;
 
 /// How the runs of a block followed each other.
 #[derive(
@@ -178,6 +179,10 @@ pub struct Samples {
     pub aborted: Vec<String>,
     /// Whether the file's last line is torn: a block was lost while it was written.
     pub torn: bool,
+    /// The token bucket that was found before anything was timed.
+    pub bucket: Option<Bucket>,
+    /// Which ranks and links are slower than the others, in words.
+    pub slow: Vec<String>,
 }
 
 impl Samples {
@@ -207,6 +212,8 @@ impl Samples {
         self.left_out.extend(other.left_out);
         self.aborted.extend(other.aborted);
         self.torn |= other.torn;
+        self.bucket = self.bucket.or(other.bucket);
+        self.slow.extend(other.slow);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);
         own.command = own.command.take().or(new.command);

@@ -17,6 +17,8 @@ pub enum Op {
     OneWay,
     /// Every rank sends M to the next, all at once; between two ranks an exchange.
     Shift,
+    /// Every rank sends M to the one that is so many behind it, all at once.
+    ShiftBy(NonZeroU32),
     /// Rank 0 sends M to each of k others, all at once.
     FanOut(NonZeroU32),
     /// One rank copies M in its memory.
@@ -158,6 +160,7 @@ impl fmt::Display for Op {
         match self {
             Self::OneWay => f.write_str("one-way"),
             Self::Shift => f.write_str("shift"),
+            Self::ShiftBy(k) => write!(f, "shift/{k}"),
             Self::FanOut(k) => write!(f, "fan-out/{k}"),
             Self::Copy => f.write_str("copy"),
             Self::Reduce => f.write_str("local-reduce"),
@@ -258,6 +261,7 @@ impl FromStr for Op {
             ("shift", None) => Self::Shift,
             ("copy", None) => Self::Copy,
             ("local-reduce", None) => Self::Reduce,
+            ("shift", Some(k)) => Self::ShiftBy(k.parse().map_err(|_| refuse())?),
             ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
             ("device", Some(word)) => {
                 let words: Vec<&str> = [word].into_iter().chain(parts.by_ref()).collect();

@@ -1,9 +1,9 @@
 //! What the samples themselves say against a fit: refused, marked, or nothing.
 
-use super::{Estimate, Fitted, Statistic};
+use super::{Estimate, Fitted, Point, Statistic};
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
-use crate::machine::sample::{Origin, Wait};
+use crate::machine::sample::{Op, Origin, Wait};
 
 /// What a gate says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -35,7 +35,7 @@ impl Gate {
     /// Whether measuring for longer may take back what it says.
     #[must_use]
     pub fn yields_to_time(&self) -> bool {
-        matches!(self.name, "beta-interval" | "alpha-interval" | "disturbed" | "ladder")
+        matches!(self.name, "beta-interval" | "alpha-interval" | "disturbed" | "ladder" | "bucket")
     }
 }
 
@@ -71,6 +71,7 @@ const NEVER: f64 = f64::INFINITY;
 pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     let mut gates = vec![identified(fit)];
     gates.extend(ladder(fit));
+    gates.extend(settled(fit));
     gates.push(small(
         "disturbed",
         fit.disturbed.0,
@@ -150,6 +151,40 @@ fn ladder(fit: &Fitted) -> Option<Gate> {
         verdict: if enough { Verdict::Good } else { Verdict::Refused },
         said: format!("{start} points below 3 α and {bulk} above 10 α; {LEAST} of each are needed"),
         help: "measure smaller or larger sizes: α or β is not identifiable",
+    })
+}
+
+/// Behind a token bucket only messages far larger than it say what the rate is.
+fn settled(fit: &Fitted) -> Option<Gate> {
+    let bucket = fit.bucket?;
+    // One that rests while the other answers has a full bucket each time. A single large message beside
+    // many that the bucket helped is outvoted: β was 10 % too low so, with an interval that denied it.
+    const LEAST: usize = 4;
+    let busy = fit.points.iter().filter(|p| p.op.moves_data() && p.op != Op::OneWay);
+    let message = |p: &Point| match p.op {
+        Op::Shift => p.size.0,
+        _ => p.size.0 / u64::from(p.ranks.max(1)),
+    };
+    let least = bucket.settled();
+    let count = busy.filter(|p| message(p) >= least.0).count();
+    Some(Gate {
+        name: "bucket",
+        verdict: if count >= LEAST { Verdict::Good } else { Verdict::Refused },
+        said: format!(
+            "{count} points with messages of {least} or more, sixteen times the token bucket; \
+             {LEAST} are needed"
+        ),
+        help: "measure for longer: larger messages say what the link's rate is",
+    })
+}
+
+/// Ranks and links that are slower than the others: a figure for all of them is none of theirs.
+pub(super) fn links(slow: &[String]) -> Option<Gate> {
+    (!slow.is_empty()).then(|| Gate {
+        name: "links",
+        verdict: Verdict::Marked,
+        said: slow.join("; "),
+        help: "mend it, or measure without it: every collective waits for the slowest",
     })
 }
 

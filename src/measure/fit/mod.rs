@@ -66,11 +66,13 @@ pub struct Asked {
     pub draws: u32,
     /// How well a median must be known to count in full; points that were not finished count less.
     pub precision: Ratio,
+    /// A token bucket that is known; absent: what the samples' own file says, or the ladder shows.
+    pub bucket: Option<Bucket>,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2) }
+        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2), bucket: None }
     }
 }
 
@@ -201,7 +203,10 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
         .at(samples.origin.files.join(", "))
         .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
-    fit_points(registry, points, &samples.origin, asked)
+    let asked = Asked { bucket: asked.bucket.or(samples.bucket), ..*asked };
+    let mut fitted = fit_points(registry, points, &samples.origin, &asked)?;
+    fitted.gates.extend(gates::links(&samples.slow));
+    Ok(fitted)
 }
 
 /// The same from points that were taken as `origin` says.
@@ -319,7 +324,8 @@ impl Shared<'_> {
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
         // What is in memory shows the steps of caches, which look like a bucket.
         let in_memory = self.origin.transport.as_deref() == Some("shm");
-        let bucket = bucket::find(self.points, statistic).filter(|_| !in_memory);
+        let shown = || bucket::find(self.points, statistic);
+        let bucket = self.asked.bucket.or_else(shown).filter(|_| !in_memory);
         let (mut entries, mut extra, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         let marks: Vec<&Op> = self.points.iter().map(|p| &p.op).collect();
         for (i, (point, path)) in self.points.iter().zip(self.paths).enumerate() {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::bucket::{self, Care};
+use super::links;
 use super::plan::{BLOCKS, Plan};
 use super::point::{Point, Rates, is_disturbed};
 use super::refine::{Known, between};
@@ -37,6 +39,11 @@ pub trait Outside {
     /// It cannot be kept.
     fn keep(&mut self, record: &Record) -> Result<()>;
 
+    /// What a rank is called: with its host, where that is known.
+    fn name(&self, rank: u32) -> String {
+        format!("rank {rank}")
+    }
+
     /// Learns how far it is, after each block.
     fn show(&mut self, progress: &Progress);
 }
@@ -69,6 +76,11 @@ pub struct Worst {
     pub precision: Ratio,
 }
 
+/// The part of the time for which a token bucket is looked for.
+const LOOK: f64 = 0.05;
+/// How many bursts a message must be of to say what the rate is.
+const SETTLED: u64 = 16;
+
 /// Measures `plan` as far as `before` has not, and returns all samples together.
 ///
 /// # Errors
@@ -100,6 +112,8 @@ struct Work<'a> {
     /// How many of them are the plan's.
     planned: usize,
     rates: Option<Rates>,
+    /// What is done about a token bucket; absent where none was found, or not yet looked for.
+    care: Option<Care>,
     samples: Samples,
     /// The numbers of blocks that are there.
     done: BTreeSet<u32>,
@@ -137,6 +151,7 @@ impl<'a> Work<'a> {
             points,
             planned,
             rates: None,
+            care: before.bucket.map(|bucket| Care { bucket }),
             done: before.blocks.iter().map(|b| b.block).collect(),
             launch: before.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0),
             samples: before,
@@ -148,7 +163,21 @@ impl<'a> Work<'a> {
     fn pass(&mut self, pass: u32, outside: &mut dyn Outside) -> Result<()> {
         let Launch { mut runner, record, start } = outside.launch()?;
         let launch = self.launch;
-        outside.keep(&Record::Launch(LaunchRecord { launch, ..record }))?;
+        // First of all, while it is full: nobody has sent anything yet.
+        if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
+            let found = bucket::find(&mut *runner, start, self.plan.budget.mul_f64(LOOK))?;
+            self.care = found.map(|bucket| Care { bucket });
+            self.samples.bucket = found;
+        }
+        if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
+            let rates = self.guess(&mut *runner, start)?;
+            let most = self.plan.budget.mul_f64(LOOK);
+            let found = links::slow(&mut *runner, start, (rates, self.samples.bucket), most)?;
+            let name = |rank: u32| outside.name(rank);
+            self.samples.slow = found.iter().map(|slow| slow.words(&name)).collect();
+        }
+        let (bucket, slow) = (self.samples.bucket, self.samples.slow.clone());
+        outside.keep(&Record::Launch(LaunchRecord { launch, bucket, slow, ..record }))?;
         self.launch += 1;
         let done = self.blocks(pass, &mut *runner, start, outside);
         match &done {
@@ -245,20 +274,46 @@ impl<'a> Work<'a> {
         const PART: f64 = 0.6;
         const LONGEST: f64 = 0.3;
         let blocks = f64::from(self.plan.launches * BLOCKS);
-        let room = PART * self.plan.budget.as_secs_f64();
+        let kept = self.settled();
+        let dear = kept.map_or(0.0, |at| self.points[at].expected().0 + self.emptied(at));
+        let room = PART * self.plan.budget.as_secs_f64() - f64::from(self.plan.launches) * dear;
         let mut longest = LONGEST;
         loop {
-            for point in &mut self.points {
-                let short = point.expected().0 <= longest || point.count() > 0;
-                point.wanted = short && point.inner(self.clock_step).is_some();
+            for (at, point) in self.points.iter_mut().enumerate() {
+                let hidden =
+                    point.op.moves_data() && self.care.is_some_and(|care| care.hides(point.size));
+                let short = point.expected().0 <= longest && !hidden || point.count() > 0;
+                let wanted = short || kept == Some(at);
+                point.wanted = wanted && point.inner(self.clock_step).is_some();
             }
-            let wanted = self.points.iter().filter(|p| p.wanted);
-            let all: f64 = wanted.map(|p| blocks * p.cost().0).sum();
-            if all <= room || longest < 1e-4 {
+            let wanted = (0..self.points.len()).filter(|&at| self.points[at].wanted);
+            let others = wanted.filter(|&at| kept != Some(at));
+            let all: f64 =
+                others.map(|at| blocks * (self.points[at].cost().0 + self.emptied(at))).sum();
+            if all <= room.max(0.0) || longest < 1e-4 {
                 return;
             }
             longest *= 0.7;
         }
+    }
+
+    /// Behind a bucket, the exchange without which nobody knows the rate: the least of so many bursts,
+    /// where a quarter of the time is enough for it.
+    fn settled(&self) -> Option<usize> {
+        let least = SETTLED * self.care?.bucket.burst.0;
+        let enough = self.points.iter().enumerate().filter(|(_, p)| {
+            p.op == Op::Shift
+                && p.size.0 >= least
+                && p.expected().0 <= 0.25 * self.plan.budget.as_secs_f64()
+        });
+        enough.min_by_key(|(_, p)| p.size).map(|(at, _)| at)
+    }
+
+    /// What emptying the bucket before a block of a point takes, s.
+    fn emptied(&self, at: usize) -> f64 {
+        let point = &self.points[at];
+        let care = self.care.filter(|care| point.op.moves_data() && care.empties(point.size));
+        care.map_or(0.0, Care::cost)
     }
 
     /// Keeps the links busy, so that what buckets have saved is gone.
@@ -286,6 +341,9 @@ impl<'a> Work<'a> {
         // All of them are shuffled, so that what is left has the order that it would have had.
         Random::new(self.plan.seed.wrapping_add(u64::from(pass))).shuffle(&mut blocks);
         blocks.retain(|(_, number)| !self.done.contains(number));
+        // What says the rate comes first, while there is time for it.
+        let settled = self.settled();
+        blocks.sort_by_key(|(index, _)| settled != Some(*index));
         blocks
     }
 
@@ -298,14 +356,25 @@ impl<'a> Work<'a> {
 
     /// Measures one block, if it is wanted and there is time; says whether it did.
     fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
+        let (emptied, settled) = (self.emptied(index), self.settled() == Some(index));
         let point = &mut self.points[index];
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        if !point.wanted || point.cost().0 > left {
+        // What says the rate is run once and not compared: others of its kind are.
+        let cost = if settled { point.expected().0 } else { point.cost().0 };
+        if !point.wanted || cost + emptied > left {
             return Ok(false);
         }
         let Some(inner) = point.inner(self.clock_step) else { return Ok(false) };
-        let (warm, reps) = point.runs();
-        let check = if point.checked { Check::Not } else { Check::Once };
+        let (mut warm, reps) = point.runs();
+        let mut check = if point.checked { Check::Not } else { Check::Once };
+        if let Some(care) = self.care.filter(|_| emptied > 0.0) {
+            care.empty(turn.runner, turn.start)?;
+            // Runs before the first that counts would do the same, and take longer.
+            warm = if settled { 0 } else { 1 };
+            if settled {
+                check = Check::Not;
+            }
+        }
         let predicted = Some(point.expected());
         let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
@@ -328,7 +397,7 @@ impl<'a> Work<'a> {
             chose: None,
             samples: timed.samples,
         };
-        point.checked = true;
+        point.checked |= check == Check::Once;
         point.add(&block);
         turn.outside.keep(&Record::Block(block.clone()))?;
         self.done.insert(number);
@@ -498,6 +567,7 @@ mod tests {
             precision: Ratio(0.02),
             budget: Duration::from_secs(600),
             drain: Seconds(0.0),
+            wire: false,
         }
     }
 

@@ -10,7 +10,9 @@
 //! The runs are a [`Runner`](crate::run::execute::Runner)'s; processes, files and the terminal are the
 //! caller's, who gives them as an [`Outside`]. What was measured goes to [`crate::measure::fit`].
 
+mod bucket;
 mod host;
+mod links;
 mod measure;
 mod plan;
 mod point;

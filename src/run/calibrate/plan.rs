@@ -28,6 +28,8 @@ pub struct Plan {
     /// For how long data flow before the first block of a launch, so that a token bucket is empty
     /// and connections are warm.
     pub drain: Seconds,
+    /// Whether data leave through a port, which may have a token bucket.
+    pub wire: bool,
 }
 
 /// Blocks of each point in each launch.
@@ -120,6 +122,7 @@ mod tests {
             precision: Ratio(0.02),
             budget: Duration::from_secs(1),
             drain: Seconds(0.0),
+            wire: false,
         };
         let longer = Plan { budget: Duration::from_secs(9), precision: Ratio(0.1), ..plan.clone() };
         let other = Plan { seed: 2, ..plan.clone() };

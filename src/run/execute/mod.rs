@@ -60,6 +60,8 @@ pub struct Timed {
     /// One a repetition, in their order. One is late where a rank started more than 2 µs and more
     /// than a hundredth of the time behind the first, or behind the time that was set.
     pub samples: Vec<Sample>,
+    /// From the first rank's start to each rank's end, in its quickest repetition.
+    pub ends: Vec<Seconds>,
     /// Results of whole operations that were compared, bit by bit, at every rank.
     pub checked: u64,
     /// Involuntary context switches of all ranks.
@@ -106,10 +108,18 @@ impl Timed {
                 run_delay: Some(Seconds(delay as f64 / f64::from(inner.max(1)) * 1e-9)),
             }
         };
+        let end = |record: &Record| {
+            let spans = (0..reps).map(|rep| {
+                let first = records.iter().map(|r| r.starts[rep]).min().unwrap_or(0);
+                record.ends[rep].saturating_sub(first)
+            });
+            Seconds(spans.min().unwrap_or(0) as f64 / f64::from(inner.max(1)) * 1e-9)
+        };
         let held: Vec<u64> = records.iter().filter_map(|r| r.held_up).collect();
         let mean = held.iter().sum::<u64>() as f64 / held.len().max(1) as f64;
         Self {
             samples: (0..reps).map(sample).collect(),
+            ends: records.iter().map(end).collect(),
             checked: records.iter().map(|r| r.checked).min().unwrap_or(0),
             switches: records.iter().map(|r| r.switches).sum(),
             held_up: (!held.is_empty()).then_some(Seconds(mean * 1e-9)),

@@ -19,7 +19,7 @@ use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, St
 /// [`compile`] refuses; more ranks than there are.
 pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Vec<Program>> {
     let least = match op {
-        Op::OneWay | Op::Shift => 2,
+        Op::OneWay | Op::Shift | Op::ShiftBy(_) => 2,
         Op::FanOut(k) => k.get().saturating_add(1),
         Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) | Op::Forced(_) | Op::Device(_) => 1,
     };
@@ -99,8 +99,9 @@ fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
             program.end = vec![patch(&other, peer)];
             program.steps = if rank == 0 { vec![there, back] } else { vec![back, there] };
         }
-        Op::Shift => {
-            let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        Op::Shift | Op::ShiftBy(_) => {
+            let by = if let Op::ShiftBy(k) = op { k.get() % ranks } else { 1 };
+            let (next, before) = ((rank + by) % ranks, (rank + ranks - by) % ranks);
             program.end = vec![patch(&other, before)];
             program.steps = vec![step(vec![send(next)], vec![receive(before)])];
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::fleet::{Fleet, Member};
-use super::set::Set;
+use super::set::{Set, host_id};
 use super::talk::{Answer, FarOrder, Job, Order, Task, Timing};
 use super::worker::{Gone, Setup, Worker};
 use crate::base::error::{Error, Result};
@@ -16,7 +16,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// They end when this is dropped.
 pub(super) struct Crew<'a> {
     setup: &'a Setup,
-    own: Worker,
+    /// This host's, of which the first has rank 0.
+    own: Vec<Worker>,
     fleet: Option<&'a Fleet>,
     /// The how many-th start of the other hosts' processes.
     run: u32,
@@ -29,77 +30,101 @@ impl Drop for Crew<'_> {
 }
 
 impl<'a> Crew<'a> {
-    /// Starts a process on every host, each for its `job`, with what a set tells NCCL, if any does, and
-    /// where the own one's log goes.
+    /// Starts `own` processes here and one on every other host, each for its `job`, with what a set
+    /// tells NCCL, if any does, and where the first one's log goes.
     pub(super) fn start(
         setup: &'a Setup,
         fleet: Option<&'a Fleet>,
+        own: usize,
         told: Option<(Set, &str)>,
         job: impl Fn(usize) -> Job,
     ) -> Result<Self> {
-        let task = Task { library: setup.library.clone(), job: job(0) };
-        let variables = told.map_or(Vec::new(), |(set, log)| set.variables(log));
-        let own = Worker::start(setup, task, variables)?;
+        let mut workers = Vec::with_capacity(own);
+        for process in 0..own {
+            let job = job(process);
+            let registered = matches!(job, Job::Nccl { registered: true, .. });
+            let mut variables = told.map_or(Vec::new(), |(set, log)| {
+                // A log that two processes write is none.
+                let log = if process == 0 { log.to_owned() } else { format!("{log}-{process}") };
+                set.variables(&log, registered)
+            });
+            if own > 1 {
+                variables.push(host_id(process));
+            }
+            let task = Task { library: setup.library.clone(), job };
+            workers.push(Worker::start(setup, process, task, variables)?);
+        }
         let run = fleet.map_or(0, Fleet::next_run);
         let set = told.map(|(set, _)| set.number());
-        let crew = Self { setup, own, fleet, run };
-        for (process, member) in (1..).zip(crew.members()) {
+        let crew = Self { setup, own: workers, fleet, run };
+        for (process, member) in (own..).zip(crew.members()) {
             member.tell(&FarOrder::Start { run, set, job: job(process) });
         }
         Ok(crew)
     }
 
-    /// The process of this host.
-    pub(super) fn id(&self) -> u32 {
-        self.own.id()
+    /// The processes of this host.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.own.iter().map(Worker::id).collect()
+    }
+
+    /// Waits until all have begun.
+    pub(super) fn begun(&mut self) -> std::result::Result<Vec<Answer>, Gone> {
+        self.answers(self.setup.starting)
     }
 
     /// Gives all the communicator's id.
     pub(super) fn share(&mut self, id: Vec<u8>) -> std::result::Result<Vec<Answer>, Gone> {
         self.tell_others(&FarOrder::Id(id.clone()));
-        self.ask(&Order::Id(id))
+        self.tell_own(&Order::Id(id));
+        self.answers(self.setup.starting)
     }
 
     /// Has all time a block.
     pub(super) fn time(&mut self, timing: Timing) -> std::result::Result<Vec<Answer>, Gone> {
         self.tell_others(&FarOrder::Time(timing.clone()));
-        self.ask(&Order::Time(timing))
+        self.tell_own(&Order::Time(timing));
+        self.answers(self.setup.patience)
     }
 
     fn tell_others(&self, order: &FarOrder) {
         self.members().for_each(|member| member.tell(order));
     }
 
-    fn ask(&mut self, order: &Order) -> std::result::Result<Vec<Answer>, Gone> {
-        // One that does not hear it has ended: that is its answer.
-        let _ = self.own.tell(order);
-        self.answers()
+    fn tell_own(&mut self, order: &Order) {
+        for worker in &mut self.own {
+            // One that does not hear it has ended: that is its answer.
+            let _ = worker.tell(order);
+        }
     }
 
-    /// Waits for the next answer of each, as long as there is patience.
-    pub(super) fn answers(&mut self) -> std::result::Result<Vec<Answer>, Gone> {
-        let until = Instant::now() + self.setup.patience;
-        let mut own = None;
+    /// Waits for the next answer of each, as long as there is `patience`.
+    fn answers(&mut self, patience: Duration) -> std::result::Result<Vec<Answer>, Gone> {
+        let until = Instant::now() + patience;
+        let mut own: Vec<Option<Answer>> = self.own.iter().map(|_| None).collect();
         let mut others: Vec<Option<Answer>> = self.members().map(|_| None).collect();
         loop {
-            match &own {
-                None => own = self.own.answer()?,
-                Some(_) => self.own.lives()?,
+            for (worker, answer) in self.own.iter_mut().zip(&mut own) {
+                match answer {
+                    None => *answer = worker.answer()?,
+                    Some(_) => worker.lives()?,
+                }
             }
             for (member, answer) in self.members().zip(&mut others) {
                 let next = member.answer(self.run)?;
                 *answer = answer.take().or(next);
             }
-            if own.is_some() && others.iter().all(Option::is_some) {
-                return Ok(own.into_iter().chain(others.into_iter().flatten()).collect());
+            if own.iter().chain(&others).all(Option::is_some) {
+                return Ok(own.into_iter().chain(others).flatten().collect());
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let patience = self.setup.patience.as_secs_f64();
                 let silent = self.members().zip(&others).filter(|(_, answer)| answer.is_none());
                 let silent: Vec<&str> = silent.map(|(member, _)| member.name()).collect();
-                let who = if own.is_none() { String::new() } else { silent.join(", ") + ": " };
-                return Err(Gone::Lost(format!("{who}no answer for {patience:.1} s: killed")));
+                let here = own.iter().any(Option::is_none);
+                let who = if here { String::new() } else { silent.join(", ") + ": " };
+                let seconds = patience.as_secs_f64();
+                return Err(Gone::Lost(format!("{who}no answer for {seconds:.1} s: killed")));
             }
             self.rest(left.min(TICK))?;
         }
@@ -113,7 +138,7 @@ impl<'a> Crew<'a> {
     fn rest(&self, longest: Duration) -> std::result::Result<(), Gone> {
         let mut files: Vec<PollFd<'_>> = Vec::new();
         files.extend(self.setup.interrupt.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        self.own.watch(&mut files);
+        self.own.iter().for_each(|worker| worker.watch(&mut files));
         self.members().for_each(|member| member.watch(&mut files));
         let nanoseconds = i64::from(longest.subsec_nanos()).max(1_000_000);
         let time = Timespec { tv_sec: longest.as_secs().cast_signed(), tv_nsec: nanoseconds };

@@ -1,7 +1,6 @@
 //! The driver of NVIDIA's GPUs, as far as it is used: devices, memory, copies, one kernel, graphs.
 //!
-//! The driver is looked for when [`Driver::load`] is called and not before. The crate that binds it
-//! panics where the library or a function is missing, so both are asked for first, by name.
+//! The driver is looked for when [`Driver::load`] is called and not before.
 //!
 //! # Why this is sound
 //!
@@ -12,55 +11,12 @@
 //!   of the host that a copy reads or writes is borrowed until the stream has been waited for.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::rc::Rc;
 
-use cudarc::driver::{DriverError, result, sys};
-
+use super::api::{self, Api};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Seconds;
-
-/// The functions that are called; a driver that lacks one is too old.
-const NEEDED: &[&str] = &[
-    "cuInit",
-    "cuDriverGetVersion",
-    "cuDeviceGetCount",
-    "cuDeviceGet",
-    "cuDeviceGetName",
-    "cuDeviceGetUuid",
-    "cuDeviceCanAccessPeer",
-    "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxRelease_v2",
-    "cuCtxSetCurrent",
-    "cuCtxEnablePeerAccess",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuStreamCreate",
-    "cuStreamSynchronize",
-    "cuStreamDestroy_v2",
-    "cuStreamBeginCapture_v2",
-    "cuStreamEndCapture",
-    "cuMemAlloc_v2",
-    "cuMemFree_v2",
-    "cuMemHostAlloc",
-    "cuMemFreeHost",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyDtoDAsync_v2",
-    "cuMemcpyPeerAsync",
-    "cuModuleLoadData",
-    "cuModuleGetFunction",
-    "cuModuleUnload",
-    "cuLaunchKernel",
-    "cuEventCreate",
-    "cuEventRecord",
-    "cuEventElapsedTime",
-    "cuEventDestroy_v2",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch",
-    "cuGraphExecDestroy",
-    "cuGraphDestroy",
-];
+use crate::base::quantity::{Bytes, Seconds};
 
 /// Adds `count` f32 to others, four at a time; any grid of any blocks will do.
 const ADD: &str = include_str!("add.ptx");
@@ -68,8 +24,9 @@ const BLOCK: u32 = 256;
 const MOST_BLOCKS: u64 = 4096;
 
 /// The driver, loaded and ready.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Driver {
+    api: &'static Api,
     version: u32,
     count: u32,
 }
@@ -78,35 +35,17 @@ impl Driver {
     /// Loads the driver and counts the GPUs.
     ///
     /// # Errors
-    /// No driver, one that is too old, one that does not start, no GPU.
+    /// No driver, a stub of one, one that is too old, one that does not start, no GPU.
     pub fn load() -> Result<Self> {
-        // SAFETY: loading the driver runs its start-up code, as any CUDA program does.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::environment("there is no driver of NVIDIA's GPUs: no libcuda.so.1")
-                .help("install the driver, or measure with --transport shm or tcp"));
+        let api = Api::load()?;
+        let (mut version, mut count): (c_int, c_int) = (0, 0);
+        // SAFETY: the pointers are to live integers.
+        unsafe {
+            api.held("cuDriverGetVersion", (api.cuDriverGetVersion)(&raw mut version))?;
+            api.held("cuDeviceGetCount", (api.cuDeviceGetCount)(&raw mut count))?;
         }
-        // SAFETY: it is present, so this does not panic; nothing is called through the symbols.
-        let library = unsafe { sys::culib() };
-        let missing = NEEDED.iter().find(|name| {
-            // SAFETY: the symbol is looked up and dropped.
-            unsafe { library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_err()
-        });
-        if let Some(name) = missing {
-            return Err(Error::environment(format!("the driver has no {name}: it is too old"))
-                .at("libcuda.so.1")
-                .help("CUDA 12 (driver 525) or later is needed"));
-        }
-        result::init().map_err(|e| {
-            said("cuInit", e).help("`nvidia-smi` should list the GPUs; look whether it does")
-        })?;
-        let mut version: c_int = 0;
-        // SAFETY: the pointer is to a live integer.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }
-            .result()
-            .map_err(|e| said("cuDriverGetVersion", e))?;
-        let count = result::device::get_count().map_err(|e| said("cuDeviceGetCount", e))?;
         match u32::try_from(count) {
-            Ok(count) if count > 0 => Ok(Self { version: version.unsigned_abs(), count }),
+            Ok(count) if count > 0 => Ok(Self { api, version: version.unsigned_abs(), count }),
             _ => Err(Error::environment("the driver finds no GPU")
                 .help("look at CUDA_VISIBLE_DEVICES, or measure with --transport shm or tcp")),
         }
@@ -129,85 +68,92 @@ impl Driver {
     /// # Errors
     /// What the driver says.
     pub fn reaches(self, from: u32, to: u32) -> Result<bool> {
-        let (from, to) = (device(from)?, device(to)?);
+        let (from, to) = (self.device(from)?, self.device(to)?);
         let mut can: c_int = 0;
         // SAFETY: the pointer is to a live integer; the devices are the driver's.
-        unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, from, to) }
-            .result()
-            .map_err(|e| said("cuDeviceCanAccessPeer", e))?;
+        let said = unsafe { (self.api.cuDeviceCanAccessPeer)(&raw mut can, from, to) };
+        self.api.held("cuDeviceCanAccessPeer", said)?;
         Ok(can != 0)
     }
-}
 
-fn device(ordinal: u32) -> Result<sys::CUdevice> {
-    let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-    result::device::get(number).map_err(|e| said("cuDeviceGet", e))
-}
-
-/// What the driver said to a call.
-fn said(call: &str, error: DriverError) -> Error {
-    let name = error.error_name().ok().map(|name| name.to_string_lossy().into_owned());
-    let name = name.unwrap_or_else(|| format!("error {}", error.0 as u32));
-    Error::environment(format!("the GPU's driver says {name}")).at(call.to_owned())
+    fn device(self, ordinal: u32) -> Result<api::Device> {
+        let number = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+        let mut device = 0;
+        // SAFETY: the pointer is to a live integer.
+        let said = unsafe { (self.api.cuDeviceGet)(&raw mut device, number) };
+        self.api.held("cuDeviceGet", said)?;
+        Ok(device)
+    }
 }
 
 /// A GPU with a stream of its own.
 pub struct Gpu {
     context: Rc<Context>,
-    stream: sys::CUstream,
-    start: sys::CUevent,
-    end: sys::CUevent,
-    module: sys::CUmodule,
-    add: sys::CUfunction,
+    stream: api::Handle,
+    start: api::Handle,
+    end: api::Handle,
+    module: api::Handle,
+    add: api::Handle,
 }
 
 struct Context {
-    device: sys::CUdevice,
-    handle: sys::CUcontext,
+    api: &'static Api,
+    device: api::Device,
+    handle: api::Handle,
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: it was retained once, when it was made. What fails here ends with the process.
-        let _ = unsafe { result::primary_ctx::release(self.device) };
+        let _ = unsafe { (self.api.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
 
 impl Context {
     fn enter(&self) -> Result<()> {
         // SAFETY: the context is retained as long as `self` lives.
-        unsafe { result::ctx::set_current(self.handle) }.map_err(|e| said("cuCtxSetCurrent", e))
+        self.api.held("cuCtxSetCurrent", unsafe { (self.api.cuCtxSetCurrent)(self.handle) })
     }
 }
+
+/// A stream that does not wait for the one that all programs share.
+const NON_BLOCKING: u32 = 1;
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do is no part of a graph.
+const THREAD_LOCAL: c_int = 1;
 
 impl Gpu {
     /// GPU number `ordinal` of the driver.
     ///
     /// # Errors
     /// What the driver says.
-    pub fn open(_: Driver, ordinal: u32) -> Result<Self> {
-        let device = device(ordinal)?;
+    pub fn open(driver: Driver, ordinal: u32) -> Result<Self> {
+        let (api, device) = (driver.api, driver.device(ordinal)?);
+        let none: api::Handle = std::ptr::null_mut();
+        let mut handle = none;
         // SAFETY: the device is the driver's; the context is released when it is dropped.
-        let handle = unsafe { result::primary_ctx::retain(device) }
-            .map_err(|e| said("cuDevicePrimaryCtxRetain", e))?;
-        let context = Rc::new(Context { device, handle });
+        let said = unsafe { (api.cuDevicePrimaryCtxRetain)(&raw mut handle, device) };
+        api.held("cuDevicePrimaryCtxRetain", said)?;
+        let context = Rc::new(Context { api, device, handle });
         context.enter()?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .map_err(|e| said("cuStreamCreate", e))?;
-        let event = || {
-            result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
-                .map_err(|e| said("cuEventCreate", e))
-        };
-        let (start, end) = (event()?, event()?);
+        let (mut stream, mut start, mut end) = (none, none, none);
+        let (mut module, mut add) = (none, none);
         let text = CString::new(ADD).map_err(|_| Error::environment("the kernel is no text"))?;
-        // SAFETY: the text ends with a zero and is well-formed PTX; the driver copies it.
-        let module = unsafe { result::module::load_data(text.as_ptr().cast()) }
-            .map_err(|e| said("cuModuleLoadData", e))?;
-        let name = CString::new("add").map_err(|_| Error::environment("no name"))?;
-        // SAFETY: the module is loaded and stays so as long as `self` lives.
-        let add = unsafe { result::module::get_function(module, name) }
-            .map_err(|e| said("cuModuleGetFunction", e))?;
+        // SAFETY: the pointers are to live handles; the text ends with a zero and is well-formed PTX,
+        // which the driver copies; the module stays loaded as long as `self` lives.
+        unsafe {
+            api.held("cuStreamCreate", (api.cuStreamCreate)(&raw mut stream, NON_BLOCKING))?;
+            api.held("cuEventCreate", (api.cuEventCreate)(&raw mut start, 0))?;
+            api.held("cuEventCreate", (api.cuEventCreate)(&raw mut end, 0))?;
+            let said = (api.cuModuleLoadData)(&raw mut module, text.as_ptr().cast());
+            api.held("cuModuleLoadData", said)?;
+            let said = (api.cuModuleGetFunction)(&raw mut add, module, c"add".as_ptr());
+            api.held("cuModuleGetFunction", said)?;
+        }
         Ok(Self { context, stream, start, end, module, add })
+    }
+
+    fn api(&self) -> &'static Api {
+        self.context.api
     }
 
     /// What the maker calls it.
@@ -215,17 +161,44 @@ impl Gpu {
     /// # Errors
     /// What the driver says.
     pub fn name(&self) -> Result<String> {
-        result::device::get_name(self.context.device).map_err(|e| said("cuDeviceGetName", e))
+        let mut name = [0_u8; 128];
+        // SAFETY: the driver writes as many bytes as it is told at most, a zero among them.
+        let said = unsafe {
+            let room = (name.len() - 1) as c_int;
+            (self.api().cuDeviceGetName)(
+                name.as_mut_ptr().cast::<c_char>(),
+                room,
+                self.context.device,
+            )
+        };
+        self.api().held("cuDeviceGetName", said)?;
+        let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        Ok(String::from_utf8_lossy(&name[..length]).into_owned())
     }
 
-    /// Which it is, in all the world: another host's or another part of this one has another.
+    /// Which it is, in all the world: another host's or another part of this one (MIG) has another.
     ///
     /// # Errors
     /// What the driver says.
     pub fn id(&self) -> Result<String> {
-        let id = result::device::get_uuid(self.context.device)
-            .map_err(|e| said("cuDeviceGetUuid", e))?;
-        Ok(id.bytes.iter().map(|byte| format!("{:02x}", byte.to_ne_bytes()[0])).collect())
+        let mut id = [0_u8; 16];
+        // SAFETY: the driver writes sixteen bytes.
+        let said = unsafe { (self.api().cuDeviceGetUuid_v2)(&raw mut id, self.context.device) };
+        self.api().held("cuDeviceGetUuid", said)?;
+        Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// How much of its memory is free.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn free(&self) -> Result<Bytes> {
+        self.enter()?;
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: the pointers are to live integers.
+        let said = unsafe { (self.api().cuMemGetInfo_v2)(&raw mut free, &raw mut all) };
+        self.api().held("cuMemGetInfo", said)?;
+        Ok(Bytes(free as u64))
     }
 
     /// Makes it the GPU on which this thread's calls work.
@@ -238,7 +211,7 @@ impl Gpu {
 
     /// The stream, as other libraries take it.
     pub(super) fn stream(&self) -> *mut c_void {
-        self.stream.cast()
+        self.stream
     }
 
     /// Lets copies go straight to the memory of `other`. False where that cannot be: then they go
@@ -249,13 +222,10 @@ impl Gpu {
     pub fn reach(&self, other: &Self) -> Result<bool> {
         self.enter()?;
         // SAFETY: both contexts are retained.
-        let done = unsafe { sys::cuCtxEnablePeerAccess(other.context.handle, 0) }.result();
-        use sys::cudaError_enum as E;
-        match done {
-            Ok(()) => Ok(true),
-            Err(e) if e.0 == E::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(true),
-            Err(e) if e.0 == E::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED => Ok(false),
-            Err(e) => Err(said("cuCtxEnablePeerAccess", e)),
+        match unsafe { (self.api().cuCtxEnablePeerAccess)(other.context.handle, 0) } {
+            api::SUCCESS | api::REACHED_ALREADY => Ok(true),
+            api::OUT_OF_REACH => Ok(false),
+            code => Err(self.api().said("cuCtxEnablePeerAccess", code)),
         }
     }
 
@@ -265,10 +235,11 @@ impl Gpu {
     /// There is not so much.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
         self.enter()?;
+        let mut at = 0;
         // SAFETY: the memory is freed when the buffer is dropped, and never read before written.
-        let at = unsafe { result::malloc_sync(bytes.max(16)) }
-            .map_err(|e| said("cuMemAlloc", e).help("give smaller --sizes"))?;
-        Ok(Buffer { context: Rc::clone(&self.context), at, bytes })
+        let said = unsafe { (self.api().cuMemAlloc_v2)(&raw mut at, bytes.max(16)) };
+        self.api().held("cuMemAlloc", said).map_err(|e| e.help("give smaller --sizes"))?;
+        Ok(Buffer { context: Rc::clone(&self.context), at, bytes, free: None })
     }
 
     /// Puts `bytes` into `buffer` at `at`, and waits until they are there.
@@ -279,8 +250,11 @@ impl Gpu {
         buffer.holds(at, bytes.len())?;
         self.enter()?;
         // SAFETY: the place is inside the buffer, and `bytes` are borrowed until the wait is over.
-        unsafe { result::memcpy_htod_async(buffer.at + at as u64, bytes, self.stream) }
-            .map_err(|e| said("cuMemcpyHtoDAsync", e))?;
+        let said = unsafe {
+            let (to, from) = (buffer.at + at as u64, bytes.as_ptr().cast());
+            (self.api().cuMemcpyHtoDAsync_v2)(to, from, bytes.len(), self.stream)
+        };
+        self.api().held("cuMemcpyHtoDAsync", said)?;
         self.wait()
     }
 
@@ -292,8 +266,11 @@ impl Gpu {
         buffer.holds(at, bytes.len())?;
         self.enter()?;
         // SAFETY: as in `write`.
-        unsafe { result::memcpy_dtoh_async(bytes, buffer.at + at as u64, self.stream) }
-            .map_err(|e| said("cuMemcpyDtoHAsync", e))?;
+        let said = unsafe {
+            let (to, from) = (bytes.as_mut_ptr().cast(), buffer.at + at as u64);
+            (self.api().cuMemcpyDtoHAsync_v2)(to, from, bytes.len(), self.stream)
+        };
+        self.api().held("cuMemcpyDtoHAsync", said)?;
         self.wait()
     }
 
@@ -308,20 +285,43 @@ impl Gpu {
         let same = Rc::ptr_eq(&into.context, &from.context);
         // SAFETY: both places are inside their buffers, whose memory outlives the stream's work:
         // buffers are dropped by those who wait for it.
-        let done = unsafe {
+        let (said, call) = unsafe {
+            let api = self.api();
             match same {
-                true => result::memcpy_dtod_async(into.at, from.at, bytes, self.stream),
-                false => result::memcpy_peer_async(
-                    into.context.handle,
-                    into.at,
-                    from.context.handle,
-                    from.at,
-                    bytes,
-                    self.stream,
+                true => (
+                    (api.cuMemcpyDtoDAsync_v2)(into.at, from.at, bytes, self.stream),
+                    "cuMemcpyDtoDAsync",
                 ),
+                false => {
+                    let (to, of) = (into.context.handle, from.context.handle);
+                    let said =
+                        (api.cuMemcpyPeerAsync)(into.at, to, from.at, of, bytes, self.stream);
+                    (said, "cuMemcpyPeerAsync")
+                }
             }
         };
-        done.map_err(|e| said(if same { "cuMemcpyDtoDAsync" } else { "cuMemcpyPeerAsync" }, e))
+        self.api().held(call, said)
+    }
+
+    /// Has the first `period` bytes of `buffer` follow each other all over it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn repeat(&self, buffer: &Buffer, period: usize) -> Result<()> {
+        buffer.holds(0, period)?;
+        self.enter()?;
+        let mut done = period;
+        while done > 0 && done < buffer.bytes {
+            let next = done.min(buffer.bytes - done);
+            // SAFETY: both places are inside the buffer and do not overlap; the stream keeps order.
+            let said = unsafe {
+                let to = buffer.at + done as u64;
+                (self.api().cuMemcpyDtoDAsync_v2)(to, buffer.at, next, self.stream)
+            };
+            self.api().held("cuMemcpyDtoDAsync", said)?;
+            done += next;
+        }
+        self.wait()
     }
 
     /// Starts to add the first `floats` f32 of `from` to those of `into`.
@@ -338,17 +338,22 @@ impl Gpu {
             [(&raw mut a).cast(), (&raw mut b).cast(), (&raw mut count).cast()];
         // SAFETY: the kernel takes two addresses and a count, which the driver copies before it
         // returns, and touches `count` floats of each buffer.
-        unsafe {
-            result::launch_kernel(
+        let said = unsafe {
+            (self.api().cuLaunchKernel)(
                 self.add,
-                (blocks, 1, 1),
-                (BLOCK, 1, 1),
+                blocks,
+                1,
+                1,
+                BLOCK,
+                1,
+                1,
                 0,
                 self.stream,
-                &mut parameters,
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
             )
-        }
-        .map_err(|e| said("cuLaunchKernel", e))
+        };
+        self.api().held("cuLaunchKernel", said)
     }
 
     /// Waits until everything that was started has ended.
@@ -358,8 +363,21 @@ impl Gpu {
     pub fn wait(&self) -> Result<()> {
         self.enter()?;
         // SAFETY: the stream lives as long as `self`.
-        unsafe { result::stream::synchronize(self.stream) }
-            .map_err(|e| said("cuStreamSynchronize", e))
+        let said = unsafe { (self.api().cuStreamSynchronize)(self.stream) };
+        self.api().held("cuStreamSynchronize", said)
+    }
+
+    /// Whether everything that was started has ended.
+    ///
+    /// # Errors
+    /// What the driver says of it.
+    pub fn is_through(&self) -> Result<bool> {
+        self.enter()?;
+        // SAFETY: the stream lives as long as `self`.
+        match unsafe { (self.api().cuStreamQuery)(self.stream) } {
+            api::NOT_READY => Ok(false),
+            code => self.api().held("cuStreamQuery", code).map(|()| true),
+        }
     }
 
     /// Notes the time at which what was started before has ended.
@@ -378,10 +396,11 @@ impl Gpu {
         self.mark(self.end)
     }
 
-    fn mark(&self, event: sys::CUevent) -> Result<()> {
+    fn mark(&self, event: api::Handle) -> Result<()> {
         self.enter()?;
         // SAFETY: event and stream live as long as `self`, and are of the same context.
-        unsafe { result::event::record(event, self.stream) }.map_err(|e| said("cuEventRecord", e))
+        let said = unsafe { (self.api().cuEventRecord)(event, self.stream) };
+        self.api().held("cuEventRecord", said)
     }
 
     /// Between the two marks; everything must have ended.
@@ -390,35 +409,81 @@ impl Gpu {
     /// What the driver says.
     pub fn between(&self) -> Result<Seconds> {
         // SAFETY: both events were recorded in this stream.
-        let milliseconds = unsafe { result::event::elapsed(self.start, self.end) }
-            .map_err(|e| said("cuEventElapsedTime", e))?;
+        let mut milliseconds = 0_f32;
+        let said =
+            unsafe { (self.api().cuEventElapsedTime)(&raw mut milliseconds, self.start, self.end) };
+        self.api().held("cuEventElapsedTime", said)?;
         Ok(Seconds(f64::from(milliseconds) * 1e-3))
     }
 
-    /// What `starts` starts, as a graph; nothing runs yet.
+    /// What `starts` starts on this GPU, as a graph; nothing runs yet.
     ///
     /// # Errors
     /// What the driver says.
     pub fn graph(&self, starts: impl FnOnce(&Self) -> Result<()>) -> Result<Graph<'_>> {
-        self.enter()?;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives as long as `self`, and the capture ends below whatever happens.
-        unsafe { result::stream::begin_capture(self.stream, mode) }
-            .map_err(|e| said("cuStreamBeginCapture", e))?;
-        let started = starts(self);
-        // SAFETY: a capture was begun.
-        let graph = unsafe { result::stream::end_capture(self.stream) }
-            .map_err(|e| said("cuStreamEndCapture", e))?;
+        let mut graphs = Self::graphs(std::slice::from_ref(self), || starts(self))?;
+        graphs.pop().ok_or_else(|| Error::environment("no graph was made"))
+    }
+
+    /// What `starts` starts on each of `gpus`, as a graph for each; nothing runs yet.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn graphs(gpus: &[Self], starts: impl FnOnce() -> Result<()>) -> Result<Vec<Graph<'_>>> {
+        let mut begun = Ok(());
+        let mut capturing = 0;
+        for gpu in gpus {
+            begun = gpu.enter().and_then(|()| {
+                // SAFETY: the stream lives as long as `gpu`, and the capture ends below whatever
+                // happens.
+                let said = unsafe { (gpu.api().cuStreamBeginCapture_v2)(gpu.stream, THREAD_LOCAL) };
+                gpu.api().held("cuStreamBeginCapture", said)
+            });
+            if begun.is_err() {
+                break;
+            }
+            capturing += 1;
+        }
+        let started = begun.and_then(|()| starts());
+        let mut ended = Vec::with_capacity(capturing);
+        for gpu in &gpus[..capturing] {
+            let mut graph = std::ptr::null_mut();
+            // SAFETY: a capture was begun; the pointer is to a live handle.
+            let said = unsafe {
+                let _ = gpu.context.enter();
+                (gpu.api().cuStreamEndCapture)(gpu.stream, &raw mut graph)
+            };
+            ended
+                .push(gpu.api().held("cuStreamEndCapture", said).map(|()| Captured { gpu, graph }));
+        }
         started?;
-        // SAFETY: the graph is the driver's, and given back below.
-        let made = unsafe {
-            let flags = sys::CUgraphInstantiate_flags_enum(0);
-            let made = result::graph::instantiate(graph, flags);
-            let _ = result::graph::destroy(graph);
-            made
-        };
-        let run = made.map_err(|e| said("cuGraphInstantiate", e))?;
-        Ok(Graph { gpu: self, run })
+        ended.into_iter().map(|captured| captured?.ready()).collect()
+    }
+}
+
+/// A graph that is not ready to run.
+struct Captured<'a> {
+    gpu: &'a Gpu,
+    graph: api::Handle,
+}
+
+impl<'a> Captured<'a> {
+    fn ready(self) -> Result<Graph<'a>> {
+        let (gpu, mut run) = (self.gpu, std::ptr::null_mut());
+        gpu.enter()?;
+        // SAFETY: the graph is the driver's, and given back once, when `self` is dropped.
+        let said = unsafe { (gpu.api().cuGraphInstantiateWithFlags)(&raw mut run, self.graph, 0) };
+        gpu.api().held("cuGraphInstantiate", said)?;
+        Ok(Graph { gpu, run })
+    }
+}
+
+impl Drop for Captured<'_> {
+    fn drop(&mut self) {
+        if !self.graph.is_null() {
+            // SAFETY: it was made once, by the end of a capture.
+            let _ = unsafe { (self.gpu.api().cuGraphDestroy)(self.graph) };
+        }
     }
 }
 
@@ -427,11 +492,12 @@ impl Drop for Gpu {
         // SAFETY: each was made once, by `open`, and nothing uses it any more.
         unsafe {
             let _ = self.context.enter();
-            let _ = result::stream::synchronize(self.stream);
-            let _ = result::event::destroy(self.start);
-            let _ = result::event::destroy(self.end);
-            let _ = result::module::unload(self.module);
-            let _ = result::stream::destroy(self.stream);
+            let api = self.api();
+            let _ = (api.cuStreamSynchronize)(self.stream);
+            let _ = (api.cuEventDestroy_v2)(self.start);
+            let _ = (api.cuEventDestroy_v2)(self.end);
+            let _ = (api.cuModuleUnload)(self.module);
+            let _ = (api.cuStreamDestroy_v2)(self.stream);
         }
     }
 }
@@ -439,7 +505,7 @@ impl Drop for Gpu {
 /// Work that a GPU was told before.
 pub struct Graph<'a> {
     gpu: &'a Gpu,
-    run: sys::CUgraphExec,
+    run: api::Handle,
 }
 
 impl Graph<'_> {
@@ -450,26 +516,42 @@ impl Graph<'_> {
     pub fn start(&self) -> Result<()> {
         self.gpu.enter()?;
         // SAFETY: both live as long as `self`.
-        unsafe { result::graph::launch(self.run, self.gpu.stream) }
-            .map_err(|e| said("cuGraphLaunch", e))
+        let said = unsafe { (self.gpu.api().cuGraphLaunch)(self.run, self.gpu.stream) };
+        self.gpu.api().held("cuGraphLaunch", said)
     }
 }
 
 impl Drop for Graph<'_> {
     fn drop(&mut self) {
         // SAFETY: it was made once, by `Gpu::graph`.
-        let _ = unsafe { result::graph::exec_destroy(self.run) };
+        let _ = unsafe { (self.gpu.api().cuGraphExecDestroy)(self.run) };
     }
 }
 
 /// Memory of a GPU.
 pub struct Buffer {
     context: Rc<Context>,
-    at: sys::CUdeviceptr,
+    at: api::Address,
     bytes: usize,
+    /// How it is given back, where the driver did not give it.
+    free: Option<Box<dyn Fn(*mut c_void)>>,
 }
 
 impl Buffer {
+    /// Memory of `gpu` that another library gave, and takes back.
+    pub(super) fn given(
+        gpu: &Gpu,
+        (at, bytes): (*mut c_void, usize),
+        free: Box<dyn Fn(*mut c_void)>,
+    ) -> Self {
+        Self { context: Rc::clone(&gpu.context), at: at as u64, bytes, free: Some(free) }
+    }
+
+    /// How long it is.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn holds(&self, at: usize, bytes: usize) -> Result<()> {
         match at.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             true => Ok(()),
@@ -489,8 +571,11 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let _ = self.context.enter();
+        if let Some(free) = &self.free {
+            return free(self.address(0));
+        }
         // SAFETY: it was allocated once, and who started work on it has waited.
-        let _ = unsafe { result::free_sync(self.at) };
+        let _ = unsafe { (self.context.api.cuMemFree_v2)(self.at) };
     }
 }
 
@@ -509,9 +594,10 @@ impl Pinned {
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         gpu.enter()?;
         // SAFETY: it is freed once, when it is dropped.
-        let at = unsafe { result::malloc_host(bytes.max(1), 0) }
-            .map_err(|e| said("cuMemHostAlloc", e))?
-            .cast::<u8>();
+        let mut at: *mut c_void = std::ptr::null_mut();
+        let said = unsafe { (gpu.api().cuMemHostAlloc)(&raw mut at, bytes.max(1), 0) };
+        gpu.api().held("cuMemHostAlloc", said)?;
+        let at = at.cast::<u8>();
         // SAFETY: the driver gave so many bytes, which nobody else has.
         unsafe { at.write_bytes(0, bytes) };
         Ok(Self { at, bytes, context: Rc::clone(&gpu.context) })
@@ -529,6 +615,6 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let _ = self.context.enter();
         // SAFETY: as in `new`.
-        let _ = unsafe { result::free_host(self.at.cast()) };
+        let _ = unsafe { (self.context.api.cuMemFreeHost)(self.at.cast()) };
     }
 }

@@ -31,9 +31,10 @@ impl Far<'_> {
         let log = self.setup.scratch.join("nccl");
         // A set that is not known here tells nothing: rank 0 sees that another way was gone.
         let set = set.and_then(|number| Set::ALL.get(number));
-        let variables = set.map(|set| set.variables(&log.to_string_lossy()));
+        let registered = matches!(job, Job::Nccl { registered: true, .. });
+        let variables = set.map(|set| set.variables(&log.to_string_lossy(), registered));
         let task = Task { library: self.setup.library.clone(), job };
-        match Worker::start(self.setup, task, variables.unwrap_or_default()) {
+        match Worker::start(self.setup, 0, task, variables.unwrap_or_default()) {
             Ok(process) => self.process = Some((run, process)),
             Err(e) => line.say(FarNews::Said(run, Answer::Refused(e.to_string())))?,
         }

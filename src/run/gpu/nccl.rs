@@ -15,16 +15,17 @@ use std::rc::Rc;
 
 use libloading::Library;
 
+use super::call::{Call, element};
 use super::driver::{Buffer, Gpu};
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::library::nccl::Function;
 
 /// What is tried where nobody names a file.
 pub const NAMES: &[&str] = &["libnccl.so.2", "libnccl.so"];
 
-/// `ncclFloat32` and `ncclSum`.
-const FLOAT: c_int = 7;
+/// `ncclSum`, `ncclInProgress`.
 const SUM: c_int = 0;
+const IN_PROGRESS: c_int = 7;
 
 /// What all ranks of a communicator share before they have one.
 #[repr(C)]
@@ -54,6 +55,8 @@ type Whole = unsafe extern "C" fn(Address, Address, usize, c_int, c_int, Comm, S
 type Rooted =
     unsafe extern "C" fn(Address, Address, usize, c_int, c_int, c_int, Comm, Stream) -> c_int;
 type Gathered = unsafe extern "C" fn(Address, Address, usize, c_int, Comm, Stream) -> c_int;
+type Paired = unsafe extern "C" fn(Address, usize, c_int, c_int, Comm, Stream) -> c_int;
+type Register = unsafe extern "C" fn(Comm, Address, usize, *mut Address) -> c_int;
 
 /// NCCL's functions. A collective that is not there can be asked for, and is refused by name.
 struct Functions {
@@ -68,6 +71,13 @@ struct Functions {
     broadcast: Option<Whole>,
     reduce: Option<Rooted>,
     all_gather: Option<Gathered>,
+    send: Option<Paired>,
+    receive: Option<Paired>,
+    state: Option<unsafe extern "C" fn(Comm, *mut c_int) -> c_int>,
+    last: Option<unsafe extern "C" fn(Comm) -> *const c_char>,
+    register: Option<Register>,
+    allocate: Option<unsafe extern "C" fn(*mut Address, usize) -> c_int>,
+    free: Option<unsafe extern "C" fn(Address) -> c_int>,
     _library: Library,
 }
 
@@ -166,6 +176,13 @@ impl Nccl {
                 broadcast: get(&library, "ncclBroadcast"),
                 reduce: get(&library, "ncclReduce"),
                 all_gather: get(&library, "ncclAllGather"),
+                send: get(&library, "ncclSend"),
+                receive: get(&library, "ncclRecv"),
+                state: get(&library, "ncclCommGetAsyncError"),
+                last: get(&library, "ncclGetLastError"),
+                register: get(&library, "ncclCommRegister"),
+                allocate: get(&library, "ncclMemAlloc"),
+                free: get(&library, "ncclMemFree"),
                 _library: library,
             };
             let version = Release::of(code.unsigned_abs());
@@ -179,16 +196,19 @@ impl Nccl {
         self.version
     }
 
-    /// Whether it has a collective.
+    /// Whether it has what a collective is made of.
     #[must_use]
-    pub fn has(&self, function: Function) -> bool {
+    pub fn has(&self, collective: Collective) -> bool {
+        use Collective as C;
         let f = &self.functions;
-        match function {
-            Function::AllReduce => f.all_reduce.is_some(),
-            Function::ReduceScatter => f.reduce_scatter.is_some(),
-            Function::Broadcast => f.broadcast.is_some(),
-            Function::Reduce => f.reduce.is_some(),
-            Function::AllGather => f.all_gather.is_some(),
+        match collective {
+            C::AllReduce => f.all_reduce.is_some(),
+            C::ReduceScatter => f.reduce_scatter.is_some(),
+            C::Broadcast => f.broadcast.is_some(),
+            C::Reduce => f.reduce.is_some(),
+            C::AllGather => f.all_gather.is_some(),
+            C::AllToAll | C::SendRecv => f.send.is_some() && f.receive.is_some(),
+            _ => false,
         }
     }
 
@@ -263,49 +283,124 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// Starts `function` over `count` f32 in all, from `send` to `receive`, in the stream of `gpu`;
-    /// for all-gather and reduce-scatter the count is of one rank's block.
+    /// Starts `call` from `send` to `receive`, as `rank` of `ranks`, in the stream of `gpu`.
     ///
     /// # Errors
     /// What NCCL says; a function that it does not have; a buffer that is too small.
     pub fn start(
         &self,
-        function: Function,
+        call: Call,
         (send, receive): (&Buffer, &Buffer),
-        count: usize,
+        (rank, ranks): (u32, u32),
         gpu: &Gpu,
     ) -> Result<()> {
-        let (send, receive, stream) = (send.address(0), receive.address(0), gpu.stream());
+        let bytes = call.bytes(ranks);
+        if bytes > send.bytes() || bytes > receive.bytes() {
+            return Err(Error::input(format!("{bytes} B are not in the buffers")));
+        }
+        let (kind, block) = element(call.dtype)
+            .map(|(kind, bytes)| (kind, bytes * call.count))
+            .ok_or_else(|| Error::input(format!("{} is not measured", call.dtype.id())))?;
+        let (count, stream) = (call.count, gpu.stream());
+        let (from, to) = (send.address(0), receive.address(0));
         let f = &self.nccl.functions;
         let (comm, root) = (self.comm, 0);
         let missing = |symbol: &str| self.nccl.lacks(symbol);
-        // SAFETY: the communicator lives; callers hold buffers that are large enough for the largest
-        // size and wait for the stream before they drop them.
-        let (said, call) = unsafe {
-            match function {
-                Function::AllReduce => {
+        // SAFETY: the communicator lives; the buffers are large enough, and callers wait for the
+        // stream before they drop them.
+        let (said, name) = unsafe {
+            match call.collective {
+                Collective::AllReduce => {
                     let call = f.all_reduce.ok_or_else(|| missing("ncclAllReduce"))?;
-                    (call(send, receive, count, FLOAT, SUM, comm, stream), "ncclAllReduce")
+                    (call(from, to, count, kind, SUM, comm, stream), "ncclAllReduce")
                 }
-                Function::ReduceScatter => {
+                Collective::ReduceScatter => {
                     let call = f.reduce_scatter.ok_or_else(|| missing("ncclReduceScatter"))?;
-                    (call(send, receive, count, FLOAT, SUM, comm, stream), "ncclReduceScatter")
+                    (call(from, to, count, kind, SUM, comm, stream), "ncclReduceScatter")
                 }
-                Function::Broadcast => {
+                Collective::Broadcast => {
                     let call = f.broadcast.ok_or_else(|| missing("ncclBroadcast"))?;
-                    (call(send, receive, count, FLOAT, root, comm, stream), "ncclBroadcast")
+                    (call(from, to, count, kind, root, comm, stream), "ncclBroadcast")
                 }
-                Function::Reduce => {
+                Collective::Reduce => {
                     let call = f.reduce.ok_or_else(|| missing("ncclReduce"))?;
-                    (call(send, receive, count, FLOAT, SUM, root, comm, stream), "ncclReduce")
+                    (call(from, to, count, kind, SUM, root, comm, stream), "ncclReduce")
                 }
-                Function::AllGather => {
+                Collective::AllGather => {
                     let call = f.all_gather.ok_or_else(|| missing("ncclAllGather"))?;
-                    (call(send, receive, count, FLOAT, comm, stream), "ncclAllGather")
+                    (call(from, to, count, kind, comm, stream), "ncclAllGather")
+                }
+                _ => {
+                    let out = f.send.ok_or_else(|| missing("ncclSend"))?;
+                    let into = f.receive.ok_or_else(|| missing("ncclRecv"))?;
+                    let mut said = 0;
+                    for (to_rank, from_rank, at) in call.messages(rank, ranks) {
+                        let (source, target) =
+                            (send.address(at * block), receive.address(at * block));
+                        let (to, from) = (to_rank.cast_signed(), from_rank.cast_signed());
+                        said = out(source, count, kind, to, comm, stream);
+                        if said == 0 {
+                            said = into(target, count, kind, from, comm, stream);
+                        }
+                        if said != 0 {
+                            break;
+                        }
+                    }
+                    (said, "ncclSend")
                 }
             }
         };
-        self.nccl.held(said, call)
+        self.nccl.held(said, name)
+    }
+
+    /// What went wrong since, where something did: a peer that is gone, a network that fails.
+    ///
+    /// # Errors
+    /// It, as NCCL says it.
+    pub fn look(&self) -> Result<()> {
+        let Some(ask) = self.nccl.functions.state else { return Ok(()) };
+        let mut state = 0;
+        // SAFETY: the communicator lives, and the pointer is to a live integer.
+        let said = unsafe { ask(self.comm, &raw mut state) };
+        self.nccl.held(said, "ncclCommGetAsyncError")?;
+        if state == IN_PROGRESS {
+            return Ok(());
+        }
+        self.nccl.held(state, "ncclCommGetAsyncError").map_err(|e| match self.nccl.functions.last {
+            None => e,
+            Some(last) => {
+                // SAFETY: NCCL returns a text that ends with a zero.
+                let text = unsafe { CStr::from_ptr(last(self.comm)) };
+                let text = text.to_string_lossy();
+                if text.trim().is_empty() { e } else { e.help(text.trim().replace('\n', "; ")) }
+            }
+        })
+    }
+
+    /// Memory of `gpu` that NCCL gave and knows: it may be read by others where it lies.
+    ///
+    /// # Errors
+    /// A version that knows nothing of it; what NCCL says.
+    pub fn registered(&self, gpu: &Gpu, bytes: usize) -> Result<Buffer> {
+        let f = &self.nccl.functions;
+        let (Some(allocate), Some(free), Some(register)) = (f.allocate, f.free, f.register) else {
+            return Err(self.nccl.lacks("ncclCommRegister"));
+        };
+        gpu.enter()?;
+        let (mut at, mut handle) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the pointer is to a live address; the memory goes back with the buffer.
+        self.nccl.held(unsafe { allocate(&raw mut at, bytes) }, "ncclMemAlloc")?;
+        let nccl = self.nccl.clone();
+        let back = Box::new(move |at: *mut c_void| {
+            let _ = &nccl;
+            // SAFETY: it came from `ncclMemAlloc` of the same library, which the closure holds.
+            unsafe { free(at) };
+        });
+        let buffer = Buffer::given(gpu, (at, bytes), back);
+        // SAFETY: communicator and memory live; the registration goes with the communicator.
+        let said = unsafe { register(self.comm, at, bytes, &raw mut handle) };
+        self.nccl.held(said, "ncclCommRegister")?;
+        Ok(buffer)
     }
 }
 

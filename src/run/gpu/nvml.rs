@@ -22,6 +22,8 @@ pub(super) struct Nvml {
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Device) -> c_int,
     clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
     reasons: unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int,
+    /// The GPU that a part of it (MIG) is of; older versions know no parts.
+    whole: Option<unsafe extern "C" fn(Device, *mut Device) -> c_int>,
 }
 
 impl Nvml {
@@ -38,6 +40,10 @@ impl Nvml {
                 by_uuid: *library.get(b"nvmlDeviceGetHandleByUUID").ok()?,
                 clock: *library.get(b"nvmlDeviceGetClockInfo").ok()?,
                 reasons: *library.get(b"nvmlDeviceGetCurrentClocksThrottleReasons").ok()?,
+                whole: library
+                    .get(b"nvmlDeviceGetDeviceHandleFromMigDeviceHandle")
+                    .ok()
+                    .map(|found| *found),
             };
             (init, found)
         };
@@ -47,21 +53,30 @@ impl Nvml {
     }
 
     /// The clock of a GPU's multiprocessors in MHz, and by bits what holds it back; none of a GPU that
-    /// it does not know or cannot ask.
+    /// it does not know or cannot ask. A part of a GPU runs at the clock of the whole.
     pub(super) fn pace(&self, uuid: &str) -> Option<(u32, u64)> {
-        let uuid = CString::new(uuid).ok()?;
-        let (mut device, mut clock, mut reasons) = (std::ptr::null_mut(), 0, 0);
-        // SAFETY: the text ends with a zero; the pointers are to live values; the handle is NVML's.
+        let (mut clock, mut reasons) = (0, 0);
+        let whole = self.find(&format!("GPU-{uuid}"));
+        let device = whole.or_else(|| {
+            let (part, mut whole) = (self.find(&format!("MIG-{uuid}"))?, std::ptr::null_mut());
+            // SAFETY: the handle is NVML's; the pointer is to a live value.
+            let said = unsafe { (self.whole?)(part, &raw mut whole) };
+            (said == 0).then_some(whole)
+        })?;
+        // SAFETY: the pointers are to live values; the handle is NVML's.
         let said = unsafe {
-            let found = (self.by_uuid)(uuid.as_ptr(), &raw mut device);
-            if found != 0 {
-                return None;
-            }
             [
                 (self.clock)(device, MULTIPROCESSORS, &raw mut clock),
                 (self.reasons)(device, &raw mut reasons),
             ]
         };
         (said == [0, 0]).then_some((clock, reasons))
+    }
+
+    fn find(&self, name: &str) -> Option<Device> {
+        let (name, mut device) = (CString::new(name).ok()?, std::ptr::null_mut());
+        // SAFETY: the text ends with a zero; the pointer is to a live value.
+        let said = unsafe { (self.by_uuid)(name.as_ptr(), &raw mut device) };
+        (said == 0).then_some(device)
     }
 }

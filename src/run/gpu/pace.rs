@@ -57,7 +57,7 @@ impl Clocks {
         Ok(Self { nvml: Nvml::load(), names })
     }
 
-    /// How fast they were last.
+    /// How fast they are now.
     pub(super) fn pace(&self) -> Option<Pace> {
         let nvml = self.nvml.as_ref()?;
         let (mut clock, mut held) = (u32::MAX, 0);
@@ -70,10 +70,10 @@ impl Clocks {
     }
 }
 
-/// As NVML writes it.
-fn name(id: &str) -> String {
+/// As NVML writes it, behind `GPU-` or `MIG-`.
+pub(super) fn name(id: &str) -> String {
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| id.get(part).unwrap_or_default());
-    format!("GPU-{}", parts.join("-"))
+    parts.join("-")
 }
 
 /// The paces of all blocks.
@@ -148,6 +148,6 @@ mod tests {
     #[test]
     fn nvml_knows_a_gpu_by_its_number_in_all_the_world() {
         let id = "000102030405060708090a0b0c0d0e0f";
-        assert_eq!(name(id), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(name(id), "00010203-0405-0607-0809-0a0b0c0d0e0f");
     }
 }

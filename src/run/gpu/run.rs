@@ -8,99 +8,18 @@ use super::crew::Crew;
 use super::fleet::Fleet;
 use super::nccl::Release;
 use super::pace::Paces;
+use super::plan::{Plan, Point, Runs};
 use super::set::Set;
 use super::talk::{Answer, Facts, Job, Timing};
 use super::worker::{Gone, Setup};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
 use crate::base::random::Random;
+use crate::base::stats::median;
 use crate::library::nccl::Function;
 use crate::machine::sample::{
-    Block, Chosen, Clock, DataType, Device, Forced, LaunchRecord, Library, Mode, Op, Record, Sample,
+    Block, Chosen, Clock, Device, Forced, LaunchRecord, Library, Mode, Op, Record, Sample,
 };
-
-/// What is to be measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The GPU of each rank, process by process, of which the first is this host's; one that is named
-    /// twice has two ranks.
-    pub gpus: Vec<Vec<u32>>,
-    /// The nodes that they lie on.
-    pub nodes: u32,
-    /// What NCCL is told, one after another.
-    pub sets: Vec<Set>,
-    /// The collectives.
-    pub functions: Vec<Function>,
-    /// M of each, ascending.
-    pub sizes: Vec<Bytes>,
-    /// How often processes start anew.
-    pub launches: u32,
-    /// The seed of the order.
-    pub seed: u64,
-    /// No process is started after it.
-    pub budget: Duration,
-}
-
-impl Plan {
-    /// N.
-    #[must_use]
-    pub fn ranks(&self) -> u32 {
-        self.gpus.iter().map(Vec::len).sum::<usize>() as u32
-    }
-
-    /// What the how many-th process is for.
-    fn job(&self, process: usize) -> Job {
-        let before: usize = self.gpus[..process].iter().map(Vec::len).sum();
-        Job::Nccl {
-            gpus: self.gpus[process].clone(),
-            ranks: self.ranks(),
-            first: before as u32,
-            largest: self.largest(),
-        }
-    }
-
-    /// Equal for two plans of the same blocks.
-    #[must_use]
-    pub fn hash(&self, how: &str) -> String {
-        let words = |all: Vec<String>| all.join(",");
-        let text = format!(
-            "{how};{};{};{};{};{};{}",
-            words(self.gpus.iter().map(|gpus| format!("{gpus:?}")).collect()),
-            self.nodes,
-            words(self.sets.iter().map(ToString::to_string).collect()),
-            words(self.functions.iter().map(ToString::to_string).collect()),
-            words(self.sizes.iter().map(|size| size.0.to_string()).collect()),
-            self.seed
-        );
-        format!("{:08x}", crc32fast::hash(text.as_bytes()))
-    }
-
-    /// The largest buffer that is needed.
-    fn largest(&self) -> u64 {
-        let each = 4 * u64::from(self.ranks());
-        self.sizes.last().map_or(each, |size| size.0.max(each))
-    }
-
-    /// The points of a set: its collectives with the sizes that they can have, each once.
-    fn points(&self, set: Set) -> Vec<(usize, Function, Bytes)> {
-        let wanted = |f: &Function| self.functions.contains(f) && set.functions().contains(f);
-        let all = Function::ALL.into_iter().enumerate().filter(|(_, f)| wanted(f));
-        let mut points = Vec::new();
-        for (f, function) in all {
-            // The blocks of a gathering collective are whole numbers, as nccl-tests rounds them.
-            let unit = if function.gathers() { 4 * u64::from(self.ranks()) } else { 4 };
-            let mut before = None;
-            for (s, size) in self.sizes.iter().enumerate() {
-                let size = Bytes((size.0 / unit * unit).max(unit));
-                if before != Some(size) {
-                    points.push((f * self.sizes.len() + s, function, size));
-                    before = Some(size);
-                }
-            }
-        }
-        points
-    }
-}
 
 /// What measuring needs from outside.
 pub trait Desk {
@@ -132,8 +51,8 @@ pub struct Ran {
 /// # Errors
 /// No driver, no GPU, no NCCL.
 pub fn look(setup: &Setup, fleet: Option<&Fleet>) -> Result<Vec<Facts>> {
-    let mut crew = Crew::start(setup, fleet, None, |_| Job::Look)?;
-    let answers = crew.answers().map_err(|gone| at_once(gone, "looking at the GPUs"))?;
+    let mut crew = Crew::start(setup, fleet, 1, None, |_| Job::Look)?;
+    let answers = crew.begun().map_err(|gone| at_once(gone, "looking at the GPUs"))?;
     let facts = answers.into_iter().map(|answer| match answer {
         Answer::Ready(facts) => Ok(facts),
         _ => Err(Error::lost("the process with the GPUs answered what was not asked")),
@@ -161,16 +80,6 @@ fn at_once(gone: Gone, what: &str) -> Error {
     }
 }
 
-/// How many runs a block has: before those that count, that count, and between two readings.
-/// They depend on the size alone, so that processes of several hosts need not agree on them.
-fn runs(size: Bytes) -> (u32, u32, u32) {
-    match size.0 {
-        0..=0xF_FFFF => (5, 12, 16),
-        0x10_0000..=0xFF_FFFF => (3, 10, 4),
-        _ => (2, 8, 1),
-    }
-}
-
 /// Measures what `done` does not have of `plan` with NCCL, on this host and those of `fleet`.
 ///
 /// # Errors
@@ -192,7 +101,8 @@ pub fn nccl(
         ran: Ran { nccl: None, notes: Vec::new() },
         table: Vec::new(),
         paces: Paces::default(),
-        began: Instant::now(),
+        spent: Duration::ZERO,
+        uncaptured: 0,
         finished: 0,
         all: 0,
     };
@@ -205,8 +115,7 @@ pub fn nccl(
         // Its log says which other sets there can be.
         sets.sort_by_key(|set| set.told.is_some());
         for set in sets {
-            let left = plan.budget.checked_sub(work.began.elapsed());
-            if left.is_none() && set.told.is_some() {
+            if work.spent > plan.budget && set.told.is_some() {
                 work.note(format!("{set}: the time was up"));
                 continue;
             }
@@ -234,6 +143,12 @@ pub fn nccl(
         }
         work.desk.keep(&Record::End { launch })?;
     }
+    if work.uncaptured > 0 {
+        work.note(format!(
+            "{} blocks were started call by call, with NCCL's log on: it let no graph be captured",
+            work.uncaptured
+        ));
+    }
     work.ran.notes.extend(work.paces.notes());
     Ok(work.ran)
 }
@@ -248,7 +163,10 @@ struct Work<'a> {
     /// The ways for which NCCL's table has a bandwidth.
     table: Vec<Chosen>,
     paces: Paces,
-    began: Instant,
+    /// How long was measured; starting processes is no part of it.
+    spent: Duration,
+    /// Blocks whose calls no graph held.
+    uncaptured: usize,
     finished: usize,
     all: usize,
 }
@@ -268,15 +186,13 @@ impl Work<'_> {
     /// The number of the first of a point's two blocks.
     fn number(&self, launch: u32, set: Set, point: usize) -> u32 {
         let sets = Set::ALL.len();
-        let points = Function::ALL.len() * self.plan.sizes.len();
-        2 * ((launch as usize * sets + set.number()) * points + point) as u32
+        2 * ((launch as usize * sets + set.number()) * self.plan.room() + point) as u32
     }
 
     fn set(&mut self, launch: u32, set: Set) -> std::result::Result<(), Gone> {
         let points = self.plan.points(set);
-        let is_open = |(point, ..): &&(usize, Function, Bytes)| {
-            !self.done.contains(&(self.number(launch, set, *point) + 1))
-        };
+        let is_open =
+            |point: &&Point| !self.done.contains(&(self.number(launch, set, point.number) + 1));
         let open: Vec<_> = points.iter().filter(is_open).copied().collect();
         self.finished += points.len() - open.len();
         // NCCL's own choice is started all the same: it says which sets there are.
@@ -286,10 +202,12 @@ impl Work<'_> {
         let log =
             self.setup.scratch.join(format!("nccl-{launch}-{}", set.to_string().replace('/', "-")));
         let told = Some((set, &*log.to_string_lossy()));
-        let mut crew = Crew::start(self.setup, self.fleet, told, |process| self.plan.job(process))
-            .map_err(Gone::All)?;
+        let own = self.plan.own();
+        let mut crew =
+            Crew::start(self.setup, self.fleet, own, told, |process| self.plan.job(process))
+                .map_err(Gone::All)?;
         let answered = |what: &str| Gone::Lost(format!("it answered {what} where it should not"));
-        let mut ids = crew.answers()?.into_iter().filter_map(|answer| match answer {
+        let mut ids = crew.begun()?.into_iter().filter_map(|answer| match answer {
             Answer::Id(id) => id,
             _ => None,
         });
@@ -298,7 +216,7 @@ impl Work<'_> {
         let Some(Answer::Ready(facts)) = ready else { return Err(answered("something")) };
         self.ran.nccl = facts.nccl;
         for name in &facts.lacks {
-            self.note(format!("this NCCL has no nccl{name}"));
+            self.note(format!("this NCCL has no {name}"));
         }
         let mut tail = Tail::new(log);
         if set == Set::AUTO {
@@ -307,18 +225,28 @@ impl Work<'_> {
         let record = LaunchRecord {
             launch,
             time: self.desk.time(),
-            pids: vec![crew.id()],
+            pids: crew.ids(),
             ..LaunchRecord::default()
         };
         self.desk.keep(&Record::Launch(record)).map_err(Gone::All)?;
         let mut unconfirmed = 0;
-        for (point, function, size) in &open {
-            if facts.lacks.iter().any(|name| name == function.name()) {
+        let mut before: Option<(Point, Seconds)> = None;
+        for point in &open {
+            if facts.lacks.iter().any(|name| name == point.collective.id()) {
                 continue;
             }
-            let number = self.number(launch, set, *point);
-            let confirmed =
-                self.point(&mut crew, &mut tail, (launch, number), set, *function, *size)?;
+            // A call takes no longer than in proportion to a smaller one.
+            let likely = before.filter(|(last, _)| last.collective == point.collective).map(
+                |(last, time)| {
+                    Seconds(time.0 * (point.size.0 as f64 / last.size.0 as f64).max(1.0))
+                },
+            );
+            let runs = Runs::of(point.size, likely);
+            let (began, number) = (Instant::now(), self.number(launch, set, point.number));
+            let (time, confirmed) =
+                self.point(&mut crew, &mut tail, (launch, number), set, point, runs)?;
+            self.spent += began.elapsed();
+            before = time.map(|time| (*point, time));
             unconfirmed += usize::from(!confirmed);
         }
         if unconfirmed > 0 {
@@ -330,30 +258,33 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Times one collective of one size; says whether the log confirms how it was done.
+    /// Times one collective of one size; says how long it took, and whether the log confirms how it
+    /// was done.
     fn point(
         &mut self,
         crew: &mut Crew<'_>,
         tail: &mut Tail,
         (launch, number): (u32, u32),
         set: Set,
-        function: Function,
-        size: Bytes,
-    ) -> std::result::Result<bool, Gone> {
-        let (collective, dtype) = (function.collective(), Some(DataType::F32));
+        point: &Point,
+        Runs { warm, reps, inner, hold }: Runs,
+    ) -> std::result::Result<(Option<Seconds>, bool), Gone> {
+        let Point { collective, size, .. } = *point;
+        let dtype = Some(point.dtype);
         let op = match set.told {
             Some(chosen) => Op::Forced(Forced { collective, dtype, chosen }),
             None => Op::Library(Library { collective, dtype, in_place: false }),
         };
-        let (warm, reps, inner) = runs(size);
-        let timing =
-            Timing { op: op.to_string(), size: size.0, warm, reps, inner, check: launch == 0 };
+        let check = launch == 0;
+        let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner, hold, check };
         // A collective lasts until its last process knows that it has ended.
         let (mut host, mut event, mut paces) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all_captured = true;
         for answer in crew.time(timing)? {
             match answer {
-                Answer::Timed { host: own, event: gpu, pace } => {
+                Answer::Timed { host: own, event: gpu, pace, captured } => {
                     paces.push(pace);
+                    all_captured &= captured;
                     longest(&mut host, &own);
                     longest(&mut event, &gpu);
                 }
@@ -364,8 +295,11 @@ impl Work<'_> {
                 _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
             }
         }
+        self.uncaptured += usize::from(!all_captured);
         self.paces.note(&paces);
-        let chose = chosen(&tail.new_lines(), function, self.plan.ranks(), size);
+        let lines = tail.new_lines();
+        let chose = Function::of(collective)
+            .and_then(|function| chosen(&lines, function, self.plan.ranks(), size));
         let block = |block, mode, inner, clock, times: &[f64]| Block {
             op: op.clone(),
             ranks: self.plan.ranks(),
@@ -390,7 +324,8 @@ impl Work<'_> {
         }
         self.finished += 1;
         self.desk.show(self.finished, self.all, &format!("{op} {size}"));
-        Ok(confirmed)
+        let time = median(event).or_else(|| median(host)).map(|ns| Seconds(ns * 1e-9));
+        Ok((time, confirmed))
     }
 }
 
@@ -446,7 +381,7 @@ pub fn survey(
     done: &BTreeSet<u32>,
     desk: &mut dyn Desk,
 ) -> Result<Vec<String>> {
-    let (began, mut paces) = (Instant::now(), Paces::default());
+    let (mut spent, mut paces) = (Duration::ZERO, Paces::default());
     let mut points: Vec<(u32, &Op, Bytes)> = Vec::new();
     for (op, size) in ops.iter().flat_map(|op| sizes.iter().map(move |size| (op, *size))) {
         points.push((points.len() as u32, op, size));
@@ -456,22 +391,25 @@ pub fn survey(
         let mut order = points.clone();
         Random::new(seed.wrapping_add(u64::from(launch))).shuffle(&mut order);
         order.retain(|(point, ..)| !done.contains(&(launch * count + point)));
-        if order.is_empty() || launch > 0 && began.elapsed() >= budget {
+        if order.is_empty() || launch > 0 && spent >= budget {
             continue;
         }
         let largest = sizes.last().map_or(16, |size| size.0.max(16));
-        let mut crew = Crew::start(setup, None, None, |_| Job::Survey { largest })?;
-        crew.answers().map_err(|gone| at_once(gone, "measuring the GPUs"))?;
-        let (time, pids) = (desk.time(), vec![crew.id()]);
+        let mut crew = Crew::start(setup, None, 1, None, |_| Job::Survey { largest })?;
+        crew.begun().map_err(|gone| at_once(gone, "measuring the GPUs"))?;
+        let (time, pids) = (desk.time(), crew.ids());
         desk.keep(&Record::Launch(LaunchRecord { launch, time, pids, ..LaunchRecord::default() }))?;
         for (i, (point, op, size)) in order.iter().enumerate() {
-            if launch > 0 && began.elapsed() >= budget {
+            if launch > 0 && spent >= budget {
                 break;
             }
-            let (warm, reps, _) = runs(*size);
-            let check = launch == 0;
-            let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner: 1, check };
+            let Runs { warm, reps, hold, .. } = Runs::of(*size, None);
+            let (check, inner, size_of) = (launch == 0, 1, size.0);
+            let timing =
+                Timing { op: op.to_string(), size: size_of, warm, reps, inner, hold, check };
+            let began = Instant::now();
             let asked = crew.time(timing).map(|answers| answers.into_iter().next());
+            spent += began.elapsed();
             let host = match asked {
                 Ok(Some(Answer::Timed { host, pace, .. })) => {
                     paces.note(&[pace]);
@@ -527,29 +465,5 @@ mod tests {
             ops.iter().filter(|op| matches!(op, Op::Device(Device::Copy { .. }))).count()
         };
         assert_eq!([copies(1), copies(2), copies(5), copies(8)], [0, 2, 20, 24]);
-    }
-
-    #[test]
-    fn sizes_of_gathering_collectives_are_whole_blocks() {
-        let plan = Plan {
-            gpus: vec![vec![0, 1], vec![0]],
-            nodes: 1,
-            sets: vec![Set::AUTO],
-            functions: vec![Function::AllGather, Function::AllReduce],
-            sizes: vec![Bytes(8), Bytes(16), Bytes(64)],
-            launches: 1,
-            seed: 1,
-            budget: Duration::ZERO,
-        };
-        let points = plan.points(Set::AUTO);
-        let of = |f: Function| -> Vec<u64> {
-            points.iter().filter(|p| p.1 == f).map(|p| p.2.0).collect()
-        };
-        assert_eq!(of(Function::AllGather), [12, 60]);
-        assert_eq!(of(Function::AllReduce), [8, 16, 64]);
-        let numbers: BTreeSet<usize> = points.iter().map(|p| p.0).collect();
-        assert_eq!(numbers.len(), points.len());
-        let second = Job::Nccl { gpus: vec![0], ranks: 3, first: 2, largest: 64 };
-        assert_eq!((plan.ranks(), plan.job(1)), (3, second));
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::nccl::Release;
+use crate::base::collective::Collective;
 use crate::library::nccl::{Algo, Function, Proto};
-use crate::machine::sample::Chosen;
+use crate::machine::sample::{Chosen, DataType};
 
 /// One way in which NCCL is told to go, or none: then it goes its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,14 +42,24 @@ impl Set {
     }
 
     /// What it is told for.
-    #[must_use]
-    pub fn functions(self) -> &'static [Function] {
+    fn functions(self) -> &'static [Function] {
         use Function as F;
         match self.told.map(|told| told.algo) {
             None | Some(Algo::Ring) => &Function::ALL,
             Some(Algo::Nvls) => &[F::AllGather, F::ReduceScatter, F::AllReduce],
             Some(Algo::Pat) => &[F::AllGather, F::ReduceScatter],
             _ => &[F::AllReduce],
+        }
+    }
+
+    /// Whether `collective` of `dtype` is asked of it: what NCCL is told is fitted, and what it does by
+    /// itself is kept as it is, other types and messages too.
+    #[must_use]
+    pub fn takes(self, collective: Collective, dtype: DataType) -> bool {
+        let Some(function) = Function::of(collective) else { return self.told.is_none() };
+        match self.told {
+            None => true,
+            Some(_) => dtype == DataType::F32 && self.functions().contains(&function),
         }
     }
 
@@ -64,13 +75,17 @@ impl Set {
         }
     }
 
-    /// The variables that tell it, and those that have NCCL write down what it does.
-    pub(super) fn variables(self, log: &str) -> Variables {
+    /// The variables that tell it, and those that have NCCL write down what it does. In a graph NCCL
+    /// would register buffers by itself, which it does not do for calls outside.
+    pub(super) fn variables(self, log: &str, registered: bool) -> Variables {
         let mut all = vec![
             ("NCCL_DEBUG".to_owned(), "INFO".to_owned()),
             ("NCCL_DEBUG_SUBSYS".to_owned(), "INIT,TUNING,ENV".to_owned()),
             ("NCCL_DEBUG_FILE".to_owned(), log.to_owned()),
         ];
+        if !registered {
+            all.push(("NCCL_GRAPH_REGISTER".to_owned(), "0".to_owned()));
+        }
         if let Some(told) = self.told {
             all.push(("NCCL_ALGO".to_owned(), told.algo.name().to_owned()));
             all.push(("NCCL_PROTO".to_owned(), told.proto.name().to_owned()));
@@ -108,6 +123,7 @@ pub const ALLOWED: &[&str] = &[
     "NCCL_NVLS_ENABLE",
     "NCCL_MAX_CTAS",
     "NCCL_MULTI_RANK_GPU_ENABLE",
+    "NCCL_HOSTID",
 ];
 
 /// Variables of an environment, each with its value.
@@ -123,6 +139,19 @@ pub fn kept(environment: impl Iterator<Item = (String, String)>) -> (Variables, 
     let mut allowed: Vec<_> = allowed.collect();
     allowed.sort();
     (others, allowed)
+}
+
+/// What ranks that share a GPU need: each is a host of its own to NCCL, which then sends through the
+/// network's interface to itself; no switch adds for two ranks of one GPU.
+#[must_use]
+pub fn shared() -> Variables {
+    let all = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SOCKET_IFNAME", "lo"), ("NCCL_IB_DISABLE", "1")];
+    all.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+/// Which host a process is, where it is to be one of its own.
+pub(super) fn host_id(process: usize) -> (String, String) {
+    ("NCCL_HOSTID".to_owned(), format!("collcost-{}-{process}", std::process::id()))
 }
 
 #[cfg(test)]

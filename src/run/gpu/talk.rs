@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::nccl::Release;
-use super::pace::Pace;
+use super::pace::{Pace, name};
 
 /// What a process is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,8 +22,9 @@ pub(super) enum Job {
     Look,
     /// Time what GPUs do by themselves.
     Survey { largest: u64 },
-    /// Be ranks of NCCL: `first` and on of `ranks`, one on each of `gpus`.
-    Nccl { gpus: Vec<u32>, ranks: u32, first: u32, largest: u64 },
+    /// Be ranks of NCCL: `first` and on of `ranks`, one on each of `gpus`, with buffers that NCCL knows
+    /// where they are `registered`.
+    Nccl { gpus: Vec<u32>, ranks: u32, first: u32, largest: u64, registered: bool },
 }
 
 /// A block to be timed.
@@ -38,6 +39,8 @@ pub(super) struct Timing {
     pub(super) reps: u32,
     /// How many follow each other between two readings of the GPU's clock.
     pub(super) inner: u32,
+    /// How many such rows keep the GPUs busy while their clocks are read.
+    pub(super) hold: u32,
     /// Whether the result is compared first.
     pub(super) check: bool,
 }
@@ -82,8 +85,9 @@ pub(super) enum Answer {
     Id(Option<Vec<u8>>),
     /// It is ready.
     Ready(Facts),
-    /// The times of the host and of the GPU, in ns, of one run each; and how fast the GPUs were.
-    Timed { host: Vec<f64>, event: Vec<f64>, pace: Option<Pace> },
+    /// The times of the host and of the GPU, in ns, of one run each; how fast the GPUs were; whether
+    /// what was timed was captured before.
+    Timed { host: Vec<f64>, event: Vec<f64>, pace: Option<Pace>, captured: bool },
     /// The result is wrong.
     Wrong(String),
     /// This machine does not let it.
@@ -103,6 +107,29 @@ pub struct Facts {
     pub nccl: Option<Release>,
     /// Collectives that it does not have.
     pub lacks: Vec<String>,
+    /// The bytes of each GPU's memory that are free.
+    pub free: Vec<u64>,
     /// Whether the first GPU reaches the memory of the second by itself, by rows.
     pub reach: Vec<Vec<bool>>,
+}
+
+impl Facts {
+    /// The GPUs in words, those that follow each other and are alike together: `8 x NVIDIA H100`. A
+    /// part of one (MIG) is named by its number too, for another part of it is another machine.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut at = 0;
+        for of in self.gpus.chunk_by(|a, b| a == b) {
+            let mut text = format!("{} x {}", of.len(), of[0]);
+            if of[0].contains(" MIG ") {
+                let ids = self.ids.iter().skip(at).take(of.len());
+                let ids: Vec<String> = ids.map(|id| format!("MIG-{}", name(id))).collect();
+                text += &format!(" ({})", ids.join(", "));
+            }
+            words.push(text);
+            at += of.len();
+        }
+        words
+    }
 }

@@ -26,8 +26,10 @@ pub struct Setup {
     pub environment: Variables,
     /// A folder for logs, which its owner takes away.
     pub scratch: PathBuf,
-    /// How long starting, or a block, may take before the process is killed.
+    /// How long a block may take before the process is killed.
     pub patience: Duration,
+    /// How long starting may take: drivers, and NCCL over many hosts, take their time.
+    pub starting: Duration,
     /// Becomes readable when somebody wants to stop.
     pub interrupt: Option<OwnedFd>,
 }
@@ -60,14 +62,20 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// Starts a process for `task`, with `variables` beside the setup's environment.
-    pub(super) fn start(setup: &Setup, task: Task, variables: Variables) -> Result<Self> {
+    /// Starts the how many-th process of several for `task`, with `variables` beside the setup's
+    /// environment.
+    pub(super) fn start(
+        setup: &Setup,
+        which: usize,
+        task: Task,
+        variables: Variables,
+    ) -> Result<Self> {
         let (program, arguments) = &setup.program;
         let failed = |what: &str, e: std::io::Error| {
             Error::environment(format!("no process for the GPUs can be started: {what}: {e}"))
         };
         let (stream, theirs) = UnixStream::pair().map_err(|e| failed("no socket", e))?;
-        let errors = setup.scratch.join("errors");
+        let errors = setup.scratch.join(format!("errors-{which}"));
         let file =
             std::fs::File::create(&errors).map_err(|e| failed(&errors.display().to_string(), e))?;
         let mut child = Command::new(program)

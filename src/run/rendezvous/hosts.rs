@@ -159,6 +159,11 @@ impl Hosts {
         self.hosts.iter().map(|host| host.boot.as_str())
     }
 
+    /// The other ranks by name.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.workers.iter().map(|worker| worker.name.as_str())
+    }
+
     /// The other ranks by name, and the ways to them.
     #[cfg(feature = "cuda")]
     pub(crate) fn workers(&self) -> impl Iterator<Item = (&str, &Rc<RefCell<Channel>>)> {

@@ -33,7 +33,7 @@ pub use frame::{Frames, LONGEST, seal};
 pub use hosts::Hosts;
 pub use message::{FromWorker, News, Order, Purpose, ToWorker};
 pub use part::{Launcher, Part, Typed};
-pub use token::Token;
+pub use token::{Made, Token};
 pub use worker::serve;
 
 // What else than processes can be led over the same connections.

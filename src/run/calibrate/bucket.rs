@@ -1,0 +1,202 @@
+//! A token bucket on the way, found before anything else: while it is full, data leave at the speed of
+//! memory, and whatever is timed meanwhile says nothing of the link.
+//!
+//! ```text
+//!   bytes │            ╱  the long-run rate
+//!         │         ╱
+//!         │      ╱
+//!         │   │ ← burst: what came before the line
+//!         └───┴──────────── time
+//! ```
+//!
+//! Data flow without a pause, and what has come is read again and again. The last third gives the rate;
+//! how far what came lies above the line of that rate is what the bucket held. A bucket that has
+//! rested holds it again, which is how it is told from a machine that was quick for a while.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::base::error::Result;
+use crate::base::quantity::{Bandwidth, Bytes};
+use crate::machine::link::Bucket;
+use crate::machine::sample::Op;
+use crate::run::execute::{self, Check, Runner, Start};
+
+/// What is sent at once: at first less than the smallest bucket that holds packets of a network, and
+/// then more, so that ranks which wait for a CPU after each of them send fast enough to empty one.
+const PIECE: u64 = 16 << 10;
+const LARGEST: u64 = 4 << 20;
+/// Readings of one size.
+const READINGS: u32 = 8;
+/// Readings that are shorter, s, are followed by such of twice the size.
+const SHORT: f64 = 0.03;
+/// More than so much says nothing new.
+const MOST: f64 = 256e6;
+/// How many times the rate what came first must have come at to have been saved.
+const QUICKER: f64 = 1.5;
+
+/// So much came in so long.
+type Reading = (f64, f64);
+
+/// Looks for one, for `most` at most.
+pub(super) fn find(
+    runner: &mut dyn Runner,
+    start: Start,
+    most: Duration,
+) -> Result<Option<Bucket>> {
+    let first = stream(runner, start, most, MOST)?;
+    let Some(bucket) = held(&first) else { return Ok(None) };
+    let full = Duration::from_secs_f64((1.1 * filled(bucket)).min(60.0));
+    if full > most {
+        // There is no time to see it again.
+        return Ok(Some(bucket));
+    }
+    sleep(full);
+    let again = held(&stream(runner, start, most, 4.0 * bucket.burst.0 as f64)?);
+    // What it is filled with while data flow is the rate's part; the first look saw more of the rate.
+    let same = again.is_some_and(|b| 2 * b.burst.0 >= bucket.burst.0);
+    Ok(same.then_some(bucket))
+}
+
+/// How long it takes to be full again, s.
+fn filled(bucket: Bucket) -> f64 {
+    bucket.burst.0 as f64 / bucket.rate.0
+}
+
+/// Every rank sends to the next, and again, for so long or so many bytes.
+fn stream(
+    runner: &mut dyn Runner,
+    start: Start,
+    most: Duration,
+    bytes: f64,
+) -> Result<Vec<Reading>> {
+    let (began, mut piece, mut readings, mut sent) = (Instant::now(), PIECE, Vec::new(), 0.0);
+    while began.elapsed() < most && sent < bytes {
+        let block = unchecked(READINGS, start);
+        let timed = runner.time(&Op::Shift, Bytes(piece), &block)?;
+        if timed.samples.is_empty() {
+            break;
+        }
+        readings.extend(timed.samples.iter().map(|s| (piece as f64, s.span.0)));
+        sent += piece as f64 * f64::from(READINGS);
+        if timed.median().is_some_and(|time| time.0 < SHORT) && piece < LARGEST {
+            piece *= 2;
+        }
+    }
+    Ok(readings)
+}
+
+/// So many runs, whose results others compare.
+fn unchecked(reps: u32, start: Start) -> execute::Block {
+    execute::Block { warm: 0, reps, start, check: Check::Not, ..execute::Block::default() }
+}
+
+/// The bucket that these readings show: what came at first above the rate, until twice in a row nothing
+/// did. Later on the pauses between readings fill it a little each time, which is no burst.
+fn held(readings: &[Reading]) -> Option<Bucket> {
+    let all: f64 = readings.iter().map(|(_, time)| time).sum();
+    let mut at = 0.0;
+    let late = readings.iter().filter(|(_, time)| {
+        at += time;
+        at > all * 2.0 / 3.0
+    });
+    let (bytes, time) = late.fold((0.0, 0.0), |sum, (b, t)| (sum.0 + b, sum.1 + t));
+    let rate = bytes / time;
+    let (mut above, mut spent, mut slow, mut burst) = (0.0, 0.0, 0, 0.0_f64);
+    for (bytes, time) in readings {
+        above += bytes - rate * time;
+        spent += time;
+        burst = burst.max(above);
+        slow = if bytes / time > QUICKER * rate { 0 } else { slow + 1 };
+        if slow == 2 {
+            break;
+        }
+    }
+    let saved = burst > PIECE as f64 / 2.0 && spent < all / 2.0 && rate.is_finite();
+    saved.then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(burst.round() as u64) })
+}
+
+/// What is done about it: how much is sent before a run, and which sizes are left out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Care {
+    pub(super) bucket: Bucket,
+}
+
+impl Care {
+    /// Emptying it for longer than this costs more than a point is worth.
+    const DEAR: f64 = 0.02;
+
+    /// How long emptying it twice takes, s.
+    pub(super) fn cost(self) -> f64 {
+        2.0 * filled(self.bucket)
+    }
+
+    /// Whether the bucket is emptied before a run of `size`; what is far smaller never empties it, and
+    /// is the latency's.
+    pub(super) fn empties(self, size: Bytes) -> bool {
+        16 * size.0 >= self.bucket.burst.0
+    }
+
+    /// Whether a run of `size` is neither the latency's nor the rate's, and dear.
+    pub(super) fn hides(self, size: Bytes) -> bool {
+        self.cost() > Self::DEAR && self.empties(size) && size.0 < 2 * self.bucket.burst.0
+    }
+
+    /// Empties it.
+    pub(super) fn empty(self, runner: &mut dyn Runner, start: Start) -> Result<()> {
+        let piece = (self.bucket.burst.0 / 4096 * 1024).clamp(PIECE, LARGEST);
+        let pieces = (2 * self.bucket.burst.0).div_ceil(piece).clamp(1, 1000) as u32;
+        runner.time(&Op::Shift, Bytes(piece), &unchecked(pieces, start)).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings of a link that holds `burst` and then `rate` bytes a second, and has `fast` before.
+    fn readings(burst: f64, rate: f64, fast: f64, count: usize) -> Vec<Reading> {
+        let (mut time, piece) = (0.0, PIECE as f64);
+        let of = |at: usize| {
+            let bytes = piece * (at + 1) as f64;
+            let end = (bytes / fast).max((bytes - burst) / rate);
+            let took = end - time;
+            time = end;
+            (piece, took)
+        };
+        (0..count).map(of).collect()
+    }
+
+    #[test]
+    fn a_bucket_is_found_with_its_burst_and_rate() {
+        for burst in [16e3, 64e3, 256e3, 1e6] {
+            let found = held(&readings(burst, 15e6, 2e9, 400)).expect("a bucket");
+            assert!((found.rate.0 / 15e6 - 1.0).abs() < 0.01, "{found:?}");
+            assert!((found.burst.0 as f64 / burst - 1.0).abs() < 0.05, "{burst}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_without_one_has_none() {
+        assert_eq!(held(&readings(0.0, 15e6, 15e6, 400)), None);
+        // A first reading that is slow, as of a cold cache, and noise.
+        let mut noisy = readings(0.0, 1e9, 1e9, 400);
+        noisy[0].1 *= 10.0;
+        for (i, reading) in noisy.iter_mut().enumerate() {
+            reading.1 *= 1.0 + 0.2 * ((i * 7 % 11) as f64 / 11.0 - 0.5);
+        }
+        assert_eq!(held(&noisy), None);
+        assert_eq!(held(&[]), None);
+    }
+
+    #[test]
+    fn sizes_between_latency_and_rate_are_hidden_where_emptying_is_dear() {
+        let of =
+            |burst, rate| Care { bucket: Bucket { rate: Bandwidth(rate), burst: Bytes(burst) } };
+        let dear = of(1_000_000, 15e6);
+        let hidden = |care: Care, size| care.hides(Bytes(size));
+        assert!(!hidden(dear, 8192) && hidden(dear, 1 << 17) && hidden(dear, 1 << 20));
+        assert!(!hidden(dear, 2 << 20));
+        assert!(!hidden(of(32 << 10, 25e6), 32 << 10), "3 ms are nothing");
+    }
+}
