@@ -26,7 +26,7 @@ pub struct WhatIf {
     pub faults: Vec<String>,
     /// M.
     pub size_bytes: u64,
-    /// The best rate of the fabric as it was built, as an exact fraction of bytes a second.
+    /// The best rate of the fabric as it was built, as an exact fraction of bytes per second.
     pub built_rate: String,
     /// The size over that rate: what no schedule goes below.
     pub built_least_s: f64,

@@ -194,7 +194,7 @@ fn a_fault_says_side_break_and_evidence() {
     let (_, verdict) = H100.verdict(&log, "evidence.log");
     assert_eq!(verdict["health"], "slow");
     let cause = &verdict["causes"][0];
-    assert!(cause["evidence"].as_str().unwrap().contains("foretells"), "{cause}");
+    assert!(cause["evidence"].as_str().unwrap().contains("predicts"), "{cause}");
     assert!(cause["next"].as_str().unwrap().contains("NCCL_NVLS_ENABLE"), "{cause}");
 
     // From one size on everything takes five times as long.

@@ -252,7 +252,7 @@ fn a_missing_nic_is_felt_by_data_alone() {
     assert!(near(half[0], 1.0, 1e-4) && near(half[1], 2.0, 0.03), "{half:?}");
     let two = shape("all_reduce_perf", "missing-nic", &[GIB]);
     assert!(near(two[0], 1.0, 1e-4), "{two:?}");
-    // Where latency dominates a ring over all rails does not notice either.
+    // Where latency dominates a Ring (one per rail) does not notice either.
     let gather = shape("all_gather_perf", "missing-nic", &[4096, GIB]);
     assert!(near(gather[0], 1.0, 0.01) && near(gather[1], 8.0 / 7.0, 0.03), "{gather:?}");
     // Too many ranks to be played: the closed form.

@@ -1,4 +1,4 @@
-//! `collcost mcp`: questions of agents by the Model Context Protocol, JSON-RPC 2.0 a line.
+//! `collcost mcp`: questions of agents by the Model Context Protocol, JSON-RPC 2.0 per line.
 //!
 //! Both eras of the protocol are spoken: `initialize` of the revisions to 2025-11-25, and
 //! `server/discover` of 2026-07-28, in which every request says its revision itself. Nothing is kept

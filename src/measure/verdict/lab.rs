@@ -2,7 +2,7 @@
 //! algorithm that is forced, a size of another convention, a break at one size.
 
 use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT};
-use super::suspects::{Foretold, Suspect};
+use super::suspects::{Predicted, Suspect};
 use super::{Facts, Point, Typed};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Volume};
@@ -35,12 +35,12 @@ pub(super) struct Lab<'a> {
 
 impl Lab<'_> {
     /// A fault put into the machine and simulated; none where the machine cannot have it.
-    fn fault(&self, fault: &Fault) -> Option<Foretold> {
+    fn fault(&self, fault: &Fault) -> Option<Predicted> {
         let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
         let dtype = self.dtype.unwrap_or(DataType::F32);
         let ratios = slowdown(self.registry, self.query, fault, &sizes, dtype).ok()?;
         let ratios: Vec<f64> = ratios.into_iter().map(|r| r.0.ln()).collect();
-        ratios.iter().any(|r| r.abs() > 0.01).then_some(Foretold::Times(vec![ratios]))
+        ratios.iter().any(|r| r.abs() > 0.01).then_some(Predicted::Times(vec![ratios]))
     }
 
     /// Rates and sizes that mean something else.
@@ -48,12 +48,12 @@ impl Lab<'_> {
         use Collective::{AllGather, AllToAll, ReduceScatter};
         let (shape, points) = (&self.query.shape, self.points);
         let mut all = Vec::new();
-        let mut say = |what: String, next: &str, foretold: Option<Vec<f64>>| {
-            all.extend(foretold.map(|times| Suspect {
+        let mut say = |what: String, next: &str, predicted: Option<Vec<f64>>| {
+            all.extend(predicted.map(|times| Suspect {
                 id: "wrong-convention",
                 what,
                 next: next.to_owned(),
-                foretold: Foretold::Times(vec![times]),
+                predicted: Predicted::Times(vec![times]),
                 exact: true,
                 ..Suspect::default()
             }));
@@ -82,8 +82,8 @@ impl Lab<'_> {
                     _ => say("the rate is algbw, not busbw".to_owned(), convert, all(factor)),
                 }
             }
-            say("the rate is in bits a second, not in bytes".to_owned(), convert, all(0.125));
-            say("the rate is in bytes a second, not in bits".to_owned(), convert, all(8.0));
+            say("the rate is in bits per second, not in bytes".to_owned(), convert, all(0.125));
+            say("the rate is in bytes per second, not in bits".to_owned(), convert, all(8.0));
             say(
                 "the rate counts both directions; algbw and busbw are one way".to_owned(),
                 convert,
@@ -114,9 +114,9 @@ impl Lab<'_> {
             let left = nics - k;
             Some(Suspect {
                 id: "missing-nic",
-                what: format!("{left} of {nics} NICs a node carry the traffic"),
+                what: format!("{left} of {nics} NICs per node carry the traffic"),
                 next: NICS_NEXT.to_owned(),
-                foretold: self.fault(&Fault::MissingNic { count })?,
+                predicted: self.fault(&Fault::MissingNic { count })?,
                 ..Suspect::default()
             })
         };
@@ -129,7 +129,7 @@ impl Lab<'_> {
             id: "nvls-missing",
             what: "the switch does not add: NVLS (or SHARP) is missing".to_owned(),
             next: NVLS_NEXT.to_owned(),
-            foretold: self.fault(&Fault::NvlsOff)?,
+            predicted: self.fault(&Fault::NvlsOff)?,
             ..Suspect::default()
         })
     }
@@ -145,12 +145,12 @@ impl Lab<'_> {
                 Some(other) => format!("data inside a node go over PCIe, as on {other}"),
             };
             let fault = Fault::WrongTier { of: of.map(str::to_owned) };
-            let Some(foretold) = self.fault(&fault) else { continue };
+            let Some(predicted) = self.fault(&fault) else { continue };
             all.push(Suspect {
                 id: "setting",
                 what,
                 next: P2P_NEXT.to_owned(),
-                foretold,
+                predicted,
                 ..Suspect::default()
             });
         }
@@ -166,7 +166,7 @@ impl Lab<'_> {
                 next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost \
                        nccl log"
                     .to_owned(),
-                foretold: self.fault(&Fault::ProtocolOff { protocol })?,
+                predicted: self.fault(&Fault::ProtocolOff { protocol })?,
                 ..Suspect::default()
             })
         };
@@ -191,7 +191,7 @@ impl Lab<'_> {
             next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING says what runs at each size; the same with \
                    NCCL_ALGO and NCCL_PROTO set; pause and retransmission counters of the NICs"
                 .to_owned(),
-            foretold: Foretold::Times(forms),
+            predicted: Predicted::Times(forms),
             ..Suspect::default()
         })
     }
@@ -207,12 +207,12 @@ impl Lab<'_> {
         let best = |p: &Point| (0..shipped.len()).map(|i| time(p, i)).fold(f64::INFINITY, f64::min);
         let one = |i: usize| {
             let ratio = |p: &Point| (time(p, i) / best(p)).ln();
-            let foretold: Vec<f64> = self.points.iter().map(ratio).collect();
-            foretold.iter().any(|r| *r > 0.02).then(|| Suspect {
+            let predicted: Vec<f64> = self.points.iter().map(ratio).collect();
+            predicted.iter().any(|r| *r > 0.02).then(|| Suspect {
                 id: "setting",
                 what: format!("{} runs at every size", shipped[i].algorithm.meta().title),
                 next: ALGO_NEXT.to_owned(),
-                foretold: Foretold::Times(vec![foretold.clone()]),
+                predicted: Predicted::Times(vec![predicted.clone()]),
                 ..Suspect::default()
             })
         };
@@ -228,7 +228,7 @@ impl Lab<'_> {
         let of_rank = Fault::SlowRank { rank: Some(0), factor: SIMULATED };
         let of_link = Fault::SlowLink { link: Link::Of(0), factor: SIMULATED };
         let of = |(id, what, next, fault): (_, &str, &str, &Fault)| {
-            let Foretold::Times(forms) = self.fault(fault)? else { return None };
+            let Predicted::Times(forms) = self.fault(fault)? else { return None };
             // Of a factor that nobody knows: its logarithm stretches that of the times.
             let stretched = SLOWER.map(|x: f64| {
                 let by = x.ln() / SIMULATED.0.ln();
@@ -238,7 +238,7 @@ impl Lab<'_> {
                 id,
                 what: what.to_owned(),
                 next: next.to_owned(),
-                foretold: Foretold::Times(stretched.to_vec()),
+                predicted: Predicted::Times(stretched.to_vec()),
                 ..Suspect::default()
             })
         };

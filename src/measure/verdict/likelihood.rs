@@ -1,9 +1,9 @@
 //! How likely measured times are with a cause, over all sizes together.
 //!
-//! What was measured lies ln(measured/expected) from the expectation. Of that a cause foretells a part;
+//! What was measured lies ln(measured/expected) from the expectation. Of that a cause predicts a part;
 //! the rest is three things that nobody knows: how far this healthy machine lies from its expectation,
 //! which goes together over neighbouring sizes; how far the cause's own figures are off, which grows with
-//! what it foretells; and noise, which every size has apart. All are taken as normal, so the rest of all
+//! what it predicts; and noise, which every size has apart. All are taken as normal, so the rest of all
 //! sizes is one draw from a normal law with that covariance. A machine may be of a better or of a worse
 //! known kind than its band says: the first of the three counts at several widths, each as likely.
 //!
@@ -53,28 +53,28 @@ impl Likelihood {
         Self { octaves, own, noise, errors, picked }
     }
 
-    /// ln of how likely the times are with a cause that foretells so much, up to a constant; `exact`
+    /// ln of how likely the times are with a cause that predicts so much, up to a constant; `exact`
     /// where it has no figures of its own that could be off.
-    pub fn ln(&self, foretold: &[f64], exact: bool) -> f64 {
-        let foretold: Vec<f64> = self.picked.iter().map(|&i| foretold[i]).collect();
+    pub fn ln(&self, predicted: &[f64], exact: bool) -> f64 {
+        let predicted: Vec<f64> = self.picked.iter().map(|&i| predicted[i]).collect();
         let off = if exact { 0.0 } else { 1.0 };
-        sum_ln(&WIDTHS.map(|width| self.at((width, off), &foretold))) - (WIDTHS.len() as f64).ln()
+        sum_ln(&WIDTHS.map(|width| self.at((width, off), &predicted))) - (WIDTHS.len() as f64).ln()
     }
 
     /// The same where healthy machines lie `width` times as far apart as the band says, and causes are
     /// off by `off` times the usual.
-    fn at(&self, (width, off): (f64, f64), foretold: &[f64]) -> f64 {
+    fn at(&self, (width, off): (f64, f64), predicted: &[f64]) -> f64 {
         let n = self.errors.len();
         let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
         for i in 0..n {
             for j in 0..=i {
                 let apart = (self.octaves[i] - self.octaves[j]).abs();
                 let own = width * width * self.own[i] * self.own[j] * (-apart / FADES).exp();
-                let cause = (off * CAUSE_OFF).powi(2) * foretold[i] * foretold[j];
+                let cause = (off * CAUSE_OFF).powi(2) * predicted[i] * predicted[j];
                 a[i][j] = own + cause * (-apart / CAUSE_FADES).exp();
             }
-            a[i][i] += self.noise * self.noise + (off * CAUSE_APART * foretold[i]).powi(2);
-            b[i] = self.errors[i] - foretold[i];
+            a[i][i] += self.noise * self.noise + (off * CAUSE_APART * predicted[i]).powi(2);
+            b[i] = self.errors[i] - predicted[i];
         }
         let left = b;
         if !solve_positive(&mut a, &mut b, n, 0.0) {

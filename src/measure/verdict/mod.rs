@@ -1,7 +1,7 @@
 //! Whether a measured run is as it should be, and if not, why.
 //!
 //! Each measured time is held against what is expected of the machine, with its band; `ruling` makes
-//! one of three verdicts of it. Then every suspect foretells how much longer calls would take, size by
+//! one of three verdicts of it. Then every suspect predicts how much longer calls would take, size by
 //! size, if it were the cause: what it changes in hardware is priced (`mechanism`), the fault is put into
 //! the machine and simulated, an algorithm is priced, or a convention of sizes applied (`lab`). How likely
 //! what was measured is with that, over all sizes together (`likelihood`), and how often the cause was

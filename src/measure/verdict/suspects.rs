@@ -16,7 +16,7 @@ pub(super) struct Suspect {
     pub id: &'static str,
     pub what: String,
     pub next: String,
-    pub foretold: Foretold,
+    pub predicted: Predicted,
     /// Whether it has no figures of its own that could be off.
     pub exact: bool,
     /// ln of how likely it is, up to a constant.
@@ -31,7 +31,7 @@ impl Default for Suspect {
             id: "",
             what: String::new(),
             next: String::new(),
-            foretold: Foretold::Times(Vec::new()),
+            predicted: Predicted::Times(Vec::new()),
             exact: false,
             score: 0.0,
             chance: 1.0,
@@ -41,7 +41,7 @@ impl Default for Suspect {
 
 /// What a suspect says of every point.
 #[derive(Clone)]
-pub(super) enum Foretold {
+pub(super) enum Predicted {
     /// ln(time with it/expected time), in each of its forms.
     Times(Vec<Vec<f64>>),
     /// The log itself, or a bound, says that it is so; what is said.
@@ -58,7 +58,7 @@ const LARGE: Bytes = Bytes(1 << 20);
 impl Suspect {
     /// Its form that lies nearest, with the mean of |ln(measured/predicted)|.
     fn nearest(&self, points: &[Point]) -> Option<(&[f64], f64)> {
-        let Foretold::Times(forms) = &self.foretold else { return None };
+        let Predicted::Times(forms) = &self.predicted else { return None };
         let off = |form: &[f64]| {
             let all = points.iter().zip(form).map(|(p, f)| (p.error() - f).abs());
             all.sum::<f64>() / points.len().max(1) as f64
@@ -71,15 +71,15 @@ impl Suspect {
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
         let without =
             points.iter().map(|p| p.error().abs()).sum::<f64>() / points.len().max(1) as f64;
-        let (evidence, off) = match &self.foretold {
-            Foretold::Said(what) => (what.clone(), None),
-            Foretold::Times(_) => {
-                let (foretold, off) = self.nearest(points)?;
+        let (evidence, off) = match &self.predicted {
+            Predicted::Said(what) => (what.clone(), None),
+            Predicted::Times(_) => {
+                let (predicted, off) = self.nearest(points)?;
                 let last = points.len().checked_sub(1).filter(|_| off <= NEARER * without)?;
                 let times = |i: usize| {
                     format!(
                         "{:.2} x at {} (measured {:.2} x)",
-                        foretold[i].exp(),
+                        predicted[i].exp(),
                         points[i].size,
                         points[i].ratio().0
                     )
@@ -87,7 +87,7 @@ impl Suspect {
                 let ends =
                     if last == 0 { times(0) } else { format!("{}, {}", times(0), times(last)) };
                 let evidence = format!(
-                    "foretells {ends}; off by {:.0} % over all sizes, {:.0} % without it",
+                    "predicts {ends}; off by {:.0} % over all sizes, {:.0} % without it",
                     100.0 * off,
                     100.0 * without
                 );
@@ -133,7 +133,7 @@ pub(super) fn ways(lab: &Lab) -> Ways {
     ways.extend(MECHANISMS.iter().map(|cause| {
         let forms = (cause.forms)(&wire);
         let (id, what, next) = (cause.id, cause.what.to_owned(), cause.next.to_owned());
-        vec![Suspect { id, what, next, foretold: Foretold::Times(forms), ..Suspect::default() }]
+        vec![Suspect { id, what, next, predicted: Predicted::Times(forms), ..Suspect::default() }]
     }));
     changing(ways)
 }
@@ -142,7 +142,7 @@ pub(super) fn ways(lab: &Lab) -> Ways {
 fn changing(mut ways: Ways) -> Ways {
     for way in &mut ways {
         way.retain_mut(|suspect| {
-            let Foretold::Times(forms) = &mut suspect.foretold else { return true };
+            let Predicted::Times(forms) = &mut suspect.predicted else { return true };
             forms.retain(|form| form.iter().any(|f| f.abs() > LEAST));
             !forms.is_empty()
         });
@@ -166,7 +166,7 @@ pub(super) fn line_up(
         // Ways to one cause are each as likely.
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
         for suspect in way {
-            let Foretold::Times(forms) = &suspect.foretold else { continue };
+            let Predicted::Times(forms) = &suspect.predicted else { continue };
             let each: Vec<f64> =
                 forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();
@@ -195,9 +195,9 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
         all.push(Suspect {
             id: "shared-gpu",
             what: "several ranks run on one GPU: it is no run of the machine".to_owned(),
-            next: "start one rank a GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
+            next: "start one rank per GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
                 .to_owned(),
-            foretold: Foretold::Said("the log says so".to_owned()),
+            predicted: Predicted::Said("the log says so".to_owned()),
             ..Suspect::default()
         });
     }
@@ -208,7 +208,7 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
             next: "nvidia-smi -q -d ECC; dmesg | grep -i xid; the run with -c 1 on each pair of GPUs or \
                    nodes alone, until the wrong one is found"
                 .to_owned(),
-            foretold: Foretold::Said(format!("#wrong counts {} elements", facts.wrong)),
+            predicted: Predicted::Said(format!("#wrong counts {} elements", facts.wrong)),
             ..Suspect::default()
         });
     }
@@ -220,7 +220,7 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
             next:
                 "the run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
                     .to_owned(),
-            foretold: Foretold::Said(why.clone()),
+            predicted: Predicted::Said(why.clone()),
             ..Suspect::default()
         });
     }

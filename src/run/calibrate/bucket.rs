@@ -154,7 +154,7 @@ impl Care {
 mod tests {
     use super::*;
 
-    /// Readings of a link that holds `burst` and then `rate` bytes a second, and has `fast` before.
+    /// Readings of a link that holds `burst` and then `rate` bytes per second, and has `fast` before.
     fn readings(burst: f64, rate: f64, fast: f64, count: usize) -> Vec<Reading> {
         let (mut time, piece) = (0.0, PIECE as f64);
         let of = |at: usize| {

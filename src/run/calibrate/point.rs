@@ -71,7 +71,7 @@ impl Point {
         Ok(Self { op, size, path, guess, quiet, disturbed, launches, checked: false, wanted })
     }
 
-    /// Takes the time that `rates` foretell until there is a measured one.
+    /// Takes the time that `rates` predict until there is a measured one.
     pub(super) fn expect(&mut self, rates: Rates) {
         self.guess = match self.path.kind {
             Kind::Local => Seconds(self.size.0 as f64 / LOCAL_RATE),

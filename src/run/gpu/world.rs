@@ -59,7 +59,7 @@ const LOOKS: u32 = 1 << 12;
 
 /// How a call is started.
 enum Started<'a> {
-    /// As graphs of so many calls, one a GPU.
+    /// As graphs of so many calls, one per GPU.
     Graphs(Vec<Graph<'a>>),
     /// One by one.
     Calls(u32),

@@ -98,7 +98,7 @@ fn circle(count: usize, height: f64) -> Vec<(f64, f64)> {
     (0..count).map(|i| (x + radius * angle(i).sin(), y - radius * angle(i).cos())).collect()
 }
 
-/// A row a level; switches stand above the middle of what they join below.
+/// A row per level; switches stand above the middle of what they join below.
 fn rows(graph: &Graph, levels: &[usize], height: f64) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); levels.len()];
     for level in 0..=levels.iter().copied().max().unwrap_or(0) {
