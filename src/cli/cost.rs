@@ -208,7 +208,7 @@ impl Args {
                 .help("give one value to the others"));
         }
         if !asked.is_empty() && self.output.simulate {
-            return Err(Error::input("a sweep is costed, not simulated")
+            return Err(Error::input("a sweep is not simulated")
                 .at(format!("--simulate with {}", asked.join(" and ")))
                 .help("ask for one size, one number of ranks and one machine"));
         }

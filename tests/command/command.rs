@@ -160,7 +160,7 @@ fn wrong_input_gets_three_lines() {
         ("verify --n 9..3", "has no ranks"),
         ("verify --n 1..1000000", "more than 4096"),
         ("allreduce --n 8 --simulate", "how many bytes?"),
-        ("allreduce --n 8 -b 1K -e 1M --simulate", "priced, not simulated"),
+        ("allreduce --n 8 -b 1K -e 1M --simulate", "not simulated"),
         ("export mscl allreduce ring -n 4", "did you mean `msccl`?"),
         ("export msccl barrier dissemination -n 4", "knows no barrier"),
         (

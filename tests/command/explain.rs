@@ -360,7 +360,7 @@ fn questions_of_users_find_their_answer() {
             &["own block does not travel", "50.0 % leave the node"],
         ),
         ("explain frontier", &["fp8", "hierarchies", "once, not twice"]),
-        ("explain K4", &["topology-free introduction", "max(2/k, e/2)"]),
+        ("explain K4", &["spiceMonkey/collective-comm 01", "max(2/k, e/2)"]),
     ];
     for (line, parts) in cases {
         // Markdown breaks no line inside a phrase.
@@ -466,7 +466,7 @@ fn help_groups_the_verbs() {
 fn completions_and_pages_know_every_verb() {
     for shell in ["bash", "zsh", "fish", "nushell", "powershell", "elvish"] {
         let script = collcost(&format!("completions {shell}"));
-        for verb in ["allreduce", "explain", "convert", "crossover", "select", "replay"] {
+        for verb in ["allreduce", "explain", "convert", "crossover", "choose", "replay"] {
             assert!(script.contains(verb), "{shell} {verb}");
         }
         assert!(script.contains("gpus-per-node"), "{shell}");

@@ -106,6 +106,7 @@ fn every_json_report_keeps_to_its_schema() {
         "profiles",
         "run allreduce ring 1KiB -n 2 --wait poll --reps 3 --alpha 1us --bw 1GB/s",
         "calibrate --dry-run --force",
+        "compare tests/data/logs/imb.txt tests/data/logs/imb.txt tests/data/logs/imb.txt tests/data/logs/imb.txt tests/data/logs/imb.txt --fleet",
     ];
     let more = more.map(|line| line.split(' ').map(str::to_owned).collect());
     for words in shown::commands().into_iter().chain(more) {

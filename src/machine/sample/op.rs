@@ -338,7 +338,7 @@ mod tests {
             "allreduce",
             "allreduce/",
             "fan-out/0",
-            "shift/2",
+            "shift/x",
             "allreduce/ring/Q=1",
             "library/allreduce",
             "library/allreduce/x",

@@ -211,6 +211,7 @@ const SIGNS: &[(char, &str)] = &[
     ('>', "\\textgreater{}"),
     ('|', "\\textbar{}"),
     ('"', "\\textquotedbl{}"),
+    ('×', "$\\times$"),
     ('α', "$\\alpha$"),
     ('β', "$\\beta$"),
     ('γ', "$\\gamma$"),
