@@ -12,6 +12,9 @@ use crate::machine::profile::NetworkKind;
 use crate::machine::query::Query;
 use crate::measure::expect::Basis;
 
+/// A rate this near to that of so many NICs is taken for it.
+const NEAR: f64 = 0.08;
+
 /// The rate of large calls beside that of the NICs.
 pub(super) struct Plateau {
     busbw: Bandwidth,
@@ -77,8 +80,14 @@ impl Plateau {
         // Of a NIC's rate transfers reach 96 %: 12 GB/s of 100 Gb/s, 24 of 200, 48 of 400.
         let carried = self.busbw.0 / (0.96 * self.nic.0);
         let whole = carried.round();
-        let near = whole >= 1.0 && (carried / whole - 1.0).abs() < 0.08;
+        let near = whole >= 1.0 && (carried / whole - 1.0).abs() < NEAR;
         (near && whole < f64::from(self.nics)).then_some((whole as u32, self.nics))
+    }
+
+    /// What lying there says for lost NICs, as ln of how seldom chance comes so near: once in six to one
+    /// NIC, once in three to two; among many every rate is near to some number.
+    pub fn evidence(&self) -> f64 {
+        self.whole().map_or(0.0, |(whole, _)| -(2.0 * NEAR * f64::from(whole)).min(1.0).ln())
     }
 
     /// `busbw of 44 GB/s is what 1 of 8 NICs carries`, or the part that is reached.

@@ -152,9 +152,6 @@ fn changing(mut ways: Ways) -> Ways {
     ways
 }
 
-/// By chance a plateau lies so near to a whole number of NICs once in six: ln 6.
-const WHOLE: f64 = 1.8;
-
 /// How likely each is with what was measured.
 pub(super) fn line_up(
     lab: &Lab,
@@ -165,7 +162,7 @@ pub(super) fn line_up(
     let typed = changing(lab.conventions(facts).into_iter().map(|one| vec![one]).collect());
     let all = || ways.iter().chain(&typed);
     let likelihood = Likelihood::of(points);
-    let whole = Plateau::of(lab.query, points).is_some_and(|plateau| plateau.whole().is_some());
+    let whole = Plateau::of(lab.query, points).map_or(0.0, |plateau| plateau.evidence());
     let mut found: Vec<Suspect> = Vec::new();
     for way in all() {
         // Ways to one cause are each as likely.
@@ -175,7 +172,7 @@ pub(super) fn line_up(
             let each: Vec<f64> =
                 forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();
-            let seen = if whole && suspect.id == "missing-nic" { WHOLE } else { 0.0 };
+            let seen = if suspect.id == "missing-nic" { whole } else { 0.0 };
             let score = prior::ln(suspect.id, nodes) + seen + mean - (shared as f64).ln();
             found.push(Suspect { score, ..suspect.clone() });
         }

@@ -199,7 +199,6 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
         let own: Vec<_> = runs.iter().filter(|(_, run)| run.source == *source).collect();
         for (name, run) in &own {
             let error = run.off(&rates, &values).exp() - 1.0;
-            println!("{name}: {:+.1} %", 100.0 * error);
             off.push((error.abs(), run.weight));
             if error.abs() > 0.35 {
                 far.push(name.as_str());
@@ -214,8 +213,6 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     }
     let figures = |off: &[(f64, f64)]| [0.5, 0.8, 1.0].map(|q| quantile(off, q));
     let (plain, anchored) = (figures(&off), figures(&anchored));
-    println!("{} sources left out in turn: {plain:.3?}, far: {far:?}", sources.len());
-    println!("with one run of the source as anchor: {anchored:.3?}");
     assert!(plain[0] <= 0.09 && plain[1] <= 0.175, "{plain:.3?}");
     // `tests/engine/jobs.rs` says why.
     assert_eq!(far, ["bridge-moonlight-8"]);

@@ -141,16 +141,6 @@ fn layouts_that_were_tuned_are_near_the_best() {
         let gpus = own.degrees.gpus() as u32;
         let found = search(&job(&draft), &wires, (gpus, room), &pins, None).unwrap();
         let best = &found.pareto[0];
-        println!(
-            "{}: {:.3} of {:.3}, tried {}, best {:?} micro {} {:?}",
-            own.name,
-            said / best.priced.step,
-            best.priced.step,
-            found.tried,
-            best.job.degrees,
-            best.job.micro,
-            best.job.recompute
-        );
         if said > 1.1 * best.priced.step {
             misses.push(own.name.clone());
         }
