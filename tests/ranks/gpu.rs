@@ -342,7 +342,8 @@ fn a_peer_that_is_gone_is_named_while_the_gpu_works_on() {
 #[test]
 fn a_bare_run_names_the_gpus_that_it_does_not_measure() {
     // (place, what the stand-ins are told, what is said)
-    let cases: [(&str, &[(&str, &str)], &str); 5] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case<'_>; 5] = [
         (
             "new",
             &[("STANDIN_GPUS", "1")],

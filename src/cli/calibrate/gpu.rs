@@ -13,6 +13,7 @@ use super::{AUTO, Args};
 use crate::cli::Stop;
 use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
+use crate::cli::input;
 use crate::cli::picture::PictureFlags;
 use crate::cli::processes::interruption;
 use crate::cli::profiles::{now, today};
@@ -500,7 +501,7 @@ fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
 fn installed() -> Vec<String> {
     let folders = std::fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
     let model = |folder: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(folder.path().join("information")).ok()?;
+        let text = input::text(folder.path().join("information")).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("Model:"))?;
         Some(line.trim().to_owned())
     };

@@ -5,8 +5,6 @@
 //! tell without a source stays near that. The ten constants of shapes and hosts (`work.rs`) are not fitted
 //! again: they were chosen with all sources in sight, so errors of sources never seen will be a little larger.
 
-#![expect(clippy::print_stdout, reason = "--nocapture shows the figures that documents state")]
-
 use std::collections::BTreeMap;
 use std::io::Read;
 

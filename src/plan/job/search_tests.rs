@@ -1,7 +1,5 @@
 //! The search beside loops over everything, and beside layouts that people tuned.
 
-#![expect(clippy::print_stdout, reason = "--nocapture shows the figures that documents state")]
-
 use super::super::row::rows;
 use super::super::time::held_out::published;
 use super::super::{Draft, Job, Recompute, Stated, Wires, drafts, estimate, memory};
