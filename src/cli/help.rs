@@ -13,7 +13,7 @@ use super::verbs::GROUPS;
 const FIRST: &str = "\
 collcost: what a collective operation costs, which algorithm to use, and why
 
-  collcost allreduce 16MiB -n 64                 expected time and algorithms, 8 x DGX H100
+  collcost allreduce 16MiB -n 64                 expected time on 8 x DGX H100
   collcost allreduce -n 64 --on p5.48xlarge      the best at every size, on AWS
   collcost explain allreduce ring 16MiB -n 64    why: formula, numbers, bound
   collcost choose nccl allreduce -n 64           what NCCL runs at every size
@@ -27,7 +27,7 @@ help         collcost --help; collcost allreduce --help
 ";
 
 /// What a collective's verb says.
-const COLLECTIVE: &str = "Expected time, what the library runs, every algorithm's ideal cost";
+const COLLECTIVE: &str = "Expected time, what runs, every algorithm's ideal cost";
 
 /// Writes the first screen.
 pub(super) fn first(out: &mut impl Write) -> io::Result<()> {
