@@ -204,7 +204,7 @@ fn ways_that_fail_are_notes_and_ways_that_are_passed_over_are_left_out() {
 fn a_log_that_says_nothing_confirms_nothing() {
     let (output, _, folder) = nccl("silent", "--ops allreduce", &[("STANDIN_VERSION", "21803")]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("no run is known to have been done as it was told"));
+    assert!(said(&output).contains("no run is known to have followed its settings"));
     assert!(!Path::new(&folder.file("node.toml")).exists());
     assert!(Path::new(&folder.file("node.samples.jsonl")).exists());
 }

@@ -163,23 +163,11 @@ impl<'a> Work<'a> {
     fn pass(&mut self, pass: u32, outside: &mut dyn Outside) -> Result<()> {
         let Launch { mut runner, record, start } = outside.launch()?;
         let launch = self.launch;
-        // First of all, while it is full: nobody has sent anything yet.
-        if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
-            let found = bucket::find(&mut *runner, start, self.plan.budget.mul_f64(LOOK))?;
-            self.care = found.map(|bucket| Care { bucket });
-            self.samples.bucket = found;
-        }
-        if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
-            let rates = self.guess(&mut *runner, start)?;
-            let most = self.plan.budget.mul_f64(LOOK);
-            let found = links::slow(&mut *runner, start, (rates, self.samples.bucket), most)?;
-            let name = |rank: u32| outside.name(rank);
-            self.samples.slow = found.iter().map(|slow| slow.words(&name)).collect();
-        }
+        let looked = self.look(pass, (&mut *runner, start), &*outside);
         let (bucket, slow) = (self.samples.bucket, self.samples.slow.clone());
         outside.keep(&Record::Launch(LaunchRecord { launch, bucket, slow, ..record }))?;
         self.launch += 1;
-        let done = self.blocks(pass, &mut *runner, start, outside);
+        let done = looked.and_then(|()| self.blocks(pass, &mut *runner, start, outside));
         match &done {
             Ok(()) => outside.keep(&Record::End { launch })?,
             // The first error says more than one in keeping this would.
@@ -188,6 +176,29 @@ impl<'a> Work<'a> {
             }
         }
         done
+    }
+
+    /// Looks for what blocks must respect: a token bucket, and slow links.
+    fn look(
+        &mut self,
+        pass: u32,
+        (runner, start): (&mut dyn Runner, Start),
+        outside: &dyn Outside,
+    ) -> Result<()> {
+        // First of all, while it is full: nobody has sent anything yet.
+        if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
+            let found = bucket::find(runner, start, self.plan.budget.mul_f64(LOOK))?;
+            self.care = found.map(|bucket| Care { bucket });
+            self.samples.bucket = found;
+        }
+        if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
+            let rates = self.guess(runner, start)?;
+            let most = self.plan.budget.mul_f64(LOOK);
+            let found = links::slow(runner, start, (rates, self.samples.bucket), most)?;
+            let name = |rank: u32| outside.name(rank);
+            self.samples.slow = found.iter().map(|slow| slow.words(&name)).collect();
+        }
+        Ok(())
     }
 
     fn blocks(
