@@ -14,26 +14,8 @@ use super::super::Job;
 use super::super::device::Kernels;
 use super::super::row::rows;
 use super::*;
-use crate::base::error::Result;
-use crate::machine::profile::Profile;
 use crate::model::algorithm::Registry;
-use crate::plan::table::{Files, Machines};
-
-struct BuiltIn;
-
-impl Files for BuiltIn {
-    fn profile(&self, name: &str) -> Result<Profile> {
-        Profile::builtin(name)
-    }
-
-    fn text(&self, _: &str) -> Result<String> {
-        Ok(String::new())
-    }
-
-    fn matching(&self, _: &str) -> Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-}
+use crate::plan::table::{BuiltIn, Machines};
 
 /// Rates that are one figure: of which GPUs, which of the seven, and where a fit begins.
 struct Rate {

@@ -4,30 +4,11 @@ use super::super::row::rows;
 use super::super::time::held_out::published;
 use super::super::{Draft, Job, Recompute, Stated, Wires, drafts, estimate, memory};
 use super::*;
-use crate::base::error::Result;
-use crate::machine::profile::Profile;
 use crate::model::algorithm::Registry;
-use crate::plan::table::{Files, Machines};
-
-/// One text under any name.
-struct One(String);
-
-impl Files for One {
-    fn profile(&self, name: &str) -> Result<Profile> {
-        Profile::builtin(name)
-    }
-
-    fn text(&self, _: &str) -> Result<String> {
-        Ok(self.0.clone())
-    }
-
-    fn matching(&self, _: &str) -> Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-}
+use crate::plan::table::{BuiltIn, Machines, OneText};
 
 fn job(draft: &Draft) -> Job {
-    draft.job(&Machines::new(&One(String::new())), false).unwrap_or_else(|e| panic!("{e}"))
+    draft.job(&Machines::new(&BuiltIn), false).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Every whole number of every axis, with nothing left out but what does not divide.
@@ -87,7 +68,7 @@ fn a_search_finds_the_best_of_loops_over_everything() {
             "model = \"{model}\"\nmachine = \"dgx-h100\"\ngpus = {gpus}\nsharding = \"zero1\"\n\
              batch = {{ global = {global}, micro = 1, sequence = 8192 }}\n"
         );
-        let named = drafts(&One(text), &["job.toml".to_owned()]).unwrap();
+        let named = drafts(&OneText(text), &["job.toml".to_owned()]).unwrap();
         let job = job(&named[0].draft);
         let registry = Registry::builtin();
         let wires = Wires::new(&registry, &job.machine);

@@ -1,30 +1,11 @@
 use super::search::{Pins, layouts};
 use super::*;
-use crate::base::error::Result;
-use crate::machine::profile::Profile;
 use crate::model::algorithm::Registry;
-use crate::plan::table::{Files, Machines};
-
-/// One text under any name.
-struct One(&'static str);
-
-impl Files for One {
-    fn profile(&self, name: &str) -> Result<Profile> {
-        Profile::builtin(name)
-    }
-
-    fn text(&self, _: &str) -> Result<String> {
-        Ok(self.0.to_owned())
-    }
-
-    fn matching(&self, _: &str) -> Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-}
+use crate::plan::table::{BuiltIn, Files, Machines, OneText};
 
 fn draft(name: &str, text: &'static str) -> Draft {
     let names = [name.to_owned()];
-    drafts(&One(text), &names).unwrap_or_else(|e| panic!("{name}: {e}")).remove(0).draft
+    drafts(&OneText(text), &names).unwrap_or_else(|e| panic!("{name}: {e}")).remove(0).draft
 }
 
 fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
@@ -32,7 +13,7 @@ fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
     for (key, value) in keys {
         typed.put(key, *value).unwrap();
     }
-    let machines = Machines::new(&One(""));
+    let machines = Machines::new(&BuiltIn);
     typed.over(&draft(name, text)).job(&machines, false).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -98,10 +79,10 @@ fn parameters_follow_from_configurations_to_the_last_one() {
 #[test]
 fn a_configuration_that_lacks_widths_names_them() {
     let lacking = r#"{"model_type": "llama", "num_hidden_layers": 32}"#;
-    let refused = drafts(&One(lacking), &["config.json".to_owned()]).unwrap_err();
+    let refused = drafts(&OneText(lacking), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("hidden_size, num_attention_heads, vocab_size"), "{refused}");
     let unknown = r#"{"model_type": "made_up"}"#;
-    let refused = drafts(&One(unknown), &["config.json".to_owned()]).unwrap_err();
+    let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
 }
 
@@ -146,7 +127,7 @@ fn what_deepspeed_leaves_to_the_trainer_is_asked_for() {
     let text = r#"{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
         "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}"#;
     let draft = draft("ds.json", text);
-    let refused = draft.job(&Machines::new(&One("")), false).err().unwrap();
+    let refused = draft.job(&Machines::new(&BuiltIn), false).err().unwrap();
     for name in ["train_batch_size", "train_micro_batch_size_per_gpu", "model", "gpus", "sequence"]
     {
         assert!(refused.what().contains(name), "{name}: {refused}");
@@ -223,6 +204,9 @@ fn an_anchor_meets_its_own_measurement() {
 /// A budget names a job's configuration, and judges its time or its memory.
 #[test]
 fn budgets_know_jobs() {
+    use crate::base::error::Result;
+    use crate::machine::profile::Profile;
+    use crate::plan::check::{Options, Standing, check};
     struct Two;
     impl Files for Two {
         fn profile(&self, name: &str) -> Result<Profile> {
@@ -243,7 +227,6 @@ fn budgets_know_jobs() {
             Ok(Vec::new())
         }
     }
-    use crate::plan::check::{Options, Standing, check};
     let checked = check(&Two, "collcost.toml", &Options::default());
     assert!(checked.faults.is_empty(), "{:?}", checked.faults);
     let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();

@@ -44,6 +44,25 @@ impl Files for BuiltIn {
     }
 }
 
+/// The built-in machines, and one text under any name.
+#[cfg(test)]
+pub(crate) struct OneText<T>(pub T);
+
+#[cfg(test)]
+impl<T: AsRef<str>> Files for OneText<T> {
+    fn profile(&self, name: &str) -> Result<Profile> {
+        Profile::builtin(name)
+    }
+
+    fn text(&self, _: &str) -> Result<String> {
+        Ok(self.0.as_ref().to_owned())
+    }
+
+    fn matching(&self, _: &str) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
 /// The built-in machines, and files as the operating system has them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;

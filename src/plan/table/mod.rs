@@ -19,6 +19,8 @@ use crate::base::error::Error;
 use crate::base::text_pos::{Document, Place, Refused, advice};
 use crate::machine::parameters::names_machine;
 
+#[cfg(test)]
+pub(crate) use files::OneText;
 pub use files::{BuiltIn, Disk, Files};
 pub(crate) use machine::{Count, joined};
 pub use machine::{MachineEntry, Machines, parameters};

@@ -58,35 +58,19 @@ pub fn step(report: &JobView) -> Option<Picture> {
 mod tests {
     use super::*;
     use crate::answer::job::{Asked, jobs};
-    use crate::machine::profile::Profile;
     use crate::model::algorithm::Registry;
-    use crate::plan::table::Files;
+    use crate::plan::table::OneText;
 
-    struct One;
-
-    impl Files for One {
-        fn profile(&self, name: &str) -> crate::Result<Profile> {
-            Profile::builtin(name)
-        }
-
-        fn text(&self, _: &str) -> crate::Result<String> {
-            Ok("model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\nsharding = \"zero1\"\n\
-                layout = { tp = 2, pp = 2, dp = 4 }\noverlap = [\"dp\"]\n\
-                batch = { global = 32, micro = 1, sequence = 8192 }\n"
-                .to_owned())
-        }
-
-        fn matching(&self, _: &str) -> crate::Result<Vec<String>> {
-            Ok(Vec::new())
-        }
-    }
+    const JOB: &str = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\nsharding = \"zero1\"\n\
+        layout = { tp = 2, pp = 2, dp = 4 }\noverlap = [\"dp\"]\n\
+        batch = { global = 32, micro = 1, sequence = 8192 }\n";
 
     /// Blocks of a row follow each other, the first row as long as the step.
     #[test]
     fn blocks_fill_the_step() {
         let files = ["job.toml".to_owned()];
         let asked = Asked { files: &files, ..Asked::default() };
-        let report = jobs(&Registry::builtin(), &One, &asked).unwrap().jobs.remove(0);
+        let report = jobs(&Registry::builtin(), &OneText(JOB), &asked).unwrap().jobs.remove(0);
         let picture = step(&report).unwrap();
         let mut ends = [0.0, 0.0];
         for mark in &picture.marks {
