@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::flags::{OnFlags, value};
 use super::format::{FormatFlag, Report};
 use collcost::Collective;
 use collcost::answer;
@@ -58,11 +58,7 @@ pub(super) struct Args {
     #[command(flatten)]
     format: FormatFlag<Report>,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    algorithms: ParamFlags,
+    on: OnFlags,
 }
 
 impl Args {
@@ -70,12 +66,10 @@ impl Args {
         let gradients = self.gradients()?;
         let backward = value::<Seconds>("--backward", self.backward.as_ref())?;
         let registry = Registry::builtin();
-        let asked = match self.ranks.is_silent() {
+        let asked = match self.on.ranks.is_silent() {
             true => None,
             false => {
-                let (ranks, machine) = (&self.ranks, &self.machine);
-                let collective = Collective::AllReduce;
-                let query = query(collective, gradients.bytes(), ranks, machine, &self.algorithms)?;
+                let query = self.on.query(Collective::AllReduce, gradients.bytes())?;
                 let take =
                     Expecting::of(&registry, &query, self.algorithm.as_deref()).map_err(|e| {
                         e.at(format!(

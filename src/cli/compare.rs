@@ -7,7 +7,7 @@ use std::io::Write;
 
 use super::Stop;
 use super::fit::short;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query, value};
+use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, value};
 use super::format::{FormatFlag, OfRuns, write};
 use super::import::logs;
 use super::picture::PictureFlags;
@@ -169,7 +169,8 @@ impl Args {
             ranks = ranks.with_nodes(nodes);
         }
         let size = run.times.first().map_or(Bytes(1), |t| t.0);
-        query(run.collective, size, &ranks, &self.machine, &ParamFlags::default())
+        let (machine, params) = (self.machine.clone(), ParamFlags::default());
+        OnFlags { ranks, machine, params }.query(run.collective, size)
     }
 
     /// One typed number.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::flags::{OnFlags, counted, value};
 use super::format::{FormatFlag, OfSweep};
 use super::picture::PictureFlags;
 use collcost::answer::{self, Map, Sweep};
@@ -48,11 +48,7 @@ pub(super) struct Args {
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 // A range of sizes or of one figure; --n takes a range of ranks.
@@ -101,7 +97,7 @@ impl Args {
         collective: Collective,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
-        let mut queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let mut queries = self.on.queries(collective, Bytes(0))?;
         for query in &mut queries {
             self.fill(query)?;
         }
@@ -158,7 +154,7 @@ impl Args {
         if self.simulates() {
             report.add_simulated(&registry, &first)?;
         }
-        if self.ranks.is_silent() {
+        if self.on.ranks.is_silent() {
             let n = first.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }

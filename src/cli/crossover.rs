@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, queries, value};
+use super::flags::{OnFlags, value};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer;
@@ -29,11 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 impl Args {
@@ -43,13 +39,7 @@ impl Args {
         };
         let collective: Collective = self.collective.parse().map_err(place)?;
         let size: Option<Bytes> = value("--size", self.size.as_ref())?;
-        let mut queries = queries(
-            collective,
-            size.unwrap_or_default(),
-            &self.ranks,
-            &self.machine,
-            &self.params,
-        )?;
+        let mut queries = self.on.queries(collective, size.unwrap_or_default())?;
         let registry = Registry::builtin();
         let names: Vec<&str> = self.algorithms.iter().map(String::as_str).collect();
         if queries.len() > 1 {

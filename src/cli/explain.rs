@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words};
+use super::flags::{CallFlags, OnFlags};
 use super::format::{FormatFlag, Report, write};
 use collcost::answer::explain::{self, Explanation};
 use collcost::answer::notes;
@@ -15,29 +15,19 @@ use collcost::model::algorithm::Registry;
 use collcost::view;
 
 #[derive(clap::Args)]
+#[command(
+    mut_arg("algorithm", |a| a.help("The algorithm as an option")),
+    mut_arg("size", |a| a.help("The size as an option; 16MiB stands for it where none is given"))
+)]
 pub(super) struct Args {
     /// A collective, a topic such as busbw or map, or a contradiction such as K4
     what: String,
-    /// An algorithm of the collective, and a size
-    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
-    words: Vec<String>,
-    /// The algorithm as an option
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
-    algorithm: Option<String>,
-    /// The size as an option; 16MiB stands for it where none is given
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    size: Option<String>,
-    /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT")]
-    size_is: Option<String>,
+    #[command(flatten)]
+    call: CallFlags,
     #[command(flatten)]
     format: FormatFlag<Report>,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 /// The size where none is given.
@@ -64,17 +54,15 @@ impl Args {
             self.what = meant.id().to_owned();
         }
         let Ok(collective) = self.what.parse::<Collective>() else {
-            let ranks = self.ranks.count()?;
-            let algorithm = self.algorithm.as_ref().or(self.words.first());
+            let ranks = self.on.ranks.count()?;
+            let algorithm = self.call.algorithm.as_ref().or(self.call.words.first());
             return explain::topic(&self.what, ranks, algorithm.map(String::as_str))
                 .map_err(|e| e.at(place));
         };
         let registry = Registry::builtin();
-        let words = std::mem::take(&mut self.words);
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
-        let sized = self.size.is_some();
-        let Some(name) = self.algorithm.take() else {
+        self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
+        let sized = self.call.size.is_some();
+        let Some(name) = self.call.algorithm.take() else {
             let query = self.query(collective)?;
             return explain::collective(&registry, &query, sized).map_err(|e| e.at(place));
         };
@@ -82,9 +70,9 @@ impl Args {
         let query = self.query(collective)?;
         let report = explain::algorithm(&registry, &query, &name);
         // Nobody said how many nodes, and one is not enough for it.
-        let retry = matches!(&report, Err(e) if e.is_unsupported()) && self.ranks.is_silent();
+        let retry = matches!(&report, Err(e) if e.is_unsupported()) && self.on.ranks.is_silent();
         if retry {
-            self.ranks = std::mem::take(&mut self.ranks).with_nodes(NODES);
+            self.on.ranks = std::mem::take(&mut self.on.ranks).with_nodes(NODES);
             let several = self.query(collective);
             if let Ok(report) = several.and_then(|q| explain::algorithm(&registry, &q, &name)) {
                 return Ok(report);
@@ -100,7 +88,6 @@ impl Args {
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {
-        let flags = (&self.ranks, &self.machine, &self.params);
-        sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)
+        self.call.query(&self.on, collective, Some(SIZE))
     }
 }

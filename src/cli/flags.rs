@@ -123,29 +123,6 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
-/// Tells sizes from algorithms among words such as `ring 1G`, and puts them into the slots of both.
-///
-/// # Errors
-/// A second algorithm or size.
-pub(super) fn sort_words(
-    registry: &Registry,
-    collective: Collective,
-    words: Vec<String>,
-    (algorithm, size): (&mut Option<String>, &mut Option<String>),
-) -> Result<()> {
-    for word in words {
-        let known = registry.find(collective, &word).is_ok();
-        // A name such as 2d-ring begins with a digit too.
-        let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
-        let slot = if !known && number { &mut *size } else { &mut *algorithm };
-        if let Some(other) = slot.replace(word) {
-            return Err(Error::input(format!("`{other}` is one too many"))
-                .help("give one algorithm and one size"));
-        }
-    }
-    Ok(())
-}
-
 /// The bytes that `size` means where --size-is says what it counts.
 pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> Result<Bytes> {
     let counts: SizeIs = value("--size-is", size_is)?.unwrap_or_default();
@@ -250,57 +227,117 @@ impl MachineFlags {
     }
 }
 
-/// The one query that all these flags make.
-pub(super) fn query(
-    collective: Collective,
-    size: Bytes,
-    ranks: &RankFlags,
-    machine: &MachineFlags,
-    params: &ParamFlags,
-) -> Result<Query> {
-    let (machine, said) = placed(collective, ranks, machine, params)?;
-    Query::new(machine, collective, size, said.layout, said.params)
+// Where a call runs: its ranks, the machine, and what algorithms are told.
+#[derive(clap::Args, Clone, Default)]
+pub(super) struct OnFlags {
+    #[command(flatten)]
+    pub(super) ranks: RankFlags,
+    #[command(flatten)]
+    pub(super) machine: MachineFlags,
+    #[command(flatten)]
+    pub(super) params: ParamFlags,
 }
 
-/// The same for the size that was typed, or `default` where none was, counted as --size-is says;
-/// a barrier has none.
-pub(super) fn sized_query(
-    collective: Collective,
-    (size, default): (Option<&String>, Bytes),
-    size_is: Option<&String>,
-    (ranks, machine, params): (&RankFlags, &MachineFlags, &ParamFlags),
-) -> Result<Query> {
-    let size = match collective {
-        Collective::Barrier => Bytes(0),
-        _ => value("--size", size)?.unwrap_or(default),
-    };
-    let mut query = query(collective, size, ranks, machine, params)?;
-    query.size = counted(&query, size, size_is)?;
-    Ok(query)
+impl OnFlags {
+    /// The one query that these flags make.
+    pub(super) fn query(&self, collective: Collective, size: Bytes) -> Result<Query> {
+        let (machine, said) = self.placed(collective)?;
+        Query::new(machine, collective, size, said.layout, said.params)
+    }
+
+    /// A query for every number of ranks that --n names.
+    pub(super) fn queries(&self, collective: Collective, size: Bytes) -> Result<Vec<Query>> {
+        let Some(typed) = self.ranks.get("n") else {
+            return Ok(vec![self.query(collective, size)?]);
+        };
+        let counts = rank_counts(typed)?;
+        let (machine, said) = self.of(self.ranks.clone().with_ranks(1)).placed(collective)?;
+        let query = |n| {
+            let layout = Layout { ranks: n, ..said.layout };
+            Query::new(machine.clone(), collective, size, layout, said.params)
+        };
+        counts.into_iter().map(query).collect()
+    }
+
+    /// The same for other ranks.
+    pub(super) fn of(&self, ranks: RankFlags) -> Self {
+        Self { ranks, ..self.clone() }
+    }
+
+    /// The machine, and all that was said of the question.
+    fn placed(&self, collective: Collective) -> Result<(Machine, Parameters)> {
+        let settings = settings()?;
+        let another = self.machine.names_another();
+        let named = self.machine.read_profile(settings)?;
+        let mut said = Parameters::default();
+        self.ranks.settled(settings, another).put(&mut said)?;
+        self.machine.settled(settings, another).put(&mut said)?;
+        self.params.settled(settings, another).put(&mut said)?;
+        let own = named.is_none() && !another;
+        let mut machine = Machine::new(named, &said.given, collective)?;
+        if let Some(settled) = settings.get("alpha").filter(|_| own && machine.chosen == "flags") {
+            machine.chosen = settled.from.short();
+        }
+        Ok((machine, said))
+    }
 }
 
-/// A query for every number of ranks that --n names.
-pub(super) fn queries(
-    collective: Collective,
-    size: Bytes,
-    ranks: &RankFlags,
-    machine: &MachineFlags,
-    params: &ParamFlags,
-) -> Result<Vec<Query>> {
-    let counts = match ranks.get("n") {
-        None => Vec::new(),
-        typed => rank_counts(typed)?,
-    };
-    let single = counts.is_empty();
-    let one = if single { ranks.clone() } else { ranks.clone().with("n", 1) };
-    let (machine, said) = placed(collective, &one, machine, params)?;
-    let query = |n| {
-        let layout = Layout { ranks: n, ..said.layout };
-        Query::new(machine.clone(), collective, size, layout, said.params)
-    };
-    match single {
-        true => Ok(vec![query(said.layout.ranks)?]),
-        false => counts.into_iter().map(query).collect(),
+// One algorithm at one size, as words such as `ring 1G` or as options.
+#[derive(clap::Args)]
+pub(super) struct CallFlags {
+    /// An algorithm of the collective, and a size
+    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
+    pub(super) words: Vec<String>,
+    /// The algorithm; without any what the library runs
+    #[arg(long, visible_alias = "algo", value_name = "NAME")]
+    pub(super) algorithm: Option<String>,
+    /// The size as an option
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
+    pub(super) size: Option<String>,
+    /// What the size counts: total, per-rank or per-peer
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
+    pub(super) size_is: Option<String>,
+}
+
+impl CallFlags {
+    /// Tells the words apart and makes options of them.
+    ///
+    /// # Errors
+    /// A second algorithm or size.
+    pub(super) fn sort(&mut self, registry: &Registry, collective: Collective) -> Result<()> {
+        for word in std::mem::take(&mut self.words) {
+            let known = registry.find(collective, &word).is_ok();
+            // A name such as 2d-ring begins with a digit too.
+            let number = word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('-');
+            let slot = if !known && number { &mut self.size } else { &mut self.algorithm };
+            if let Some(other) = slot.replace(word) {
+                return Err(Error::input(format!("`{other}` is one too many"))
+                    .help("give one algorithm and one size"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The query for the size that was typed, or `otherwise`, counted as --size-is says; a barrier
+    /// has none.
+    ///
+    /// # Errors
+    /// No size from anywhere.
+    pub(super) fn query(
+        &self,
+        on: &OnFlags,
+        collective: Collective,
+        otherwise: Option<Bytes>,
+    ) -> Result<Query> {
+        let size = match collective {
+            Collective::Barrier => Some(Bytes(0)),
+            _ => value("--size", self.size.as_ref())?.or(otherwise),
+        };
+        let size =
+            size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))?;
+        let mut query = on.query(collective, size)?;
+        query.size = counted(&query, size, self.size_is.as_ref())?;
+        Ok(query)
     }
 }
 
@@ -308,8 +345,7 @@ pub(super) fn queries(
 const MOST_COUNTS: usize = 1000;
 
 /// One count, `2..1024` doubling, or `2,4,8`.
-fn rank_counts(text: Option<&String>) -> Result<Vec<Option<NonZeroU32>>> {
-    let Some(text) = text else { return Ok(vec![None]) };
+fn rank_counts(text: &str) -> Result<Vec<Option<NonZeroU32>>> {
     let one = |part: &str| count("--n", "ranks", Some(&part.trim().to_owned()));
     let Some((first, last)) = text.split_once("..") else {
         let parts: Vec<&str> = text.split(',').collect();
@@ -328,26 +364,4 @@ fn rank_counts(text: Option<&String>) -> Result<Vec<Option<NonZeroU32>>> {
     }
     let doubled = std::iter::successors(Some(first.get()), |n| n.checked_mul(2));
     Ok(doubled.take_while(|n| *n <= last.get()).map(NonZeroU32::new).collect())
-}
-
-/// The machine, and all that was said of the question.
-fn placed(
-    collective: Collective,
-    ranks: &RankFlags,
-    machine: &MachineFlags,
-    params: &ParamFlags,
-) -> Result<(Machine, Parameters)> {
-    let settings = settings()?;
-    let another = machine.names_another();
-    let named = machine.read_profile(settings)?;
-    let mut said = Parameters::default();
-    ranks.settled(settings, another).put(&mut said)?;
-    machine.settled(settings, another).put(&mut said)?;
-    params.settled(settings, another).put(&mut said)?;
-    let own = named.is_none() && !another;
-    let mut machine = Machine::new(named, &said.given, collective)?;
-    if let Some(settled) = settings.get("alpha").filter(|_| own && machine.chosen == "flags") {
-        machine.chosen = settled.from.short();
-    }
-    Ok((machine, said))
 }

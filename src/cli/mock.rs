@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, count, query, value, whole};
+use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, count, value, whole};
 use super::output;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio};
@@ -143,8 +143,9 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let ask = self.ask().map_err(|e| e.at("mock"))?;
         let collective = ask.program.collective;
-        let query =
-            query(collective, ask.sizes.last, &self.ranks, &self.machine, &ParamFlags::default())?;
+        let (ranks, machine) = (self.ranks.clone(), self.machine.clone());
+        let on = OnFlags { ranks, machine, params: ParamFlags::default() };
+        let query = on.query(collective, ask.sizes.last)?;
         let place = || format!("mock {}, {} ranks", ask.program.name, query.shape.ranks);
         let mocked = mock(&Registry::builtin(), &query, &ask).map_err(|e| e.at(place()))?;
         if self.json {

@@ -5,15 +5,12 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use super::Stop;
-use super::flags::{
-    MachineFlags, ParamFlags, RankFlags, count, counted, query, sort_words, value, whole,
-};
+use super::flags::{CallFlags, OnFlags, count, whole};
 use super::format::{FormatFlag, Report, write};
 use super::processes::ProcessFlags;
 use collcost::answer::run::{Run, run};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::Bytes;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 use collcost::run::execute::{Block, Check, Start, compile};
@@ -28,18 +25,8 @@ pub(super) const RANK: &str = "run-rank";
 pub(super) struct Args {
     /// The collective, such as allreduce
     collective: String,
-    /// An algorithm of the collective, and a size
-    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
-    words: Vec<String>,
-    /// The algorithm as an option; without any the fastest on the machine that is named
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
-    algorithm: Option<String>,
-    /// The size as an option
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
-    size: Option<String>,
-    /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT", hide_short_help = true)]
-    size_is: Option<String>,
+    #[command(flatten)]
+    call: CallFlags,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
@@ -50,11 +37,7 @@ pub(super) struct Args {
     #[command(flatten)]
     processes: ProcessFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 // How often it runs.
@@ -108,27 +91,18 @@ impl Args {
         let collective: Collective =
             self.collective.parse().map_err(|e: Error| e.at(format!("run {}", self.collective)))?;
         let place = format!("run {}", collective.id());
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(&registry, collective, std::mem::take(&mut self.words), slots)
-            .map_err(|e| e.at(place.clone()))?;
-        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
-        if size.is_none() && collective != Collective::Barrier {
-            return Err(Error::input("how many bytes?")
-                .at(place)
-                .help("give a size, such as 1MiB"));
-        }
+        self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
         let setup = self.processes.setup(false)?;
         let block = self.how.block()?;
-        let ranks = match self.ranks.is_silent() {
+        if self.on.ranks.is_silent() {
             // Two ranks are the fewest that say anything.
-            true => self.ranks.for_ranks(usable()?.at_once.clamp(2, 64) as u32, "")?,
-            false => self.ranks,
-        };
-        let size = size.unwrap_or_default();
-        let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
-        query.size = counted(&query, size, self.size_is.as_ref())?;
+            let ranks = usable()?.at_once.clamp(2, 64) as u32;
+            self.on.ranks = self.on.ranks.with_ranks(ranks);
+        }
+        let query = self.call.query(&self.on, collective, None);
+        let query = query.map_err(|e| e.at(place.clone()))?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let spelled = schedule_of(&registry, &query, self.algorithm.as_deref(), root);
+        let spelled = schedule_of(&registry, &query, self.call.algorithm.as_deref(), root);
         let place = format!("{place}, {} ranks", query.shape.ranks);
         let spelled = spelled.map_err(|e| e.at(place.clone()))?;
         let id = spelled.algorithm.meta().id;
@@ -146,7 +120,7 @@ impl Args {
         let what = (id, spelled.price.segments);
         let mut report = run(&query, what, &group, &timed, price);
         group.end();
-        if self.algorithm.is_none() && !named {
+        if self.call.algorithm.is_none() && !named {
             let machine = &query.machine.name;
             let note = format!("no algorithm is named: {id} is the fastest on {machine}");
             report.notes.insert(0, note);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU64;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, counted, queries, value};
+use super::flags::{OnFlags, counted, value};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer::select::{Select, select, select_map};
@@ -66,11 +66,7 @@ pub(super) struct Args {
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 /// What inference engines ask of a call.
@@ -129,7 +125,7 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let asked = self.asked()?;
         let collective = asked.operation.collective;
-        let queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
+        let queries = self.on.queries(collective, Bytes(0))?;
         let reports = queries.into_iter().map(|query| self.one(&asked, query));
         let mut reports = reports.collect::<Result<Vec<Select>>>()?;
         if self.picture.asked() {

@@ -4,9 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{
-    MachineFlags, ParamFlags, RankFlags, counted, query, ratio, sort_words, value, whole,
-};
+use super::flags::{CallFlags, OnFlags, ratio, value, whole};
 use super::format::{FormatFlag, Report};
 use super::optimum::{faults, read_fabric, with_faults};
 use super::output::write_whole;
@@ -33,18 +31,8 @@ pub(super) struct Args {
     /// The collective, such as allreduce; that of --schedule without it
     #[arg(required_unless_present_any = ["schedule", "jobs"])]
     collective: Option<String>,
-    /// An algorithm of the collective, and a size
-    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
-    words: Vec<String>,
-    /// The algorithm as an option; without any what the library runs
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
-    algorithm: Option<String>,
-    /// The size as an option
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
-    size: Option<String>,
-    /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT", hide_short_help = true)]
-    size_is: Option<String>,
+    #[command(flatten)]
+    call: CallFlags,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
@@ -68,11 +56,7 @@ pub(super) struct Args {
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 // When messages may start, and what goes wrong.
@@ -114,11 +98,12 @@ struct TimingFlags {
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         if let Some(jobs) = &self.jobs {
-            let fabric = self.fabric.as_ref().or(self.machine.get("profile")).ok_or_else(|| {
-                Error::input("on which fabric?")
-                    .at(format!("--jobs {jobs}"))
-                    .help("name its file with --fabric or --on")
-            })?;
+            let fabric =
+                self.fabric.as_ref().or(self.on.machine.get("profile")).ok_or_else(|| {
+                    Error::input("on which fabric?")
+                        .at(format!("--jobs {jobs}"))
+                        .help("name its file with --fabric or --on")
+                })?;
             let (built, jobs) = (read_fabric(fabric)?, read_jobs(jobs)?);
             let faults = faults(&self.fault)?;
             let graph = with_faults(&built, &faults)?;
@@ -149,7 +134,7 @@ impl Args {
             }
         }
         let mut report = simulate(&query, &plan, &ask).map_err(place)?;
-        if self.ranks.is_silent() {
+        if self.on.ranks.is_silent() {
             let n = query.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
@@ -161,25 +146,19 @@ impl Args {
         let Some(name) = &self.collective else { return Ok(None) };
         let place = format!("simulate {name}");
         let collective: Collective = name.parse().map_err(|e: Error| e.at(place.clone()))?;
-        let words = std::mem::take(&mut self.words);
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(registry, collective, words, slots).map_err(|e| e.at(place))?;
+        self.call.sort(registry, collective).map_err(|e| e.at(place))?;
         Ok(Some(collective))
     }
 
     fn spelled(&mut self, registry: &Registry) -> Result<(Query, Plan)> {
         let collective = self.sort(registry)?.unwrap_or(Collective::AllReduce);
-        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
-        if size.is_none() && collective != Collective::Barrier {
-            return Err(Error::input("how many bytes?")
-                .at(format!("simulate {}", collective.id()))
-                .help("give a size, such as 16MiB"));
-        }
-        let query = self.query(collective, size.unwrap_or_default(), self.ranks.clone())?;
+        let query = self.query(collective, None);
+        let query = query.map_err(|e| e.at(format!("simulate {}", collective.id())))?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let spelled = schedule_of(registry, &query, self.algorithm.as_deref(), root);
+        let spelled = schedule_of(registry, &query, self.call.algorithm.as_deref(), root);
         let place = |e: Error| {
-            let name = self.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
+            let name =
+                self.call.algorithm.as_ref().map_or(String::new(), |name| format!(" {name}"));
             e.at(format!("simulate {}{name}, {} ranks", collective.id(), query.shape.ranks))
         };
         let plan = Plan::from(spelled.map_err(place)?);
@@ -196,28 +175,18 @@ impl Args {
                 .at(place)
                 .help(format!("write simulate {} --schedule {file}", collective.id())));
         }
-        if let Some(name) = &self.algorithm {
+        if let Some(name) = &self.call.algorithm {
             return Err(Error::input(format!("`{name}` beside a schedule from a file"))
                 .at(place)
                 .help("give one of them"));
         }
-        let typed: Option<Bytes> = value("--size", self.size.as_ref())?;
-        let size =
-            typed.or(foreign.size).or((collective == Collective::Barrier).then_some(Bytes(0)));
-        let size = size.ok_or_else(|| {
-            Error::input("how many bytes? The file does not say it")
-                .at(place.clone())
-                .help("give --size, such as 16MiB")
-        })?;
-        let ranks = self.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
-        let plan = Plan::foreign(foreign, file)?;
-        self.ranks = ranks.clone();
-        Ok((self.query(collective, size, ranks)?, plan))
+        self.on.ranks = self.on.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
+        let query = self.query(collective, foreign.size);
+        Ok((query.map_err(|e| e.at(place))?, Plan::foreign(foreign, file)?))
     }
 
-    fn query(&self, collective: Collective, size: Bytes, ranks: RankFlags) -> Result<Query> {
-        let mut query = query(collective, size, &ranks, &self.machine, &self.params)?;
-        query.size = counted(&query, size, self.size_is.as_ref())?;
+    fn query(&self, collective: Collective, otherwise: Option<Bytes>) -> Result<Query> {
+        let mut query = self.call.query(&self.on, collective, otherwise)?;
         self.timing.share_ports(&mut query)?;
         Ok(query)
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, sized_query, sort_words, value, whole};
+use super::flags::{CallFlags, OnFlags, value, whole};
 use super::format::{FormatFlag, OfTrace};
 use super::input;
 use super::picture::PictureFlags;
@@ -19,21 +19,12 @@ use collcost::view::plot::space_time;
 use collcost::view::trace as write;
 
 #[derive(clap::Args)]
+#[command(mut_arg("size", |a| a.help("The size as an option; 1MiB stands for it where none is given")))]
 pub(super) struct Args {
     /// The collective, such as allreduce
     collective: String,
-    /// An algorithm, without it the fastest; and a size
-    #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
-    words: Vec<String>,
-    /// The algorithm as an option
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
-    algorithm: Option<String>,
-    /// The size as an option; 1MiB stands for it where none is given
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
-    size: Option<String>,
-    /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT", hide_short_help = true)]
-    size_is: Option<String>,
+    #[command(flatten)]
+    call: CallFlags,
     /// Count whole elements of this data type in chunks that do not divide
     #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
@@ -57,11 +48,7 @@ pub(super) struct Args {
     #[command(flatten)]
     picture: PictureFlags,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 /// The size where none is given.
@@ -72,14 +59,12 @@ impl Args {
         let place = format!("trace {}", self.collective);
         let collective: Collective = self.collective.parse().map_err(|e: Error| e.at(&place))?;
         let registry = Registry::builtin();
-        let words = std::mem::take(&mut self.words);
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(&registry, collective, words, slots).map_err(|e| e.at(&place))?;
+        self.call.sort(&registry, collective).map_err(|e| e.at(&place))?;
         let mode: Mode = value("--mode", self.mode.as_ref())?.unwrap_or_default();
         let root = whole("--root", "rank", self.root.as_ref())?;
         let step = whole("--step", "step", self.step.as_ref())?;
         let query = self.query(collective)?;
-        let name = self.algorithm.as_deref();
+        let name = self.call.algorithm.as_deref();
         let place = |e: Error| match name {
             Some(name) => {
                 e.at(format!("trace {} {name}, {} ranks", self.collective, query.shape.ranks))
@@ -112,9 +97,7 @@ impl Args {
     }
 
     fn query(&self, collective: Collective) -> Result<Query> {
-        let flags = (&self.ranks, &self.machine, &self.params);
-        let mut query =
-            sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)?;
+        let mut query = self.call.query(&self.on, collective, Some(SIZE))?;
         if let Some(name) = &self.elements {
             let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
             query.element = Some(each);

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{MachineFlags, ParamFlags, RankFlags, query};
+use super::flags::{CallFlags, OnFlags};
 use super::output::write_whole;
 use super::streams::say;
 use collcost::Collective;
@@ -22,6 +22,13 @@ use tuning::Tuning;
 const XLA: &str = "xla-sol-options";
 
 #[derive(clap::Args)]
+#[command(
+    mut_arg("words", |a| a.value_name("COLLECTIVE|ALGORITHM|SIZE").num_args(0..).help(
+        "Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning \
+         file the collectives, without any all")),
+    mut_arg("algorithm", |a| a.help("A schedule's algorithm; without any what the library runs")),
+    mut_arg("size", |a| a.help("A schedule's size; 16MiB stands for it where none is given"))
+)]
 #[command(after_help = "\
 Examples:
   collcost export msccl allreduce ring -n 8
@@ -35,19 +42,8 @@ pub(super) struct Args {
     /// openmpi-rules, mpich-json or nccl-tuner-csv. XLA's model of the machine: xla-sol-options
     #[arg(value_name = "FORMAT")]
     format: String,
-    /// Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning
-    /// file the collectives, without any all
-    #[arg(value_name = "COLLECTIVE|ALGORITHM|SIZE")]
-    words: Vec<String>,
-    /// A schedule's algorithm; without any what the library runs
-    #[arg(long, visible_alias = "algo", value_name = "NAME")]
-    algorithm: Option<String>,
-    /// A schedule's size; 16MiB stands for it where none is given
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
-    size: Option<String>,
-    /// What the size counts: total, per-rank or per-peer
-    #[arg(long, value_name = "WHAT", hide_short_help = true)]
-    size_is: Option<String>,
+    #[command(flatten)]
+    call: CallFlags,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
@@ -66,11 +62,7 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
     #[command(flatten)]
-    ranks: RankFlags,
-    #[command(flatten)]
-    machine: MachineFlags,
-    #[command(flatten)]
-    params: ParamFlags,
+    on: OnFlags,
 }
 
 impl Args {
@@ -102,9 +94,9 @@ impl Args {
 
     /// The options of XLA's model; two nodes stand for several where none are asked.
     fn xla(&self) -> Result<String> {
-        let silent = self.ranks.is_silent();
-        let ranks = if silent { self.ranks.clone().with_nodes(2) } else { self.ranks.clone() };
-        let asked = query(Collective::AllReduce, Bytes(0), &ranks, &self.machine, &self.params);
+        let ranks = self.on.ranks.clone();
+        let ranks = if ranks.is_silent() { ranks.with_nodes(2) } else { ranks };
+        let asked = self.on.of(ranks).query(Collective::AllReduce, Bytes(0));
         let query = asked.map_err(|e| e.at(format!("export {XLA}")))?;
         xla_sol_options(&query.machine.fabric, query.placement.per_node)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Args;
 use super::tuning::Tuning;
-use crate::cli::flags::{queries, value};
+use crate::cli::flags::value;
 use crate::cli::input;
 use collcost::answer::tune::nccl::{Own, head, table};
 use collcost::answer::tune::{Departure, Evidence, LEAST_LESS, ran};
@@ -27,8 +27,8 @@ impl Args {
         let place = Place::named(&id).map_err(at)?;
         if self.comm.is_some() {
             // The machine's figures do not matter here, but what is typed wrong is refused.
-            let ranks = self.ranks.placed(place.nodes, place.per_node)?;
-            self.placed(&ranks)?;
+            let ranks = self.on.ranks.placed(place.nodes, place.per_node)?;
+            self.on.of(ranks).query(Collective::AllReduce, Bytes(0))?;
         }
         let target = self.target.as_ref().map(|target| {
             target.trim_start_matches("nccl").trim_start_matches(['@', '-']).to_owned()
@@ -106,7 +106,7 @@ impl Args {
                 .at("export nccl-tuner-csv")
                 .help("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
         };
-        let asked = self.placed(&self.ranks)?;
+        let asked = self.on.queries(Collective::AllReduce, Bytes(0))?;
         let [query] = &asked[..] else {
             return Err(which("a file is for one number of ranks"));
         };
@@ -116,13 +116,6 @@ impl Args {
             }
             None => Err(which("no graphs of this machine are known")),
         }
-    }
-
-    fn placed(
-        &self,
-        ranks: &crate::cli::flags::RankFlags,
-    ) -> Result<Vec<collcost::machine::query::Query>> {
-        queries(Collective::AllReduce, Bytes(0), ranks, &self.machine, &self.params)
     }
 }
 

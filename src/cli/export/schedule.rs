@@ -1,13 +1,12 @@
 //! A schedule in the format of another program.
 
 use super::Args;
-use crate::cli::flags::{sized_query, sort_words, whole};
+use crate::cli::flags::whole;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::exchange::export::Format;
 use collcost::exchange::export::Job;
-use collcost::machine::query::Query;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 
@@ -19,7 +18,7 @@ impl Args {
     pub(super) fn schedule(&mut self) -> Result<String> {
         let format =
             Format::named(&self.format).map_err(|e| e.at(format!("export {}", self.format)))?;
-        let mut words = std::mem::take(&mut self.words);
+        let mut words = std::mem::take(&mut self.call.words);
         if words.is_empty() {
             return Err(Error::input("which collective?")
                 .at(format!("export {}", self.format))
@@ -29,11 +28,11 @@ impl Args {
         let place = format!("export {} {first}", self.format);
         let collective: Collective = first.parse().map_err(|e: Error| e.at(place.clone()))?;
         let registry = Registry::builtin();
-        let slots = (&mut self.algorithm, &mut self.size);
-        sort_words(&registry, collective, words, slots).map_err(|e| e.at(place.clone()))?;
-        let query = self.query(collective)?;
+        self.call.words = words;
+        self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
+        let query = self.call.query(&self.on, collective, Some(SIZE))?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let name = self.algorithm.as_deref();
+        let name = self.call.algorithm.as_deref();
         let place = |e: Error| e.at(format!("{place}, {} ranks", query.shape.ranks));
         let spelled = schedule_of(&registry, &query, name, root).map_err(place)?;
         let job = Job {
@@ -43,10 +42,5 @@ impl Args {
             gamma: query.machine.fabric.gamma,
         };
         format.write(&job).map_err(|e| place(e).or_help("name another --algorithm or format"))
-    }
-
-    fn query(&self, collective: Collective) -> Result<Query> {
-        let flags = (&self.ranks, &self.machine, &self.params);
-        sized_query(collective, (self.size.as_ref(), SIZE), self.size_is.as_ref(), flags)
     }
 }

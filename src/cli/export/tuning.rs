@@ -1,7 +1,6 @@
 //! What a library is to choose, in the format of its tuning files.
 
 use super::Args;
-use crate::cli::flags::queries;
 use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
@@ -105,8 +104,7 @@ impl Args {
         let mut first: Option<Query> = None;
         for operation in self.asked(tuning)? {
             let collective = operation.collective;
-            let queries = queries(collective, Bytes(0), &self.ranks, &self.machine, &self.params)?;
-            for query in queries {
+            for query in self.on.queries(collective, Bytes(0))? {
                 if tuning == Tuning::Mpich {
                     tune::mpich::check(&query).map_err(place)?;
                     if !tune::mpich::reaches(operation, &query) {
@@ -151,9 +149,9 @@ impl Args {
 
     fn refuse_schedule_flags(&self) -> Result<()> {
         let flags = [
-            ("--algorithm", &self.algorithm),
-            ("--size", &self.size),
-            ("--size-is", &self.size_is),
+            ("--algorithm", &self.call.algorithm),
+            ("--size", &self.call.size),
+            ("--size-is", &self.call.size_is),
             ("--root", &self.root),
         ];
         match flags.iter().find_map(|(flag, text)| text.as_ref().map(|text| (flag, text))) {
@@ -170,7 +168,7 @@ impl Args {
     pub(super) fn asked(&self, tuning: Tuning) -> Result<Vec<Operation>> {
         let all = tuning.operations();
         let mut asked = Vec::new();
-        for word in &self.words {
+        for word in &self.call.words {
             let collective: Collective = word.parse()?;
             let of = all.iter().filter(|o| o.collective == collective);
             asked.extend(of.copied());
