@@ -389,11 +389,15 @@ fn operations(fitted: &Fitted) -> Vec<Operation> {
         let time = |f: &Predicted| fitted.points[f.point].time(fitted.link.statistic);
         let bulk = |f: &&&Predicted| time(f) > Seconds(10.0 * fitted.alpha().0);
         let all: Vec<f64> = told.iter().map(|f| f.error.0).collect();
-        let why = fitted.apart.iter().find(|(i, _)| own.contains(i)).map(|(_, why)| match why {
+        let of_all =
+            |why: &Apart| *why != Apart::Lost || own.iter().all(|&i| fitted.points[i].lost);
+        let mut apart = fitted.apart.iter().filter(|(i, why)| own.contains(i) && of_all(why));
+        let why = apart.next().map(|(_, why)| match why {
             Apart::Local => "no messages",
             Apart::Bucket => "a token bucket hides the rate: up to 64 B only",
             Apart::FanOut => "it says how a port is shared",
             Apart::Tree => "it has c_real of its own",
+            Apart::Lost => "others had the CPUs in nearly all runs",
         });
         let one_sided = all.iter().all(|e| *e > 0.0) || all.iter().all(|e| *e < 0.0);
         Operation {

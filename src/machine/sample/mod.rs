@@ -88,6 +88,13 @@ pub struct Sample {
     pub run_delay: Option<Seconds>,
 }
 
+/// A CPU that others took is back after a slice of theirs, which is milliseconds; one that rested
+/// wakes within this time.
+const WAKING: f64 = 100e-6;
+
+/// What part of a run a rank may lose.
+const LOST: f64 = 0.1;
+
 /// Runs of one operation with one size, one after another in one process launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
@@ -133,6 +140,21 @@ impl Block {
         let span: f64 = self.samples.iter().map(|s| s.span.0).sum();
         let waited: Option<f64> = self.samples.iter().map(|s| s.run_delay.map(|r| r.0)).sum();
         waited.filter(|_| span > 0.0).map(|waited| Ratio(waited / span))
+    }
+
+    /// The spans of the runs that started in time and in which no rank lost its CPU to others.
+    #[must_use]
+    pub fn quiet(&self) -> Vec<Seconds> {
+        let is_quiet = |s: &&Sample| !s.late && !self.lost_cpu(s);
+        self.samples.iter().filter(is_quiet).map(|s| s.span).collect()
+    }
+
+    /// Whether a rank was ready and had no CPU for a tenth of a run, and for longer than waking takes.
+    fn lost_cpu(&self, sample: &Sample) -> bool {
+        let whole = f64::from(self.inner);
+        sample
+            .run_delay
+            .is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * sample.span.0)
     }
 
     /// The spans of the runs that did not start late; all where every one did.

@@ -65,6 +65,9 @@ fn percent(x: f64) -> String {
     }
 }
 
+/// An interval that is wider to each side says nothing of a figure.
+const UNKNOWN: f64 = 0.5;
+
 /// Never marks.
 const NEVER: f64 = f64::INFINITY;
 
@@ -79,17 +82,28 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         "blocks that waited for CPUs:",
         "measure on a machine that does nothing else",
     ));
+    let lost = fit.points.iter().filter(|p| p.lost).count() as f64;
+    gates.push(small(
+        "lost-cpu",
+        lost / fit.points.len().max(1) as f64,
+        (0.02, NEVER),
+        "points left out since others had the CPUs in nearly all runs:",
+        "measure the largest sizes on a machine that does nothing else",
+    ));
     let half = |e: Estimate<f64>| e.half();
+    let (alpha, beta) = (half(fit.link.alpha.map(|a| a.0)), half(fit.link.beta.map(|b| b.0)));
+    // Either that is known is a profile of something; neither is none.
+    let least = if alpha <= UNKNOWN { NEVER } else { UNKNOWN };
     gates.push(small(
         "beta-interval",
-        half(fit.link.beta.map(|b| b.0)),
-        (0.03, 0.50),
+        beta,
+        (0.03, least),
         "half width of β's 95 % interval:",
         "measure more large sizes, or for longer",
     ));
     gates.push(small(
         "alpha-interval",
-        half(fit.link.alpha.map(|a| a.0)),
+        alpha,
         (0.20, NEVER),
         "half width of α's 95 % interval:",
         "measure more small sizes, or for longer",

@@ -55,7 +55,7 @@ pub(super) fn ladder(
     largest: f64,
     (statistic, times, seed): (Statistic, u32, u64),
 ) -> Option<Ladder> {
-    let own = points.iter().filter(|p| p.op == *op && p.size.0 as f64 <= largest);
+    let own = points.iter().filter(|p| p.op == *op && p.size.0 as f64 <= largest && !p.lost);
     let entries: Vec<Entry> = own
         .map(|p| Entry {
             path: Path {

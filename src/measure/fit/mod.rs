@@ -107,6 +107,8 @@ pub enum Apart {
     FanOut,
     /// It has a coefficient of its own, c_real.
     Tree,
+    /// Others had the CPUs in nearly all of its runs.
+    Lost,
 }
 
 /// A machine's figures, with all that they rest on.
@@ -334,6 +336,7 @@ impl Shared<'_> {
             let time = point.time(statistic).0;
             let entry = Entry { path: path.clone(), time, weight, group, point: i };
             let why = match &point.op {
+                _ if point.lost => Some(Apart::Lost),
                 Op::Copy | Op::Reduce | Op::Device(_) => Some(Apart::Local),
                 Op::FanOut(_) => Some(Apart::FanOut),
                 Op::OneWay if bucket.is_some() && point.size > LATENCY_ONLY => Some(Apart::Bucket),

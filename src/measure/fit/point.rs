@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
-use crate::machine::sample::{Block, Mode, Op, Wait};
+use crate::machine::sample::{Block, Mode, Op, Sample, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// The median over the blocks that nothing disturbed: what a call takes.
+    /// The median over the runs that nothing disturbed: what a call takes.
     Typical,
     /// The tenth of all runs that was fastest: what the machine can, whatever else it does.
     Floor,
@@ -31,6 +31,12 @@ impl Statistic {
 /// A block that waited this much longer for CPUs than the quietest of its point is disturbed.
 const DISTURBED: f64 = 0.25;
 
+/// Fewer undisturbed runs are no median.
+const LEAST: usize = 3;
+
+/// Ranks that wait in half of all blocks for this part of the usual run share their CPUs.
+const SHARED: f64 = 0.1;
+
 /// What the samples say about one operation with one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
@@ -46,8 +52,11 @@ pub struct Point {
     pub blocks: usize,
     /// How many of them something disturbed.
     pub disturbed: usize,
-    /// The median over undisturbed blocks; over all where fewer than two are.
+    /// The median over undisturbed runs; over all where hardly any are.
     pub typical: Seconds,
+    /// Whether hardly any run was undisturbed, where ranks have CPUs of their own: how long the
+    /// others' slices are is all that its times say.
+    pub lost: bool,
     /// The tenth quantile of all.
     pub floor: Seconds,
     /// Half the width of the median's 95 % interval, over the median.
@@ -81,10 +90,21 @@ pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
     for block in blocks.iter().filter(is_fitted) {
         groups.entry((&block.op, block.ranks, block.size)).or_default().push(block);
     }
-    groups.into_values().filter_map(|blocks| point(&blocks, wait)).collect()
+    let own = has_own_cpus(groups.values().flatten());
+    groups.into_values().filter_map(|blocks| point(&blocks, wait, own)).collect()
 }
 
-fn point(blocks: &[&Block], wait: Option<Wait>) -> Option<Point> {
+/// Whether ranks have CPUs of their own: then waiting for one is not their doing. Where they share
+/// them, it is a part of what a call takes.
+fn has_own_cpus<'a>(blocks: impl Iterator<Item = &'a &'a Block>) -> bool {
+    let usual = |block: &&Block| {
+        let part = |s: &Sample| s.run_delay.map(|delay| delay.0 / s.span.0);
+        median(block.samples.iter().filter_map(part).collect())
+    };
+    median(blocks.filter_map(usual).collect()).is_some_and(|waited| waited < SHARED)
+}
+
+fn point(blocks: &[&Block], wait: Option<Wait>, own_cpus: bool) -> Option<Point> {
     let first = blocks.first()?;
     let quietest = blocks.iter().filter_map(|b| b.run_delay()).map(|r| r.0).reduce(f64::min);
     let is_disturbed = |b: &&&Block| {
@@ -95,14 +115,16 @@ fn point(blocks: &[&Block], wait: Option<Wait>) -> Option<Point> {
         waited || switched
     };
     let disturbed = blocks.iter().filter(is_disturbed).count();
-    let kept: Vec<Vec<f64>> = match blocks.len() - disturbed {
-        0 | 1 => blocks.iter().map(|b| sorted(b)).collect(),
-        _ => blocks.iter().filter(|b| !is_disturbed(b)).map(|b| sorted(b)).collect(),
+    let all = merged(blocks.iter().map(|b| b.spans()));
+    let quiet = match own_cpus {
+        true => merged(blocks.iter().map(|b| b.quiet())),
+        false => merged(blocks.iter().filter(|b| !is_disturbed(b)).map(|b| b.spans())),
     };
-    let all = merged(&blocks.iter().map(|b| sorted(b)).collect::<Vec<_>>());
-    let undisturbed = merged(&kept);
+    let lost = own_cpus && quiet.len() < LEAST.min(all.len());
+    let enough = quiet.len() >= LEAST && (own_cpus || blocks.len() - disturbed > 1);
+    let undisturbed = if enough { quiet } else { all.clone() };
     let typical = quantile(&undisturbed, 0.5);
-    let medians: Vec<f64> = blocks.iter().map(|b| quantile(&sorted(b), 0.5)).collect();
+    let medians: Vec<f64> = blocks.iter().map(|b| quantile(&merged([b.spans()]), 0.5)).collect();
     let several = medians.len() > 1;
     let widest = medians.iter().fold(0.0, |a: f64, &b| a.max(b))
         - medians.iter().fold(f64::INFINITY, |a, &b| a.min(b));
@@ -117,6 +139,7 @@ fn point(blocks: &[&Block], wait: Option<Wait>) -> Option<Point> {
         blocks: blocks.len(),
         disturbed,
         typical: Seconds(typical),
+        lost,
         floor: Seconds(quantile(&all, 0.1)),
         precision: Ratio(half_width(&undisturbed) / typical),
         spread: several.then_some(Ratio(widest / typical)),
@@ -126,14 +149,9 @@ fn point(blocks: &[&Block], wait: Option<Wait>) -> Option<Point> {
     })
 }
 
-fn sorted(block: &Block) -> Vec<f64> {
-    let mut spans: Vec<f64> = block.spans().iter().map(|s| s.0).collect();
-    spans.sort_by(f64::total_cmp);
-    spans
-}
-
-fn merged(blocks: &[Vec<f64>]) -> Vec<f64> {
-    let mut all = blocks.concat();
+/// All of them, sorted.
+fn merged(spans: impl IntoIterator<Item = Vec<Seconds>>) -> Vec<f64> {
+    let mut all: Vec<f64> = spans.into_iter().flatten().map(|s| s.0).collect();
     all.sort_by(f64::total_cmp);
     all
 }
@@ -177,4 +195,60 @@ fn icc(blocks: &[&Block]) -> Option<Ratio> {
     let each = count as f64 / logs.len() as f64;
     let whole = between + (each - 1.0) * within;
     (whole > 0.0).then(|| Ratio(((between - within) / whole).max(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::sample::Clock;
+
+    /// A block of runs, each with what it took and how long of that its ranks had no CPU, in µs.
+    fn block(size: u64, runs: &[(f64, f64)]) -> Block {
+        let micro = |us: f64| Seconds(us * 1e-6);
+        let sample = |&(span, waited): &(f64, f64)| Sample {
+            span: micro(span),
+            late: false,
+            run_delay: Some(micro(waited)),
+        };
+        Block {
+            op: Op::OneWay,
+            ranks: 2,
+            nodes: None,
+            size: Bytes(size),
+            launch: 0,
+            block: 0,
+            mode: Mode::Isolated,
+            inner: 1,
+            preempted: None,
+            clock: Clock::default(),
+            chose: None,
+            samples: runs.iter().map(sample).collect(),
+        }
+    }
+
+    fn typical(points: &[Point], size: u64) -> (f64, bool) {
+        let point = points.iter().find(|p| p.size == Bytes(size)).unwrap();
+        ((point.typical.0 * 1e6).round(), point.lost)
+    }
+
+    #[test]
+    fn runs_that_lost_a_cpu_to_others_do_not_count() {
+        let quiet = [(5.0, 0.0), (5.0, 1.0), (6.0, 0.0)];
+        let some = [(200.0, 0.0), (210.0, 0.0), (3200.0, 2900.0), (3300.0, 3000.0), (190.0, 9.0)];
+        let most = [(3200.0, 2900.0), (400.0, 0.0), (3300.0, 3000.0), (3500.0, 3100.0)];
+        let blocks =
+            [block(8, &quiet), block(16, &quiet), block(1 << 20, &some), block(1 << 23, &most)];
+        let points = points(&blocks, Some(Wait::Poll));
+        assert_eq!(typical(&points, 1 << 20), (200.0, false));
+        assert_eq!(typical(&points, 1 << 23), (3250.0, true));
+    }
+
+    #[test]
+    fn waiting_for_shared_cpus_is_a_part_of_the_call() {
+        let shared = [(50.0, 20.0), (60.0, 30.0), (55.0, 25.0)];
+        let large = [(3200.0, 2000.0), (400.0, 0.0), (3300.0, 2100.0), (410.0, 0.0), (420.0, 0.0)];
+        let blocks = [block(8, &shared), block(16, &shared), block(1 << 20, &large)];
+        let points = points(&blocks, Some(Wait::Poll));
+        assert_eq!(typical(&points, 1 << 20), (420.0, false));
+    }
 }

@@ -11,6 +11,8 @@ use crate::machine::sample::{Block, Op};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 
+/// Fewer undisturbed runs are no median.
+const LEAST_QUIET: usize = 3;
 /// Runs of a point that are enough whatever their spread.
 const MOST_RUNS: usize = 600;
 /// Runs that a point needs to be finished.
@@ -51,10 +53,10 @@ pub(super) struct Point {
     path: Path,
     /// Before anything is measured.
     guess: Seconds,
-    /// The times of runs in blocks that nothing disturbed, sorted.
+    /// The times of runs that nothing disturbed, sorted.
     quiet: Vec<f64>,
-    /// The times of all others, sorted.
-    disturbed: Vec<f64>,
+    /// The times of all runs, sorted.
+    all: Vec<f64>,
     launches: BTreeSet<u32>,
     /// Whether its result has been compared.
     pub(super) checked: bool,
@@ -65,10 +67,10 @@ pub(super) struct Point {
 impl Point {
     pub(super) fn new(registry: &Registry, ranks: u32, op: Op, size: Bytes) -> Result<Self> {
         let path = Path::of(registry, &op, ranks, size.into())?;
-        let (quiet, disturbed, launches) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let (quiet, all, launches) = (Vec::new(), Vec::new(), BTreeSet::new());
         let guess = Seconds(0.0);
         let wanted = true;
-        Ok(Self { op, size, path, guess, quiet, disturbed, launches, checked: false, wanted })
+        Ok(Self { op, size, path, guess, quiet, all, launches, checked: false, wanted })
     }
 
     /// Takes the time that `rates` predict until there is a measured one.
@@ -84,15 +86,18 @@ impl Point {
 
     /// Takes in a block.
     pub(super) fn add(&mut self, block: &Block) {
-        let times = if is_disturbed(block) { &mut self.disturbed } else { &mut self.quiet };
-        times.extend(block.spans().iter().map(|span| span.0));
-        times.sort_by(f64::total_cmp);
+        // In a block that waited little, what single runs waited does not move the median.
+        let quiet = if is_disturbed(block) { block.quiet() } else { block.spans() };
+        for (times, more) in [(&mut self.quiet, quiet), (&mut self.all, block.spans())] {
+            times.extend(more.iter().map(|span| span.0));
+            times.sort_by(f64::total_cmp);
+        }
         self.launches.insert(block.launch);
     }
 
-    /// The times that count: those of quiet blocks, or all where there is none.
+    /// The times that count: those of undisturbed runs, or all where hardly any is.
     fn times(&self) -> &[f64] {
-        if self.quiet.is_empty() { &self.disturbed } else { &self.quiet }
+        if self.quiet.len() < LEAST_QUIET { &self.all } else { &self.quiet }
     }
 
     pub(super) fn median(&self) -> Option<Seconds> {
@@ -156,7 +161,8 @@ impl Point {
         let (warm, reps) = self.runs();
         // The first run is there to be checked, and filling and comparing takes about as long.
         let runs = f64::from(warm + reps) + if self.checked { 0.0 } else { 3.0 };
-        Seconds(OVERHEAD + runs * self.expected().0)
+        let each = if self.all.is_empty() { self.guess.0 } else { quantile(&self.all, 0.5) };
+        Seconds(OVERHEAD + runs * each)
     }
 
     /// How many blocks are left, about.
@@ -177,7 +183,7 @@ impl Point {
 
     /// How many runs were timed.
     pub(super) fn count(&self) -> usize {
-        self.quiet.len() + self.disturbed.len()
+        self.all.len()
     }
 }
 
