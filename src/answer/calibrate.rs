@@ -87,8 +87,10 @@ pub struct PlanView {
     pub seed: u64,
     /// Half the 95 % interval of a median, over it, with which a point is finished.
     pub precision: f64,
-    /// All measuring ends after it.
+    /// The points are measured in this time.
     pub budget_s: f64,
+    /// What is weak then is measured on until this time, when all measuring ends.
+    pub longest_s: f64,
 }
 
 /// What was measured.
@@ -149,6 +151,7 @@ pub fn plan(plan: &Plan, setup: &Setup) -> PlanView {
         seed: plan.seed,
         precision: plan.precision.0,
         budget_s: plan.budget.as_secs_f64(),
+        longest_s: plan.longest.as_secs_f64(),
     }
 }
 

@@ -87,8 +87,12 @@ fn plan(page: &mut Page, plan: &PlanView, whole: bool) {
         plan.points, plan.launches, plan.seed
     );
     page.entry("blocks     ", text);
+    let more = match plan.longest_s > plan.budget_s {
+        true => format!("; up to {} where α, β or quiet runs are wanting", Seconds(plan.longest_s)),
+        false => String::new(),
+    };
     let text = format!(
-        "until each median is known to {:.1} %, {} at most",
+        "until each median is known to {:.1} %, {} at most{more}",
         100.0 * plan.precision,
         Seconds(plan.budget_s)
     );

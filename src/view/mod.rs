@@ -94,21 +94,23 @@ impl Look {
             "note" => self.quiet(label),
             _ => self.strong(label),
         };
-        write!(out, "{shown}")?;
+        let mut line = shown;
         for (i, word) in text.split(' ').enumerate() {
             let length = word.chars().count();
             if i > 0 && used + 1 + length > room {
-                write!(out, "\n{:indent$}", "")?;
+                line.push('\n');
+                line.extend(std::iter::repeat_n(' ', indent));
                 used = 0;
             } else if i > 0 {
-                write!(out, " ")?;
+                line.push(' ');
                 used += 1;
             }
             // A blank that must not break was written as one that cannot.
-            write!(out, "{}", word.replace('\u{a0}', " "))?;
+            line.extend(word.chars().map(|c| if c == '\u{a0}' { ' ' } else { c }));
             used += length;
         }
-        writeln!(out)
+        line.push('\n');
+        out.write_all(line.as_bytes())
     }
 }
 

@@ -57,6 +57,7 @@ pub fn measured(
         seed: 1,
         precision: Ratio(0.02),
         budget,
+        longest: budget,
         drain: Seconds(0.5),
         wire: false,
     };

@@ -262,6 +262,10 @@ impl Args {
             seed: value::<Seed>("--seed", self.seed.as_ref())?.map_or(1, |seed| seed.0),
             precision: self.precision()?,
             budget: Duration::from_secs_f64(budget.0),
+            longest: match self.time_budget {
+                None => LONGEST.max(Duration::from_secs_f64(budget.0)),
+                Some(_) => Duration::from_secs_f64(budget.0),
+            },
             drain: seconds("--drain", &self.drain, drain)?,
             wire: setup.transport == Kind::Tcp,
         })
@@ -388,8 +392,8 @@ impl Args {
     fn until_known(&self, plan: &Plan, before: Samples, desk: &mut dyn Outside) -> Result<()> {
         let (registry, began) = (Registry::builtin(), Instant::now());
         let mut samples = measure(&registry, plan, clock_step(), before, desk)?;
-        while self.time_budget.is_none() && is_weak(&registry, &samples) {
-            let left = LONGEST.saturating_sub(began.elapsed());
+        while plan.longest > plan.budget && is_weak(&registry, &samples) {
+            let left = plan.longest.saturating_sub(began.elapsed());
             if left < MORE / 2 {
                 break;
             }

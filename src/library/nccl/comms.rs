@@ -3,7 +3,7 @@
 //! Columns are found by their names; others are passed over. Graphs have the prefixes `ring`,
 //! `tree`, `cnd` and `cnc` (in-network reduction, direct and as chains) and `nvls`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use csv::StringRecord;
 
@@ -47,13 +47,12 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
 
 /// A line of a table with its columns' names.
 pub(super) struct Record<'a> {
-    columns: &'a Columns<'a>,
+    columns: &'a [&'a str],
     fields: &'a [&'a str],
     line: u64,
+    /// What the names of the columns that are asked for begin with.
+    prefix: &'static str,
 }
-
-/// Where each column stands.
-pub(super) type Columns<'a> = BTreeMap<&'a str, usize>;
 
 /// Reads a table line by line; errors name the line.
 pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -> Result<()> {
@@ -65,12 +64,12 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
             .help("give every line as many fields as the first one names")
     };
     let header = reader.headers().map_err(broken)?.clone();
-    let columns = header.iter().enumerate().map(|(i, name)| (name, i)).collect();
+    let columns: Vec<&str> = header.iter().collect();
     let mut read = StringRecord::new();
     while reader.read_record(&mut read).map_err(broken)? {
         let line = read.position().map_or(0, csv::Position::line);
         let fields: Vec<&str> = read.iter().collect();
-        let record = Record { columns: &columns, fields: &fields, line };
+        let record = Record { columns: &columns, fields: &fields, line, prefix: "" };
         each(&record).map_err(|e| e.within(&format!("line {line}")))?;
     }
     Ok(())
@@ -79,31 +78,42 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
 /// Reads one line of a table that holds neither quotes nor blanks, which a full reader takes longer
 /// to prepare for than to read.
 pub(super) fn plain<T>(
-    columns: &Columns,
+    columns: &str,
     line: &str,
     read: impl FnOnce(&Record) -> Result<T>,
 ) -> Result<T> {
-    let fields: Vec<&str> = line.split(',').collect();
-    read(&Record { columns, fields: &fields, line: 0 })
+    let split = |line| -> Vec<&str> { str::split(line, ',').collect() };
+    let (columns, fields) = (split(columns), split(line));
+    read(&Record { columns: &columns, fields: &fields, line: 0, prefix: "" })
 }
 
 impl Record<'_> {
+    /// Where a column stands; of several with one name it is the last.
+    fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().rposition(|c| c.strip_prefix(self.prefix) == Some(name))
+    }
+
+    /// The same for columns whose names begin with `prefix`.
+    fn of(&self, prefix: &'static str) -> Self {
+        Self { prefix, ..*self }
+    }
+
     pub(super) fn text(&self, column: &str) -> Result<&str> {
-        self.columns.get(column).and_then(|&i| self.fields.get(i).copied()).ok_or_else(|| {
-            Error::input(format!("the table has no column `{column}`"))
+        self.column(column).and_then(|i| self.fields.get(i).copied()).ok_or_else(|| {
+            Error::input(format!("the table has no column `{}{column}`", self.prefix))
                 .help("the first line names the columns")
         })
     }
 
     /// The first column where the table has it, else the second.
     fn either<'c>(&self, first: &'c str, second: &'c str) -> &'c str {
-        if self.columns.contains_key(first) { first } else { second }
+        if self.column(first).is_some() { first } else { second }
     }
 
     pub(super) fn whole(&self, column: &str) -> Result<u32> {
         let text = self.text(column)?;
         text.parse().map_err(|_| {
-            Error::input(format!("`{text}` is no whole number of {column}"))
+            Error::input(format!("`{text}` is no whole number of {}{column}", self.prefix))
                 .help("write one such as 8")
         })
     }
@@ -116,7 +126,7 @@ impl Record<'_> {
         let text = self.text(column)?;
         let number = text.parse::<f32>().ok().filter(|n| n.is_finite() && *n >= 0.0);
         number.ok_or_else(|| {
-            Error::input(format!("`{text}` is no {column}"))
+            Error::input(format!("`{text}` is no {}{column}", self.prefix))
                 .help("write a number such as 24 or 12.5")
         })
     }
@@ -125,7 +135,7 @@ impl Record<'_> {
 /// The communicator of a line, for so many ranks and nodes.
 pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
     // Start-up gives rings and trees as many channels as the smaller of the two.
-    let (ring, tree) = (graph(record, "ring")?, graph(record, "tree")?);
+    let (ring, tree) = (graph(&record.of("ring_"))?, graph(&record.of("tree_"))?);
     let channels = ring.channels.min(tree.channels);
     let comm = Communicator {
         ranks,
@@ -145,9 +155,9 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         nvswitch: record.flag("nvscount")?,
         ring: Graph { channels, ..ring },
         tree: Graph { channels, ..tree },
-        collnet_direct_graph: graph(record, "cnd")?,
-        collnet_chain_graph: graph(record, "cnc")?,
-        nvls_graph: graph(record, "nvls")?,
+        collnet_direct_graph: graph(&record.of("cnd_"))?,
+        collnet_chain_graph: graph(&record.of("cnc_"))?,
+        nvls_graph: graph(&record.of("nvls_"))?,
         reach: None,
     };
     let comm = Communicator { reach: reach(record, &comm)?, ..comm };
@@ -158,10 +168,10 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
 
 /// What windows ask, where the table has a column of it: the others are as of a plain machine.
 fn reach(record: &Record, comm: &Communicator) -> Result<Option<Reach>> {
-    if !record.columns.contains_key("lsasize") {
+    if record.column("lsasize").is_none() {
         return Ok(None);
     }
-    let blocks_per_channel = match record.columns.contains_key("ncta") {
+    let blocks_per_channel = match record.column("ncta").is_some() {
         true => record.whole("ncta")?,
         false => Reach::of(comm).blocks_per_channel,
     };
@@ -174,17 +184,16 @@ fn reach(record: &Record, comm: &Communicator) -> Result<Option<Reach>> {
     }))
 }
 
-fn graph(record: &Record, prefix: &str) -> Result<Graph> {
-    let column = |name: &str| format!("{prefix}_{name}");
+fn graph(record: &Record) -> Result<Graph> {
     Ok(Graph {
-        pattern: record.whole(&column("pattern"))?,
-        channels: record.whole(&column("nch"))?,
-        intra: Gbps(record.float(&column("bwintra"))?),
-        inter: Gbps(record.float(&column("bwinter"))?),
-        latency_inter: Micros(record.float(&column("latinter"))?),
-        type_intra: PathType::named(record.text(&column("typeintra"))?)?,
-        type_inter: PathType::named(record.text(&column("typeinter"))?)?,
-        cross_nic: record.whole(&column("crossnic"))?,
-        same_channels: record.flag(&column("samech"))?,
+        pattern: record.whole("pattern")?,
+        channels: record.whole("nch")?,
+        intra: Gbps(record.float("bwintra")?),
+        inter: Gbps(record.float("bwinter")?),
+        latency_inter: Micros(record.float("latinter")?),
+        type_intra: PathType::named(record.text("typeintra")?)?,
+        type_inter: PathType::named(record.text("typeinter")?)?,
+        cross_nic: record.whole("crossnic")?,
+        same_channels: record.flag("samech")?,
     })
 }

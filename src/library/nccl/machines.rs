@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use super::comms::{Columns, communicator, plain};
+use super::comms::{communicator, plain};
 use super::described::Machine;
 use super::search::{Job, Searched, search};
 use super::topology::Knobs;
@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
         let of_search = |line: &Line| line.version == self.search.id();
         for line in lines(self.machine).filter(of_search) {
             if line.per_node == self.per_node && line.nodes.holds(self.nodes) {
-                let read = plain(&columns(), line.text, |r| communicator(r, ranks, self.nodes));
+                let read = plain(columns(), line.text, |r| communicator(r, ranks, self.nodes));
                 return Ok((read?, line.nodes));
             }
             known.push(line);
@@ -200,10 +200,9 @@ fn lines(machine: &str) -> impl Iterator<Item = Line> {
     TABLE.lines().skip(1).filter(of_machine).filter_map(Line::of)
 }
 
-/// Where each of the table's columns stands.
-fn columns() -> Columns<'static> {
-    let header = TABLE.lines().next().unwrap_or_default();
-    header.split(',').enumerate().map(|(i, name)| (name, i)).collect()
+/// The line that names the table's columns.
+fn columns() -> &'static str {
+    TABLE.lines().next().unwrap_or_default()
 }
 
 /// The machines whose graphs are known.

@@ -577,6 +577,7 @@ mod tests {
             seed: 7,
             precision: Ratio(0.02),
             budget: Duration::from_secs(600),
+            longest: Duration::from_secs(600),
             drain: Seconds(0.0),
             wire: false,
         }

@@ -25,6 +25,8 @@ pub struct Plan {
     pub precision: Ratio,
     /// All measuring ends after this time, finished or not.
     pub budget: Duration,
+    /// What is weak then is measured on, and no longer than until this time.
+    pub longest: Duration,
     /// For how long data flow before the first block of a launch, so that a token bucket is empty
     /// and connections are warm.
     pub drain: Seconds,
@@ -121,6 +123,7 @@ mod tests {
             seed: 1,
             precision: Ratio(0.02),
             budget: Duration::from_secs(1),
+            longest: Duration::from_secs(1),
             drain: Seconds(0.0),
             wire: false,
         };
