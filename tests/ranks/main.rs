@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests write and read as they like")]
 #![allow(clippy::duplicate_mod, reason = "each test says what it shares with others")]
 
+mod bare;
 mod calibrate;
 mod closed_loop;
 mod execute;
