@@ -1,7 +1,7 @@
 //! How far a calibration is, on standard error.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -26,6 +26,7 @@ pub(super) struct Bar {
     bar: ProgressBar,
     /// Tenths that have been shown.
     tenths: usize,
+    began: Instant,
 }
 
 impl Bar {
@@ -46,7 +47,7 @@ impl Bar {
             bar.set_style(style.progress_chars("#."));
         }
         bar.set_prefix(head.to_owned());
-        Self { show, head: head.to_owned(), bar, tenths: 0 }
+        Self { show, head: head.to_owned(), bar, tenths: 0, began: Instant::now() }
     }
 
     /// Shows how far it is.
@@ -56,39 +57,40 @@ impl Bar {
             Show::Auto => {
                 self.bar.set_length(progress.points as u64);
                 self.bar.set_position(progress.finished as u64);
-                self.bar.set_message(text(progress));
+                self.bar.set_message(self.text(progress));
             }
             Show::Plain => {
                 let tenths = 10 * progress.finished / progress.points.max(1);
                 if tenths > self.tenths {
                     self.tenths = tenths;
-                    say(format_args!("calibrate {}  {}", self.head, text(progress)));
+                    say(format_args!("calibrate {}  {}", self.head, self.text(progress)));
                 }
             }
         }
+    }
+
+    /// `132/252 points  38 s / ~71 s  worst CI 6.1 % (allgather/bruck 2 KiB)  disturbed 3 %`.
+    fn text(&self, progress: &Progress) -> String {
+        let elapsed = self.began.elapsed();
+        let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
+        let all = progress.left.map(|left| format!(" / ~{}", seconds(elapsed + left)));
+        let worst = progress.worst.as_ref().map(|worst| {
+            let (part, size) = (100.0 * worst.precision.0, worst.size);
+            format!("  worst CI {part:.1} % ({} {size})", worst.op)
+        });
+        format!(
+            "{}/{} points  {}{}{}  disturbed {:.0} %",
+            progress.finished,
+            progress.points,
+            seconds(elapsed),
+            all.unwrap_or_default(),
+            worst.unwrap_or_default(),
+            100.0 * progress.disturbed.0
+        )
     }
 
     /// Takes the line away.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// `132/252 points  38 s / ~71 s  worst CI 6.1 % (allgather/bruck 2 KiB)  disturbed 3 %`.
-fn text(progress: &Progress) -> String {
-    let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
-    let all = progress.left.map(|left| format!(" / ~{}", seconds(progress.elapsed + left)));
-    let worst = progress.worst.as_ref().map(|worst| {
-        let (part, size) = (100.0 * worst.precision.0, worst.size);
-        format!("  worst CI {part:.1} % ({} {size})", worst.op)
-    });
-    format!(
-        "{}/{} points  {}{}{}  disturbed {:.0} %",
-        progress.finished,
-        progress.points,
-        seconds(progress.elapsed),
-        all.unwrap_or_default(),
-        worst.unwrap_or_default(),
-        100.0 * progress.disturbed.0
-    )
 }

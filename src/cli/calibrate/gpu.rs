@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::kept::{Existing, Kept};
 use super::{AUTO, Args};
@@ -246,7 +246,7 @@ impl Args {
         let (file, before) = Kept::open(self.samples_file()?, what, header)?;
         let name = file.name.clone();
         let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks()));
-        let mut table = Table { file, bar, began: Instant::now() };
+        let mut table = Table { file, bar };
         let done = self.gpu_blocks(way, (&setup, fleet), (&plan, &facts), &before, &mut table);
         table.bar.end();
         let more = format!("what was measured is in {name}; --resume goes on");
@@ -533,7 +533,6 @@ fn describe(host: String, facts: &Facts) -> String {
 struct Table {
     file: Kept,
     bar: Bar,
-    began: Instant,
 }
 
 impl Desk for Table {
@@ -545,7 +544,6 @@ impl Desk for Table {
         self.bar.show(&Progress {
             finished: done,
             points: of,
-            elapsed: self.began.elapsed(),
             left: None,
             worst: None,
             disturbed: Ratio(0.0),

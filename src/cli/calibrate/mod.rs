@@ -397,7 +397,7 @@ impl Args {
             if left < MORE / 2 {
                 break;
             }
-            let more = Plan { launches: 1, budget: left.min(MORE), ..plan.clone() };
+            let more = Plan { launches: 1, budget: left.min(MORE), longest: left, ..plan.clone() };
             samples = measure(&registry, &more, clock_step(), samples, desk)?;
         }
         Ok(())

@@ -55,8 +55,6 @@ pub struct Progress {
     pub finished: usize,
     /// All points.
     pub points: usize,
-    /// Since it began.
-    pub elapsed: Duration,
     /// What is left, about; absent while too little is known.
     pub left: Option<Duration>,
     /// What is known worst of what was measured.
@@ -80,6 +78,8 @@ pub struct Worst {
 const LOOK: f64 = 0.05;
 /// How many bursts a message must be of to say what the rate is.
 const SETTLED: u64 = 16;
+/// Where more of the blocks are disturbed a fit says so, and more is measured.
+const WEAK: f64 = 0.1;
 
 /// Measures `plan` as far as `before` has not, and returns all samples together.
 ///
@@ -119,6 +119,8 @@ struct Work<'a> {
     done: BTreeSet<u32>,
     launch: u32,
     disturbed: usize,
+    /// Whether something was measured before.
+    goes_on: bool,
 }
 
 impl<'a> Work<'a> {
@@ -154,6 +156,7 @@ impl<'a> Work<'a> {
             care: before.bucket.map(|bucket| Care { bucket }),
             done: before.blocks.iter().map(|b| b.block).collect(),
             launch: before.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0),
+            goes_on: !before.blocks.is_empty(),
             samples: before,
             disturbed: 0,
         })
@@ -468,21 +471,27 @@ impl<'a> Work<'a> {
         let points = wanted().count();
         let elapsed = self.began.elapsed();
         let left: f64 = wanted().map(|p| p.blocks_left(self.plan) * p.cost().0).sum();
-        let rest = self.plan.budget.saturating_sub(elapsed);
+        let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
+        // What others disturb stays weak, and what was weak once mostly does.
+        let weak = disturbed > WEAK || self.goes_on;
+        let rest = |end: Duration| end.saturating_sub(elapsed);
+        let left = match weak && self.plan.longest > self.plan.budget {
+            true => rest(self.plan.longest),
+            false => Duration::from_secs_f64(left.clamp(0.0, 1e6)).min(rest(self.plan.budget)),
+        };
         let known = measured * 20 >= points;
         let worst = wanted().filter(|p| p.count() > 0 && !p.is_finished(self.plan));
         let worst = worst.max_by(|a, b| a.precision().0.total_cmp(&b.precision().0));
         Progress {
             finished,
             points,
-            elapsed,
-            left: known.then(|| Duration::from_secs_f64(left.clamp(0.0, 1e6)).min(rest)),
+            left: known.then_some(left),
             worst: worst.map(|p| Worst {
                 op: p.op.clone(),
                 size: p.size,
                 precision: p.precision(),
             }),
-            disturbed: Ratio(self.disturbed as f64 / self.done.len().max(1) as f64),
+            disturbed: Ratio(disturbed),
         }
     }
 }
