@@ -109,7 +109,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
     let ranged = choices.iter().any(|c| c.last_channel.is_some());
     let mut header = vec!["line", "lines", "function", "size", "took"];
     if timed {
-        header.extend(["time", "GB/s", "busbw"]);
+        header.extend(["time µs", "GB/s", "busbw"]);
     }
     if ranged {
         header.push("channels");
@@ -133,7 +133,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
             format!("{}/{}", c.algorithm, c.protocol),
         ];
         if timed {
-            row.push(c.time_us.map_or(String::new(), |t| Seconds(t * 1e-6).to_string()));
+            row.push(c.time_us.map_or(String::new(), |t| format!("{t:.1}")));
             row.extend([giga(c.algbw), giga(c.busbw)]);
         }
         if ranged {

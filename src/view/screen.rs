@@ -17,7 +17,7 @@ use super::sheet::{Cell, Column, Sheet};
 use super::table::{library, name, ships};
 use crate::answer::{Cost, Expect, Promise, QuestionView, Row, SwitchPoint};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
 use crate::measure::expect::Rules;
 use crate::model::algorithm::Library;
 
@@ -158,20 +158,21 @@ fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
 }
 
 fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
+    let unit = TimeUnit::common(rows.iter().filter_map(|r| r.time_s).map(Seconds));
     let columns = vec![
         Column::words("  algorithm", "algorithm"),
         Column::words("runs as", "runs_as"),
         Column::numbers("steps", "", "n_alpha"),
-        Column::numbers("latency", "", "latency_s"),
-        Column::numbers("bandwidth", "", "bandwidth_s"),
-        Column::numbers("ideal", "", "time_s"),
+        Column::numbers("latency", unit.name, "latency_s"),
+        Column::numbers("bandwidth", unit.name, "bandwidth_s"),
+        Column::numbers("ideal", unit.name, "time_s"),
         Column::numbers("× bound", "", "bound_ratio"),
     ];
     let own = report.machine.library.as_deref().and_then(Library::named);
     let line = |row: &&Row| {
         let here = report.runs == Some(row.id);
         let time =
-            |t: Option<f64>| Cell::same(t.map_or("–".to_owned(), |t| Seconds(t).to_string()));
+            |t: Option<f64>| Cell::same(t.map_or("–".to_owned(), |t| unit.number(Seconds(t))));
         let bound = match row.guarantee {
             Some(Promise::UpperBound) => "≤ ",
             Some(Promise::Asymptotic) => "→ ",
@@ -189,7 +190,7 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
             Cell::same(row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))),
             time(row.latency_s),
             time(row.bandwidth_s),
-            Cell::same(format!("{bound}{}", Seconds(row.time_s.unwrap_or_default()))),
+            Cell { text: format!("{bound}{}", time(row.time_s).text), ..Cell::default() },
             Cell::same(row.bound_ratio.map_or(String::new(), |r| format!("{r:.1}"))),
         ]
     };

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit, Volume};
 
 /// One column: its heading, its unit for people, its key for programs.
 #[derive(Debug, Clone)]
@@ -62,6 +62,8 @@ pub enum Raw {
     Text(String),
     /// A number.
     Number(f64),
+    /// A time in seconds, which people read in the unit of the table's times.
+    Time(f64),
     /// Nothing: it is unknown.
     Unknown,
 }
@@ -93,7 +95,10 @@ impl Cell {
     /// A time.
     #[must_use]
     pub fn seconds(time: impl Into<Option<f64>>) -> Self {
-        Self::number(time.into(), |s| Seconds(s).to_string())
+        match time.into() {
+            Some(s) => Self { text: Seconds(s).to_string(), raw: Raw::Time(s) },
+            None => Self::number(None, |_| String::new()),
+        }
     }
 
     /// A rate.
@@ -114,12 +119,19 @@ impl Cell {
         Self::number(bytes.into(), |b| Volume(b).to_string())
     }
 
+    fn time(&self) -> Option<Seconds> {
+        match self.raw {
+            Raw::Time(s) => Some(Seconds(s)),
+            _ => None,
+        }
+    }
+
     /// What a program reads.
     fn program(&self) -> String {
         match &self.raw {
             Raw::Same => self.text.clone(),
             Raw::Text(text) => text.clone(),
-            Raw::Number(value) => value.to_string(),
+            Raw::Number(value) | Raw::Time(value) => value.to_string(),
             Raw::Unknown => String::new(),
         }
     }
@@ -142,11 +154,31 @@ impl Sheet {
         Self { columns, rows: vec![figures.into_iter().map(|(_, cell)| cell).collect()] }
     }
 
+    /// The same with times as numbers of one unit, which stands below the headings of their columns.
+    pub(super) fn in_one_unit(&self) -> Self {
+        let mut sheet = self.clone();
+        let times = self.rows.iter().flatten().filter_map(Cell::time);
+        let unit = TimeUnit::common(times);
+        for row in &mut sheet.rows {
+            for (cell, column) in row.iter_mut().zip(&mut sheet.columns) {
+                if let Some(time) = cell.time() {
+                    cell.text = unit.number(time);
+                    unit.name.clone_into(&mut column.unit);
+                }
+            }
+        }
+        sheet
+    }
+
     /// For a terminal.
     ///
     /// # Errors
     /// The writer's.
     pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
+        self.in_one_unit().as_text(out)
+    }
+
+    fn as_text(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(self.columns.iter().map(|c| &c.heading));
@@ -168,9 +200,10 @@ impl Sheet {
     /// Columns of a terminal that [`Self::text`] takes.
     #[must_use]
     pub fn width(&self) -> usize {
+        let shown = self.in_one_unit();
         let widest = |i: usize| {
-            let cells = self.rows.iter().filter_map(|r| r.get(i)).map(|c| c.text.chars().count());
-            let own = [&self.columns[i].heading, &self.columns[i].unit];
+            let cells = shown.rows.iter().filter_map(|r| r.get(i)).map(|c| c.text.chars().count());
+            let own = [&shown.columns[i].heading, &shown.columns[i].unit];
             cells.chain(own.map(|t| t.chars().count())).max().unwrap_or(0)
         };
         let gaps = 2 * self.columns.len().saturating_sub(1);
@@ -201,6 +234,10 @@ impl Sheet {
     /// # Errors
     /// The writer's.
     pub fn markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        self.in_one_unit().as_markdown(out)
+    }
+
+    fn as_markdown(&self, out: &mut impl Write) -> io::Result<()> {
         let line = |out: &mut dyn Write, cells: &mut dyn Iterator<Item = String>| {
             let cells: Vec<String> = cells.map(|c| c.trim().replace('|', "\\|")).collect();
             writeln!(out, "| {} |", cells.join(" | "))

@@ -99,6 +99,23 @@ fn what_is_expected_what_runs_and_how_sure_stand_in_the_first_six_lines() {
     }
 }
 
+/// Units stand above the numbers, one for a column: cells have none.
+#[test]
+fn no_column_mixes_units() {
+    for line in COLLECTIVES.iter().chain(&OTHERS) {
+        let lines = screen(line);
+        let Some(head) = lines.iter().position(|l| l.contains("algorithm  ")) else { continue };
+        assert!(lines[head + 1].starts_with("    "), "{line}: no units below the heading");
+        let rows: Vec<_> = lines[head + 2..].iter().take_while(|l| l.contains("  ")).collect();
+        for cell in rows.iter().flat_map(|l| l.split("  ")).map(str::trim) {
+            let (number, unit) = cell.rsplit_once(' ').unwrap_or((cell, ""));
+            let time = number.trim_start_matches(['≤', '→', ' ']).parse::<f64>().is_ok()
+                && ["ns", "µs", "ms", "s", "GB/s", "MB/s"].contains(&unit);
+            assert!(!time, "{line}: `{cell}` has a unit of its own");
+        }
+    }
+}
+
 #[test]
 fn the_row_that_runs_is_first_and_marked() {
     for line in COLLECTIVES.iter().chain(&OTHERS[..1]) {

@@ -327,14 +327,53 @@ impl fmt::Display for Volume {
     }
 }
 
+/// A unit of times: one for a whole column, where it stands above the numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeUnit {
+    /// `µs`.
+    pub name: &'static str,
+    per_second: f64,
+}
+
+impl TimeUnit {
+    /// The largest in which a time is 1 or more.
+    #[must_use]
+    pub fn of(time: Seconds) -> Self {
+        let (name, per_second) = match time.0.abs() {
+            s if s >= 1.0 => ("s", 1.0),
+            s if s >= 1e-3 => ("ms", 1e3),
+            s if s >= 1e-6 || s == 0.0 => ("µs", 1e6),
+            _ => ("ns", 1e9),
+        };
+        Self { name, per_second }
+    }
+
+    /// The one for all of these, by a short one of them: a single shorter one does not make all
+    /// others long. Times of 0 say nothing.
+    #[must_use]
+    pub fn common(times: impl IntoIterator<Item = Seconds>) -> Self {
+        let mut times: Vec<f64> =
+            times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0).collect();
+        times.sort_by(f64::total_cmp);
+        Self::of(Seconds(times.get(times.len() / 5).copied().unwrap_or(0.0)))
+    }
+
+    /// A time in it, without its name, as columns have it.
+    #[must_use]
+    pub fn number(self, time: Seconds) -> String {
+        match time.0 * self.per_second {
+            0.0 => "0".to_owned(),
+            value if value.abs() >= 0.1 => format!("{value:.*}", decimals(value)),
+            value if value.abs() >= 0.01 => format!("{value:.4}"),
+            value => format!("{value:.5}"),
+        }
+    }
+}
+
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.abs() {
-            s if s >= 1.0 => write_short(f, self.0, "s"),
-            s if s >= 1e-3 => write_short(f, self.0 * 1e3, "ms"),
-            s if s >= 1e-6 || s == 0.0 => write_short(f, self.0 * 1e6, "µs"),
-            _ => write_short(f, self.0 * 1e9, "ns"),
-        }
+        let unit = TimeUnit::of(*self);
+        write_short(f, self.0 * unit.per_second, unit.name)
     }
 }
 
@@ -362,6 +401,16 @@ impl fmt::Display for Ratio {
     }
 }
 
+/// As many as make four digits.
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        v if v >= 1000.0 => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        _ => 3,
+    }
+}
+
 /// Whole numbers as they are, others with as many decimals as make three to four digits.
 fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
     if let Some(decimals) = f.precision() {
@@ -370,13 +419,7 @@ fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resul
     if value == value.round() && value.abs() < 1e15 {
         return write!(f, "{value:.0} {unit}");
     }
-    let decimals = match value.abs() {
-        v if v >= 1000.0 => 0,
-        v if v >= 100.0 => 1,
-        v if v >= 10.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.decimals$}");
+    let text = format!("{value:.*}", decimals(value));
     let text =
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     write!(f, "{text} {unit}")

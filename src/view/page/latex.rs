@@ -39,6 +39,7 @@ pub(super) fn write(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
 }
 
 fn table(out: &mut impl Write, sheet: &Sheet) -> io::Result<()> {
+    let sheet = sheet.in_one_unit();
     let header: Vec<String> = sheet.columns.iter().map(|c| c.heading_with_unit()).collect();
     let align: String = sheet.columns.iter().map(|c| if c.words { 'l' } else { 'r' }).collect();
     let rows = sheet.rows.iter().map(|row| row.iter().map(|c| c.text.trim().to_owned()).collect());
