@@ -154,13 +154,13 @@ impl Sheet {
         Self { columns, rows: vec![figures.into_iter().map(|(_, cell)| cell).collect()] }
     }
 
-    /// The same with times as numbers of one unit, which stands below the headings of their columns.
+    /// The same with times as numbers, one unit for a column, which stands below its heading.
     pub(super) fn in_one_unit(&self) -> Self {
         let mut sheet = self.clone();
-        let times = self.rows.iter().flatten().filter_map(Cell::time);
-        let unit = TimeUnit::common(times);
-        for row in &mut sheet.rows {
-            for (cell, column) in row.iter_mut().zip(&mut sheet.columns) {
+        let all = TimeUnit::common(self.rows.iter().flatten().filter_map(Cell::time));
+        for (i, column) in sheet.columns.iter_mut().enumerate() {
+            let unit = all.or_own(self.rows.iter().filter_map(|row| row.get(i)?.time()));
+            for cell in sheet.rows.iter_mut().filter_map(|row| row.get_mut(i)) {
                 if let Some(time) = cell.time() {
                     cell.text = unit.number(time);
                     unit.name.clone_into(&mut column.unit);

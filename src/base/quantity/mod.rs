@@ -352,10 +352,14 @@ impl TimeUnit {
     /// others long. Times of 0 say nothing.
     #[must_use]
     pub fn common(times: impl IntoIterator<Item = Seconds>) -> Self {
-        let mut times: Vec<f64> =
-            times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0).collect();
-        times.sort_by(f64::total_cmp);
-        Self::of(Seconds(times.get(times.len() / 5).copied().unwrap_or(0.0)))
+        Self::of(short(times))
+    }
+
+    /// The same, or one of their own for times that would have five digits before the point.
+    #[must_use]
+    pub fn or_own(self, times: impl IntoIterator<Item = Seconds>) -> Self {
+        let short = short(times);
+        if short.0 * self.per_second < 1e4 { self } else { Self::of(short) }
     }
 
     /// A time in it, without its name, as columns have it.
@@ -399,6 +403,13 @@ impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.*}", f.precision().unwrap_or(3), self.0)
     }
+}
+
+/// A fifth of the times are shorter.
+fn short(times: impl IntoIterator<Item = Seconds>) -> Seconds {
+    let mut times: Vec<f64> = times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0).collect();
+    times.sort_by(f64::total_cmp);
+    Seconds(times.get(times.len() / 5).copied().unwrap_or(0.0))
 }
 
 /// As many as make four digits.
