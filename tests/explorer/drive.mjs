@@ -25,7 +25,7 @@ const context = await chromium.launchPersistentContext(profile, {
 });
 try {
   // A busy machine takes its time.
-  context.setDefaultTimeout(240_000);
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const [errors, requests] = [[], []];
   page.on("console", (m) => { if (["error", "warning"].includes(m.type())) errors.push(m.text()); });
@@ -57,7 +57,11 @@ try {
   assert.ok((await second.$$("#costs tbody tr")).length > 5);
   await second.close();
 
-  await frames(tools);
+  for (const [colorScheme, width] of [["light", 360], ["dark", 1280], ["light", 1000]]) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height: 900 });
+    await frames(tools, `${colorScheme}, ${width} px`);
+  }
   await measured(tools);
   await training(tools);
   await looks(tools);

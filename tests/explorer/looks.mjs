@@ -49,6 +49,14 @@ const STATES = ["", "#sc=alltoall&sa=bruck&sn=8&k=2", "#sc=allreduce&sa=ring&sn=
   "#c=allreduce&n=2048&m=1024", "#on=dgx-h100&c=allreduce&n=64", "#on=nodes&n=512&m=14000000000", "#on=mi300x&c=alltoall", "#mo=dgx-b200&ms=allreduce,8", "#mo=p5.48xlarge&ms=allgather,128"];
 
 export async function looks({ page, address }) {
+  // What does not fit is found: text wider than its cell, and a picture whose marks leave it.
+  await page.setViewportSize({ width: 360, height: 800 });
+  for (const [content, found] of [[".few { min-width: 90px }", /text outside its box|wider inside/], ["svg text { font-size: 60px }", /outside its picture/], [".bar { width: 500px !important }", /beside the page|wider inside/]]) {
+    await page.goto("about:blank");
+    await page.goto(address + "#sn=8");
+    await page.addStyleTag({ content });
+    assert.match((await page.evaluate(misfits)).join("; "), found, content);
+  }
   let states = 0;
   for (const width of [360, 1280]) {
     await page.setViewportSize({ width, height: 800 });
@@ -58,7 +66,15 @@ export async function looks({ page, address }) {
       assert.deepEqual(await page.evaluate(misfits), [], `${width} px, ${hash}`);
       states++;
     }
-    // Every schedule of eight ranks half way, every algorithm's formula, every step.
+    // Every operation, every schedule of eight ranks half way, every step of a model.
+    for (const button of await page.$$("#gallery button")) {
+      await button.click();
+      await page.selectOption("#played-ranks", await page.$$eval("#played-ranks option", (all) => all.at(-1).value));
+      await page.click("#next");
+      assert.deepEqual(await page.evaluate(misfits), [], `${width} px, ${await button.textContent()}`);
+      states++;
+    }
+    await page.click("#gallery button[data-c=allreduce]");
     for (const [select, also] of [["#played", "#played-ranks"], ["#training-step"]]) {
       for (const value of await page.$$eval(select + " option", (all) => all.map((o) => o.value))) {
         await page.selectOption(select, value);

@@ -109,7 +109,7 @@ export async function race({ page, address, ask, near, rest, slide }) {
 }
 
 // Frames while it plays: they differ, and every message lies on its link.
-export async function frames({ page, address }) {
+export async function frames({ page, address }, how) {
   await page.goto("about:blank");
   await page.goto(address + "#rn=8&rm=1048576");
   await page.click("#race-play");
@@ -134,7 +134,7 @@ export async function frames({ page, address }) {
     if (lane !== "double-binary-tree") assert.ok(beside <= size / 2, `${lane}: a message ${beside} px beside its link`);
   }
   await page.click("#race-play");
-  console.log(`frames: ${seen.map((s) => s.length).join(", ")} messages on links in five frames, all of them different`);
+  console.log(`frames, ${how}: ${seen.map((s) => s.length).join(", ")} messages on links in five frames, all of them different`);
   // A step by step flight, and none where the reader wants no motion.
   await page.click("#next");
   const parts = [];

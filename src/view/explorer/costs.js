@@ -141,9 +141,8 @@ function drawFormula(entry, price) {
   $("numbers").textContent = "  = " + text.replace(/α₁|α₂|BW₁|BW₂|α|BW|\b[NPGM]\b/g, (s) => values[s]) + " = " + seconds(price.time);
 }
 
-const us = (s) => seconds(s);
 const SLIDERS = [
-  ["a", "α, time of an empty message", 1e-7, 1e-3, us, OWN], ["bw", "BW, rate of a port", 1e8, 2e12, rate, OWN],
-  ["a1", "α₁ inside a node", 1e-7, 1e-3, us, NODES], ["bw1", "BW₁ inside", 1e8, 2e12, rate, NODES],
-  ["a2", "α₂ between nodes", 1e-7, 1e-3, us, NODES], ["bw2", "BW₂ between, a rank", 1e8, 2e12, rate, NODES],
+  ["a", "α, time of an empty message", 1e-7, 1e-3, seconds, OWN], ["bw", "BW, rate of a port", 1e8, 2e12, rate, OWN],
+  ["a1", "α₁ inside a node", 1e-7, 1e-3, seconds, NODES], ["bw1", "BW₁ inside", 1e8, 2e12, rate, NODES],
+  ["a2", "α₂ between nodes", 1e-7, 1e-3, seconds, NODES], ["bw2", "BW₂ between, a rank", 1e8, 2e12, rate, NODES],
 ];

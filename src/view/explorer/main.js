@@ -83,7 +83,10 @@ on("training-step", "change", (t) => change({ t }));
 for (const [id, error] of [["plan-file", "plan-error"], ["compare-file", "compare-error"]]) {
   $(id).onchange = async (e) => {
     const file = e.target.files[0];
-    if (file) $(error).textContent = openReport(file.name, await file.text()) || "";
+    if (!file) return;
+    $(error).textContent = openReport(file.name, await file.text()) || "";
+    // The same file can be opened again when it has changed.
+    e.target.value = "";
   };
 }
 addEventListener("hashchange", () => { if (location.hash.includes("=")) { read(); draw(); } });

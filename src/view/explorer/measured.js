@@ -15,7 +15,7 @@ function drawMeasured() {
   const machines = DATA.machines.filter((m) => m.measured.length);
   const known = [...machines.map((m) => m.name), ...opened.map((o) => o.name)];
   if (!known.includes(state.mo)) state.mo = known[0];
-  options($("measured-on"), [...machines.map((m) => [m.name, m.title]), ...opened.map((o) => [o.name, o.name])], state.mo);
+  options($("measured-on"), [...machines.map((m) => [m.name, m.name]), ...opened.map((o) => [o.name, o.name])], state.mo);
   const file = opened.find((o) => o.name === state.mo), on = file ? null : machines.find((m) => m.name === state.mo);
   const series = file ? file.series : seriesOf(on);
   const one = series.find((s) => s.key === state.ms) || series[0];

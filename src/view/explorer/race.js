@@ -125,7 +125,7 @@ function drawStrip(alike) {
   if (!alike) return;
   const found = firstBySize(), svg = $("strip"), width = Math.max(280, svg.clientWidth || 600), top = 34;
   const x = (M) => Math.min(width, Math.max(0, width * Math.log2(M) / 34));
-  svg.setAttribute("viewBox", `0 0 ${width} 74`);
+  svg.setAttribute("viewBox", `0 0 ${width} 80`);
   const parts = [], order = ["tree", "double-binary-tree", "ring"];
   found.forEach(({ from, line: { r } }, i) => {
     const to = i + 1 < found.length ? found[i + 1].from : 2 ** 34, [x0, x1] = [x(from), x(to)];
@@ -134,10 +134,10 @@ function drawStrip(alike) {
     if (x1 - x0 > 7.5 * text.length) parts.push(mark("text", { class: "name", x: (x0 + x1) / 2, y: top - 6, "text-anchor": "middle" }, text));
     if (i > 0 && from < 2 ** 34) parts.push(mark("line", { class: "cross-line", x1: x0, x2: x0, y1: top - 4, y2: top + 22 }));
   });
-  for (let e = 0; e <= 30; e += 10) parts.push(mark("text", { x: x(2 ** e), y: 70, "text-anchor": e ? "middle" : "start" }, bytes(2 ** e)));
+  for (let e = 0; e <= 30; e += 10) parts.push(mark("text", { x: x(2 ** e), y: 77, "text-anchor": e ? "middle" : "start" }, bytes(2 ** e)));
   parts.push(mark("path", { class: "pointer", d: `M${x(state.rm)} ${top + 19}l-6 9h12z` }));
   svg.replaceChildren(...parts);
-  $("strip-says").textContent = "Without a switch that adds: " + found.map(({ from, line: { r } }, i) => (i ? `from ${bytes(from)} ` : "") + named(r)).join("; ") + ".";
+  $("strip-says").textContent = "Without a switch that adds: " + found.map(({ from, line: { r } }, i) => (i ? `from ${bytes(from)} on ` : "") + named(r)).join("; ") + ".";
   $("strip-says").dataset.from = JSON.stringify(found.map(({ from, line: { r } }) => [from, r.id, r.segments]));
 }
 function playRace() {

@@ -73,7 +73,8 @@ function drawSchedule() {
   $("step-says").textContent = `Step ${state.k} of ${s.rounds.length}: ${phase}` + (s.group ? `, nodes of ${s.group}` : "") + (s.segments ? `, P = ${s.segments}` : "") +
     (s.collective === "barrier" ? "" : `. The busiest rank has sent ${short(now)} M of ${short(all)} M, ${all > 0 ? short(100 * now / all) : 0} %.`);
   $("step-says").dataset.share = all > 0 ? now / all : 0;
-  $("messages").textContent = here.map((m) => `${m[0]} → ${m[1]}${s.parts > 1 || s.own ? " c" + chunksOf(m).join(",") : ""}`).join("; ");
+  const place = (i) => (i < s.ranks ? i : "switch" + (s.switches > 1 ? ` ${i - s.ranks}` : ""));
+  $("messages").textContent = here.map((m) => `${place(m[0])} → ${place(m[1])}${s.parts > 1 || s.own ? " c" + chunksOf(m).join(",") : ""}`).join("; ");
   $("about-played").textContent = `${algorithm(s).title}: ${algorithm(s).summary}. Source: ${algorithm(s).source}.`;
   if (network?.s !== s) network = new Network($("ring"), s, { size: 300, dot: 16 });
   drawFlight(1);
