@@ -10,8 +10,9 @@ class Plot {
     this.x = (v) => left + Math.log(v / from) / Math.log(to / from) * (width - left - right);
     this.y = (v) => this.foot - Math.log(Math.max(v, low) / low) / Math.log(high / low) * (this.foot - top);
     this.parts = [];
-    const powers = Math.log2(to / from) / (width < 500 ? 3 : 6), every = powers > 5 ? 10 : 5;
-    for (let e = Math.ceil(Math.log2(from) / every) * every; 2 ** e <= to; e += width < 500 ? 2 * every : every) {
+    // As many sizes as have room for their names.
+    const octaves = Math.log2(to / from), every = [1, 2, 5, 10, 20].find((e) => octaves / e <= width / 90) || 20;
+    for (let e = Math.ceil(Math.log2(from) / every) * every; 2 ** e <= to; e += every) {
       const x = this.x(2 ** e);
       this.parts.push(mark("line", { class: "grid", x1: x, x2: x, y1: top, y2: this.foot }),
         mark("text", { x, y: this.foot + 18, "text-anchor": x > width - 40 ? "end" : "middle" }, bytes(2 ** e)));
