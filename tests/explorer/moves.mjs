@@ -109,24 +109,28 @@ export async function race({ page, address, ask, near, rest, slide }) {
 }
 
 // Frames while it plays: they differ, and every message lies on its link.
-export async function frames({ page, address }, how) {
+export async function frames({ page, address, slide }, how) {
   await page.goto("about:blank");
   await page.goto(address + "#rn=8&rm=1048576");
+  const chips = () => page.evaluate(() => [...document.querySelectorAll("#lanes .lane")].flatMap((lane) => {
+    const middle = (e) => { const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };
+    const ends = [...lane.querySelectorAll(".rank, .switch")];
+    return [...lane.querySelectorAll(".chip")].map((c) => ({ lane: lane.dataset.id, at: middle(c), from: middle(ends[c.dataset.from]), to: middle(ends[c.dataset.to]), size: ends[0].getBoundingClientRect().width }));
+  }));
+  // Early on all have messages on their links.
+  await slide("race-time", 30);
+  const first = await chips();
+  assert.deepEqual([...new Set(first.map((c) => c.lane))].sort(), ["double-binary-tree", "inc", "ring", "tree"]);
   await page.click("#race-play");
   const seen = [], pictures = [];
   for (let i = 0; i < 5; i++) {
     await page.waitForTimeout(250);
-    seen.push(await page.evaluate(() => [...document.querySelectorAll("#lanes .lane")].flatMap((lane) => {
-      const middle = (e) => { const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };
-      const ends = [...lane.querySelectorAll(".rank, .switch")];
-      return [...lane.querySelectorAll(".chip")].map((c) => ({ lane: lane.dataset.id, at: middle(c), from: middle(ends[c.dataset.from]), to: middle(ends[c.dataset.to]), size: ends[0].getBoundingClientRect().width }));
-    })));
+    seen.push(await chips());
     pictures.push((await page.locator("#lanes").screenshot()).toString("base64"));
   }
   assert.equal(new Set(pictures).size, pictures.length, "frames are the same");
   assert.equal(new Set(seen.map((s) => JSON.stringify(s))).size, seen.length, "messages do not move");
-  assert.deepEqual([...new Set(seen.flat().map((c) => c.lane))].sort(), ["double-binary-tree", "inc", "ring", "tree"]);
-  for (const { lane, at, from, to, size } of seen.flat()) {
+  for (const { lane, at, from, to, size } of [first, ...seen].flat()) {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]], length = Math.hypot(dx, dy);
     const along = ((at[0] - from[0]) * dx + (at[1] - from[1]) * dy) / length / length, beside = Math.abs((at[0] - from[0]) * dy - (at[1] - from[1]) * dx) / length;
     assert.ok(along > 0 && along < 1, `${lane}: a message at ${along} of its link`);
