@@ -87,13 +87,17 @@ export async function race({ page, address, ask, near, rest, slide }) {
   near(await border(), before * 1e-5 / 2.1e-6, "the border by α");
   await slide("slider-rb", 1100);
   near(await border(), before * 1e-5 / 2.1e-6 * 1e11 / 3.1e11, "the border by BW");
+  // More ranks: the ring's latency grows, the tree's hardly.
+  const few = await border();
+  await slide("race-ranks", 0);
+  assert.ok(await border() < few, "the border by N");
   await slide("race-size", 44);
   assert.equal((await rest("race-size-value")).text, "2 KiB");
   // Nodes pay for small and middling payloads; on two nodes the double tree's segments gain large ones.
   const winners = [];
   await page.selectOption("#race-links", "nodes");
   for (const [ranks, group, at, size] of [[8, 4, 0, 1024], [16, 8, 1, 2 ** 20], [16, 8, 2, 2 ** 26]]) {
-    await page.selectOption("#race-ranks", String(ranks));
+    await slide("race-ranks", ranks / 8 - 1);
     await slide("race-size", at);
     await slide("race-time", 1000);
     for (const lane of await lanes()) {

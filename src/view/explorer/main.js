@@ -70,7 +70,7 @@ on("first", "click", () => { stop(); change({ k: 0 }); });
 on("back", "click", () => step(-1));
 on("next", "click", () => step(1));
 on("play", "click", playSteps);
-on("race-ranks", "change", (n) => { stop(); change({ rn: Number(n), rt: 0 }); });
+on("race-ranks", "input", (i) => { stop(); change({ rn: races()[i].ranks, rt: 0 }); });
 on("race-links", "change", (rl) => { stop(); change({ rl, rt: 0 }); });
 on("race-size", "input", (v) => change({ rm: state.rl === "alike" ? Math.round(2 ** (v / 4)) : sizes()[v] }));
 on("slider-ra", "input", (v) => change({ ra: round3(10 ** (v / 100)) }));

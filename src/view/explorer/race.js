@@ -74,7 +74,11 @@ function drawRace() {
   }
   lanes.forEach((lane) => lane.time());
   drawClock();
-  options($("race-ranks"), races().map((r) => [r.ranks, r.ranks]), state.rn);
+  const counts = races().map((r) => r.ranks);
+  $("race-ranks").max = counts.length - 1;
+  $("race-ranks").value = counts.indexOf(state.rn);
+  $("race-ranks").setAttribute("aria-valuetext", `${state.rn} ranks`);
+  $("race-ranks-value").textContent = state.rn;
   $("race-links").value = state.rl;
   const size = $("race-size");
   [size.min, size.max] = alike ? [0, 136] : [0, sizes().length - 1];
@@ -137,7 +141,7 @@ function drawStrip(alike) {
   for (let e = 0; e <= 30; e += 10) parts.push(mark("text", { x: x(2 ** e), y: 77, "text-anchor": e ? "middle" : "start" }, bytes(2 ** e)));
   parts.push(mark("path", { class: "pointer", d: `M${x(state.rm)} ${top + 19}l-6 9h12z` }));
   svg.replaceChildren(...parts);
-  $("strip-says").textContent = "Without a switch that adds: " + found.map(({ from, line: { r } }, i) => (i ? `from ${bytes(from)} on ` : "") + named(r)).join("; ") + ".";
+  $("strip-says").textContent = "Without a switch that adds: " + found.map(({ from, line: { r } }, i) => (i ? `from ${bytes(from)}: ` : "") + named(r)).join("; ") + ".";
   $("strip-says").dataset.from = JSON.stringify(found.map(({ from, line: { r } }) => [from, r.id, r.segments]));
 }
 function playRace() {
