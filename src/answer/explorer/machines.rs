@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use super::AlgorithmView;
+use crate::answer::six;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -14,7 +15,7 @@ use crate::cost::rank::{Candidate, candidates};
 use crate::library::{Call, intervals, policy};
 use crate::machine::profile::Profile;
 use crate::machine::query::{Given, Layout, Machine as Asked, Query};
-use crate::measure::expect::{Expecting, site};
+use crate::measure::expect::{Clusters, Expecting, site};
 use crate::model::algorithm::{Library, Registry};
 use crate::model::formula::Params;
 
@@ -51,6 +52,25 @@ pub struct Machine {
     pub expected: BTreeMap<&'static str, BTreeMap<u32, Vec<[f64; 3]>>>,
     /// NCCL's choices, by collective and ranks: from this size on, by this name.
     pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
+    /// What people measured on its hardware.
+    pub measured: Vec<MeasuredView>,
+}
+
+/// One collective on so many ranks, as it was measured.
+#[derive(Debug, Serialize)]
+pub struct MeasuredView {
+    /// The collective's id.
+    pub collective: &'static str,
+    /// N.
+    pub ranks: u32,
+    /// The library that ran.
+    pub library: String,
+    /// Whose measurements they are.
+    pub source: String,
+    /// When they were published.
+    pub published: Option<String>,
+    /// Bytes and seconds, smoothed.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// What NCCL chooses: from this size on, by this name.
@@ -76,7 +96,36 @@ pub struct TierView {
 pub struct Price(usize, u8, f64, u32, Vec<f64>);
 
 pub(super) fn machines(registry: &Registry, known: &[AlgorithmView]) -> Result<Vec<Machine>> {
-    NAMES.iter().map(|name| machine(registry, known, name)).collect()
+    let clusters = Clusters::built_in()?;
+    let one = |name: &&str| {
+        let mut machine = machine(registry, known, name)?;
+        machine.measured = measured(&clusters, &machine);
+        Ok(machine)
+    };
+    NAMES.iter().map(one).collect()
+}
+
+/// Measured times of those ranks that the page asks about, on as many nodes.
+fn measured(clusters: &Clusters, machine: &Machine) -> Vec<MeasuredView> {
+    let mut found = Vec::new();
+    for &collective in COLLECTIVES {
+        let Some(asked) = machine.expected.get(collective.id()) else { continue };
+        let most = asked.keys().next().copied().unwrap_or(1);
+        for one in clusters.measured(&machine.name, collective) {
+            if !asked.contains_key(&one.ranks) || one.ranks.div_ceil(most) != one.nodes {
+                continue;
+            }
+            found.push(MeasuredView {
+                collective: collective.id(),
+                ranks: one.ranks,
+                library: one.library.to_owned(),
+                source: one.source.to_owned(),
+                published: one.published.map(str::to_owned),
+                points: one.points.iter().map(|(size, time)| (size.0, six(time.0))).collect(),
+            });
+        }
+    }
+    found
 }
 
 fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<Machine> {
@@ -88,6 +137,7 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
         prices: BTreeMap::new(),
         expected: BTreeMap::new(),
         nccl: BTreeMap::new(),
+        measured: Vec::new(),
     };
     for &collective in COLLECTIVES {
         for &nodes in NODES {

@@ -1,4 +1,4 @@
-//! What the explorer knows: formulas, prices, NCCL's choices, schedules, a race.
+//! What the explorer knows: formulas, prices, NCCL's choices, measured times, schedules, races, plans.
 //!
 //! The page computes prices of own figures itself, by formulas that are printed from the engine's
 //! (`forms`); everything else stands here as the engine found it.
@@ -13,13 +13,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::answer::explain::{State, state, used_by};
+use crate::answer::plan::{StepView, plan};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::model::algorithm::Registry;
+use crate::plan::table::{Disk, Fault, Machines};
+use crate::plan::{Asked, Tweak, load, preset_names};
 
 pub use forms::{Form, FormOf, PORTS, RANKS, TWO_TIER_GROUP, TWO_TIER_RANKS};
-pub use machines::{Machine, Price, TierView};
-pub use race::{Race, Runner};
+pub use machines::{Machine, MeasuredView, Price, TierView};
+pub use race::{Flight, Race, Runner};
 pub use schedules::{Message, Played};
 
 /// All that the page is made of.
@@ -52,8 +55,12 @@ pub struct Explorer {
     pub machines: Vec<Machine>,
     /// Schedules to step through.
     pub schedules: Vec<Played>,
-    /// Ring, tree and hierarchy beside each other.
+    /// Ring, tree and others beside each other.
     pub races: Vec<Race>,
+    /// Steps of the layouts that people run.
+    pub steps: Vec<StepView>,
+    /// Which collective a need asks for.
+    pub needs: &'static [(&'static str, &'static str)],
     /// What to remember.
     pub summary: Vec<String>,
 }
@@ -128,8 +135,22 @@ pub fn explorer(registry: &Registry) -> Result<Explorer> {
         machines,
         schedules,
         races,
+        steps: steps(registry)?,
+        needs: NEEDS,
         summary: SUMMARY.iter().map(|s| (*s).to_owned()).collect(),
     })
+}
+
+/// The layouts that people run, priced.
+fn steps(registry: &Registry) -> Result<Vec<StepView>> {
+    let machines = Machines::new(&Disk);
+    let mut found = Vec::new();
+    for name in preset_names() {
+        let steps = load(&machines, &Asked::Preset(name), &[]);
+        let steps = steps.map_err(|faults| Fault::error_of(&faults))?;
+        found.extend(plan(registry, &steps, &Tweak::default(), false)?.steps);
+    }
+    Ok(found)
 }
 
 fn collective(collective: Collective) -> CollectiveView {
@@ -141,6 +162,16 @@ fn collective(collective: Collective) -> CollectiveView {
         used_by: used_by(collective),
     }
 }
+
+/// What is heard, and what is called then.
+const NEEDS: &[(&str, &str)] = &[
+    ("Gradients are summed over all ranks", "allreduce"),
+    ("The full weights are rebuilt from their shards", "allgather"),
+    ("Gradients are summed, and each rank keeps its slice", "reducescatter"),
+    ("Each token goes to its expert", "alltoall"),
+    ("An activation goes to the next stage of a pipeline", "sendrecv"),
+    ("One rank's initial weights go to all", "broadcast"),
+];
 
 /// What a lesson on collectives ends with.
 const SUMMARY: [&str; 5] = [

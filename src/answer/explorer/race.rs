@@ -1,43 +1,64 @@
-//! Ring, tree and hierarchy with one payload: messages that have come, over time, as simulated.
+//! Ring, tree, double tree, the switch and a hierarchy with one payload: every message, and when it flies.
+//!
+//! ```text
+//!   links alike    t = a·α + b·M/BW      two numbers a message, exact for every α, BW and M
+//!   nodes          t                     as simulated, for a few sizes
+//! ```
+//!
+//! Where all links are alike and all messages of a schedule equally long, every instant of its simulation is
+//! such a sum; the test holds that against further simulations.
 
 use serde::Serialize;
 
+use super::schedules::numbers;
+use crate::answer::six;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::listen::Trace;
-use crate::cost::simulate::{Setup, simulate_with};
-use crate::machine::fabric::{Fabric, Tier};
-use crate::model::algorithm::Registry;
+use crate::cost::simulate::{Setup, Timed, simulate_with};
+use crate::machine::fabric::{Fabric, Switch, Tier};
+use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
+use crate::model::schedule::{Layout, Schedule, holds};
 
-/// Ranks that race.
+/// Who races where links are alike: the algorithm, how the page calls it, and into how many segments.
+const ALIKE: [(&str, &str, &[u32]); 4] = [
+    ("ring", "Ring", &[1]),
+    ("tree", "Tree", &[1]),
+    ("double-binary-tree", "Double tree", &[1, 4, 16]),
+    ("inc", "In-network", &[1]),
+];
+
+/// The same on nodes.
+const NODES: [(&str, &str, &[u32]); 4] =
+    [ALIKE[0], ALIKE[1], ALIKE[2], ("leader", "Hierarchy", &[1])];
+
+/// Ranks of a race where links are alike.
 const RANKS: [u32; 3] = [8, 16, 32];
 
-/// Payloads: latency, both, bandwidth decide.
-const SIZES: [u64; 4] = [1 << 10, 1 << 16, 1 << 20, 1 << 26];
+/// Ranks of a race on nodes, and ranks of one.
+const ON_NODES: [(u32, u32); 2] = [(8, 4), (16, 8)];
 
-/// Who races: the algorithm, and how the page calls it.
-const RUNNERS: [(&str, &str); 3] = [("ring", "ring"), ("tree", "tree"), ("leader", "hierarchy")];
+/// Payloads there: latency, both, bandwidth decide.
+const SIZES: [u64; 3] = [1 << 10, 1 << 20, 1 << 26];
 
-/// α and the rate inside a node and between nodes: 18 times apart, as 900 GB/s and 400 Gb/s are quoted; all alike.
-const LINKS: [([f64; 2], [f64; 2]); 2] = [([1e-6, 5e-6], [900e9, 50e9]), ([5e-6; 2], [50e9; 2])];
+/// α and the rate inside a node and between nodes: 18 times apart, as 900 GB/s and 400 Gb/s are quoted.
+const LINKS: [(f64, f64); 2] = [(1e-6, 900e9), (5e-6, 50e9)];
 
 /// One race.
 #[derive(Debug, Serialize)]
 pub struct Race {
     /// N.
     pub ranks: u32,
-    /// Ranks of a node.
-    pub group: u32,
-    /// M.
-    pub size_bytes: u64,
-    /// α inside a node and between nodes.
-    pub alpha_s: [f64; 2],
+    /// Ranks of a node; absent: all links are alike.
+    pub group: Option<u32>,
+    /// α inside a node and between nodes; empty where links are alike.
+    pub alpha_s: Vec<f64>,
     /// The same rates.
     #[serde(rename = "bandwidth_Bps")]
-    pub bandwidth: [f64; 2],
-    /// Those that race.
+    pub bandwidth: Vec<f64>,
+    /// Those that race, each with all its segments and, on nodes, payloads.
     pub runners: Vec<Runner>,
 }
 
@@ -48,55 +69,220 @@ pub struct Runner {
     pub id: &'static str,
     /// What it is called here.
     pub name: &'static str,
-    /// When the last message ends.
-    pub makespan_s: f64,
-    /// Messages in all.
-    pub messages: usize,
-    /// When messages ended, and how many had by then.
-    pub done: Vec<(f64, usize)>,
+    /// P, where it is pipelined.
+    pub segments: Option<u32>,
+    /// M, where the times are of one.
+    pub size_bytes: Option<u64>,
+    /// Switches, which stand behind the ranks.
+    pub switches: u32,
+    /// Into how many parts M is cut.
+    pub parts: u32,
+    /// Whether every rank has parts of its own.
+    pub own: bool,
+    /// The chunks that each rank holds at the start.
+    pub holds: Vec<Vec<u32>>,
+    /// The messages of each round in which somebody sends.
+    pub rounds: Vec<Vec<Flight>>,
+    /// Start and end of messages, each as factors of α and of M/BW; of one M seconds, and 0.
+    pub times: Vec<[f64; 4]>,
+    /// When the last has come, in the same way.
+    pub makespan: [f64; 2],
 }
+
+/// A message: from, to, what the receiver does (0 store, 1 add, 2 join), first chunks and lengths of its
+/// runs in turn, and the place of its times.
+#[derive(Debug, Serialize)]
+pub struct Flight(u32, u32, u8, Vec<u32>, usize);
 
 pub(super) fn races(registry: &Registry) -> Result<Vec<Race>> {
     let mut found = Vec::new();
-    for links in LINKS {
-        for ranks in RANKS {
-            for size in SIZES {
-                found.push(race(registry, links, ranks, Bytes(size))?);
+    for ranks in RANKS {
+        let mut runners = Vec::new();
+        for (id, name, segments) in ALIKE {
+            let algorithm = registry.find(Collective::AllReduce, id)?.algorithm;
+            for segments in finest(segments, ranks) {
+                let course = Course::new(algorithm, &alike(1.0), ranks, segments);
+                runners.extend(course.map(|c| c.exact(id, name)).transpose()?);
             }
         }
+        let (alpha_s, bandwidth) = (Vec::new(), Vec::new());
+        found.push(Race { ranks, group: None, alpha_s, bandwidth, runners });
+    }
+    for (ranks, group) in ON_NODES {
+        let fabric = nodes(group);
+        let mut runners = Vec::new();
+        for (id, name, segments) in NODES {
+            let algorithm = registry.find(Collective::AllReduce, id)?.algorithm;
+            for size in SIZES {
+                let mut fastest: Option<Runner> = None;
+                for segments in finest(segments, ranks) {
+                    let Some(course) = Course::new(algorithm, &fabric, ranks, segments) else {
+                        continue;
+                    };
+                    let one = course.at(id, name, &fabric, Bytes(size))?;
+                    if fastest.as_ref().is_none_or(|f| one.makespan[0] < f.makespan[0]) {
+                        fastest = Some(one);
+                    }
+                }
+                runners.extend(fastest);
+            }
+        }
+        let alpha_s = LINKS.iter().map(|l| l.0).collect();
+        let bandwidth = LINKS.iter().map(|l| l.1).collect();
+        found.push(Race { ranks, group: Some(group), alpha_s, bandwidth, runners });
     }
     Ok(found)
 }
 
-fn race(
-    registry: &Registry,
-    (alpha, rate): ([f64; 2], [f64; 2]),
-    ranks: u32,
-    size: Bytes,
-) -> Result<Race> {
-    let group = if ranks > 8 { 8 } else { 4 };
-    let tier = |name, i: usize| Tier::new(name, Seconds(alpha[i]), Bandwidth(rate[i]));
+/// Segments of so many ranks: of more than eight the finest are too many to follow.
+fn finest(segments: &[u32], ranks: u32) -> impl Iterator<Item = u32> + '_ {
+    segments.iter().copied().filter(move |&p| ranks <= 8 || p <= 4)
+}
+
+/// α of a second and a byte each `inverse` seconds; a hop through the switch takes α too.
+fn alike(inverse: f64) -> Fabric {
+    let alpha = Seconds(1.0);
+    let switch = Switch { alpha: Some(alpha), bandwidth: None, multicast: true, alu: true };
+    let tier = Tier::new("link", alpha, Bandwidth(1.0 / inverse));
+    Fabric::new(vec![Tier { switch: Some(switch), ..tier }])
+}
+
+fn nodes(group: u32) -> Fabric {
+    let tier = |name, i: usize| Tier::new(name, Seconds(LINKS[i].0), Bandwidth(LINKS[i].1));
     let inner = Tier { span: group.try_into().ok(), ..tier("inside", 0) };
     let outer = Tier { nics: group.try_into().ok(), ..tier("between", 1) };
-    let fabric = Fabric::new(vec![inner, outer]);
-    let shape = fabric.fill(&Shape::new(Collective::AllReduce, ranks));
-    let mut runners = Vec::new();
-    for (id, name) in RUNNERS {
-        let algorithm = registry.find(Collective::AllReduce, id)?.algorithm;
-        let Some(schedule) = algorithm.schedule(&shape) else { continue };
+    Fabric::new(vec![inner, outer])
+}
+
+/// A schedule that is run.
+struct Course {
+    schedule: Box<dyn Schedule>,
+    segments: Option<u32>,
+}
+
+impl Course {
+    fn new(algorithm: &dyn Algorithm, fabric: &Fabric, ranks: u32, segments: u32) -> Option<Self> {
+        let mut shape = fabric.fill(&Shape::new(Collective::AllReduce, ranks));
+        let pipelined = algorithm.is_pipelined();
+        if pipelined {
+            shape = shape.with_segments(segments);
+        }
+        algorithm.applies(&shape).ok()?;
+        let schedule = algorithm.schedule(&shape)?;
+        Some(Self { schedule, segments: pipelined.then_some(segments) })
+    }
+
+    fn run(&self, fabric: &Fabric, size: Volume) -> Result<(Trace, f64)> {
         let mut trace = Trace::default();
-        let setup = Setup::new(Volume::from(size));
-        let makespan = simulate_with(&*schedule, &fabric, &setup, &mut trace)?.makespan;
-        let mut ends: Vec<f64> = trace.iter().map(|m| m.end.0).collect();
-        ends.sort_by(f64::total_cmp);
-        let mut done: Vec<(f64, usize)> = Vec::new();
-        for (i, &end) in ends.iter().enumerate() {
-            match done.last_mut() {
-                Some(last) if end - last.0 <= 1e-9 * end => last.1 = i + 1,
-                _ => done.push((end, i + 1)),
+        let report = simulate_with(&*self.schedule, fabric, &Setup::new(size), &mut trace)?;
+        Ok((trace, report.makespan.0))
+    }
+
+    /// Links alike: what one and two seconds of data take say it for all.
+    fn exact(&self, id: &'static str, name: &'static str) -> Result<Runner> {
+        let (trace, once) = self.run(&alike(1.0), Volume(1.0))?;
+        let (other, twice) = self.run(&alike(2.0), Volume(1.0))?;
+        let parts = |once: f64, twice: f64| [twelve(2.0 * once - twice), twelve(twice - once)];
+        let times = trace.iter().zip(other.iter()).map(|(one, two)| {
+            let [a, b] = parts(one.start.0, two.start.0);
+            let [c, d] = parts(one.end.0, two.end.0);
+            [a, b, c, d]
+        });
+        let times: Vec<[f64; 4]> = times.collect();
+        Ok(self.runner(id, name, &trace, times, parts(once, twice)))
+    }
+
+    /// On nodes, of one size.
+    fn at(&self, id: &'static str, name: &'static str, on: &Fabric, size: Bytes) -> Result<Runner> {
+        let (trace, makespan) = self.run(on, Volume::from(size))?;
+        // Rounding lets nothing end behind the end.
+        let at = |t: Seconds| six(t.0).min(makespan);
+        let times = trace.iter().map(|m| [at(m.start), 0.0, at(m.end), 0.0]).collect();
+        let runner = self.runner(id, name, &trace, times, [makespan, 0.0]);
+        Ok(Runner { size_bytes: Some(size.0), ..runner })
+    }
+
+    fn runner(
+        &self,
+        id: &'static str,
+        name: &'static str,
+        trace: &Trace,
+        all: Vec<[f64; 4]>,
+        makespan: [f64; 2],
+    ) -> Runner {
+        let schedule = &*self.schedule;
+        let frame = schedule.frame();
+        let mut times: Vec<[f64; 4]> = Vec::new();
+        let mut rounds: Vec<(u64, Vec<Flight>)> = Vec::new();
+        for (message, time) in trace.iter().zip(all) {
+            let place = times.iter().rposition(|t| *t == time).unwrap_or_else(|| {
+                times.push(time);
+                times.len() - 1
+            });
+            let Timed { from, to, op, runs, .. } = message;
+            let Some((from, to, op, runs)) = numbers(schedule, from, to, op, runs) else {
+                continue;
+            };
+            let flight = Flight(from, to, op, runs, place);
+            match rounds.last_mut() {
+                Some((round, flights)) if *round == message.round => flights.push(flight),
+                _ => rounds.push((message.round, vec![flight])),
             }
         }
-        runners.push(Runner { id, name, makespan_s: makespan.0, messages: ends.len(), done });
+        let held = |rank| (0..frame.chunks()).filter(|&c| holds(schedule, rank, c)).collect();
+        Runner {
+            id,
+            name,
+            segments: self.segments,
+            size_bytes: None,
+            switches: frame.switches,
+            parts: frame.parts,
+            own: frame.layout == Layout::Owned,
+            holds: (0..frame.ranks).map(held).collect(),
+            rounds: rounds.into_iter().map(|(_, flights)| flights).collect(),
+            times,
+            makespan,
+        }
     }
-    Ok(Race { ranks, group, size_bytes: size.0, alpha_s: alpha, bandwidth: rate, runners })
+}
+
+/// Without what subtracting leaves behind the twelfth digit.
+fn twelve(value: f64) -> f64 {
+    (value * 1e12).round() / 1e12
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Further simulations, far from the two that the factors are of, have every instant where the sum has it.
+    #[test]
+    fn instants_are_sums_of_latencies_and_data() {
+        let registry = Registry::builtin();
+        let mut held = 0;
+        for ranks in RANKS {
+            for (id, name, segments) in ALIKE {
+                let algorithm = registry.find(Collective::AllReduce, id).unwrap().algorithm;
+                for &segments in segments {
+                    let course = Course::new(algorithm, &alike(1.0), ranks, segments).unwrap();
+                    let runner = course.exact(id, name).unwrap();
+                    for data in [1e-4, 0.3, 17.0, 1e4] {
+                        let (trace, makespan) = course.run(&alike(data), Volume(1.0)).unwrap();
+                        let near = |[a, b]: [f64; 2], t: f64, what: &str| {
+                            let sum = a + b * data;
+                            assert!((sum - t).abs() <= 1e-9 * t.max(1.0), "{id} {ranks} {what}");
+                        };
+                        near(runner.makespan, makespan, "end");
+                        for (m, flight) in trace.iter().zip(runner.rounds.iter().flatten()) {
+                            let [a, b, c, d] = runner.times[flight.4];
+                            near([a, b], m.start.0, "a start");
+                            near([c, d], m.end.0, "an arrival");
+                            held += 1;
+                        }
+                    }
+                }
+            }
+        }
+        assert!(held > 10_000, "{held}");
+    }
 }

@@ -6,7 +6,7 @@ use super::AlgorithmView;
 use crate::base::collective::Collective;
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
-use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, holds, senders};
+use crate::model::schedule::{Endpoint, Layout, Op, Run, Schedule, Sends, holds, senders};
 
 /// Ranks of the schedules: two that powers of two divide, and an odd one.
 const RANKS: [u32; 3] = [4, 5, 8];
@@ -100,21 +100,15 @@ fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
     let mut sends = Sends::default();
     let mut rounds = Vec::new();
     let mut count = 0;
-    let number = |end: Endpoint| end.place(schedule).and_then(|place| u32::try_from(place).ok());
     for round in 0..schedule.rounds() {
         let mut messages = Vec::new();
         for from in senders(schedule) {
             sends.clear();
             schedule.sends(round, from, &mut sends);
             for transfer in sends.iter() {
-                let op = match transfer.op {
-                    Op::Copy => 0,
-                    Op::Reduce => 1,
-                    Op::Or => 2,
-                };
-                let runs = transfer.runs.iter().map(|run| run.chunks());
-                let runs = runs.flat_map(|chunks| [chunks.start, chunks.end - chunks.start]);
-                messages.push(Message(number(from)?, number(transfer.to)?, op, runs.collect()));
+                let (from, to, op, runs) =
+                    numbers(schedule, from, transfer.to, transfer.op, transfer.runs)?;
+                messages.push(Message(from, to, op, runs));
             }
         }
         count += messages.len();
@@ -126,4 +120,24 @@ fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
         }
     }
     Some(rounds)
+}
+
+/// A message as numbers: its ends by place, ranks first; 0 store, 1 add, 2 join; first chunks and lengths of
+/// its runs in turn.
+pub(super) fn numbers(
+    schedule: &dyn Schedule,
+    from: Endpoint,
+    to: Endpoint,
+    op: Op,
+    runs: &[Run],
+) -> Option<(u32, u32, u8, Vec<u32>)> {
+    let number = |end: Endpoint| end.place(schedule).and_then(|place| u32::try_from(place).ok());
+    let op = match op {
+        Op::Copy => 0,
+        Op::Reduce => 1,
+        Op::Or => 2,
+    };
+    let runs = runs.iter().map(|run| run.chunks());
+    let runs = runs.flat_map(|chunks| [chunks.start, chunks.end - chunks.start]).collect();
+    Some((number(from)?, number(to)?, op, runs))
 }

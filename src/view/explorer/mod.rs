@@ -4,7 +4,18 @@ use crate::answer::explorer::Explorer;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// What the page does, file after file in one scope.
+const SCRIPT: &str = concat!(
+    include_str!("base.js"),
+    include_str!("network.js"),
+    include_str!("steps.js"),
+    include_str!("race.js"),
+    include_str!("plot.js"),
+    include_str!("costs.js"),
+    include_str!("measured.js"),
+    include_str!("training.js"),
+    include_str!("main.js"),
+);
 /// Prices by forms; apart, so that a test can hold them against the engine without a browser.
 const PRICE: &str = include_str!("price.js");
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::quantity::{Seconds, Volume};
 
 /// Measured clusters, smoothed.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,9 +19,24 @@ pub(super) struct Cluster {
     /// What is left out together.
     pub(super) machine: String,
     pub(super) profile: String,
+    /// The library that ran.
+    library: String,
     pub(super) published: Option<String>,
+    /// Whose measurements they are.
+    source: String,
     pub(super) old: bool,
     pub(super) curves: Vec<Curve>,
+}
+
+/// One collective as it was measured, for people to look at.
+pub(crate) struct Measured<'a> {
+    pub library: &'a str,
+    pub published: Option<&'a str>,
+    pub source: &'a str,
+    pub ranks: u32,
+    pub nodes: u32,
+    /// M, and the time.
+    pub points: Vec<(Volume, Seconds)>,
 }
 
 /// One collective on so many ranks and nodes: straight lines between knots, level beyond them.
@@ -50,15 +66,11 @@ struct Entry {
     name: String,
     machine: Option<String>,
     profile: String,
-    /// For readers.
-    #[serde(rename = "library")]
-    _library: String,
+    library: String,
     published: Option<String>,
     #[serde(default)]
     old: bool,
-    /// For readers.
-    #[serde(rename = "source")]
-    _source: String,
+    source: String,
     curves: Vec<Stored>,
 }
 
@@ -90,6 +102,26 @@ impl Clusters {
     #[must_use]
     pub fn machine_of(&self, cluster: &str) -> Option<&str> {
         self.all.iter().find(|c| c.name == cluster).map(|c| c.machine.as_str())
+    }
+
+    /// What was measured of `collective` on the hardware of a built-in machine.
+    pub(crate) fn measured(
+        &self,
+        profile: &str,
+        collective: Collective,
+    ) -> impl Iterator<Item = Measured<'_>> {
+        let of = self.all.iter().filter(move |c| c.profile == profile);
+        of.flat_map(move |c| {
+            let curves = c.curves.iter().filter(move |curve| curve.collective == collective);
+            curves.map(|curve| Measured {
+                library: &c.library,
+                published: c.published.as_deref(),
+                source: &c.source,
+                ranks: curve.ranks,
+                nodes: curve.nodes,
+                points: curve.points(),
+            })
+        })
     }
 
     /// When a cluster was published, as far as that is known.
@@ -128,7 +160,9 @@ impl Entry {
             curves: curves.collect::<Result<_>>()?,
             name: self.name,
             profile: self.profile,
+            library: self.library,
             published: self.published,
+            source: self.source,
             old: self.old,
         })
     }
@@ -138,6 +172,14 @@ impl Entry {
 const ABOUT: f64 = 0.01;
 
 impl Curve {
+    /// The knots as bytes and seconds.
+    fn points(&self) -> Vec<(Volume, Seconds)> {
+        let point = |&(octave, ln_us): &(f64, f64)| {
+            (Volume(octave.exp2().round()), Seconds(ln_us.exp() * 1e-6))
+        };
+        self.knots.iter().map(point).collect()
+    }
+
     /// ln µs, where it was measured.
     pub(super) fn at(&self, octave: f64) -> Option<f64> {
         let (first, last) = (self.knots.first()?, self.knots.last()?);
