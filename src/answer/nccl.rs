@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::nccl::cost_model::{CostModel, Windows};
+use crate::library::nccl::cost_model::Windows;
 use crate::library::nccl::{
     Algo, Call, Chooser, Communicator, Decision, Function, Out, Proto, Range, Reduction, Settings,
     Table, Version, logged_channels, ranges, since, why_not,
@@ -145,13 +145,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
     let one = from == to;
     let mut notes = question.notes.clone();
     notes.extend(version.caveat().map(str::to_owned));
-    if chooser.models().is_some_and(CostModel::is_least_certain) {
-        notes.push(
-            "GPUs of Rubin's kind have a model of their own, which is the least certain here: how \
-             many blocks serve a channel is not known"
-                .to_owned(),
-        );
-    }
+    notes.extend(chooser.caveat().map(str::to_owned));
     notes.extend(warnings(question, &found));
     let on_windows = match question.windows {
         Windows::None => None,

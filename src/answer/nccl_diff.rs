@@ -167,6 +167,10 @@ pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
             });
         }
     }
+    let caveats = sides.iter().zip(question.versions);
+    let caveats = caveats.flat_map(|(side, v)| v.caveat().into_iter().chain(side.chooser.caveat()));
+    let mut notes: Vec<String> = caveats.map(str::to_owned).collect();
+    notes.dedup();
     Ok(NcclDiff {
         schema: "collcost/nccl-diff/1",
         machine: question.name.clone(),
@@ -177,7 +181,7 @@ pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
         figures: figures(&old.comm, &new.comm),
         choices,
         compared,
-        notes: Vec::new(),
+        notes,
     })
 }
 

@@ -42,6 +42,11 @@ pub const CANDIDATES: &[&str] = &[
     "NCCL_P2P_DISABLE=1",
     "NCCL_P2P_LEVEL=PXB",
     "NCCL_P2P_LEVEL=SYS",
+    "NCCL_SHM_DISABLE=1",
+    "NCCL_MNNVL_ENABLE=0",
+    "NCCL_IB_DISABLE=1",
+    "NCCL_NET_MERGE_LEVEL=PIX",
+    "NCCL_NET_MERGE_LEVEL=PHB",
     "NCCL_NVB_DISABLE=1",
     "NCCL_NET_GDR_LEVEL=LOC",
     "NCCL_NET_GDR_LEVEL=PHB",
@@ -58,6 +63,9 @@ pub const CANDIDATES: &[&str] = &[
     "NCCL_MNNVL_SCATTER_NETS_ENABLE=0",
     "NCCL_MNNVL_RAIL_PER_HOST=1",
 ];
+
+/// Settings that put sockets in the place of NICs.
+const SOCKETS: [&str; 2] = ["NCCL_IB_DISABLE=1", "NCCL_NET=Socket"];
 
 /// What is asked.
 pub struct Question<'a> {
@@ -137,7 +145,7 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
     let mut settings: Vec<Tried> = Vec::new();
     let mut without_effect = Vec::new();
     for &line in question.tries {
-        let (mut knobs, mut own) = (*question.knobs, question.settings.clone());
+        let (mut knobs, mut own) = (question.knobs.clone(), question.settings.clone());
         for (name, value) in assignments(line)? {
             if !knobs.set(name, value)? {
                 own.set(name, value)?;
@@ -154,6 +162,21 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
             settings.push(tried);
         }
     }
+    let mut notes = vec![
+        "times are NCCL's own estimates: they know nothing of congestion, nor of what fewer \
+         channels leave to the kernels beside them"
+            .to_owned(),
+    ];
+    if question.tries.iter().any(|line| SOCKETS.iter().any(|name| line.contains(name))) {
+        notes.push(
+            "sockets are taken as one interface of 10 Gbit/s on the first processor, as NCCL takes \
+             one that tells neither its speed nor its place"
+                .to_owned(),
+        );
+    }
+    let table = Table::new(&comm, question.version, question.settings);
+    let caveat = table.ok().and_then(|table| table.models()?.caveat());
+    notes.extend(question.version.caveat().into_iter().chain(caveat).map(str::to_owned));
     let key = |tried: &Tried| tried.ratio.unwrap_or(f64::INFINITY);
     settings.sort_by(|a, b| key(a).total_cmp(&key(b)));
     Ok(NcclWhatif {
@@ -167,11 +190,7 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
         now,
         settings,
         without_effect,
-        notes: vec![
-            "times are NCCL's own estimates: they know nothing of congestion, nor of what fewer \
-             channels leave to the kernels beside them"
-                .to_owned(),
-        ],
+        notes,
     })
 }
 

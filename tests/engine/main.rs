@@ -33,6 +33,8 @@ mod nccl_cost_model;
 mod nccl_files;
 mod nccl_releases;
 mod nccl_search;
+mod nccl_seen;
+mod nccl_symmetric;
 mod one_answer;
 mod one_choice;
 mod pipelined;

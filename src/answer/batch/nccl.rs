@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 
-use csv::StringRecord;
+use csv::{ByteRecord, StringRecord};
 
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
@@ -72,21 +72,35 @@ impl<'a> Replay<'a> {
         lines.push('\n');
         let mut key: [String; 4] = Default::default();
         let mut ready: Option<Option<Chooser>> = None;
-        let mut line = StringRecord::new();
-        while reader.read_record(&mut line).map_err(|e| broken(&e))? {
+        let mut line = ByteRecord::new();
+        // Fields are cut from bytes: most are never looked at as text.
+        while reader.read_byte_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
                 Failed::Question(
                     e.at(format!("line {}", line.position().map_or(0, csv::Position::line))),
                 )
             };
-            let field = |i: usize| line.get(columns[i]).unwrap_or("");
-            let [reg, dtype] = windows.map(|column| column.and_then(|i| line.get(i)).unwrap_or(""));
-            if ready.is_none() || (0..3).any(|i| key[i] != field(i)) || key[3] != dtype {
-                key = [field(0), field(1), field(2), dtype].map(str::to_owned);
+            let text = std::str::from_utf8(line.as_slice()).map_err(|_| {
+                at(Error::input("this is no text in UTF-8").help("write the table as UTF-8"))
+            })?;
+            let field = |i: usize| line.range(i).and_then(|range| text.get(range)).unwrap_or("");
+            let asked: [&str; ASKED.len()] = columns.map(field);
+            let [reg, dtype] = windows.map(|column| column.map_or("", field));
+            let same = asked[..3].iter().zip(&key).all(|(field, key)| field == key);
+            if ready.is_none() || !same || key[3] != dtype {
+                key = [asked[0], asked[1], asked[2], dtype].map(str::to_owned);
                 ready = Some(self.ready(&key).map_err(at)?);
             }
-            for i in 0..ASKED.len() {
-                push_field(&mut lines, field(i));
+            // A field needs quotes only if one of the line does, and few lines do.
+            let quotes = needs_quotes(text);
+            for field in asked {
+                match quotes {
+                    true => push_field(&mut lines, field),
+                    false => {
+                        lines.push_str(field);
+                        lines.push(',');
+                    }
+                }
             }
             let tuner = ready.as_ref().and_then(Option::as_ref);
             let on = match reg {
@@ -96,7 +110,7 @@ impl<'a> Replay<'a> {
             let answer = match tuner {
                 None => Answer::Refused,
                 Some(chooser) => {
-                    let call = call(field(3), field(4), field(5)).map_err(at)?;
+                    let call = call(asked[3], asked[4], asked[5]).map_err(at)?;
                     Answer::of(chooser, &call, on)
                 }
             };
@@ -187,9 +201,14 @@ fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], F
 /// Bytes of answers that are written at once.
 const BUFFERED: usize = 1 << 16;
 
+/// Whether some of a text needs quotes in a table. All bytes are looked at, several at once.
+fn needs_quotes(text: &str) -> bool {
+    text.bytes().fold(false, |found, byte| found | matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+}
+
 /// A field with the comma behind it, in quotes where it needs them.
 fn push_field(line: &mut String, field: &str) {
-    if field.contains([',', '"', '\n', '\r']) {
+    if needs_quotes(field) {
         line.push('"');
         line.push_str(&field.replace('"', "\"\""));
         line.push('"');
@@ -238,8 +257,10 @@ impl Answer {
             Self::Chosen(None) => line.push_str("NONE,NONE,,,"),
             Self::Taken(None) => line.push_str("NONE,,,,"),
             Self::Chosen(Some(decision)) => {
-                push_field(line, decision.algo.name());
-                push_field(line, decision.proto.name());
+                for name in [decision.algo.name(), decision.proto.name()] {
+                    line.push_str(name);
+                    line.push(',');
+                }
                 push_blocks(line, decision.channels, decision.threads, decision.time);
             }
             Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => {

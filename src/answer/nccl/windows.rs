@@ -4,7 +4,7 @@ use super::{Question, RangeView, seconds};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::cost_model::{Best, Candidate, CostModel, Windows};
-use crate::library::nccl::{Call, Chooser, Version, logged_channels, since};
+use crate::library::nccl::{Call, Chooser, Proto, logged_channels, since};
 
 /// The choices on windows, by size.
 pub(super) struct OnWindows<'a> {
@@ -30,16 +30,11 @@ impl<'a> OnWindows<'a> {
         if !version.has(since::SYMMETRIC_KERNELS) {
             return Err(Error::unsupported(format!("NCCL {version} has no symmetric kernels"))
                 .at("--registered")
-                .help("they came with 2.27.3: say --nccl 2.31.2"));
+                .help("they came with 2.27.3: name that release or a later one"));
         }
         let models = match chooser.models() {
             Some(models) => models.clone(),
-            None => CostModel::new(
-                question.comm,
-                first_with_models(),
-                question.settings,
-                question.reduction,
-            )?,
+            None => CostModel::new(question.comm, version, question.settings, question.reduction)?,
         };
         Ok(Self { question, chooser, models })
     }
@@ -50,9 +45,8 @@ impl<'a> OnWindows<'a> {
         let mut notes = Vec::new();
         if self.chooser.models().is_none() {
             notes.push(format!(
-                "kernels are those that {} takes: {version} has them too, with constants of its \
-                 own that are not known",
-                first_with_models()
+                "kernels of {version} follow the release's source; no answers of NVIDIA's own code \
+                 are there to compare them with, as there are for 2.31 and 2.32"
             ));
         }
         if self.question.comm.reach.is_none() {
@@ -72,9 +66,16 @@ impl<'a> OnWindows<'a> {
         let call = self.call(size);
         let best = match self.chooser.models() {
             Some(models) => models.decide(&call, Windows::Both),
-            None => self.models.on_windows(&call),
+            None => self.models.on_windows(&call).filter(|best| self.keeps(&call, best)),
         };
         Taken { size, best }
+    }
+
+    /// Whether a kernel is kept: 2.29.2 takes one with flags where the algorithms would have them too.
+    fn keeps(&self, call: &Call, best: &Best) -> bool {
+        let flags = matches!(best.candidate, Candidate::Symmetric(kernel) if kernel.is_ll());
+        let asks = flags && self.question.nccl.has(since::LL_KERNELS_ASK);
+        !asks || self.chooser.decide(call).is_some_and(|own| own.proto == Proto::Ll)
     }
 
     /// What tells two choices apart.
@@ -194,12 +195,6 @@ impl<'a> OnWindows<'a> {
             ),
         }
     }
-}
-
-/// The oldest release whose kernels are known.
-fn first_with_models() -> Version {
-    let known = Version::ALL.into_iter().find(|version| version.has(since::COST_MODELS));
-    known.unwrap_or(Version::NEWEST)
 }
 
 fn name(candidate: Candidate) -> Option<&'static str> {

@@ -44,6 +44,13 @@ impl Args {
         ];
         lines.extend(self.rests_on(&evidence, &departures));
         lines.extend(head(self.output.as_deref()));
+        if let Some(plugins) = version.plugins() {
+            lines.push(plugins.to_owned());
+            lines.push(
+                "symmetric kernels and copy engines never reach a plugin: lines rule plain buffers"
+                    .to_owned(),
+            );
+        }
         let (_, silent) = evidence.counts();
         let note = format!(
             "{silent} measured sizes count for nothing: only one of NCCL's own choice and another \

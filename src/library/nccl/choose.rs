@@ -109,6 +109,12 @@ impl Chooser {
         self.rare.models.as_deref()
     }
 
+    /// What to know of the answers, where they are less sure than elsewhere.
+    #[must_use]
+    pub fn caveat(&self) -> Option<&'static str> {
+        self.models().and_then(CostModel::caveat)
+    }
+
     /// From which size on the ring's latency in Simple is longer for a large all-reduce.
     pub(super) fn plateau(&self) -> u64 {
         self.functions[Function::AllReduce as usize].plateau
@@ -193,9 +199,7 @@ impl Chooser {
         if limit.is_odd {
             return self.odd_blocks(lane, size);
         }
-        // A quotient of more than 32 bits is more than any number of channels.
-        let channels = size.min(u32::MAX.into()) as u32 / limit.block;
-        let channels = channels.clamp(limit.least.into(), limit.channels.into());
+        let channels = limit.filled(size).clamp(limit.least.into(), limit.channels.into());
         let halvings: u32 = limit.halvings.iter().map(|&h| u32::from(size < h.into())).sum();
         (channels, limit.helped(u32::from(limit.threads) >> halvings))
     }

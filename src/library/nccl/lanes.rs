@@ -95,28 +95,23 @@ impl Prepared {
         if size >= self.plateau { self.plateau_latency } else { self.latency[RING + 2] }
     }
 
-    /// The first of the fastest cells: four at a time, then the best of the four.
+    /// The first of the fastest cells: the least time, four at a time, then who has it.
     #[inline(always)]
     pub fn least(&self, times: &Lanes) -> Option<(usize, f32)> {
-        let mut best = [times[0], times[1], times[2], times[3]];
-        let mut lanes = [0, 1, 2, 3_u32];
+        // Written so that it is one instruction each: no time is undefined.
+        let min = |a: f32, b: f32| if a < b { a } else { b };
+        let mut four = [times[0], times[1], times[2], times[3]];
         for row in 1..LANES / 4 {
             for i in 0..4 {
-                let (time, lane) = (times[4 * row + i], (4 * row + i) as u32);
-                let is_less = time < best[i];
-                best[i] = if is_less { time } else { best[i] };
-                lanes[i] = if is_less { lane } else { lanes[i] };
+                four[i] = min(times[4 * row + i], four[i]);
             }
         }
-        let pick = |a: usize, b: usize, best: &mut [f32; 4], lanes: &mut [u32; 4]| {
-            let is_less = best[b] < best[a] || (best[b] == best[a] && lanes[b] < lanes[a]);
-            best[a] = if is_less { best[b] } else { best[a] };
-            lanes[a] = if is_less { lanes[b] } else { lanes[a] };
-        };
-        pick(0, 2, &mut best, &mut lanes);
-        pick(1, 3, &mut best, &mut lanes);
-        pick(0, 1, &mut best, &mut lanes);
+        let least = min(min(four[0], four[2]), min(four[1], four[3]));
+        let mut who = 0_u32;
+        for (lane, &time) in times.iter().enumerate() {
+            who |= u32::from(time == least) << lane;
+        }
         // The lane that fills up is never available.
-        (best[0] < self.slowest).then_some((lanes[0] as usize % CELLS.len(), best[0]))
+        (least < self.slowest).then_some((who.trailing_zeros() as usize % CELLS.len(), least))
     }
 }

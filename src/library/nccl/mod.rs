@@ -83,19 +83,48 @@ pub fn write_float(text: &mut String, number: f32) {
         return shape(text, start, wide);
     }
     // The product is exact: 24 bits of the number, at most 26 of a power of five.
-    let mut exponent = wide.log10().floor() as i32;
-    let mut digits = (wide * 10f64.powi(DIGITS - 1 - exponent)).round_ties_even();
-    if digits >= 1e9 {
-        exponent += 1;
-        digits = (wide * 10f64.powi(DIGITS - 1 - exponent)).round_ties_even();
+    let below = (-3..8).rev().find(|&power| wide >= DECIMALS[(power + 3) as usize]);
+    let mut exponent = below.unwrap_or(-3);
+    let mut digits = whole_part(wide * POWERS[(DIGITS - 1 - exponent) as usize]);
+    if digits == 1_000_000_000 {
+        (exponent, digits) = (exponent + 1, digits / 10);
     }
-    let point = (exponent + 1).max(0) as usize;
-    for _ in exponent..-1 {
-        text.push('0');
+    // Digits from behind, without the zeros that end them.
+    let mut buffer = [b'0'; DIGITS as usize];
+    let mut kept = 0;
+    for (at, digit) in buffer.iter_mut().enumerate().rev() {
+        *digit = b'0' + (digits % 10) as u8;
+        digits /= 10;
+        if kept == 0 && *digit != b'0' {
+            kept = at + 1;
+        }
     }
-    write_whole(text, digits as u64);
-    text.insert_str(start + point, if point == 0 { "0." } else { "." });
-    trim_zeros(text, start);
+    let digits = buffer.map(char::from);
+    let before = (exponent + 1).max(0) as usize;
+    if before == 0 {
+        text.push_str("0.");
+        text.extend((exponent..-1).map(|_| '0'));
+    }
+    text.extend(&digits[..before]);
+    if kept > before {
+        if before > 0 {
+            text.push('.');
+        }
+        text.extend(&digits[before..kept]);
+    }
+}
+
+/// 10⁰ and on, exactly.
+const POWERS: [f64; 12] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11];
+
+/// 10⁻³ and on: no float32 lies between one of the fractions and what it stands for.
+const DECIMALS: [f64; 11] = [1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
+
+/// The nearest whole number, of two the even one; numbers of ten digits and fewer.
+fn whole_part(number: f64) -> u32 {
+    let below = number as u32;
+    let rest = number - f64::from(below);
+    below + u32::from(rest > 0.5 || (rest == 0.5 && below % 2 == 1))
 }
 
 /// Writes a whole number; the formatter takes several times as long.

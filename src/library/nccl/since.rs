@@ -43,6 +43,22 @@ impl Rule {
 
 /// Kernels on symmetric windows are there.
 pub(crate) const SYMMETRIC_KERNELS: Rule = since(27, 3);
+/// Their model counts whole kilobytes.
+pub(crate) const KERNELS_ROUND: Rule = since(28, 3);
+/// Those that carry flags run where the algorithm would have too.
+pub(crate) const LL_KERNELS_ASK: Rule = since(29, 2).until(29, 7);
+/// One gathers between nodes, over rails.
+pub(crate) const RAIL_GATHERS: Rule = since(29, 2);
+/// Others scatter.
+pub(crate) const RAIL_SCATTERS: Rule = since(29, 7);
+/// The switch multicasts for three ranks and more.
+pub(crate) const MULTICAST_3: Rule = since(29, 7);
+/// Some move blocks by the GPU's own engine; until 2.31 they have to be asked for.
+pub(crate) const TMA_KERNELS: Rule = since(30, 3);
+/// They average too.
+pub(crate) const KERNELS_AVERAGE: Rule = since(30, 3);
+/// They scatter in chunks of 128 KiB, and faster; before, 64 KiB.
+pub(crate) const RAIL_CHUNKS: Rule = since(30, 7);
 /// Each candidate has a model of its cost, symmetric kernels and copy engines among them.
 pub(crate) const COST_MODELS: Rule = since(31, 2);
 /// Symmetric kernels have fitted rows, GPUs of Rubin's kind a pipeline; read before the release.
@@ -242,6 +258,12 @@ pub(crate) const NICS_POLICY: Rule = since(28, 3);
 pub(crate) const NICS_POLICY_ENDS: Rule = since(28, 7);
 /// Only what is nearer than a host bridge is led over the processor.
 pub(crate) const DETOUR_NEAR: Rule = since(21, 5);
+/// Several NICs are used as one where the environment says so.
+pub(crate) const NIC_FUSION: Rule = since(24, 3);
+/// Eight at most; before, four.
+pub(crate) const FUSES_8: Rule = since(30, 3);
+/// Links between AMD's processors go by their generation, and more of Intel's are of the fastest.
+pub(crate) const CPU_GENERATIONS: Rule = since(31, 2);
 /// `NCCL_NET_GDR_C2C` is read, 0 by default.
 pub(crate) const GDR_C2C: Rule = since(26, 2);
 /// It is 1 by default.

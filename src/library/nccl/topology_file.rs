@@ -268,6 +268,10 @@ fn cpu(at: &Element) -> Read<Cpu> {
         vendor = maker(at.text("vendor")?);
         if matches!(vendor, Vendor::Intel | Vendor::Zhaoxin) {
             model = (at.count("familyid", u32::MAX)?, at.count("modelid", u32::MAX)?);
+        } else {
+            // Of others only the newest releases ask, and older files may not have it.
+            let part = |name| at.maybe(name).map(|part| part.unwrap_or(0).clamp(0, 0xffff) as u32);
+            model = (part("familyid")?, part("modelid")?);
         }
     }
     let mut below = Vec::new();
@@ -378,6 +382,7 @@ fn net(at: &Element) -> Read<Net> {
     })?;
     Ok(Net {
         line: at.line,
+        name: at.get("name").unwrap_or_default().to_owned(),
         device: at.count("dev", 1 << 16)?,
         speed: at.count_or_none("speed", 1_000_000_000)?,
         latency: Micros(latency),

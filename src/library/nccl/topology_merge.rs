@@ -224,6 +224,18 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
     for cpu in root.inside.iter_mut().filter(|element| element.name == "cpu") {
         processor(cpu, machine.processor)?;
     }
+    if let (Some(gpus), Some(nics)) = (&machine.gpus, machine.nics) {
+        let bare = all(root, "pci").into_iter().filter(|pci| is_bare(pci)).count();
+        let classed = all(root, "pci").into_iter().any(|pci| is_gpu(pci) && !is_bare(pci));
+        if !classed && bare == gpus.count + nics.count {
+            // Bridges without a word of what is behind them, the NICs' after the GPUs'.
+            notes.push(format!(
+                "of {bare} <pci> without class the last {} are taken for the NICs'",
+                nics.count
+            ));
+            nics_behind(root, &mut gpus.count.clone());
+        }
+    }
     let places = |is: fn(&Element) -> bool| {
         let mut buses: Vec<u64> = Vec::new();
         for pci in all(root, "pci").into_iter().filter(|pci| is(pci)) {
@@ -235,8 +247,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
     let mut nics = places(|pci| is_nic(pci) && !is_gpu(pci))?;
     if let Some(asked) = &machine.gpus {
         let bare = places(is_bare)?.len();
-        if bare == gpus.len() && bare > asked.count {
-            // Bridges without a word of what is behind them, a NIC's after the GPUs'.
+        if bare == gpus.len() && (asked.count + 1..=2 * asked.count).contains(&bare) {
             gpus.truncate(asked.count);
             notes.push(format!(
                 "of {bare} <pci> without class the first {} are taken for the GPUs'",
@@ -245,11 +256,13 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         }
         if asked.count != gpus.len() {
             let what = format!("the file has places for {} GPUs, not {}", gpus.len(), asked.count);
-            return Err(root.refuse(what).help(format!(
-                "say --gpus {}:{}",
-                asked.kind,
-                gpus.len()
-            )));
+            return Err(root.refuse(what).help(match gpus.len() {
+                places if places == bare && places > 0 => format!(
+                    "its {places} <pci> without class may be NICs: give each class=\"0x020000\", and \
+                     add a <pci class=\"0x030200\"> for each GPU"
+                ),
+                places => format!("say --gpus {}:{places}", asked.kind),
+            }));
         }
         if asked.nvlinks() == 0 && asked.count > 1 {
             notes.push(format!(
@@ -275,6 +288,19 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         filling.below(cpu)?;
     }
     Ok(())
+}
+
+/// Makes NICs of the devices without a class that come after so many.
+fn nics_behind(element: &mut Element, gpus: &mut usize) {
+    for pci in &mut element.inside {
+        if pci.name != "pci" || !is_bare(pci) {
+            nics_behind(pci, gpus);
+        } else if *gpus > 0 {
+            *gpus -= 1;
+        } else {
+            pci.set("class", "0x020000");
+        }
+    }
 }
 
 fn processor(cpu: &mut Element, told: Option<Processor>) -> Read<()> {

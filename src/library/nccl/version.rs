@@ -124,6 +124,21 @@ impl Version {
         )
     }
 
+    /// What the interface of its tuner plugins is, where it is not that of the release before.
+    #[must_use]
+    pub fn plugins(self) -> Option<&'static str> {
+        match self {
+            _ if self.has(super::since::FITTED_KERNELS) => Some(
+                "2.32.6 loads plugins by ncclTunerPlugin_v7, whose constants have a fifth row for \
+                 GPUs of Rubin's kind; those of v5 and v6 are loaded with their rows put first",
+            ),
+            _ if self.has(super::since::COST_MODELS) => Some(
+                "2.31.2 loads plugins of v2 to v6; what v6's init says of constants is overwritten",
+            ),
+            _ => None,
+        }
+    }
+
     /// The versions of PyTorch that pin it, such as `2.10-cu13`.
     #[must_use]
     pub fn pytorch(self) -> &'static [&'static str] {

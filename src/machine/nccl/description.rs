@@ -28,7 +28,7 @@ pub struct Cpu {
     pub arch: Arch,
     /// Who made it; read for x86 alone.
     pub vendor: Vendor,
-    /// The processor's family and model; read for Intel and Zhaoxin alone.
+    /// The processor's family and model, of x86; 0 where nobody said.
     pub model: (u32, u32),
     /// PCI devices and NICs, in the file's order.
     pub below: Vec<Device>,
@@ -191,6 +191,8 @@ pub struct Guid {
 pub struct Net {
     /// The line of the file.
     pub line: usize,
+    /// Its name, such as `mlx5_0`; empty where nobody said.
+    pub name: String,
     /// Its number on the host.
     pub device: u32,
     /// In Mbit/s; 0 where nobody said.
@@ -268,6 +270,40 @@ impl Description {
         ranks
     }
 
+    /// The NICs of every device, with their host.
+    pub(crate) fn each_nets(&self, mut each: impl FnMut(u64, &[Net])) {
+        for cpu in &self.cpus {
+            let mut rest: Vec<&Pci> = Vec::new();
+            for device in &cpu.below {
+                match device {
+                    Device::Pci(pci) => rest.push(pci),
+                    Device::Nic(nets) => each(cpu.host, nets),
+                }
+            }
+            while let Some(pci) = rest.pop() {
+                pci.nets.iter().for_each(|nets| each(cpu.host, nets));
+                rest.extend(&pci.below);
+            }
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn each_nets_mut(&mut self, mut each: impl FnMut(u64, &mut [Net])) {
+        for cpu in &mut self.cpus {
+            let mut rest: Vec<&mut Pci> = Vec::new();
+            for device in &mut cpu.below {
+                match device {
+                    Device::Pci(pci) => rest.push(pci),
+                    Device::Nic(nets) => each(cpu.host, nets),
+                }
+            }
+            while let Some(pci) = rest.pop() {
+                pci.nets.iter_mut().for_each(|nets| each(cpu.host, nets));
+                rest.extend(&mut pci.below);
+            }
+        }
+    }
+
     fn each_gpu(&self, mut each: impl FnMut(&Gpu)) {
         let mut rest: Vec<&Pci> = Vec::new();
         for cpu in &self.cpus {
@@ -295,8 +331,29 @@ impl Description {
     }
 }
 
+impl Cpu {
+    /// The ranks whose GPUs hang on it.
+    pub(crate) fn ranks(&self) -> Vec<u32> {
+        let mut ranks = Vec::new();
+        let mut rest: Vec<&Pci> = self.below.iter().filter_map(Device::pci).collect();
+        while let Some(pci) = rest.pop() {
+            ranks.extend(pci.gpus.iter().filter_map(|gpu| gpu.rank));
+            rest.extend(&pci.below);
+        }
+        ranks
+    }
+}
+
 impl Device {
-    fn pci(&self) -> Option<&Pci> {
+    /// The NICs that hang on the processor itself.
+    pub(crate) fn nets_mut(&mut self) -> Option<&mut Vec<Net>> {
+        match self {
+            Self::Nic(nets) => Some(nets),
+            Self::Pci(_) => None,
+        }
+    }
+
+    pub(crate) fn pci(&self) -> Option<&Pci> {
         match self {
             Self::Pci(pci) => Some(pci),
             Self::Nic(_) => None,

@@ -2,7 +2,7 @@
 
 use super::super::settings::Settings;
 use super::super::{
-    Algo, Call, Communicator, Decision, Element, Function, Micros, Proto, Reduction, Version,
+    Algo, Call, Communicator, Decision, Element, Function, Micros, Proto, Reduction, Version, since,
 };
 use super::cells::{Cell, Filler};
 use super::enabled::Enabled;
@@ -16,6 +16,8 @@ use crate::base::quantity::{Bytes, Ratio};
 pub struct CostModel {
     pub(super) comm: Communicator,
     pub(super) reach: Reach,
+    /// The release whose symmetric kernels these are.
+    pub(super) version: Version,
     pub(super) release: Release,
     pub(super) reduction: Reduction,
     pub(super) figures: Figures,
@@ -77,7 +79,8 @@ impl Best {
 }
 
 impl CostModel {
-    /// The candidates of a communicator.
+    /// The candidates of a communicator. Releases before 2.31 have symmetric kernels alone here; a
+    /// [`Chooser`](super::super::Chooser) has their algorithms.
     ///
     /// # Errors
     /// Settings that this release refuses.
@@ -103,6 +106,7 @@ impl CostModel {
         Ok(Self {
             comm: *comm,
             reach: comm.reach.unwrap_or_else(|| Reach::of(comm)),
+            version,
             release,
             reduction,
             rubin,
@@ -145,6 +149,9 @@ impl CostModel {
 
     /// The choice among algorithms.
     fn plain(&self, call: &Call, windows: Windows) -> Option<Best> {
+        if !self.version.has(since::COST_MODELS) {
+            return None;
+        }
         if self.comm.ranks == 1 {
             let (algo, proto) = (Algo::Ring, Proto::Simple);
             let (channels, threads) = self.general_blocks(call.size, algo, proto);
@@ -187,7 +194,9 @@ impl CostModel {
             }
         };
         all.retain(|best| best.rank < f32::MAX);
-        all.reverse();
+        if self.version.has(since::COST_MODELS) {
+            all.reverse();
+        }
         all.sort_by(|a, b| a.rank.total_cmp(&b.rank));
         all
     }
@@ -222,10 +231,14 @@ impl CostModel {
         curve_points()
     }
 
-    /// Whether the answer is NCCL's less surely than elsewhere: GPUs of Rubin's kind.
+    /// What to know of the answers where they are NCCL's less surely than elsewhere: those of GPUs
+    /// of Rubin's kind.
     #[must_use]
-    pub fn is_least_certain(&self) -> bool {
-        self.rubin
+    pub fn caveat(&self) -> Option<&'static str> {
+        self.rubin.then_some(
+            "GPUs of Rubin's kind have a model of their own, which is the least certain here: how \
+             many blocks serve a channel is not known",
+        )
     }
 
     /// Bytes of an element.

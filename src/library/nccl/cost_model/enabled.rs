@@ -1,7 +1,7 @@
 //! What a job's environment lets run.
 
 use super::super::settings::{Settings, lists};
-use super::super::{Algo, Function, Proto, Version};
+use super::super::{Algo, Function, Proto, Version, since};
 use super::{Candidate, Kernel};
 use crate::base::error::Result;
 
@@ -22,6 +22,9 @@ impl Enabled {
     /// # Errors
     /// A list that NCCL refuses, so that no communicator comes up.
     pub fn of(settings: &Settings, version: Version) -> Result<Self> {
+        if !version.has(since::COST_MODELS) {
+            return Ok(Self::one_kernel(settings));
+        }
         let (algo, proto) = settings.lists();
         let kernels = settings.variables().kernels.as_deref();
         // One of these lists switches everything off first, so that naming algorithms leaves no
@@ -54,6 +57,19 @@ impl Enabled {
             }
         }
         Ok(enabled)
+    }
+
+    /// What is left before 2.31, where kernels are asked apart from algorithms: the one that is named,
+    /// or all.
+    fn one_kernel(settings: &Settings) -> Self {
+        let named = settings.variables().kernels.as_deref().filter(|&name| name != "^");
+        let row = Kernel::ALL.map(|kernel| named.is_none_or(|name| name == kernel.name()));
+        Self {
+            algos: [[true; 7]; 5],
+            protos: [[Some(true), None, Some(true)]; 5],
+            kernels: [row; 5],
+            forced: [named.is_some(); 5],
+        }
     }
 
     /// Whether the lists leave a candidate for a function.

@@ -1,6 +1,6 @@
 //! What a kernel between `NVLink` domains takes: inside by load and store, between over the rails.
 
-use super::super::Call;
+use super::super::{Call, since};
 use super::decide::CostModel;
 use super::lsa::MOST_BLOCKS;
 use super::{Kernel, Release};
@@ -11,8 +11,11 @@ const CHARGE: f32 = 0.025;
 impl CostModel {
     /// Blocks, the estimate and what is compared.
     pub(super) fn between_domains(&self, call: &Call, kernel: Kernel) -> (u32, f32, f32) {
-        let bytes = self.bytes(call).next_multiple_of(super::symmetric::GRAIN);
+        let bytes = self.counted(call);
         let (blocks, time) = match kernel {
+            Kernel::AllGatherRail if !self.version.has(since::RAIL_SCATTERS) => {
+                self.first_gather_by_rails(bytes)
+            }
             Kernel::AllGatherRail => self.gather_by_rails(bytes),
             _ => self.scatter_by_rails(bytes, kernel),
         };
@@ -24,7 +27,8 @@ impl CostModel {
                 (f64::from(time) * (1.0 + charge * f64::from(blocks))) as f32
             }
         };
-        (blocks, charged, charged)
+        let reported = if self.version.has(since::COST_MODELS) { charged } else { time };
+        (blocks, reported, charged)
     }
 
     /// Seconds that a step between domains takes.
@@ -42,6 +46,20 @@ impl CostModel {
 
     fn rails(&self) -> u32 {
         self.comm.ranks / self.reach.domain
+    }
+
+    /// As 2.29.2 has it, which adds microseconds to nanoseconds. There the kernel is called
+    /// `AllGather_GinHier_MCRing`.
+    fn first_gather_by_rails(&self, bytes: u64) -> (u32, f32) {
+        const CHUNK: u64 = 4 << 20;
+        let chunks = bytes.div_ceil(CHUNK);
+        let most = self.switch_blocks().div_ceil(self.comm.local_ranks).min(MOST_BLOCKS);
+        let blocks = u32::try_from(chunks).unwrap_or(u32::MAX).min(most).max(1);
+        let steps = chunks * u64::from(self.rails() - 1);
+        let inside =
+            (bytes * u64::from(self.comm.ranks)) as f32 / (self.domain_rate() / 1e9) as f32;
+        let between = (bytes * u64::from(self.rails() - 1)) as f32 / self.reach.nic.0;
+        (blocks, steps as f32 * self.figures.rail as f32 + inside.max(between))
     }
 
     fn gather_by_rails(&self, bytes: u64) -> (u32, f32) {
@@ -71,7 +89,8 @@ impl CostModel {
                 MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(1).min(own.saturation),
             ),
         };
-        let chunk = self.variables.rail_chunk();
+        let newer = self.version.has(since::RAIL_CHUNKS);
+        let chunk = if newer { self.variables.rail_chunk() } else { 64 << 10 };
         let chunks = u32::try_from(bytes.div_ceil(chunk)).unwrap_or(u32::MAX);
         let blocks = chunks.min(most).max(least);
         let rate = (f64::from(blocks) * own.block).min(own.inside).min(own.between);
@@ -90,7 +109,12 @@ impl CostModel {
         let work = first + loads + rails - 1;
         let inside =
             (if multicast { domain } else { domain - 1 } * rails).max((domain - 1) * rails);
+        let newer = self.version.has(since::RAIL_CHUNKS);
         let rate = match (self.comm.min_cc >= 100, multicast) {
+            (true, true) if !newer => 2.25e9,
+            (true, false) if !newer => 5.0e9,
+            (false, true) if !newer => 9.85e9,
+            (false, false) if !newer => 14.5e9,
             (true, true) => 8.44e9,
             (true, false) => 26.6e9,
             (false, true) => 4.22e9,

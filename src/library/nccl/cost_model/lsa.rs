@@ -1,9 +1,8 @@
 //! What a kernel within an `NVLink` domain takes, and with how many blocks.
 
-use super::super::Call;
+use super::super::{Call, since};
 use super::decide::CostModel;
 use super::fitted::{Fit, Load};
-use super::symmetric::GRAIN;
 use super::{Kernel, Release};
 
 /// Bytes a microsecond of what NCCL calls a GB/s here.
@@ -23,21 +22,25 @@ impl CostModel {
     pub(super) fn within_domain(&self, call: &Call, kernel: Kernel) -> Option<(u32, f32, f32)> {
         let (least, most) = self.block_bounds(call, kernel)?;
         let model = Model::of(self, call, kernel);
+        // Since 2.31 blocks come in pairs, and the estimate that is told has them charged.
+        let tuner_charges = self.version.has(since::COST_MODELS);
+        let step = if tuner_charges { 2 } else { 1 };
         match self.release {
             Release::V2_31 => {
                 let mut time = model.time(most) as f32;
                 let limit = SLACK * f64::from(time);
                 let mut taken = most;
-                if let Some((blocks, less)) = model.first_within(least, most, limit) {
+                if let Some((blocks, less)) = model.first_within(least, most, limit, step) {
                     (taken, time) = (blocks, less as f32);
                 }
                 let charged = time * (1.0 + 0.025 * taken as f32);
-                Some((taken, charged, charged))
+                let reported = if tuner_charges { charged } else { time };
+                Some((taken, reported, charged))
             }
             Release::V2_32 => {
                 let limit = SLACK * f64::from(model.time(most) as f32);
                 let (taken, time) = model
-                    .first_within(least, most, limit)
+                    .first_within(least, most, limit, step)
                     .unwrap_or_else(|| (most, model.time(most)));
                 if !time.is_finite() || time >= NEVER {
                     return None;
@@ -68,6 +71,9 @@ impl CostModel {
         let mut least = 1.min(most);
         if let Some(set) = self.variables.blocks() {
             (least, most) = (set, set);
+        }
+        if !self.version.has(since::COST_MODELS) {
+            return Some((least, most));
         }
         if least < most {
             if least > 1 && !least.is_multiple_of(2) {
@@ -118,7 +124,7 @@ impl Model {
         };
         match fit {
             Some(fit) => Self::Fitted(fit, load),
-            None => Self::Plain(Plain::of(tuner, kernel, load.bytes.next_multiple_of(GRAIN))),
+            None => Self::Plain(Plain::of(tuner, kernel, tuner.counted(call))),
         }
     }
 
@@ -137,15 +143,15 @@ impl Model {
         }
     }
 
-    /// The fewest blocks that are quick enough: an even number, or one.
-    fn first_within(&self, least: u32, most: u32, limit: f64) -> Option<(u32, f64)> {
+    /// The fewest blocks that are quick enough: one, or one more by a step and another.
+    fn first_within(&self, least: u32, most: u32, limit: f64, step: u32) -> Option<(u32, f64)> {
         let mut blocks = least;
         while blocks < most {
             let time = self.time(blocks);
             if time <= limit {
                 return Some((blocks, time));
             }
-            blocks = if blocks == 1 { 2 } else { blocks + 2 };
+            blocks = if blocks == 1 { 2 } else { blocks + step };
         }
         None
     }
@@ -181,23 +187,25 @@ impl Plain {
         let copies = match kernel {
             AllReduceLlMc | AllGatherLlMc => 1.1,
             AllReduceLdMc => r,
-            AllGatherStMc | ReduceScatterLdMc => 0.55 * r,
-            AllGatherTmaMc => 0.99 * 0.55 * r,
+            AllGatherTmaMc if tuner.version.has(since::COST_MODELS) => 0.99 * 0.55 * r,
+            AllGatherStMc | AllGatherTmaMc | ReduceScatterLdMc => 0.55 * r,
             _ => 1.0,
         };
         let reduces = matches!(kernel as usize, 0..5);
         let blackwell = tuner.comm.min_cc >= 100;
+        let newer = tuner.version.has(since::COST_MODELS);
+        let scatters = newer && kernel.function() == super::super::Function::ReduceScatter;
         let (mut base, block, mut peak) = if blackwell {
             let base = match (kernel.is_ll(), kernel.function()) {
                 (true, super::super::Function::AllGather) => 8.5,
-                (true, super::super::Function::ReduceScatter) => 10.5,
+                (true, _) if scatters => 10.5,
                 (true, _) => 11.0,
                 (false, super::super::Function::AllReduce) => 19.5,
                 (false, _) => 13.0,
             };
             let peak = match kernel {
                 AllReduceLdMc => 1000.0,
-                _ if kernel.function() == super::super::Function::ReduceScatter => 650.0,
+                _ if scatters => 650.0,
                 _ => 600.0,
             };
             (base, 55.0, peak)
@@ -206,7 +214,7 @@ impl Plain {
             let block = if reduces { 65.0 } else { 44.0 };
             (base, block, if kernel == AllReduceLdMc { 480.0 } else { 320.0 })
         };
-        if kernel.is_tma() {
+        if kernel.is_tma() && newer {
             base += 4.0;
             if kernel == AllGatherTma {
                 peak = 700.0;

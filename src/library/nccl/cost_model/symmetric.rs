@@ -3,7 +3,7 @@
 //! They read and write the other ranks' memory themselves. Where both buffers of a call lie in
 //! windows the best of them is taken without a look at the algorithms.
 
-use super::super::{Call, Element, Function, Operation};
+use super::super::{Call, Element, Function, Operation, since};
 use super::decide::CostModel;
 use super::fitted::active_blocks;
 use super::general::switch_adds;
@@ -31,10 +31,13 @@ impl CostModel {
         if !self.allows_kernels(call.function) {
             return None;
         }
+        // Of equals the highest stays; before 2.31 the lowest.
+        let last = self.version.has(since::COST_MODELS);
         let mut best: Option<Best> = None;
-        for kernel in Kernel::ALL.into_iter().rev() {
+        for kernel in Kernel::ALL {
             let Some(next) = self.symmetric(call, kernel) else { continue };
-            if next.rank < best.map_or(f32::MAX, |best| best.rank) {
+            let before = best.map_or(f32::MAX, |best| best.rank);
+            if next.rank < before || last && best.is_some() && next.rank == before {
                 best = Some(next);
             }
         }
@@ -45,12 +48,16 @@ impl CostModel {
     pub(super) fn gathered_by_copies(&self, call: &Call) -> Option<Best> {
         let comm = &self.comm;
         let whole = self.reach.domain == comm.ranks;
-        if call.function != Function::AllGather || !whole || comm.min_cc < 100 || !self.reach.direct
+        if call.function != Function::AllGather
+            || !whole
+            || comm.min_cc < 100
+            || !self.reach.direct
+            || !self.version.has(since::COST_MODELS)
         {
             return None;
         }
         let above = self.variables.copies_above().unwrap_or_else(|| {
-            let blocks = !self.has_multicast() && self.variables.tma();
+            let blocks = !self.has_multicast() && self.has_tma();
             if blocks { 4 * COPIES_ABOVE } else { COPIES_ABOVE }
         });
         if self.count(call) <= above {
@@ -81,7 +88,10 @@ impl CostModel {
     fn allows_kernels(&self, function: Function) -> bool {
         let floats =
             matches!(self.reduction.element, Element::Float | Element::Half | Element::Fp8);
-        let sums = matches!(self.reduction.operation, Operation::Sum | Operation::Scaled);
+        let sums = match self.reduction.operation {
+            Operation::Scaled => self.version.has(since::KERNELS_AVERAGE),
+            operation => operation == Operation::Sum,
+        };
         self.reach.direct
             && match function {
                 Function::AllGather => true,
@@ -92,7 +102,27 @@ impl CostModel {
 
     /// Whether the switch multicasts among the ranks of a domain.
     pub(super) fn has_multicast(&self) -> bool {
-        self.comm.nvls && self.reach.domain > 2
+        self.comm.nvls && (self.reach.domain > 2 || !self.version.has(since::MULTICAST_3))
+    }
+
+    /// Whether the GPUs' own engines may move blocks.
+    fn has_tma(&self) -> bool {
+        self.variables.tma(self.version.has(since::COST_MODELS))
+    }
+
+    /// Whether the release has a kernel.
+    fn has(&self, kernel: Kernel) -> bool {
+        match kernel {
+            Kernel::AllGatherRail => self.version.has(since::RAIL_GATHERS),
+            _ if kernel.is_rail() => self.version.has(since::RAIL_SCATTERS),
+            _ => !kernel.is_tma() || self.version.has(since::TMA_KERNELS),
+        }
+    }
+
+    /// Bytes as the models count them.
+    pub(super) fn counted(&self, call: &Call) -> u64 {
+        let bytes = self.bytes(call);
+        if self.version.has(since::KERNELS_ROUND) { bytes.next_multiple_of(GRAIN) } else { bytes }
     }
 
     /// Bytes of a call as its user counts them: a rank's part where it gathers.
@@ -109,15 +139,16 @@ impl CostModel {
         let ranks = u64::from(self.comm.ranks);
         let whole = self.reach.domain == self.comm.ranks;
         let all = if call.function == Function::AllReduce { 1 } else { ranks };
-        let bus = self.bytes(call).next_multiple_of(GRAIN).saturating_mul(all);
+        let bus = self.counted(call).saturating_mul(all);
         let multicast = self.has_multicast();
         kernel.function() == call.function
+            && self.has(kernel)
             && self.enabled.has(call.function, Candidate::Symmetric(kernel))
             && (multicast || !kernel.stores_multicast())
             && (!kernel.loads_multicast() || (multicast && self.adds_in_switch(call.function)))
             && !(kernel.is_ll() && bus >= 2 << 30)
             && bus < 64 << 30
-            && (!kernel.is_tma() || (self.comm.min_cc >= 100 && self.variables.tma()))
+            && (!kernel.is_tma() || (self.comm.min_cc >= 100 && self.has_tma()))
             && kernel.is_rail() != whole
             && (!kernel.is_rail() || self.variables.rails())
     }

@@ -54,9 +54,9 @@ impl Variables {
         self.number("NCCL_SYM_CTAS").filter(|&n| n > 0).map(|n| n.min(64) as u32)
     }
 
-    /// Whether kernels with TMA may run.
-    pub fn tma(&self) -> bool {
-        self.number("NCCL_SYM_TMA_ENABLE") != Some(0)
+    /// Whether kernels with TMA may run, where nothing says so by default.
+    pub fn tma(&self, default: bool) -> bool {
+        self.number("NCCL_SYM_TMA_ENABLE").map_or(default, |number| number != 0)
     }
 
     /// Whether kernels between domains may run.

@@ -63,14 +63,14 @@ pub fn search(
     job: Job,
     knobs: &Knobs,
 ) -> Result<Searched> {
-    let (world, per_node) = world(description, version, job, knobs)?;
+    let (world, Job { nodes, .. }) = world(description, version, job, knobs)?;
     if world.gpus() * most_channels(version) <= SHALLOW {
-        return graphs(world, job.nodes, per_node);
+        return graphs(world, nodes);
     }
     let deep = thread::Builder::new().stack_size(STACK);
     let lost = || Error::environment("no thread can be started for the search");
     thread::scope(|scope| {
-        let deep = deep.spawn_scoped(scope, || graphs(world, job.nodes, per_node));
+        let deep = deep.spawn_scoped(scope, || graphs(world, nodes));
         deep.map_err(|_| lost())?.join().map_err(|_| lost())?
     })
 }
@@ -90,15 +90,16 @@ pub fn picture(
     Ok(draw(&world.system, &world.paths, (world.most, world.total)))
 }
 
-/// What the job's ranks see of their node, and how many there are on it.
+/// What the job's ranks see of their node, and how many such nodes there are for them.
 fn world(
     description: &Description,
     version: Version,
     job: Job,
     knobs: &Knobs,
-) -> Result<(World, usize)> {
+) -> Result<(World, Job)> {
     let description = description.with_gpus(job.per_node)?;
     let per_node = description.ranks();
+    let view = knobs.seen.view(&description, version)?;
     if job.nodes == 0 {
         return Err(Error::input("a job runs on at least one node").help("give --nodes 1 or more"));
     }
@@ -107,11 +108,24 @@ fn world(
         return Err(Error::input(format!("{ranks} ranks are more than any job has"))
             .help(format!("give at most {}", Communicator::MOST_RANKS)));
     }
-    Ok((World::new(&description, version, ranks, *knobs)?, per_node))
+    let world = World::new(&view.description, version, ranks, knobs.clone())?;
+    // GPUs that reach each other over the network alone are nodes of their own.
+    let seen = world.gpus() as u64;
+    let on_a_host = (per_node / view.nodes as usize) as u64;
+    if !ranks.is_multiple_of(seen) || !on_a_host.is_multiple_of(seen) {
+        let what = format!(
+            "{seen} of the {per_node} GPUs of a node reach each other: nodes of different sizes"
+        );
+        return Err(Error::unsupported(what)
+            .at(&description.origin)
+            .help("leave out what parts them, or use fewer GPUs of each"));
+    }
+    let nodes = (ranks / seen) as u32;
+    Ok((world, Job { nodes, per_node: Some(seen as u32) }))
 }
 
 /// The graphs, in NCCL's order: links keep traces from one to the next.
-fn graphs(mut world: World, nodes: u32, per_node: usize) -> Result<Searched> {
+fn graphs(mut world: World, nodes: u32) -> Result<Searched> {
     let version = world.version();
     let (room, gpus) = (most_channels(version), world.gpus());
     let start = world.knobs.start;
@@ -144,7 +158,7 @@ fn graphs(mut world: World, nodes: u32, per_node: usize) -> Result<Searched> {
     Ok(Searched {
         version,
         nodes,
-        per_node: per_node as u32,
+        per_node: gpus as u32,
         inter: searcher.world.inter,
         devices: found::devices(&searcher.world),
         min_cc: searcher.world.min_cc,

@@ -88,7 +88,8 @@ impl Detours<'_> {
         if far { levels.sys } else { levels.pxb }
     }
 
-    /// GPUs too far apart talk through the memory of the processor that is nearest to the second.
+    /// GPUs too far apart talk through the memory of the processor that is nearest to the second, or
+    /// over the network.
     fn between_gpus(&mut self) -> Result<()> {
         let reach = self.reach();
         let gpus = self.system.count(Kind::Gpu);
@@ -98,6 +99,10 @@ impl Detours<'_> {
                 if self.paths.get(node, Kind::Gpu, to).level > reach {
                     let cpu = cpu(self.system, &self.paths, to)?;
                     self.over_cpu(node, cpu, Kind::Gpu, to);
+                    if !self.knobs.shared_memory {
+                        let path = self.paths.get(node, Kind::Gpu, to);
+                        self.paths.set(node, Kind::Gpu, to, path.at(self.paths.levels.net));
+                    }
                 }
             }
         }

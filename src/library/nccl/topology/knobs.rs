@@ -1,13 +1,19 @@
 //! The variables of a job's environment that paths, searches and start-up ask for.
 
+use super::seen::Seen;
 use crate::base::error::{Error, Result};
 use crate::library::nccl::settings::whole;
 use crate::library::nccl::{PathType, Starting};
 
 /// What a job's environment says of paths, graphs and channels; the default is an empty
 /// environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knobs {
+    /// Which NICs and hosts are seen at all.
+    pub seen: Seen,
+    /// Not `NCCL_SHM_DISABLE`: whether GPUs that do not reach each other's memory talk through the
+    /// processor's; otherwise they are on different nodes.
+    pub shared_memory: bool,
     /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 where it helps.
     pub cross_nic: u8,
     /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory. `LOC` stands for
@@ -51,6 +57,8 @@ pub enum Nics {
 impl Default for Knobs {
     fn default() -> Self {
         Self {
+            seen: Seen::default(),
+            shared_memory: true,
             cross_nic: 2,
             p2p: None,
             gdr: None,
@@ -68,10 +76,12 @@ impl Default for Knobs {
 }
 
 impl Knobs {
-    /// The variables that are understood: those of paths and searches, then those of start-up.
-    pub const KNOWN: [&'static str; 22] = {
-        let mut known = [""; 22];
+    /// The variables that are understood: those of what is seen, of paths and searches, then those
+    /// of start-up.
+    pub const KNOWN: [&'static str; 29] = {
+        let mut known = [""; 29];
         let searches = [
+            "NCCL_SHM_DISABLE",
             "NCCL_CROSS_NIC",
             "NCCL_P2P_DISABLE",
             "NCCL_P2P_LEVEL",
@@ -87,8 +97,12 @@ impl Knobs {
         ];
         let mut i = 0;
         while i < known.len() {
-            let at_start = i >= searches.len();
-            known[i] = if at_start { Starting::KNOWN[i - searches.len()] } else { searches[i] };
+            let (seen, paths) = (Seen::KNOWN.len(), Seen::KNOWN.len() + searches.len());
+            known[i] = match i {
+                _ if i < seen => Seen::KNOWN[i],
+                _ if i < paths => searches[i - seen],
+                _ => Starting::KNOWN[i - paths],
+            };
             i += 1;
         }
         known
@@ -110,7 +124,11 @@ impl Knobs {
             "1" => Ok(true),
             _ => Err(refuse("0 or 1")),
         };
+        if let Some(set) = self.seen.set(name, value) {
+            return set.map(|()| true).map_err(refuse);
+        }
         match name {
+            "NCCL_SHM_DISABLE" => self.shared_memory = !flag()?,
             "NCCL_CROSS_NIC" => {
                 let number = value.parse().ok().filter(|&number: &u8| number <= 2);
                 self.cross_nic = number.ok_or_else(|| refuse("0, 1 or 2"))?;
@@ -199,7 +217,8 @@ mod tests {
         {
             assert!(knobs.set(name, value).unwrap_err().is_input(), "{name}={value}");
         }
-        for name in Knobs::KNOWN {
+        let named = ["NCCL_IB_HCA", "NCCL_NET_FORCE_MERGE"];
+        for name in Knobs::KNOWN.into_iter().filter(|name| !named.contains(name)) {
             assert!(knobs.set(name, "no").is_err(), "{name}");
         }
     }

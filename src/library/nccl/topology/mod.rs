@@ -5,23 +5,27 @@
 //! ```
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`](super::Version): `src/graph/topo.cc` and
-//! `src/graph/paths.cc`. What those ask of a live machine (NVML, whether a plugin reports a NIC, NICs
-//! merged into one) is not asked: the file is believed.
+//! `src/graph/paths.cc`. What those ask of a live machine (NVML, whether a plugin reports a NIC) is
+//! not asked: the file is believed, and its NICs are merged into one where the environment says so.
 
 mod build;
 mod detour;
 mod draw;
 mod flatten;
+mod fuse;
 mod knobs;
 mod local;
 mod paths;
 mod rules;
+mod seen;
 mod system;
 
 pub use crate::machine::nccl::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
+pub use fuse::Apart;
 pub use knobs::{Knobs, Nics};
+pub use seen::Seen;
 
 pub(super) use draw::draw;
 pub(super) use local::{Locals, nearest};

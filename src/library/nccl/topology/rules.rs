@@ -27,6 +27,7 @@ pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
 /// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
 pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
     match (cpu.arch, cpu.vendor, cpu.model) {
+        (Arch::X86, Vendor::Intel, (6, 0xad..=0xaf)) if version.has(since::CPU_GENERATIONS) => 4,
         (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.has(since::SAPPHIRE_RAPIDS) => 4,
         (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.has(since::SAPPHIRE_RAPIDS) => 3,
         (Arch::X86, Vendor::Intel, (6, 0x55..)) => 2,
@@ -41,6 +42,12 @@ pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
         (Arch::Power, _) => 32.0,
         (Arch::Arm, _) => 6.0,
         (Arch::X86, Vendor::Intel) => [6.0, 10.0, 22.0, 40.0][model(version, cpu) as usize - 1],
+        (Arch::X86, Vendor::Amd) if version.has(since::CPU_GENERATIONS) => match cpu.model.0 {
+            // Zen 5, then 3 and 4; the second number is how older releases wrote the family.
+            26 | 0xbf => 32.0,
+            25 | 0xaf => 24.0,
+            _ => 16.0,
+        },
         (Arch::X86, Vendor::Amd) if version.has(since::AMD_SYS) => 16.0,
         (Arch::X86, Vendor::Zhaoxin) if model(version, cpu) == 1 => 9.0,
         (Arch::X86, Vendor::Zhaoxin) => 6.0,

@@ -1,0 +1,266 @@
+//! What a job's environment lets NCCL see of a machine: which NICs, several of them as one, and
+//! which hosts together.
+//!
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`NCCL_IB_HCA`),
+//! `src/graph/topo.cc` (virtual NICs), `src/misc/utils.cc` (lists of interfaces).
+
+use super::fuse::{Apart, fuse};
+use crate::base::error::{Error, Result};
+use crate::library::nccl::{Version, since};
+use crate::machine::nccl::{Description, Device, Micros, Net, Pci};
+
+/// What is seen; the default is all that the description has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// `NCCL_IB_HCA`: the NICs that are used, or with `^` before them those that are not.
+    pub nics: Option<String>,
+    /// `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket`: sockets in place of the NICs.
+    pub sockets: bool,
+    /// `NCCL_NET_MERGE_LEVEL`: how far apart NICs may be that are used as one; asked since 2.24.3.
+    pub merge: Option<Apart>,
+    /// `NCCL_NET_FORCE_MERGE`: NICs that are used as one, `a,b;c,d`; asked since 2.24.3.
+    pub groups: Option<String>,
+    /// `NCCL_MNNVL_ENABLE=0`: hosts of an `NVLink` domain are nodes of their own; asked since 2.21.5.
+    pub apart: bool,
+}
+
+/// A machine as it is seen.
+pub(in crate::library::nccl) struct View {
+    pub(in crate::library::nccl) description: Description,
+    /// How many of them the description was.
+    pub(in crate::library::nccl) nodes: u32,
+}
+
+impl Seen {
+    /// The variables that are understood.
+    pub const KNOWN: [&'static str; 6] = [
+        "NCCL_IB_HCA",
+        "NCCL_IB_DISABLE",
+        "NCCL_NET",
+        "NCCL_NET_MERGE_LEVEL",
+        "NCCL_NET_FORCE_MERGE",
+        "NCCL_MNNVL_ENABLE",
+    ];
+
+    /// Sets one variable, unless it is none of [`Self::KNOWN`]; says what it takes where the value
+    /// is none.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Option<std::result::Result<(), &str>> {
+        let text = || Some(value.to_owned()).filter(|text| !text.is_empty());
+        Some(match (name, value) {
+            ("NCCL_IB_HCA", _) => {
+                self.nics = text();
+                Ok(())
+            }
+            ("NCCL_IB_DISABLE", "0" | "1") => {
+                self.sockets |= value == "1";
+                Ok(())
+            }
+            ("NCCL_IB_DISABLE", _) => Err("0 or 1"),
+            ("NCCL_NET", _) if value.eq_ignore_ascii_case("socket") => {
+                self.sockets = true;
+                Ok(())
+            }
+            ("NCCL_NET", _) if value.eq_ignore_ascii_case("ib") => Ok(()),
+            ("NCCL_NET", _) => Err("IB or Socket; what a plugin reports is not known"),
+            ("NCCL_NET_MERGE_LEVEL", _) => match Apart::named(value) {
+                Some(level) => {
+                    self.merge = Some(level);
+                    Ok(())
+                }
+                None => Err("LOC, PORT, PIX, PXB, PHB or SYS"),
+            },
+            ("NCCL_NET_FORCE_MERGE", _) => {
+                self.groups = text();
+                Ok(())
+            }
+            ("NCCL_MNNVL_ENABLE", "0" | "1" | "2") => {
+                self.apart = value == "0";
+                Ok(())
+            }
+            ("NCCL_MNNVL_ENABLE", _) => Err("0, 1 or 2"),
+            _ => return None,
+        })
+    }
+
+    /// The machine as a version sees it.
+    ///
+    /// # Errors
+    /// Hosts with unequal numbers of ranks; NICs that are named and not there; none that is left.
+    pub(in crate::library::nccl) fn view(
+        &self,
+        description: &Description,
+        version: Version,
+    ) -> Result<View> {
+        let mut view = View { description: description.clone(), nodes: 1 };
+        if self.apart && version.has(since::HOSTS) {
+            view = first_host(view.description)?;
+        }
+        let machine = &mut view.description;
+        if let Some(list) = &self.nics {
+            let list = Interfaces::read(list);
+            keep(machine, |_, net| list.names(net));
+            if numbers(machine).is_empty() && !numbers(description).is_empty() {
+                return Err(Error::input("no NIC of the machine is left")
+                    .at(format!("NCCL_IB_HCA={}", self.nics.as_deref().unwrap_or_default()))
+                    .help("name NICs as the topology's <net name=\"…\"> does"));
+            }
+            number(machine, description);
+        }
+        if self.sockets && !numbers(machine).is_empty() {
+            // It hangs on the first processor, which is there whatever else hangs on it.
+            let mut cpus = machine.cpus.iter_mut();
+            if let Some(cpu) = cpus.next() {
+                cpu.below.push(Device::Nic(vec![socket(cpu.line)]));
+            }
+            keep(machine, |_, net| net.name == SOCKET);
+        }
+        let merges = version.has(since::NIC_FUSION) && !self.sockets;
+        if merges && (self.merge.is_some() || self.groups.is_some()) {
+            let most = if version.has(since::FUSES_8) { 8 } else { 4 };
+            fuse(machine, self.merge.unwrap_or_default(), self.groups.as_deref(), most)?;
+            number(machine, description);
+        }
+        Ok(view)
+    }
+}
+
+/// The part of a machine that the first rank's host is, where all hosts have as many ranks.
+fn first_host(mut description: Description) -> Result<View> {
+    let mut ranks: Vec<(u64, u32, u32)> = Vec::new();
+    for cpu in &description.cpus {
+        let (mut count, mut first) = (0, u32::MAX);
+        for rank in cpu.ranks() {
+            (count, first) = (count + 1, first.min(rank));
+        }
+        match ranks.iter_mut().find(|(host, ..)| *host == cpu.host) {
+            Some(known) => (known.1, known.2) = (known.1 + count, known.2.min(first)),
+            None => ranks.push((cpu.host, count, first)),
+        }
+    }
+    ranks.retain(|&(_, count, _)| count > 0);
+    let Some(&(host, each, _)) = ranks.iter().min_by_key(|&&(_, _, first)| first) else {
+        return Ok(View { description, nodes: 1 });
+    };
+    if ranks.iter().any(|&(_, count, _)| count != each) {
+        return Err(Error::unsupported("the hosts have different numbers of ranks")
+            .at("NCCL_MNNVL_ENABLE=0")
+            .help("use as many GPUs of each host"));
+    }
+    description.cpus.retain(|cpu| cpu.host == host);
+    Ok(View { description, nodes: ranks.len() as u32 })
+}
+
+/// The name of a socket's device here.
+const SOCKET: &str = "a socket of the first interface";
+
+/// A socket, which hangs on no PCI device here: 10 Gbit/s, no way into GPUs' memory.
+fn socket(line: usize) -> Net {
+    Net {
+        line,
+        name: SOCKET.to_owned(),
+        device: 0,
+        speed: 10_000,
+        latency: Micros(0.0),
+        port: 0,
+        guid: None,
+        gdr: false,
+        collective: false,
+        rail: None,
+        plane: None,
+        carries: true,
+    }
+}
+
+/// A list of interfaces: names or their beginnings, each with a port or for all.
+pub(super) struct Interfaces<'a> {
+    excludes: bool,
+    exact: bool,
+    pub(super) named: Vec<(&'a str, Option<i64>)>,
+}
+
+impl<'a> Interfaces<'a> {
+    pub(super) fn read(text: &'a str) -> Self {
+        let (excludes, text) = match text.strip_prefix('^') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (exact, text) = match text.strip_prefix('=') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let entry = |entry: &'a str| match entry.split_once(':') {
+            // What comes behind a second colon is passed over, and what is no number is 0.
+            Some((name, port)) => {
+                let port = port.split(':').next().unwrap_or(port);
+                (name, Some(port.parse().unwrap_or(0)).filter(|&port| port != -1))
+            }
+            None => (entry, None),
+        };
+        let named = text.split(',').map(entry).filter(|(name, _)| !name.is_empty()).collect();
+        Self { excludes, exact, named }
+    }
+
+    /// The same, compared as whole names.
+    pub(super) fn exactly(self) -> Self {
+        Self { exact: true, ..self }
+    }
+
+    pub(super) fn names(&self, net: &Net) -> bool {
+        let is = |&(name, port): &(&str, Option<i64>)| {
+            let same = if self.exact { net.name == name } else { net.name.starts_with(name) };
+            same && port.is_none_or(|port| port == net.port)
+        };
+        (self.named.is_empty() || self.named.iter().any(is)) != self.excludes
+    }
+}
+
+/// Takes NICs out, by host and port, and what is left empty without them.
+pub(super) fn keep(description: &mut Description, kept: impl Fn(u64, &Net) -> bool) {
+    description.cpus.retain_mut(|cpu| {
+        let (host, was_empty) = (cpu.host, cpu.below.is_empty());
+        let kept = |net: &Net| kept(host, net);
+        cpu.below.retain_mut(|device| match device {
+            Device::Pci(pci) => keep_below(pci, &kept),
+            Device::Nic(nets) => {
+                nets.retain(&kept);
+                !nets.is_empty()
+            }
+        });
+        was_empty || !cpu.below.is_empty()
+    });
+}
+
+/// Whether something of a PCI device is kept; what was empty before stays.
+fn keep_below(pci: &mut Pci, kept: &impl Fn(&Net) -> bool) -> bool {
+    let had = pci.nets.is_some() || !pci.below.is_empty();
+    if let Some(nets) = &mut pci.nets {
+        nets.retain(kept);
+        if nets.is_empty() {
+            pci.nets = None;
+        }
+    }
+    pci.below.retain_mut(|below| keep_below(below, kept));
+    !had || pci.nets.is_some() || !pci.below.is_empty() || !pci.gpus.is_empty()
+}
+
+/// The hosts and numbers of NICs, in order.
+fn numbers(description: &Description) -> Vec<(u64, u32)> {
+    let mut numbers = Vec::new();
+    description.each_nets(|host, nets| numbers.extend(nets.iter().map(|net| (host, net.device))));
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Numbers the NICs of each host anew, in the order of the numbers that they have, from the least
+/// that they had in the file.
+fn number(description: &mut Description, file: &Description) {
+    let (before, now) = (numbers(file), numbers(description));
+    description.each_nets_mut(|host, nets| {
+        let least = before.iter().find(|&&(other, _)| other == host).map_or(0, |&(_, least)| least);
+        let first = now.partition_point(|&(other, _)| other < host);
+        for net in nets {
+            let at = now.partition_point(|&number| number < (host, net.device));
+            net.device = least + (at - first) as u32;
+        }
+    });
+}

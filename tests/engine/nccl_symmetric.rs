@@ -1,0 +1,127 @@
+//! Symmetric kernels of 2.27 to 2.30 against NVIDIA's own pickers.
+//!
+//! The rows of `tests/data/nccl_symmetric_kernels.csv.gz` are what the functions of NVIDIA/nccl that
+//! pick a kernel (`src/symmetric.cc` of 2.27, `src/sym_kernels.cc` from 2.28 on), compiled alone
+//! without a GPU, answered for communicators of known and of random machines: the kernel, its blocks
+//! and its time, or nothing.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+
+use collcost::answer::nccl::{Question, choose};
+use collcost::base::quantity::Bytes;
+use collcost::library::nccl::comms;
+use collcost::library::nccl::cost_model::{CostModel, Windows};
+use collcost::library::nccl::{
+    Call, Function, Operation, Place, Reduction, Settings, Version, write_float,
+};
+use flate2::read::GzDecoder;
+
+fn inflate(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
+    text
+}
+
+fn release(tag: &str) -> Version {
+    tag.parse().expect(tag)
+}
+
+#[test]
+fn kernels_are_those_of_the_release() {
+    let text = inflate(include_bytes!("../data/nccl_cost_model_communicators.csv.gz"));
+    let comms: HashMap<String, _> =
+        comms::read(&text).unwrap().into_iter().map(|named| (named.id, named.comm)).collect();
+    let rows = inflate(include_bytes!("../data/nccl_symmetric_kernels.csv.gz"));
+    let mut differ = Vec::new();
+    for line in rows.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let reduction =
+            Reduction { element: fields[4].parse().expect(line), ..Reduction::default() };
+        let settings = Settings::default();
+        let model =
+            CostModel::new(&comms[fields[0]], release(fields[1]), &settings, reduction).unwrap();
+        let call = Call {
+            function: Function::named(fields[2]).expect(line),
+            size: Bytes(fields[3].parse().expect(line)),
+            pipelined: 1,
+        };
+        let ours = model.on_windows(&call).map_or(",,".to_owned(), |best| {
+            let mut time = String::new();
+            write_float(&mut time, best.time().0);
+            // Its first name.
+            let old = fields[1].starts_with("2.29.2");
+            let kernel = best.candidate.to_string();
+            let kernel = match kernel.as_str() {
+                "AllGather_RailRing_LsaSTMC" if old => "AllGather_GinHier_MCRing",
+                kernel => kernel,
+            };
+            format!("{kernel},{},{time}", best.channels)
+        });
+        if ours != fields[5..].join(",") {
+            differ.push(format!("{line}: {ours}"));
+        }
+    }
+    let all = rows.lines().count() - 1;
+    assert!(differ.is_empty(), "{} of {all}: {:#?}", differ.len(), &differ[..differ.len().min(20)]);
+    assert!(all > 2000, "{all}");
+}
+
+fn best(version: &str, settings: &str, reduction: Reduction, function: Function) -> Option<String> {
+    let comm = Place::named("dgx_b200_8x400g.p8.n1").unwrap().communicator().unwrap();
+    let settings = Settings::read(settings).unwrap();
+    let model = CostModel::new(&comm, release(version), &settings, reduction).unwrap();
+    let best = model.on_windows(&Call { function, size: Bytes(64 << 20), pipelined: 1 })?;
+    Some(best.candidate.to_string())
+}
+
+#[test]
+fn what_kernels_do_and_how_they_are_named_changes() {
+    let sum = Reduction::default();
+    let average = Reduction { operation: Operation::Scaled, ..sum };
+    assert_eq!(best("2.29.7", "", average, Function::AllReduce), None);
+    assert!(best("2.30.3", "", average, Function::AllReduce).is_some());
+    // One name, and nothing where it is none; since 2.31 a list.
+    let named = |version: &str, settings: &str| best(version, settings, sum, Function::AllReduce);
+    let ld = "AllReduce_RSxLD_AGxST";
+    assert_eq!(named("2.28.3", &format!("NCCL_SYM_KERNEL={ld}")).as_deref(), Some(ld));
+    assert_eq!(named("2.28.3", "NCCL_SYM_KERNEL=bogus"), None);
+    assert_eq!(named("2.28.3", "NCCL_SYM_KERNEL=^"), named("2.28.3", ""));
+    // Algorithms that are named leave kernels alone until 2.31.
+    assert!(named("2.30.7", "NCCL_ALGO=Ring").is_some());
+    assert_eq!(named("2.31.2", "NCCL_ALGO=Ring"), None);
+    // Blocks by the GPU's own engine are asked for.
+    let tma = Some("AllReduce_RSxTmaLD_AGxTmaST".to_owned());
+    let only = "NCCL_SYM_KERNEL=AllReduce_RSxTmaLD_AGxTmaST";
+    assert_eq!(named("2.30.3", only), None);
+    assert_eq!(named("2.30.3", &format!("{only} NCCL_SYM_TMA_ENABLE=1")), tma);
+    assert_eq!(named("2.29.7", &format!("{only} NCCL_SYM_TMA_ENABLE=1")), None);
+}
+
+/// 2.29.2 takes a kernel with flags only where the algorithms would run with them too.
+#[test]
+fn kernels_with_flags_ask_the_algorithms_in_2_29_2() {
+    let comm = Place::named("dgx_h100_8x400g.p8.n1").unwrap().communicator().unwrap();
+    let flags = |version: &str, windows| {
+        let report = choose(&Question {
+            name: String::new(),
+            comm: &comm,
+            nccl: release(version),
+            settings: &Settings::default(),
+            function: Function::AllReduce,
+            reduction: Reduction::default(),
+            sizes: (Bytes(8), Bytes(1 << 30)),
+            windows,
+            notes: Vec::new(),
+        })
+        .unwrap();
+        let ranges = report.ranges.into_iter();
+        let with = ranges.filter(|r| {
+            r.protocol == Some("LL") || r.kernel.is_some_and(|name| name.contains("LL"))
+        });
+        with.map(|range| range.to_bytes).max()
+    };
+    let (own, before) = (flags("2.29.2", Windows::None), flags("2.28.9", Windows::Both));
+    assert_eq!(flags("2.29.2", Windows::Both), own.min(before));
+    assert_eq!(flags("2.29.7", Windows::Both), before);
+}
