@@ -1,7 +1,7 @@
 //! Causes that are put into the machine and simulated, or asked of the model again: a fault of `mock`, an
 //! algorithm that is forced, a size of another convention, a break at one size.
 
-use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT};
+use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT, PROTO_NEXT};
 use super::suspects::{Predicted, Suspect};
 use super::{Facts, Point, Typed};
 use crate::base::collective::Collective;
@@ -163,9 +163,7 @@ impl Lab<'_> {
             Some(Suspect {
                 id: "setting",
                 what: format!("NCCL does not use {}", protocol.name()),
-                next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost \
-                       nccl log"
-                    .to_owned(),
+                next: PROTO_NEXT.to_owned(),
                 predicted: self.fault(&Fault::ProtocolOff { protocol })?,
                 ..Suspect::default()
             })

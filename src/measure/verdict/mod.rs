@@ -7,6 +7,7 @@
 //! what was measured is with that, over all sizes together (`likelihood`), and how often the cause was
 //! true elsewhere (`prior`) say which comes first.
 
+mod clues;
 mod fleet;
 mod lab;
 mod likelihood;
@@ -31,6 +32,7 @@ use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
+use crate::measure::logs::Evidence;
 use crate::model::algorithm::Registry;
 
 /// A measured time beside what is expected.
@@ -97,6 +99,8 @@ pub struct Facts {
     pub typed: Option<Typed>,
     /// Times are upper bounds: they hold waiting, as ranks are missing or the clock was the host's.
     pub at_most: bool,
+    /// What it says of how it ran.
+    pub evidence: Evidence,
 }
 
 /// One number that was typed.
@@ -201,7 +205,8 @@ impl<'a> Judge<'a> {
     ) -> Self {
         let mut sizes: Vec<Bytes> = sizes.into_iter().filter(|s| s.0 > 0).collect();
         sizes.sort_unstable();
-        let mut judge = Self { expecting, registry, query, dtype, sizes, ways: Vec::new() };
+        let mut judge =
+            Self { expecting, registry, query, dtype, sizes, ways: suspects::Ways::default() };
         let expected: Vec<Point> =
             judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s))).collect();
         judge.ways = suspects::ways(&judge.lab(&expected));
@@ -210,7 +215,12 @@ impl<'a> Judge<'a> {
 
     fn point(&self, size: Bytes, measured: Seconds) -> Point {
         let expected = self.expecting.at(size);
-        let doubt = ruling::doubt(expected.basis, self.query.placement.nodes(), size);
+        let doubt = ruling::doubt(
+            expected.basis,
+            self.query.placement.nodes(),
+            self.query.machine.network,
+            size,
+        );
         Point { size, measured, expected, doubt }
     }
 
@@ -233,13 +243,18 @@ impl<'a> Judge<'a> {
         points.sort_by_key(|p| p.size);
         let known = points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let impossible = impossible(self.query, &points);
-        let said = (facts, impossible.as_ref());
+        let clues = clues::clues(&facts.evidence, self.query);
+        let said = (facts, impossible.as_ref(), clues.as_slice());
         let lab = self.lab(&points);
         let lineup = match known {
             true => suspects::line_up(&lab, &self.ways, said),
             false => suspects::line_up(&lab, &suspects::ways(&lab), said),
         };
-        ruled(self.query, points, lineup, impossible, facts)
+        let mut verdict = ruled(self.query, points, lineup, impossible, facts);
+        if verdict.health == Health::Healthy {
+            verdict.notes.extend(clues::notes(&clues));
+        }
+        verdict
     }
 }
 
