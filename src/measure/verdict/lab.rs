@@ -123,6 +123,15 @@ impl Lab<'_> {
         (1..nics).filter_map(lost).collect()
     }
 
+    /// Whether elements are of a type that switches do not add, though they add others: NCCL has no
+    /// NVLS for types of eight bits.
+    pub fn is_not_added(&self) -> bool {
+        use DataType::{F8e4m3, F8e5m2, I8, U8};
+        let eight = matches!(self.dtype, Some(I8 | U8 | F8e4m3 | F8e5m2));
+        let adds = self.query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
+        eight && adds && self.query.shape.collective == Collective::AllReduce
+    }
+
     /// Switches that should add and do not.
     pub fn switches(&self) -> Option<Suspect> {
         Some(Suspect {

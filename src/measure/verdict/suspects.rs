@@ -165,6 +165,10 @@ pub(super) fn ways(lab: &Lab) -> Ways {
     if !own {
         healthy.extend(BEGINS.map(|part| wire.later(part)));
     }
+    if lab.is_not_added() {
+        let missing = MECHANISMS.iter().filter(|cause| cause.id == "nvls-missing");
+        healthy.extend(missing.flat_map(|cause| (cause.forms)(&wire)));
+    }
     Ways { causes: changing(ways), healthy }
 }
 
