@@ -30,6 +30,7 @@ Examples:
   collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
   collcost compare before.log after.log --two
   collcost compare trace_rank*.json --on dgx-h100
+  collcost compare run.log --on dgx-h100 --evidence env.txt
   collcost compare host-*.log --fleet
   collcost compare growing.log --on site.toml --watch=60s
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
@@ -69,7 +70,7 @@ pub(super) struct Args {
     /// The collective of logs that do not say it
     #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
-    /// What else is known of the run: NCCL's log, env, lspci -vvv, nvidia-smi -q, NCCL's topology
+    /// NCCL's log, env, lspci -vvv, nvidia-smi -q or a topology of the run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["two", "fleet"], hide_short_help = true)]
     evidence: Vec<String>,
     /// Take a tier that was not measured to be like the other one
