@@ -277,7 +277,7 @@ fn ruled(
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
     let mut health = shape::health(&points);
     // One region may leave its band by noise; all sizes together are then likelier without a cause.
-    if health == Health::Slow && lineup.odds < 0.0 {
+    if health == Health::Slow && lineup.odds < 0.0 && shape::is_part(&points) {
         health = Health::Healthy;
     }
     // A shape that causes have and healthy machines have not says more than a wide band.
