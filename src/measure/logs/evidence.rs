@@ -196,7 +196,8 @@ impl Evidence {
 
     /// `via NET/IB/3/GDRDMA`; `NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE`.
     fn nics(&mut self, text: &str) {
-        if let Some((_, rest)) = text.split_once("via NET/") {
+        let network = text.split_once("via NET/").filter(|(_, rest)| !rest.starts_with("Socket"));
+        if let Some((_, rest)) = network {
             let number = rest.split('/').nth(1).and_then(|n| n.split(['(', ' ']).next());
             let number = number.and_then(|n| n.parse::<u32>().ok());
             self.used.extend(number.filter(|_| self.used.len() < MOST));
@@ -272,6 +273,8 @@ mod tests {
             assert_eq!(said.count(sign), count, "{sign:?}");
         }
         assert!(evidence("a line of somebody else\n").is_empty());
+        let socket = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+        assert_eq!(evidence(socket).used(), None);
     }
 
     #[test]
