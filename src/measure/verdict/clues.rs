@@ -56,6 +56,10 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     all
 }
 
+/// A variable, which values count, for which cause with which command, how much, and whether here.
+type Known<'a> =
+    (&'static str, &'a dyn Fn(&str) -> bool, &'static str, Option<&'static str>, f64, bool);
+
 /// What the environment forces.
 fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     let mut all = Vec::new();
@@ -63,8 +67,7 @@ fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     let off = |value: &str| matches!(value, "0" | "LOC");
     let on = |value: &str| value == "1";
     let any = |_: &str| true;
-    type Holds<'a> = &'a dyn Fn(&str) -> bool;
-    let known: &[(&str, Holds, &'static str, Option<&'static str>, f64, bool)] = &[
+    let known: &[Known] = &[
         ("NCCL_P2P_DISABLE", &on, "setting", Some(P2P_NEXT), NAMED, !several),
         ("NCCL_P2P_LEVEL", &off, "setting", Some(P2P_NEXT), NAMED, !several),
         ("NCCL_ALGO", &any, "setting", Some(ALGO_NEXT), NAMED, true),
