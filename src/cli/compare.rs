@@ -10,6 +10,7 @@ use super::fit::short;
 use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, value};
 use super::format::{FormatFlag, OfRuns, write};
 use super::import::logs;
+use super::input;
 use super::picture::PictureFlags;
 use collcost::Collective;
 use collcost::answer;
@@ -17,7 +18,7 @@ use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::machine::sample::DataType;
-use collcost::measure::logs::{Asked, Imported};
+use collcost::measure::logs::{Asked, Evidence, Imported};
 use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
 use collcost::model::algorithm::Registry;
 use collcost::view;
@@ -29,6 +30,7 @@ Examples:
   collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
   collcost compare before.log after.log --two
   collcost compare trace_rank*.json --on dgx-h100
+  collcost compare run.log --on dgx-h100 --evidence env.txt
   collcost compare host-*.log --fleet
   collcost compare growing.log --on site.toml --watch=60s
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
@@ -68,6 +70,9 @@ pub(super) struct Args {
     /// The collective of logs that do not say it
     #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
+    /// NCCL's log, env, lspci -vvv, nvidia-smi -q or a topology of the run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["two", "fleet"], hide_short_help = true)]
+    evidence: Vec<String>,
     /// Take a tier that was not measured to be like the other one
     #[arg(long, hide_short_help = true)]
     unseen_tier: bool,
@@ -126,10 +131,20 @@ impl Args {
     /// Judges runs and writes what is said of them.
     fn judged(
         &self,
-        runs: Vec<Run>,
+        mut runs: Vec<Run>,
         left_out: Vec<String>,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        for file in &self.evidence {
+            let said = Evidence::read(input::log(file)?, file)?;
+            if said.is_empty() {
+                return Err(Error::input("no line is known that tells of a run")
+                    .at(file.clone())
+                    .help("give NCCL's log (NCCL_DEBUG=INFO), env, lspci -vvv, nvidia-smi -q or a topology of NCCL")
+                    .into());
+            }
+            runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
+        }
         let registry = Registry::builtin();
         let mut machine = String::new();
         let mut shown = Vec::with_capacity(runs.len());

@@ -11,7 +11,7 @@ use crate::machine::fabric::{Fabric, Order, Switch, Tier, TierKind};
 use crate::machine::link::Link;
 use crate::machine::nccl::Description;
 use crate::machine::placement::Placement;
-use crate::machine::profile::{Calibration, Hardware, How, Measured, Profile};
+use crate::machine::profile::{Calibration, Hardware, How, Measured, NetworkKind, Profile};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Library;
@@ -92,6 +92,8 @@ pub struct Machine {
     pub fit: Option<Calibration>,
     /// What it is made of, where that is known.
     pub hardware: Option<Hardware>,
+    /// What joins its nodes, where that is known.
+    pub network: Option<NetworkKind>,
     /// What the collective takes in its library, as it was measured on the machine as it is.
     pub curves: Vec<Curve>,
 }
@@ -191,6 +193,7 @@ impl Machine {
             launch: profile.launch_of(collective).map(|launch| launch.how),
             stock: Some(profile.fabric(collective)),
             hardware: profile.hardware(),
+            network: profile.network,
             fabric: profile.fabric(collective),
             nics_given: false,
             fit: profile.fit.clone(),
@@ -234,6 +237,7 @@ impl Machine {
             nics_given: false,
             fit: None,
             hardware: None,
+            network: None,
             curves: Vec::new(),
             fabric: Fabric { node, ..Fabric::new(tiers) },
         }

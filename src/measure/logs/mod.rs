@@ -14,6 +14,7 @@ mod aiconfigurator;
 mod all_reduce_bench;
 mod deepspeed;
 mod draft;
+mod evidence;
 mod field;
 mod gloo;
 mod hccl;
@@ -47,6 +48,7 @@ use draft::Draft;
 use launcher::Launcher;
 use line::{Line, Lines};
 
+pub use evidence::{Evidence, Sign};
 pub use line::LONGEST;
 pub use samples::libraries;
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
@@ -180,6 +182,8 @@ struct Log {
     begun: Option<(usize, &'static str)>,
     /// What the user says.
     asked: Asked,
+    /// What lines say that are of no table.
+    evidence: Evidence,
 }
 
 impl Log {
@@ -345,6 +349,8 @@ pub struct Imported {
     pub file: String,
     /// Its tables in order, at least one.
     pub tables: Vec<Table>,
+    /// What it says beside them of how it ran.
+    pub evidence: Evidence,
 }
 
 impl Imported {
@@ -400,7 +406,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
     let begins_as_json = nccl_tests_json::is(input.fill_buf().unwrap_or_default());
     if begins_as_json {
         let drafts = nccl_tests_json::read(input, file)?;
-        return Ok(finish(drafts, file, asked));
+        return Ok(finish(drafts, Evidence::default(), file, asked));
     }
     let mut log = Log { asked: *asked, ..Log::default() };
     let mut readers: Vec<Box<dyn Reader>> = FORMATS.iter().map(|f| (f.reader)()).collect();
@@ -427,6 +433,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
         }
         if taken == Taken::No && !line.is_numeric() {
             log.launcher.take(line.text, &mut log.tables);
+            log.evidence.take(line.text);
             if log.tables.is_empty() {
                 hints.take(&line);
             }
@@ -442,10 +449,10 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
             None => hints.error(file),
         });
     }
-    Ok(finish(log.tables, file, asked))
+    Ok(finish(log.tables, log.evidence, file, asked))
 }
 
-fn finish(drafts: Vec<Draft>, file: &str, asked: &Asked) -> Imported {
+fn finish(drafts: Vec<Draft>, evidence: Evidence, file: &str, asked: &Asked) -> Imported {
     let tables = drafts.into_iter().map(|draft| draft.finish(asked)).collect();
-    Imported { file: file.to_owned(), tables }
+    Imported { file: file.to_owned(), tables, evidence }
 }

@@ -1,7 +1,7 @@
 //! Causes that are put into the machine and simulated, or asked of the model again: a fault of `mock`, an
 //! algorithm that is forced, a size of another convention, a break at one size.
 
-use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT};
+use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT, PROTO_NEXT};
 use super::suspects::{Predicted, Suspect};
 use super::{Facts, Point, Typed};
 use crate::base::collective::Collective;
@@ -24,6 +24,8 @@ const MOST_SIMULATED: u32 = 1024;
 const BREAK: Bytes = Bytes(1 << 18);
 /// By how much calls are slower behind a break.
 const FALLS: [f64; 6] = [1.5, 2.1, 3.0, 4.2, 6.0, 8.5];
+/// All of them may be slower before it, too: the network is another one than the profile's.
+const BEFORE: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 pub(super) struct Lab<'a> {
     pub registry: &'a Registry,
@@ -123,6 +125,15 @@ impl Lab<'_> {
         (1..nics).filter_map(lost).collect()
     }
 
+    /// Whether elements are of a type that switches do not add, though they add others: NCCL has no
+    /// NVLS for types of eight bits.
+    pub fn is_not_added(&self) -> bool {
+        use DataType::{F8e4m3, F8e5m2, I8, U8};
+        let eight = matches!(self.dtype, Some(I8 | U8 | F8e4m3 | F8e5m2));
+        let adds = self.query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
+        eight && adds && self.query.shape.collective == Collective::AllReduce
+    }
+
     /// Switches that should add and do not.
     pub fn switches(&self) -> Option<Suspect> {
         Some(Suspect {
@@ -163,9 +174,7 @@ impl Lab<'_> {
             Some(Suspect {
                 id: "setting",
                 what: format!("NCCL does not use {}", protocol.name()),
-                next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost \
-                       nccl log"
-                    .to_owned(),
+                next: PROTO_NEXT.to_owned(),
                 predicted: self.fault(&Fault::ProtocolOff { protocol })?,
                 ..Suspect::default()
             })
@@ -178,11 +187,16 @@ impl Lab<'_> {
         let breaks = self.points.iter().skip(2).map(|p| p.size).filter(|size| *size >= BREAK);
         // One size behind a break is an odd size.
         let last = self.points.len().checked_sub(2).map(|i| self.points[i].size)?;
-        let step = |at: Bytes, by: f64| -> Vec<f64> {
-            self.points.iter().map(|p| if p.size >= at { by.ln() } else { 0.0 }).collect()
+        let step = |at: Bytes, by: f64, before: f64| -> Vec<f64> {
+            let of = |p: &Point| if p.size >= at { (by * before).ln() } else { before.ln() };
+            self.points.iter().map(of).collect()
         };
-        let forms = breaks.filter(|at| *at <= last).flat_map(|at| FALLS.map(|by| step(at, by)));
-        let forms: Vec<Vec<f64>> = forms.collect();
+        let several = self.query.placement.nodes() > 1;
+        let before = if several { &BEFORE[..] } else { &BEFORE[..1] };
+        let each =
+            |at| FALLS.into_iter().flat_map(move |by| before.iter().map(move |b| (at, by, *b)));
+        let forms = breaks.filter(|at| *at <= last).flat_map(each);
+        let forms: Vec<Vec<f64>> = forms.map(|(at, by, before)| step(at, by, before)).collect();
         (!forms.is_empty()).then(|| Suspect {
             id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },
             what: "from one size on something else runs: another algorithm or protocol, no GPUDirect, or a \

@@ -8,7 +8,7 @@
 
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
-use crate::machine::profile::LinkKind;
+use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 use crate::measure::expect::Expecting;
 
@@ -38,9 +38,12 @@ pub(super) struct Wire {
     net: f64,
     inside: Option<f64>,
     nics: u32,
+    /// The rate of one; 10 GB/s where nobody knows it.
+    nic: f64,
     factor: f64,
     pcie: bool,
     adds: bool,
+    roce: bool,
     /// Whether only the machine's own healthy runs are what it is held against.
     own: bool,
 }
@@ -81,6 +84,7 @@ impl Wire {
             net,
             inside: hardware.map(|h| factor / h.inside.0),
             nics,
+            nic: if nic > 0.0 { nic } else { 1e10 },
             factor,
             pcie: hardware.is_none_or(|h| h.link == LinkKind::Pcie),
             adds: hardware.is_some_and(|h| h.nvls)
@@ -90,8 +94,14 @@ impl Wire {
                     .tiers
                     .iter()
                     .any(|t| t.switch.as_ref().is_some_and(|s| s.alu)),
+            roce: query.machine.network == Some(NetworkKind::Roce),
             own,
         }
+    }
+
+    /// Where each call begins later by a part of the shortest one.
+    pub fn later(&self, part: f64) -> Vec<f64> {
+        self.with(|_, _, _| part * self.latency)
     }
 
     fn several(&self) -> bool {
@@ -118,9 +128,15 @@ impl Wire {
         self.with(|m, _, bytes| (self.net * m * times - bytes).max(0.0) + more)
     }
 
-    /// By how much the network is slower with every number of NICs that is less than all.
+    /// By how much the network is slower with every number of NICs that is less than all. One that is
+    /// left (a device is named), half (a socket, ports of a bond, two GPUs on one NIC) and one that is lost
+    /// are what threads tell of.
     fn lost(&self) -> impl Iterator<Item = f64> + '_ {
-        (1..self.nics).map(|left| f64::from(self.nics) / f64::from(left))
+        let all = self.nics;
+        let often = [(1, 2), (all / 2, 2), (all.saturating_sub(1), 1)];
+        let often = often.into_iter().flat_map(|(left, times)| (0..times).map(move |_| left));
+        let each = (1..all).chain(often.filter(move |&left| left > 0 && left < all));
+        each.map(move |left| f64::from(all) / f64::from(left))
     }
 
     /// Where all bytes take so many times as long, and each call a part of the shortest one more.
@@ -156,7 +172,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_DEBUG=INFO shows `GDRDMA` on every channel, or its lack; lsmod | grep -e nvidia_peermem -e \
                gdrdrv; a run of sendrecv on one rail from host buffers is as fast then",
         forms: |w| {
-            only(w.several(), || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h)))
+            // Some CPUs pass on a tenth of what their PCIe switches do.
+            let slow = || each(apart(10.0, 18.0, 3), &[9.0], |x, h| w.net(x, h));
+            let usual = || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h));
+            only(w.several(), || [usual(), slow()].concat())
         },
     },
     Mechanism {
@@ -184,7 +203,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                container",
         forms: |w| {
             only(w.several(), || {
-                each(apart(2.5, 40.0, 9), &[20.0, 45.0, 100.0], |x, h| w.net(x, h))
+                // What the kernel copies for a NIC, whatever the NIC could carry.
+                let rates = apart(1.2e9, 6e9, 6);
+                each(rates, &[20.0, 45.0, 100.0], |rate, h| w.net((w.nic / rate).max(2.0), h))
             })
         },
     },
@@ -195,11 +216,20 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         forms: |w| only(w.several(), || w.lost().map(|times| w.net(times, 0.0)).collect()),
     },
     Mechanism {
+        id: "missing-nic",
+        what: "one port of a NIC, or of a bond, carries all: one queue pair uses one port",
+        next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; ib_write_bw -q 1 \
+               is as slow then",
+        forms: |w| {
+            only(w.several() && w.roce, || apart(1.6, 2.0, 3).map(|x| w.net(x, 0.0)).collect())
+        },
+    },
+    Mechanism {
         id: "bad-node",
         what: "a NIC or a cable has part of its rate, and every rail waits for it",
         next: "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
                (lspci -vv, ibstat)",
-        forms: |w| only(w.several(), || [1.5, 2.0, 3.0, 4.0].map(|x| w.net(x, 0.0)).to_vec()),
+        forms: |w| only(w.several(), || apart(1.5, 16.0, 8).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "nic-setting",
@@ -207,6 +237,13 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
                ib_write_bw between two nodes falls short by as much then",
         forms: |w| only(w.several(), || apart(1.1, 1.4, 4).map(|x| w.net(x, 0.0)).collect()),
+    },
+    Mechanism {
+        id: "fabric",
+        what: "the fabric carries a part: flows meet on few of its paths, or it drops and sends again",
+        next: "the same run on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
+               adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
+        forms: |w| only(w.several(), || apart(1.4, 8.0, 6).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "topology",
@@ -273,7 +310,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "setting",
         what: "a protocol of the library is off, which middle sizes need",
-        next: "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost nccl log",
+        next: PROTO_NEXT,
         forms: |w| {
             let hump = |most: f64, at: f64, wide: f64| {
                 let far = |m: f64| (m.log2() - at) / wide;
@@ -324,7 +361,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "every call takes some time longer, whatever its size: a rank comes late",
         next: "time the ranks apart (nccl-tests -a 0..3), look for clocks, other jobs, CPU frequency; NCCL's RAS \
                or flight recorder names the rank",
-        forms: |w| apart(0.3, 30.0, 12).map(|part| w.with(|_, _, _| part * w.latency)).collect(),
+        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
     Mechanism {
         id: "clock",
@@ -345,5 +382,8 @@ pub(super) const NVLS_NEXT: &str = "NCCL_DEBUG=INFO shows `NVLS multicast suppor
 /// What confirms that links inside a node are not used.
 pub(super) const P2P_NEXT: &str = "nvidia-smi topo -m, nvidia-smi nvlink -s; NCCL_P2P_LEVEL, NCCL_DEBUG=INFO \
                                    shows `via P2P` or `via SHM`";
+/// What confirms that a protocol is off.
+pub(super) const PROTO_NEXT: &str =
+    "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost nccl log";
 /// What confirms that an algorithm is forced.
 pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost select says what should run";

@@ -7,6 +7,7 @@
 //! what was measured is with that, over all sizes together (`likelihood`), and how often the cause was
 //! true elsewhere (`prior`) say which comes first.
 
+mod clues;
 mod fleet;
 mod lab;
 mod likelihood;
@@ -25,12 +26,14 @@ pub use run::{Run, runs};
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
 
+use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
+use crate::measure::logs::Evidence;
 use crate::model::algorithm::Registry;
 
 /// A measured time beside what is expected.
@@ -78,6 +81,12 @@ impl Point {
 /// one in forty of clusters that were left out.
 const SURE: f64 = 1.6;
 
+/// What a switch does not add takes up to so much longer, as a logarithm.
+const NOT_ADDED: f64 = 0.3;
+
+/// Few curves of calls with a root were published over several nodes, and they lie 2.4 times apart.
+const ROOTED: f64 = 0.8;
+
 /// From these odds on, as a logarithm, a run inside its bands is ill …
 const CERTAIN: f64 = 6.0;
 /// … and from these on it is not called healthy. Both by clusters that were left out.
@@ -97,6 +106,8 @@ pub struct Facts {
     pub typed: Option<Typed>,
     /// Times are upper bounds: they hold waiting, as ranks are missing or the clock was the host's.
     pub at_most: bool,
+    /// What it says of how it ran.
+    pub evidence: Evidence,
 }
 
 /// One number that was typed.
@@ -201,7 +212,8 @@ impl<'a> Judge<'a> {
     ) -> Self {
         let mut sizes: Vec<Bytes> = sizes.into_iter().filter(|s| s.0 > 0).collect();
         sizes.sort_unstable();
-        let mut judge = Self { expecting, registry, query, dtype, sizes, ways: Vec::new() };
+        let mut judge =
+            Self { expecting, registry, query, dtype, sizes, ways: suspects::Ways::default() };
         let expected: Vec<Point> =
             judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s))).collect();
         judge.ways = suspects::ways(&judge.lab(&expected));
@@ -210,7 +222,13 @@ impl<'a> Judge<'a> {
 
     fn point(&self, size: Bytes, measured: Seconds) -> Point {
         let expected = self.expecting.at(size);
-        let doubt = ruling::doubt(expected.basis, self.query.placement.nodes(), size);
+        let nodes = self.query.placement.nodes();
+        let doubt = ruling::doubt(expected.basis, nodes, self.query.machine.network, size);
+        let doubt = if self.lab(&[]).is_not_added() { doubt + NOT_ADDED } else { doubt };
+        let rooted =
+            matches!(self.query.shape.collective, Collective::Broadcast | Collective::Reduce);
+        let learned = rooted && nodes > 1 && expected.basis >= Basis::Transferred;
+        let doubt = if learned { doubt.max(ROOTED) } else { doubt };
         Point { size, measured, expected, doubt }
     }
 
@@ -233,13 +251,18 @@ impl<'a> Judge<'a> {
         points.sort_by_key(|p| p.size);
         let known = points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let impossible = impossible(self.query, &points);
-        let said = (facts, impossible.as_ref());
+        let clues = clues::clues(&facts.evidence, self.query);
+        let said = (facts, impossible.as_ref(), clues.as_slice());
         let lab = self.lab(&points);
         let lineup = match known {
             true => suspects::line_up(&lab, &self.ways, said),
             false => suspects::line_up(&lab, &suspects::ways(&lab), said),
         };
-        ruled(self.query, points, lineup, impossible, facts)
+        let mut verdict = ruled(self.query, points, lineup, impossible, facts);
+        if verdict.health == Health::Healthy {
+            verdict.notes.extend(clues::notes(&clues));
+        }
+        verdict
     }
 }
 
@@ -254,7 +277,7 @@ fn ruled(
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
     let mut health = shape::health(&points);
     // One region may leave its band by noise; all sizes together are then likelier without a cause.
-    if health == Health::Slow && lineup.odds < 0.0 {
+    if health == Health::Slow && lineup.odds < 0.0 && shape::is_part(&points) {
         health = Health::Healthy;
     }
     // A shape that causes have and healthy machines have not says more than a wide band.
@@ -317,17 +340,18 @@ fn ruled(
 fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
     let fabric = &query.machine.fabric;
+    // A root that only sends is ready for the next call before others have this one: calls overlap.
+    let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
         let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
         // Figures of a machine are known to a part in ten, at best.
-        if p.measured.0 < 0.8 * least.time().0 {
+        let at_least = if overlap { least.bandwidth } else { least.time() };
+        if p.measured.0 < 0.8 * at_least.0 {
             let why = format!(
                 "{} at {} is below the lower bound of {}: a CUDA graph, several operations in one \
                  call (nccl-tests -m), a size of another convention, or links that are faster than \
                  the profile's",
-                p.measured,
-                p.size,
-                least.time()
+                p.measured, p.size, at_least
             );
             return Some((p.size, why));
         }
@@ -335,7 +359,7 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
         // a call, and of what was measured or priced, is spared by none of its own.
         let call = fabric.launch + least.latency;
         let half = 0.5 * call.0.min(p.expected.low.0);
-        (p.measured.0 < half).then(|| {
+        (!overlap && p.measured.0 < half).then(|| {
             let why = format!(
                 "{} at {} is less than half of the {call} that a call and its least messages take: \
                  it was no call of its own; a CUDA graph spares the launch, nccl-tests -m makes \
@@ -372,7 +396,7 @@ fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
 
 /// What to know where busbw is above the rate of the links.
 fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
-    use crate::base::collective::Collective::AllReduce;
+    use Collective::AllReduce;
     let (shape, nodes) = (&query.shape, query.placement.nodes());
     let factor = shape.collective.busbw_factor(shape.ranks);
     let busbw = |p: &Point| Volume::from(p.size).0 * factor.0 / p.measured.0;

@@ -53,7 +53,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 nodes: table.nodes,
                 dtype: row.dtype,
                 times: Vec::new(),
-                facts: Facts::default(),
+                facts: Facts { evidence: log.evidence.clone(), ..Facts::default() },
                 traced: Vec::new(),
             });
             run.facts.at_most |= row.traced.is_some_and(|t| t.at_most);

@@ -76,6 +76,11 @@ pub(super) fn health(points: &[Point]) -> Health {
     }
 }
 
+/// Whether some sizes lie inside their bands while others do not.
+pub(super) fn is_part(points: &[Point]) -> bool {
+    regions(points).iter().any(|r| !r.is_empty() && off(r).abs() <= 1.0)
+}
+
 pub(super) fn side(points: &[Point]) -> Option<Side> {
     let regions = regions(points);
     let slow = regions.map(|r| off(&r).abs() > BANDS);

@@ -4,6 +4,7 @@
 //! ones at each size, in one form or several. How likely it is: how often it was true elsewhere (`prior`),
 //! times how likely the measured times are with it (`likelihood`).
 
+use super::clues::Clue;
 use super::lab::Lab;
 use super::likelihood::{Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
@@ -24,6 +25,8 @@ pub(super) struct Suspect {
     pub score: f64,
     /// How likely its cause is, all its suspects together.
     pub chance: f64,
+    /// What a log says for it.
+    pub says: Vec<String>,
 }
 
 impl Default for Suspect {
@@ -36,6 +39,7 @@ impl Default for Suspect {
             exact: false,
             score: 0.0,
             chance: 1.0,
+            says: Vec::new(),
         }
     }
 }
@@ -68,6 +72,11 @@ impl Suspect {
         all.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
+    /// Whether a clue speaks of it.
+    fn is_meant(&self, clue: &Clue) -> bool {
+        clue.id == self.id && clue.next.is_none_or(|next| next == self.next)
+    }
+
     /// The cause, if it brings the prediction nearer.
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
         let without =
@@ -76,7 +85,9 @@ impl Suspect {
             Predicted::Said(what) => (what.clone(), None),
             Predicted::Times(_) => {
                 let (predicted, off) = self.nearest(points)?;
-                let last = points.len().checked_sub(1).filter(|_| off <= NEARER * without)?;
+                // What a log says needs less of the times.
+                let nearer = if self.says.is_empty() { NEARER } else { 1.0 };
+                let last = points.len().checked_sub(1).filter(|_| off <= nearer * without)?;
                 let times = |i: usize| {
                     format!(
                         "{:.2} x at {} (measured {:.2} x)",
@@ -87,11 +98,14 @@ impl Suspect {
                 };
                 let ends =
                     if last == 0 { times(0) } else { format!("{}, {}", times(0), times(last)) };
-                let evidence = format!(
+                let mut evidence = format!(
                     "predicts {ends}; off by {:.0} % over all sizes, {:.0} % without it",
                     100.0 * off,
                     100.0 * without
                 );
+                if !self.says.is_empty() {
+                    evidence += &format!("; the log says: {}", self.says.join(", "));
+                }
                 (evidence, Some(Ratio(off)))
             }
         };
@@ -113,8 +127,19 @@ pub(super) struct Lineup {
     pub odds: f64,
 }
 
-/// Ways to causes; the forms of one are each as likely.
-pub(super) type Ways = Vec<Vec<Suspect>>;
+/// What may have been, whatever was measured.
+#[derive(Default)]
+pub(super) struct Ways {
+    /// Ways to causes; the forms of one are each as likely.
+    causes: Vec<Vec<Suspect>>,
+    /// What healthy machines take, as ln of how much longer than is expected.
+    healthy: Vec<Vec<f64>>,
+}
+
+/// A virtual machine's calls begin later: published healthy ones by up to so many times the shortest call.
+const BEGINS: [f64; 3] = [0.4, 0.8, 1.6];
+/// As many published curves are of virtual machines as of others.
+const VIRTUAL: f64 = 0.5;
 
 /// Whom a machine may have, whatever was measured.
 pub(super) fn ways(lab: &Lab) -> Ways {
@@ -136,11 +161,19 @@ pub(super) fn ways(lab: &Lab) -> Ways {
         let (id, what, next) = (cause.id, cause.what.to_owned(), cause.next.to_owned());
         vec![Suspect { id, what, next, predicted: Predicted::Times(forms), ..Suspect::default() }]
     }));
-    changing(ways)
+    let mut healthy = vec![vec![0.0; lab.points.len()]];
+    if !own {
+        healthy.extend(BEGINS.map(|part| wire.later(part)));
+    }
+    if lab.is_not_added() {
+        let missing = MECHANISMS.iter().filter(|cause| cause.id == "nvls-missing");
+        healthy.extend(missing.flat_map(|cause| (cause.forms)(&wire)));
+    }
+    Ways { causes: changing(ways), healthy }
 }
 
 /// Without forms that change nothing.
-fn changing(mut ways: Ways) -> Ways {
+fn changing(mut ways: Vec<Vec<Suspect>>) -> Vec<Vec<Suspect>> {
     for way in &mut ways {
         way.retain_mut(|suspect| {
             let Predicted::Times(forms) = &mut suspect.predicted else { return true };
@@ -155,12 +188,12 @@ fn changing(mut ways: Ways) -> Ways {
 /// How likely each is with what was measured.
 pub(super) fn line_up(
     lab: &Lab,
-    ways: &[Vec<Suspect>],
-    (facts, impossible): (&Facts, Option<&(Bytes, String)>),
+    ways: &Ways,
+    (facts, impossible, clues): (&Facts, Option<&(Bytes, String)>, &[Clue]),
 ) -> Lineup {
     let (points, nodes) = (lab.points, lab.query.placement.nodes());
     let typed = changing(lab.conventions(facts).into_iter().map(|one| vec![one]).collect());
-    let all = || ways.iter().chain(&typed);
+    let all = || ways.causes.iter().chain(&typed);
     let likelihood = Likelihood::of(points);
     let whole = Plateau::of(lab.query, points).map_or(0.0, |plateau| plateau.evidence());
     let mut found: Vec<Suspect> = Vec::new();
@@ -173,13 +206,26 @@ pub(super) fn line_up(
                 forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();
             let seen = if suspect.id == "missing-nic" { whole } else { 0.0 };
-            let score = prior::ln(suspect.id, nodes) + seen + mean - (shared as f64).ln();
-            found.push(Suspect { score, ..suspect.clone() });
+            let about = || clues.iter().filter(|clue| suspect.is_meant(clue));
+            let read = about().map(|clue| clue.ln).sum::<f64>();
+            let score = prior::ln(suspect.id, nodes, lab.query.machine.network) + seen + mean
+                - (shared as f64).ln()
+                + read;
+            let says = about().filter(|clue| clue.ln > 0.0).map(|clue| clue.says.clone()).collect();
+            found.push(Suspect { score, says, ..suspect.clone() });
         }
     }
     let scores: Vec<f64> = found.iter().map(|s| s.score).collect();
     let sum = sum_ln(&scores);
-    let healthy = prior::healthy() + likelihood.ln(&vec![0.0; points.len()], true);
+    let each: Vec<f64> = ways.healthy.iter().map(|form| likelihood.ln(form, true)).collect();
+    let healthy = match each.as_slice() {
+        [plain] => *plain,
+        [plain, late @ ..] => {
+            let share = VIRTUAL.ln() - (late.len() as f64).ln();
+            sum_ln(&[plain + (1.0 - VIRTUAL).ln(), sum_ln(late) + share])
+        }
+        [] => 0.0,
+    } + prior::healthy();
     let chances: Vec<f64> = found
         .iter()
         .map(|one| found.iter().filter(|s| s.id == one.id).map(|s| (s.score - sum).exp()).sum())

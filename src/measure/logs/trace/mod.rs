@@ -16,7 +16,7 @@ mod torch;
 
 use std::io::{BufRead, Seek};
 
-use super::{Asked, Imported, Refusal};
+use super::{Asked, Evidence, Imported, Refusal};
 use crate::base::error::{Error, Result};
 use crate::machine::sample::Mode;
 use calls::Calls;
@@ -207,6 +207,6 @@ impl Trace {
                 });
             }
         }
-        Imported { file, tables }
+        Imported { file, tables, evidence: Evidence::default() }
     }
 }

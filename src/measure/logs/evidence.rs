@@ -1,0 +1,285 @@
+//! What a log says of how a run was carried out, beside its times.
+//!
+//! ```text
+//! n1:12:34 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to LOC
+//! n1:12:34 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
+//! mpirun -np 16 -x NCCL_IB_HCA=mlx5_0 all_reduce_perf …
+//!     ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ …            lspci -vvv
+//!     HW Thermal Slowdown : Active                                              nvidia-smi -q
+//! ```
+//!
+//! Lines of NCCL and RCCL, of launchers, and of tools that describe a host are known by their words; all
+//! others are passed over. Nothing is concluded here: [`crate::measure::verdict`] does that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::BufRead;
+
+use super::line::Lines;
+use crate::base::error::Result;
+
+/// Something that a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sign {
+    /// A channel goes over sockets.
+    Socket,
+    /// A channel goes over another network of the library.
+    Network,
+    /// A channel's NIC reads and writes the GPU's memory.
+    Direct,
+    /// NICs do not reach the GPUs' memory.
+    DirectOff,
+    /// A channel goes from GPU to GPU.
+    Peer,
+    /// A channel goes through the host's memory.
+    Shared,
+    /// The driver does not allow GPUs to reach each other.
+    PeerOff,
+    /// Switches add.
+    Sums,
+    /// Switches do not add.
+    SumsOff,
+    /// No device for RDMA, or no plugin for it, was found.
+    NoDevice,
+    /// A bridge sends what devices send each other through the root complex.
+    Redirected,
+    /// A PCIe link runs below what both ends can.
+    Downgraded,
+    /// A topology has a link of PCIe's first generation and one lane.
+    Narrow,
+    /// A GPU lowers its clocks: heat or power.
+    Throttled,
+    /// The driver reported an error of a GPU.
+    DriverError,
+    /// RDMA over frames of 1500 bytes.
+    SmallFrames,
+}
+
+/// Words that a line has, all of them, and words of which it has none.
+struct Pattern {
+    sign: Sign,
+    has: &'static [&'static str],
+    lacks: &'static [&'static str],
+}
+
+const fn pattern(
+    sign: Sign,
+    has: &'static [&'static str],
+    lacks: &'static [&'static str],
+) -> Pattern {
+    Pattern { sign, has, lacks }
+}
+
+const PATTERNS: &[Pattern] = &[
+    pattern(Sign::Socket, &["via NET/Socket"], &[]),
+    pattern(Sign::Socket, &["Using network Socket"], &[]),
+    pattern(Sign::Network, &["via NET/"], &["NET/Socket"]),
+    pattern(Sign::Network, &["Using network "], &["network Socket"]),
+    pattern(Sign::Direct, &["via NET/", "/GDRDMA"], &[]),
+    pattern(Sign::DirectOff, &["via NET/", "send]"], &["/GDRDMA", "NET/Socket", "/Shared"]),
+    pattern(Sign::DirectOff, &["GPU Direct RDMA Disabled for HCA"], &[]),
+    pattern(Sign::Peer, &["via P2P/"], &[]),
+    pattern(Sign::Shared, &["via SHM"], &[]),
+    pattern(Sign::Shared, &["via direct shared memory"], &[]),
+    pattern(Sign::PeerOff, &["P2P is disabled between"], &[]),
+    pattern(Sign::Sums, &["NVLS multicast support is available"], &[]),
+    pattern(Sign::SumsOff, &["NVLS multicast support is not available"], &[]),
+    pattern(Sign::SumsOff, &["coll channels", " 0 nvls channels"], &[]),
+    pattern(Sign::NoDevice, &["NET/IB : No device found"], &[]),
+    pattern(Sign::NoDevice, &["NET/OFI", "No eligible providers"], &[]),
+    pattern(Sign::Redirected, &["ACSCtl:", "ReqRedir+"], &["DirectTrans+"]),
+    pattern(Sign::Redirected, &["Missing \"iommu=pt\""], &[]),
+    pattern(Sign::Downgraded, &["LnkSta:", "downgraded"], &[]),
+    pattern(Sign::Narrow, &["link_speed=\"2.5 GT/s", "link_width=\"1\""], &[]),
+    pattern(Sign::Throttled, &["Slowdown", ": Active"], &[]),
+    pattern(Sign::DriverError, &["NVRM: Xid"], &[]),
+    pattern(Sign::SmallFrames, &["NET/IB", " qpn ", " mtu 3 "], &[]),
+    pattern(Sign::SmallFrames, &["active_mtu:", "1024 (3)"], &[]),
+];
+
+/// Only lines that have one of these are looked at.
+const WORDS: &[&str] = &[
+    "NCCL",
+    "RCCL",
+    "ACSCtl",
+    "LnkSta",
+    "link_speed",
+    "Slowdown",
+    "active_mtu",
+    "via ",
+    "NVRM",
+    "iommu",
+];
+
+/// More of a kind is not kept.
+const MOST: usize = 128;
+
+/// What was said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evidence {
+    signs: BTreeMap<Sign, u32>,
+    variables: BTreeMap<String, String>,
+    /// NICs that channels name.
+    used: BTreeSet<u32>,
+    /// NICs that the library found.
+    found: Option<u32>,
+}
+
+impl Evidence {
+    /// What the lines of `input`, called `file`, say.
+    ///
+    /// # Errors
+    /// What is no text, or cannot be read.
+    pub fn read(input: impl BufRead, file: &str) -> Result<Self> {
+        let mut evidence = Self::default();
+        let mut lines = Lines::new(input, file);
+        while let Some(line) = lines.next()? {
+            evidence.take(line.text);
+        }
+        Ok(evidence)
+    }
+
+    /// Whether nothing was said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// How many lines say that.
+    #[must_use]
+    pub fn count(&self, sign: Sign) -> u32 {
+        self.signs.get(&sign).copied().unwrap_or(0)
+    }
+
+    /// A variable of the environment, such as `NCCL_ALGO`.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// How many NICs of a node carry channels, where lines name them.
+    #[must_use]
+    pub fn used(&self) -> Option<u32> {
+        (!self.used.is_empty()).then_some(self.used.len() as u32)
+    }
+
+    /// How many NICs of a node the library found, where it says so.
+    #[must_use]
+    pub fn found(&self) -> Option<u32> {
+        self.found
+    }
+
+    /// Adds what `other` says.
+    pub fn add(&mut self, other: &Self) {
+        for (sign, count) in &other.signs {
+            *self.signs.entry(*sign).or_default() += count;
+        }
+        self.variables.extend(other.variables.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.used.extend(&other.used);
+        self.found = self.found.max(other.found);
+    }
+
+    /// Takes a line.
+    pub(super) fn take(&mut self, text: &str) {
+        if !WORDS.iter().any(|word| text.contains(word)) {
+            return;
+        }
+        for pattern in PATTERNS {
+            let has = |word: &&&str| text.contains(**word);
+            if pattern.has.iter().all(|w| has(&w)) && !pattern.lacks.iter().any(|w| has(&w)) {
+                let count = self.signs.entry(pattern.sign).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        self.nics(text);
+        self.set(text);
+    }
+
+    /// `via NET/IB/3/GDRDMA`; `NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE`.
+    fn nics(&mut self, text: &str) {
+        let network = text.split_once("via NET/").filter(|(_, rest)| !rest.starts_with("Socket"));
+        if let Some((_, rest)) = network {
+            let number = rest.split('/').nth(1).and_then(|n| n.split(['(', ' ']).next());
+            let number = number.and_then(|n| n.parse::<u32>().ok());
+            self.used.extend(number.filter(|_| self.used.len() < MOST));
+        }
+        if let Some((_, rest)) = text.split_once("NET/IB : Using ") {
+            let devices = rest.split(';').next().unwrap_or(rest);
+            let count =
+                devices.split_whitespace().filter(|w| w.starts_with('[') && w.contains(':'));
+            self.found = self.found.max(Some(count.count() as u32));
+        }
+    }
+
+    /// `NCCL_X set by environment to V`, `NCCL_X=V`.
+    fn set(&mut self, text: &str) {
+        let is_name = |word: &str| {
+            (word.starts_with("NCCL_") || word.starts_with("RCCL_"))
+                && word.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        };
+        let value = |v: &str| v.trim_matches(['"', '\'', '.', ',', '`']).to_owned();
+        let mut found: Vec<(String, String)> = Vec::new();
+        for by in [" set by environment to ", " set to "] {
+            if let Some((before, after)) = text.split_once(by) {
+                let name = before.split_whitespace().next_back().unwrap_or("");
+                let set = after.split_whitespace().next().unwrap_or("");
+                found.extend(is_name(name).then(|| (name.to_owned(), value(set))));
+            }
+        }
+        for word in text.split_whitespace() {
+            let pair = word.trim_start_matches(['"', '\'', '`']).split_once('=');
+            let pair = pair.filter(|(name, _)| is_name(name));
+            found.extend(pair.map(|(name, set)| (name.to_owned(), value(set))));
+        }
+        let room = MOST.saturating_sub(self.variables.len());
+        self.variables.extend(found.into_iter().take(room));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(text: &str) -> Evidence {
+        Evidence::read(text.as_bytes(), "log").unwrap()
+    }
+
+    #[test]
+    fn lines_are_known_by_their_words() {
+        let said = evidence(
+            "n1:1:2 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to LOC\n\
+             n1:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>\n\
+             n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/1\n\
+             n1:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n\
+             n1:1:2 [0] NCCL INFO Channel 00 : 7[ca000] -> 6[c7000] via SHM/direct/direct\n\
+             mpirun -np 16 -x NCCL_ALGO=Tree -x \"NCCL_IB_HCA=mlx5_0\" all_reduce_perf\n\
+             \tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n\
+             \t\tLnkSta: Speed 8GT/s (downgraded), Width x8 (downgraded)\n\
+             a line of somebody else\n",
+        );
+        assert_eq!(said.variable("NCCL_P2P_LEVEL"), Some("LOC"));
+        assert_eq!(said.variable("NCCL_ALGO"), Some("Tree"));
+        assert_eq!(said.variable("NCCL_IB_HCA"), Some("mlx5_0"));
+        assert_eq!((said.found(), said.used()), (Some(2), Some(2)));
+        let counts = [
+            (Sign::Direct, 1),
+            (Sign::DirectOff, 1),
+            (Sign::Network, 2),
+            (Sign::Socket, 0),
+            (Sign::Shared, 1),
+            (Sign::Redirected, 1),
+            (Sign::Downgraded, 1),
+        ];
+        for (sign, count) in counts {
+            assert_eq!(said.count(sign), count, "{sign:?}");
+        }
+        assert!(evidence("a line of somebody else\n").is_empty());
+        let socket = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
+        assert_eq!(evidence(socket).used(), None);
+    }
+
+    #[test]
+    fn bridges_that_translate_are_no_fault() {
+        let acs = "ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+\n";
+        assert_eq!(evidence(acs).count(Sign::Redirected), 0);
+    }
+}
