@@ -13,12 +13,13 @@
 
 mod ideal;
 mod kernels;
+mod knots;
 mod runs;
 mod transfer;
 mod view;
 
 pub use ideal::{Ideal, NOTHING, Priced};
-pub use kernels::Kernels;
+pub use kernels::{Kernels, KernelTimes, LeftOut, RawTimes};
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 

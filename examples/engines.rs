@@ -1,0 +1,141 @@
+//! How far expectations of inference engines' all-reduces are off where a table, a number of ranks, a
+//! board or a generation is left out: `cargo run --release --example engines`, by the curves of
+//! `evidence/engines.csv`.
+//!
+//! `engines held TABLE…` holds the same against raw tables, `engines smooth TABLE…` makes the curves of
+//! them. A raw table is CSV with the columns engine, table (its release), mode (graph or eager), n,
+//! bytes and us; the file's name ends in the machine: `allreduce_h100_sxm.csv`. What ran is told by the
+//! engine's own rules: source tables name the way of launching instead.
+
+#![allow(clippy::disallowed_methods, reason = "an example writes as it likes")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{env, fs};
+
+use collcost::base::collective::Collective;
+use collcost::base::quantity::{Bytes, Seconds};
+use collcost::library::engines::{Conditions, Kernel, Variables};
+use collcost::library::{Call, Site, policy};
+use collcost::machine::profile::Profile;
+use collcost::measure::expect::{KernelTimes, RawTimes};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// A machine's tables, and the profile that it is.
+const MACHINES: [(&str, &str); 5] = [
+    ("a100_sxm", "a100"),
+    ("h100_sxm", "h100"),
+    ("b200_sxm", "b200"),
+    ("gb200", "gb200"),
+    ("l40s", "l40s"),
+];
+
+/// Tables that stand under a machine's name and were made on another: not used.
+const ELSEWHERE: [(&str, &str); 4] = [
+    // Four GPUs linked directly: a third of the rate a pair, and no multicast.
+    ("gb200", "sglang 0.5.9"),
+    ("gb200", "vllm 0.19.0"),
+    ("gb200", "vllm 0.24.0"),
+    // Ten times faster than all others on 8 ranks.
+    ("l40s", "sglang 0.5.12"),
+];
+
+fn main() -> Result<()> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let taught = KernelTimes::built_in()?;
+    match args.split_first() {
+        None => print(taught, taught),
+        Some((verb, files)) if verb == "held" && !files.is_empty() => {
+            print(taught, &KernelTimes::raw(&read(files)?));
+        }
+        Some((verb, files)) if verb == "smooth" && !files.is_empty() => {
+            print!("{}", KernelTimes::smoothed(&read(files)?));
+        }
+        _ => return Err("write `engines`, `engines held TABLE…` or `engines smooth TABLE…`".into()),
+    }
+    Ok(())
+}
+
+fn print(taught: &KernelTimes, truth: &KernelTimes) {
+    println!("{:<44} {:>6} {:>6}  {:>6} {:>6}  band", "left out", "points", "none", "median", "p90");
+    for left in taught.held_out(truth) {
+        let (median, p90) = (100.0 * left.error.median.0, 100.0 * left.error.p90.0);
+        let (low, high) = (left.band.0.0, left.band.1.0);
+        println!(
+            "{:<44} {:>6} {:>6}  {median:>5.1}% {p90:>5.1}%  {low:.3} to {high:.3}",
+            left.what, left.points, left.unanswered
+        );
+    }
+}
+
+fn read(files: &[String]) -> Result<Vec<RawTimes>> {
+    let mut found: BTreeMap<(String, String, Kind, u32), Vec<(Bytes, Seconds)>> = BTreeMap::new();
+    for file in files {
+        let stem = Path::new(file).file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+        let machine = MACHINES
+            .iter()
+            .find(|m| stem.strip_suffix(m.0).is_some_and(|s| s.is_empty() || s.ends_with('_')))
+            .ok_or_else(|| format!("{file}: the name ends in no known machine"))?;
+        let text = fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
+        rows(&text, *machine, &mut found).map_err(|e| format!("{file}: {e}"))?;
+    }
+    let table = |((machine, table, kind, ranks), mut points): ((String, String, Kind, u32), Vec<_>)| {
+        points.sort_by_key(|p: &(Bytes, Seconds)| p.0);
+        let kernel = Kernel { backend: kind.0, kernel: kind.1, graph: kind.2 };
+        RawTimes { machine, table, kernel, ranks, points }
+    };
+    Ok(found.into_iter().map(table).collect())
+}
+
+/// Backend, kernel, and whether in a graph.
+type Kind = (&'static str, &'static str, bool);
+
+fn rows(
+    text: &str,
+    (machine, profile): (&str, &str),
+    found: &mut BTreeMap<(String, String, Kind, u32), Vec<(Bytes, Seconds)>>,
+) -> Result<()> {
+    let profile = Profile::builtin(profile)?;
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let column = |name: &str| {
+        names.iter().position(|n| *n == name).ok_or_else(|| format!("no column `{name}`"))
+    };
+    let [engine, release, mode, n, bytes, us] =
+        ["engine", "table", "mode", "n", "bytes", "us"].map(column);
+    let [engine, release, mode, n, bytes, us] = [engine?, release?, mode?, n?, bytes?, us?];
+    for line in lines {
+        let words: Vec<&str> = line.split(',').collect();
+        let at = |i: usize| words.get(i).copied().ok_or_else(|| format!("`{line}` is too short"));
+        let (engine, release, graph) = (at(engine)?, at(release)?, at(mode)? == "graph");
+        let table = format!("{engine} {release}");
+        if ELSEWHERE.contains(&(machine, table.as_str())) {
+            continue;
+        }
+        let mut variables = Variables::default();
+        match (engine, release) {
+            ("trtllm", _) => variables.put("TLLM_DISABLE_ALLREDUCE_AUTOTUNE=1")?,
+            // These tables ran as if there were no multicast.
+            ("vllm", "0.14.0") => variables.put("VLLM_ALLREDUCE_USE_SYMM_MEM=0")?,
+            _ => {}
+        }
+        let (ranks, size): (u32, u64) = (at(n)?.parse()?, at(bytes)?.parse()?);
+        let site = Site {
+            machine: profile.name.clone(),
+            title: profile.title.clone(),
+            ranks,
+            nodes: 1,
+            hardware: profile.hardware(),
+            conditions: Conditions { graph, variables, ..Conditions::default() },
+            ..Site::default()
+        };
+        let element = site.conditions.dtype.bytes();
+        let call = Call { element, ..Call::new(Collective::AllReduce, ranks, Bytes(size)) };
+        let choice = policy(&format!("{engine}@{release}"), &site)?.choose(&call)?;
+        let ran = choice.kernel.ok_or("no kernel")?;
+        let key = (machine.to_owned(), table, (ran.backend, ran.kernel, graph), ranks);
+        found.entry(key).or_default().push((Bytes(size), Seconds(at(us)?.parse::<f64>()? * 1e-6)));
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! How far expectations of kernels are off where tables, ranks, sizes or machines are left out.
+
+use super::machines::{MACHINES, Measured};
+use super::model::{Model, Reach};
+use super::times::{Curve, KernelTimes};
+use crate::base::quantity::{Bytes, Ratio};
+use crate::base::stats::quantile;
+use crate::library::engines::Kernel;
+use crate::measure::expect::{HeldOut, knots};
+
+/// What was left out of what teaches, and how far answers to it are off.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftOut {
+    /// Such as `one table, in graphs`.
+    pub what: &'static str,
+    /// Calls that were answered without having been seen.
+    pub points: usize,
+    /// Calls that nothing else speaks of: not answered.
+    pub unanswered: usize,
+    /// |expected/measured − 1|.
+    pub error: HeldOut,
+    /// measured/expected, below which a tenth is, and above which a tenth is.
+    pub band: (Ratio, Ratio),
+}
+
+/// A curve that is asked, and whether another one then still counts.
+type Counts = fn(&Curve, &Curve) -> bool;
+
+fn another_table(asked: &Curve, other: &Curve) -> bool {
+    asked.machine != other.machine || asked.table != other.table
+}
+
+fn another_machine(asked: &Curve, other: &Curve) -> bool {
+    asked.machine != other.machine
+}
+
+fn another_number_of_ranks(asked: &Curve, other: &Curve) -> bool {
+    asked.machine != other.machine || asked.ranks != other.ranks
+}
+
+fn another_generation(asked: &Curve, other: &Curve) -> bool {
+    machine(asked).zip(machine(other)).is_some_and(|(a, b)| a.generation != b.generation)
+}
+
+fn machine(curve: &Curve) -> Option<&'static Measured> {
+    MACHINES.iter().find(|m| m.name == curve.machine)
+}
+
+/// Title; graph or eager; whether NCCL counts; what still counts; the answers that are meant.
+type Question = (&'static str, bool, bool, Counts, &'static [Reach]);
+
+const QUESTIONS: &[Question] = &[
+    ("one table, in graphs", true, true, another_table, &[Reach::Own]),
+    ("one table, in graphs, engines' own kernels", true, false, another_table, &[Reach::Own]),
+    ("one table, eager", false, true, another_table, &[Reach::Own]),
+    ("a number of ranks, in graphs", true, false, another_number_of_ranks, &[Reach::OtherRanks]),
+    ("the board, by its sibling, in graphs", true, true, another_machine, &[Reach::Sibling]),
+    ("the board, by its sibling, eager", false, true, another_machine, &[Reach::Sibling]),
+    ("the generation, in graphs", true, false, another_generation, &[Reach::Unseen]),
+];
+
+impl KernelTimes {
+    /// Answers by these measurements, held against `truth`, which may be the same or raw tables.
+    #[must_use]
+    pub fn held_out(&self, truth: &Self) -> Vec<LeftOut> {
+        let mut found: Vec<LeftOut> = QUESTIONS.iter().map(|q| self.asked(truth, q)).collect();
+        found.push(self.sizes(truth));
+        found
+    }
+
+    fn asked(&self, truth: &Self, &(what, graph, nccl, counts, meant): &Question) -> LeftOut {
+        let mut sum = Sum::default();
+        for curve in truth.curves.iter().filter(|c| c.graph == graph) {
+            let (Some(kernel), Some(on)) = (known(curve), machine(curve)) else { continue };
+            if kernel.backend == "nccl" && !nccl {
+                continue;
+            }
+            let model = Model::of(&self.curves, |other| counts(curve, other));
+            let board = on.as_board();
+            for octave in knots::octaves(&curve.knots) {
+                let told = model.told(&board, kernel, curve.ranks, Bytes(1 << octave));
+                let answer = told.filter(|(_, reach)| meant.contains(reach)).map(|t| t.0);
+                sum.add(answer, curve.at(f64::from(octave)));
+            }
+        }
+        sum.left_out(what)
+    }
+
+    /// Every third size of all tables of a machine left out.
+    fn sizes(&self, truth: &Self) -> LeftOut {
+        let mut sum = Sum::default();
+        for left in 0..3_u8 {
+            let mut taught = self.clone();
+            for curve in &mut taught.curves {
+                let kept = knots::octaves(&curve.knots).filter(|k| k % 3 != left);
+                let kept = kept.filter_map(|k| Some((f64::from(k), curve.at(f64::from(k))?)));
+                curve.knots = kept.collect();
+            }
+            let model = Model::of(&taught.curves, |c| !c.knots.is_empty());
+            for curve in truth.curves.iter().filter(|c| c.graph) {
+                let (Some(kernel), Some(on)) = (known(curve), machine(curve)) else { continue };
+                for octave in knots::octaves(&curve.knots).filter(|k| k % 3 == left) {
+                    let told =
+                        model.told(&on.as_board(), kernel, curve.ranks, Bytes(1 << octave));
+                    let own = told.filter(|t| t.1 == Reach::Own).map(|t| t.0);
+                    sum.add(own, curve.at(f64::from(octave)));
+                }
+            }
+        }
+        sum.left_out("every third size, in graphs")
+    }
+}
+
+/// The kernel of a curve, with the names that rules have.
+fn known(curve: &Curve) -> Option<Kernel> {
+    let names = |list: &[&'static str], name: &str| list.iter().find(|n| **n == name).copied();
+    Some(Kernel {
+        backend: names(&["nccl", "custom", "custom-v2", "symm-mem", "trtllm"], &curve.backend)?,
+        kernel: names(
+            &["library", "one-shot-pull", "one-shot-push", "two-shot-pull", "two-shot-multimem"],
+            &curve.kernel,
+        )?,
+        graph: curve.graph,
+    })
+}
+
+#[derive(Default)]
+struct Sum {
+    /// measured/expected.
+    ratios: Vec<f64>,
+    unanswered: usize,
+}
+
+impl Sum {
+    /// An answer in µs, and the measured time's logarithm.
+    fn add(&mut self, answer: Option<f64>, measured: Option<f64>) {
+        match (answer, measured) {
+            (Some(us), Some(ln)) => self.ratios.push(ln.exp() / us),
+            (None, Some(_)) => self.unanswered += 1,
+            (_, None) => {}
+        }
+    }
+
+    fn left_out(mut self, what: &'static str) -> LeftOut {
+        self.ratios.sort_by(f64::total_cmp);
+        let mut errors: Vec<f64> = self.ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let error =
+            HeldOut { median: Ratio(quantile(&errors, 0.5)), p90: Ratio(quantile(&errors, 0.9)) };
+        let band = (Ratio(quantile(&self.ratios, 0.1)), Ratio(quantile(&self.ratios, 0.9)));
+        LeftOut { what, points: errors.len(), unanswered: self.unanswered, error, band }
+    }
+}
