@@ -10,6 +10,7 @@ use collcost::library::engines::{Conditions, Variables};
 use collcost::library::{Call, Site, intervals, policy};
 use collcost::machine::profile::Profile;
 use collcost::machine::sample::DataType;
+use collcost::measure::expect::KernelTimes;
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -639,4 +640,27 @@ fn nccl_picks_the_switch_for_a_mebibyte() {
     let off = Asked { env: vec!["NCCL_WIN_ENABLE=0"], ..asked("nccl-symm", "h100", 8, M) };
     assert_eq!(off.told(), NCCL);
     assert_eq!(asked("nccl-symm", "h100", 16, M).told(), NCCL);
+}
+
+/// What teaches never holds the table, the ranks, the size or the board that it is held against. By
+/// the curves that are carried; `examples/engines.rs` does the same with raw tables.
+#[test]
+fn kernels_are_expected_without_what_they_are_held_against() {
+    let times = KernelTimes::built_in().unwrap();
+    let found = times.held_out(times);
+    let goals = [
+        ("one table, in graphs", 1700, 0.030, 0.11),
+        ("one table, in graphs, engines' own kernels", 1000, 0.032, 0.11),
+        ("one table, eager", 1100, 0.055, 0.28),
+        ("every third size, in graphs", 1700, 0.030, 0.11),
+        ("the board, by its sibling, in graphs", 600, 0.045, 0.12),
+        ("the generation, in graphs", 1100, 0.15, 0.40),
+    ];
+    for (what, points, median, p90) in goals {
+        let left = found.iter().find(|l| l.what == what).unwrap();
+        assert!(left.points >= points, "{left:?}");
+        assert!(left.error.median.0 <= median && left.error.p90.0 <= p90, "{left:?}");
+    }
+    let regret = times.regret(times);
+    assert!(regret.cells > 150 && regret.mean.0 <= 0.010 && regret.near.0 >= 0.95, "{regret:?}");
 }

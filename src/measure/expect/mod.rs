@@ -19,7 +19,7 @@ mod transfer;
 mod view;
 
 pub use ideal::{Ideal, NOTHING, Priced};
-pub use kernels::{Kernels, KernelTimes, LeftOut, RawTimes};
+pub use kernels::{KernelTimes, Kernels, LeftOut, RawTimes, Regret};
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 

@@ -55,7 +55,7 @@ const QUESTIONS: &[Question] = &[
     ("one table, eager", false, true, another_table, &[Reach::Own]),
     ("a number of ranks, in graphs", true, false, another_number_of_ranks, &[Reach::OtherRanks]),
     ("the board, by its sibling, in graphs", true, true, another_machine, &[Reach::Sibling]),
-    ("the board, by its sibling, eager", false, true, another_machine, &[Reach::Sibling]),
+    ("the board, eager", false, false, another_machine, &[Reach::Sibling, Reach::Launched]),
     ("the generation, in graphs", true, false, another_generation, &[Reach::Unseen]),
 ];
 
@@ -109,6 +109,65 @@ impl KernelTimes {
         }
         sum.left_out("every third size, in graphs")
     }
+}
+
+/// What choosing an engine by expectation loses against the fastest measured one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Regret {
+    /// A machine, a number of ranks and a size each.
+    pub cells: usize,
+    /// The mean loss.
+    pub mean: Ratio,
+    /// The part of the cells that lose at most 5 %.
+    pub near: Ratio,
+}
+
+impl KernelTimes {
+    /// The engines' newest tables as rivals, each expected without that table.
+    #[must_use]
+    pub fn regret(&self, truth: &Self) -> Regret {
+        let mut lost = Vec::new();
+        for on in &MACHINES {
+            let newest = |engine: &str| {
+                let tables = truth.curves.iter().filter(|c| c.machine == on.name && c.graph);
+                let of = tables.filter(|c| c.table.starts_with(engine)).map(|c| c.table.as_str());
+                of.max_by_key(|t| t.split(['.', ' ', 'r', 'c']).map(number).collect::<Vec<_>>())
+            };
+            let tables: Vec<&str> =
+                ["vllm", "sglang", "trtllm"].iter().filter_map(|e| newest(e)).collect();
+            let models: Vec<Model<'_>> = tables
+                .iter()
+                .map(|t| Model::of(&self.curves, |c| c.machine != on.name || c.table != *t))
+                .collect();
+            for (ranks, octave) in [2, 4, 8].iter().flat_map(|&n| (8..=30_u8).map(move |k| (n, k))) {
+                let mut times = Vec::new();
+                for (table, model) in tables.iter().zip(&models) {
+                    let own = truth.curves.iter().filter(|c| {
+                        c.machine == on.name && c.table == *table && c.graph && c.ranks == ranks
+                    });
+                    let mut measured =
+                        own.filter_map(|c| Some((known(c)?, c.at(f64::from(octave))?)));
+                    let Some((kernel, ln)) = measured.next() else { continue };
+                    let told = model.told(&on.as_board(), kernel, ranks, Bytes(1 << octave));
+                    times.extend(told.map(|(us, _)| (us, ln.exp())));
+                }
+                let chosen = times.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+                let best = times.iter().map(|t| t.1).min_by(f64::total_cmp);
+                if let (2.., Some(chosen), Some(best)) = (times.len(), chosen, best) {
+                    lost.push(chosen.1 / best - 1.0);
+                }
+            }
+        }
+        let cells = lost.len();
+        let part = |sum: f64| Ratio(sum / cells.max(1) as f64);
+        let near = lost.iter().filter(|l| **l <= 0.05).count();
+        Regret { cells, mean: part(lost.iter().sum()), near: part(near as f64) }
+    }
+}
+
+/// A number of a release; words are 0.
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or(0)
 }
 
 /// The kernel of a curve, with the names that rules have.

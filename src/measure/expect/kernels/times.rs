@@ -33,7 +33,13 @@ impl Curve {
         knots::at(&self.knots, octave)
     }
 
-    /// What it is of, but for the table.
+    /// Whether both are of one kernel on one machine.
+    pub fn is_as(&self, other: &Self) -> bool {
+        (&self.machine, &self.backend, &self.kernel, self.graph)
+            == (&other.machine, &other.backend, &other.kernel, other.graph)
+    }
+
+    /// Whether it is of that kernel on that machine.
     pub fn is(&self, machine: &str, kernel: Kernel) -> bool {
         self.machine == machine
             && self.graph == kernel.graph
@@ -114,6 +120,9 @@ fn curve(line: &str) -> Option<Curve> {
     let knots = points.split_whitespace().map(point).collect::<Option<Vec<_>>>()?;
     let rises = !knots.is_empty() && knots.is_sorted_by(|a, b| a.0 < b.0);
     let known = matches!(mode, "graph" | "eager") && scatter.parse::<f64>().is_ok_and(|s| s >= 0.0);
+    // What lies between the knots are lines; what teaches are the sizes on them.
+    let sizes = knots::octaves(&knots).map(f64::from);
+    let sizes: Vec<_> = sizes.filter_map(|k| Some((k, knots::at(&knots, k)?))).collect();
     (rises && known).then_some(Curve {
         machine: machine.to_owned(),
         table: table.to_owned(),
@@ -121,7 +130,7 @@ fn curve(line: &str) -> Option<Curve> {
         backend: backend.to_owned(),
         kernel: kernel.to_owned(),
         ranks: ranks.parse().ok()?,
-        knots,
+        knots: if sizes.is_empty() { knots } else { sizes },
     })
 }
 
