@@ -11,6 +11,7 @@
 //! both come from errors on machines that were left out (docs/background/accuracy.md). The ideal price of an
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
+mod experts;
 mod ideal;
 mod kernels;
 mod knots;
@@ -18,6 +19,8 @@ mod runs;
 mod transfer;
 mod view;
 
+pub(crate) use experts::hit;
+pub use experts::{ExpertTimes, RawTokens, Tokens};
 pub use ideal::{Ideal, NOTHING, Priced};
 pub use kernels::{KernelTimes, Kernels, LeftOut, RawTimes, Regret};
 pub use runs::{Rules, Runs, site};

@@ -5,7 +5,7 @@ use crate::machine::profile::{Generation, LinkKind, NetworkKind};
 use crate::machine::query::Query;
 
 /// A machine on which kernels were measured.
-pub(super) struct Measured {
+pub(in crate::measure::expect) struct Measured {
     pub name: &'static str,
     pub board: &'static str,
     pub generation: Generation,
@@ -58,7 +58,7 @@ impl Measured {
 }
 
 /// What the asked machine is, as far as fits ask.
-pub(super) struct Board {
+pub(in crate::measure::expect) struct Board {
     pub id: Option<String>,
     pub generation: Generation,
     pub link: LinkKind,

@@ -22,7 +22,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::library::engines::Kernel;
 use crate::machine::query::{Layout, Query};
 use crate::model::algorithm::Registry;
-use machines::Board;
+pub(super) use machines::Board;
 use model::Reach;
 
 /// The questions of one machine and number of ranks, whatever the kernel and size.

@@ -86,17 +86,23 @@ impl KernelTimes {
         sum.left_out(what)
     }
 
-    /// Every third size of all tables of a machine left out.
+    /// Every third size of all tables left out.
+    fn without_sizes(&self, left: u8) -> Self {
+        let mut taught = self.clone();
+        for curve in &mut taught.curves {
+            let kept = knots::octaves(&curve.knots).filter(|k| k % 3 != left);
+            let kept = kept.filter_map(|k| Some((f64::from(k), curve.at(f64::from(k))?)));
+            curve.knots = kept.collect();
+        }
+        taught.curves.retain(|c| !c.knots.is_empty());
+        taught
+    }
+
     fn sizes(&self, truth: &Self) -> LeftOut {
         let mut sum = Sum::default();
         for left in 0..3_u8 {
-            let mut taught = self.clone();
-            for curve in &mut taught.curves {
-                let kept = knots::octaves(&curve.knots).filter(|k| k % 3 != left);
-                let kept = kept.filter_map(|k| Some((f64::from(k), curve.at(f64::from(k))?)));
-                curve.knots = kept.collect();
-            }
-            let model = Model::of(&taught.curves, |c| !c.knots.is_empty());
+            let taught = self.without_sizes(left);
+            let model = Model::of(&taught.curves, |_| true);
             for curve in truth.curves.iter().filter(|c| c.graph) {
                 let (Some(kernel), Some(on)) = (known(curve), machine(curve)) else { continue };
                 for octave in knots::octaves(&curve.knots).filter(|k| k % 3 == left) {
@@ -123,11 +129,15 @@ pub struct Regret {
 }
 
 impl KernelTimes {
-    /// The engines' newest tables as rivals, each expected without that table.
+    /// The engines' newest tables as rivals, each expected without that table; without the size, where
+    /// no other table has its kernel.
     #[must_use]
     pub fn regret(&self, truth: &Self) -> Regret {
         let mut lost = Vec::new();
+        let thirds = [0, 1, 2].map(|left| self.without_sizes(left));
+        let thirds = thirds.each_ref().map(|third| Model::of(&third.curves, |_| true));
         for on in &MACHINES {
+            let board = on.as_board();
             let newest = |engine: &str| {
                 let tables = truth.curves.iter().filter(|c| c.machine == on.name && c.graph);
                 let of = tables.filter(|c| c.table.starts_with(engine)).map(|c| c.table.as_str());
@@ -146,15 +156,26 @@ impl KernelTimes {
                         c.machine == on.name && c.table == *table && c.graph && c.ranks == ranks
                     });
                     let mut measured =
-                        own.filter_map(|c| Some((known(c)?, c.at(f64::from(octave))?)));
+                        own.filter_map(|c| Some((known(c)?, calm(c, f64::from(octave))?)));
                     let Some((kernel, ln)) = measured.next() else { continue };
-                    let told = model.told(&on.as_board(), kernel, ranks, Bytes(1 << octave));
-                    times.extend(told.map(|(us, _)| (us, ln.exp())));
+                    let told = |model: &Model<'_>| {
+                        let told = model.told(&board, kernel, ranks, Bytes(1 << octave));
+                        told.filter(|t| t.1 == Reach::Own)
+                    };
+                    let told = told(model).or_else(|| told(&thirds[usize::from(octave % 3)]));
+                    // One kernel in two engines is no choice.
+                    match (told, times.iter_mut().find(|t: &&mut (Kernel, f64, f64)| t.0 == kernel)) {
+                        (Some((us, _)), Some(same)) => {
+                            (same.1, same.2) = ((same.1 * us).sqrt(), (same.2 * ln.exp()).sqrt());
+                        }
+                        (Some((us, _)), None) => times.push((kernel, us, ln.exp())),
+                        (None, _) => {}
+                    }
                 }
-                let chosen = times.iter().min_by(|a, b| a.0.total_cmp(&b.0));
-                let best = times.iter().map(|t| t.1).min_by(f64::total_cmp);
+                let chosen = times.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+                let best = times.iter().map(|t| t.2).min_by(f64::total_cmp);
                 if let (2.., Some(chosen), Some(best)) = (times.len(), chosen, best) {
-                    lost.push(chosen.1 / best - 1.0);
+                    lost.push(chosen.2 / best - 1.0);
                 }
             }
         }
@@ -164,6 +185,18 @@ impl KernelTimes {
         Regret { cells, mean: part(lost.iter().sum()), near: part(near as f64) }
     }
 }
+
+/// ln µs where it was measured, but for calls far above those of half and twice the size: they were
+/// disturbed, and no choice is to blame.
+fn calm(curve: &Curve, octave: f64) -> Option<f64> {
+    let own = curve.at(octave)?;
+    let disturbed = |ln: Option<f64>| ln.is_some_and(|ln| own > ln + DISTURBED);
+    let both = disturbed(curve.at(octave - 1.0)) && disturbed(curve.at(octave + 1.0));
+    (!both).then_some(own)
+}
+
+/// A factor of 3, as a logarithm.
+const DISTURBED: f64 = 1.1;
 
 /// A number of a release; words are 0.
 fn number(text: &str) -> u32 {
