@@ -664,3 +664,24 @@ fn kernels_are_expected_without_what_they_are_held_against() {
     let regret = times.regret(times);
     assert!(regret.cells > 150 && regret.mean.0 <= 0.010 && regret.near.0 >= 0.95, "{regret:?}");
 }
+
+/// An engine's other ways are what its settings make it run: asked with those settings it runs them.
+#[test]
+fn what_an_engine_could_run_is_what_its_settings_make_it_run() {
+    for engine in ["vllm@0.33.0", "vllm@0.24.0", "sglang@0.5.23", "trtllm@1.3.0", "flashinfer"] {
+        let asked = asked(engine, "h100", 8, 64 * K);
+        let rules = policy(engine, &asked.site()).unwrap();
+        let ways = rules.ways();
+        assert!(ways.len() >= 2, "{engine}");
+        for (force, way) in ways {
+            let mut site = asked.site();
+            force.split(' ').for_each(|text| site.conditions.variables.put(text).unwrap());
+            let kernel = way.choose(&asked.call()).unwrap().kernel.unwrap();
+            let told = policy(engine, &site).unwrap().choose(&asked.call()).unwrap().kernel.unwrap();
+            assert_eq!(kernel, told, "{engine} {force}");
+        }
+    }
+    let told = |engine, text| Asked { env: vec![text], ..asked(engine, "h100", 8, 64 * K) }.told();
+    assert_eq!(told("vllm@0.24.0", "--disable-custom-all-reduce").0, "symm-mem");
+    assert_eq!(told("sglang@0.5.23", "--disable-custom-all-reduce"), NCCL);
+}
