@@ -67,7 +67,10 @@ fn main() -> Result<()> {
 }
 
 fn print(taught: &KernelTimes, truth: &KernelTimes) {
-    println!("{:<44} {:>6} {:>6}  {:>6} {:>6}  band", "left out", "points", "none", "median", "p90");
+    println!(
+        "{:<44} {:>6} {:>6}  {:>6} {:>6}  band",
+        "left out", "points", "none", "median", "p90"
+    );
     for left in taught.held_out(truth) {
         let (median, p90) = (100.0 * left.error.median.0, 100.0 * left.error.p90.0);
         let (low, high) = (left.band.0.0, left.band.1.0);
@@ -91,11 +94,12 @@ fn read(files: &[String]) -> Result<Vec<RawTimes>> {
         let (machine, text) = open(file)?;
         rows(&text, machine, &mut found).map_err(|e| format!("{file}: {e}"))?;
     }
-    let table = |((machine, table, kind, ranks), mut points): ((String, String, Kind, u32), Vec<_>)| {
-        points.sort_by_key(|p: &(Bytes, Seconds)| p.0);
-        let kernel = Kernel { backend: kind.0, kernel: kind.1, graph: kind.2 };
-        RawTimes { machine, table, kernel, ranks, points }
-    };
+    let table =
+        |((machine, table, kind, ranks), mut points): ((String, String, Kind, u32), Vec<_>)| {
+            points.sort_by_key(|p: &(Bytes, Seconds)| p.0);
+            let kernel = Kernel { backend: kind.0, kernel: kind.1, graph: kind.2 };
+            RawTimes { machine, table, kernel, ranks, points }
+        };
     Ok(found.into_iter().map(table).collect())
 }
 

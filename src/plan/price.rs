@@ -4,6 +4,8 @@
 //! beside, unless the passes follow from an end-to-end rate, which has all of the step inside it. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
 //! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
+mod kernels;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -14,11 +16,7 @@ use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::price::uses;
 use crate::machine::query::Query;
 use crate::machine::what_if::Figure;
-use crate::library::engines::Conditions;
-use crate::library::{self, Site, policy};
-use crate::measure::expect::{
-    Expectation, Expecting, ExpertTimes, Kernels, NOTHING, Priced as Ideal, Runs, Tokens, site,
-};
+use crate::measure::expect::{Expectation, Expecting, NOTHING, Priced as Ideal, Runs};
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::plan::bucket::{Gradients, Rule, pack, timeline};
@@ -262,8 +260,8 @@ fn put_in(query: &mut Query, tweak: &Tweak) -> Result<()> {
 
 fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     if let Some(routing) = call.routed {
-        if let Some(kernels) = routing.kernels {
-            return between_experts(registry, step, call, asked, kernels);
+        if let Some(named) = routing.kernels {
+            return kernels::between_experts(registry, step, call, asked, named);
         }
         if routing.node_limit.is_some() {
             return routed(step, call, asked);
@@ -280,93 +278,9 @@ fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Resul
     let size = call.size;
     let by_engine = call.axis == Axis::Tp && call.collective == Collective::AllReduce;
     match step.engine.as_deref().filter(|_| by_engine) {
-        Some(engine) => engines(registry, engine, step, call, asked),
+        Some(engine) => kernels::by_engine(registry, engine, step, call, asked),
         None => plain(registry, call, asked, size),
     }
-}
-
-/// An all-reduce by an inference engine's rules, captured in a graph.
-fn engines(
-    registry: &Registry,
-    engine: &str,
-    step: &Step,
-    call: Call,
-    asked: &Asked<'_>,
-) -> Result<CallPrice> {
-    let bytes = whole(call.size);
-    let conditions = Conditions {
-        dtype: step.model.dtype,
-        hidden: Some(u64::from(step.model.hidden)),
-        ..Conditions::default()
-    };
-    let site = Site { conditions, ..site(&asked.query) };
-    let element = step.model.dtype.bytes();
-    let about = library::Call { element, size: bytes, ..library::Call::of(&asked.query) };
-    let ran = policy(engine, &site)?.choose(&about)?.kernel;
-    let told = ran.and_then(|ran| {
-        let kernels = Kernels::new(registry, &asked.query).ok()?;
-        Some((ran, kernels.at(ran, bytes)?))
-    });
-    let (ran, expected) = told.ok_or_else(|| {
-        let what = format!("nothing says what {engine} takes for {}", call.name);
-        Error::unknown(what).help("leave `engine` out for what the library runs")
-    })?;
-    let size = call.size;
-    let library = plain(registry, call, asked, size)?;
-    let name = format!("{}/{}", ran.backend, ran.kernel);
-    Ok(taking(library, asked, expected, (name, ran.into())))
-}
-
-/// Tokens by kernels that were measured on such a node.
-fn between_experts(
-    registry: &Registry,
-    step: &Step,
-    call: Call,
-    asked: &Asked<'_>,
-    kernels: &'static str,
-) -> Result<CallPrice> {
-    let unmeasured = || {
-        let what = format!("nobody measured {kernels} on {} such ranks", call.group.ranks);
-        Error::unknown(what).help("leave `all2all` out: the links then say what tokens take")
-    };
-    let routing = call.routed.filter(|_| asked.lies.nodes == 1).ok_or_else(unmeasured)?;
-    let traffic = traffic(step, &call, asked.lies.nodes);
-    let each = step.tokens() / if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
-    let combines = call.name.starts_with("combine");
-    let one = call.size.0 / (each * f64::from(routing.top_k)).max(1.0);
-    let tokens = Tokens {
-        each: each.round() as u64,
-        // FP8 brings four bytes of scale for 128 of its own.
-        width: Bytes((if combines { one } else { one * SCALES }).round() as u64),
-        top_k: routing.top_k,
-        experts: routing.experts,
-        ranks: call.group.ranks,
-    };
-    let phase = if combines { "combine" } else { "dispatch" };
-    let told = ExpertTimes::built_in().at(&asked.query, kernels, phase, tokens);
-    let expected = told.ok_or_else(unmeasured)?.times(routing.skew);
-    let size = call.size;
-    let library = plain(registry, call, asked, size)?;
-    let runs = asked.expecting.runs(whole(size));
-    let priced = taking(library, asked, expected, (kernels.to_owned(), runs));
-    Ok(CallPrice { traffic: Some(traffic), ..priced })
-}
-
-/// With each 128 bytes of FP8 go 4 of scale.
-const SCALES: f64 = 1.0 + 4.0 / 128.0;
-
-/// A call that takes what is expected of a kernel, instead of what its library runs.
-fn taking(
-    library: CallPrice,
-    asked: &Asked<'_>,
-    expected: Expectation,
-    (algorithm, runs): (String, Runs),
-) -> CallPrice {
-    let time = asked.end.of(expected);
-    let total = time * library.call.count;
-    let latency = Seconds(library.latency.0.min(total.0));
-    let expected = Some((expected, runs));
-    CallPrice { algorithm, expected, time, total, exposed: total, latency, ..library }
 }
 
 /// A call by what is expected of it.

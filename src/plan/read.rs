@@ -250,7 +250,11 @@ fn fill<'a>(
         let known = crate::library::is_engine(name);
         if !known {
             let what = format!("`{name}` is no inference engine");
-            fields.fault("engine", what, "write vllm, sglang or tensorrt-llm, with @RELEASE or without");
+            fields.fault(
+                "engine",
+                what,
+                "write vllm, sglang or tensorrt-llm, with @RELEASE or without",
+            );
         }
         known
     });
@@ -283,7 +287,9 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
         known
     });
     if experts.is_none() {
-        for key in ["ep", "top_k", "node_limit", "skew", "dispatch_dtype", "all2all", "expert_params"] {
+        for key in
+            ["ep", "top_k", "node_limit", "skew", "dispatch_dtype", "all2all", "expert_params"]
+        {
             if fields.has(key) && fields.text(key).as_deref() != Some("1") {
                 fields.fault(
                     key,

@@ -192,6 +192,7 @@ fn an_engine_decodes_by_its_own_kernels() {
     let (library, engine) = (priced(&of("")), priced(&of("engine = \"sglang@0.5.23\"\n")));
     assert_eq!(engine.calls[0].algorithm, "custom-v2/one-shot-push");
     assert!(engine.calls[0].total.0 < 0.5 * library.calls[0].total.0, "{engine:?}");
-    let faults = read_step("[step.x]\nparams = \"8B\"\nhidden = 64\nprofile = \"h100\"\nengine = \"no\"\n");
+    let faults =
+        read_step("[step.x]\nparams = \"8B\"\nhidden = 64\nprofile = \"h100\"\nengine = \"no\"\n");
     assert!(faults.unwrap_err().iter().any(|f| f.contains("no inference engine")));
 }

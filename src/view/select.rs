@@ -205,7 +205,11 @@ fn better_ways(report: &Select) -> Vec<String> {
         let regret = way.regret.filter(|r| *r >= 1.05)?;
         let sure = if way.certain { "" } else { "; nothing is certain" };
         let (from, name) = (exact(span.from_bytes), format!("{}/{}", way.backend, way.kernel));
-        Some(format!("from {from}: the choice takes {} times {name}{sure}: {}", times(regret), way.force))
+        Some(format!(
+            "from {from}: the choice takes {} times {name}{sure}: {}",
+            times(regret),
+            way.force
+        ))
     };
     report.intervals.iter().filter_map(faster).collect()
 }

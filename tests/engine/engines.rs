@@ -677,7 +677,8 @@ fn what_an_engine_could_run_is_what_its_settings_make_it_run() {
             let mut site = asked.site();
             force.split(' ').for_each(|text| site.conditions.variables.put(text).unwrap());
             let kernel = way.choose(&asked.call()).unwrap().kernel.unwrap();
-            let told = policy(engine, &site).unwrap().choose(&asked.call()).unwrap().kernel.unwrap();
+            let told =
+                policy(engine, &site).unwrap().choose(&asked.call()).unwrap().kernel.unwrap();
             assert_eq!(kernel, told, "{engine} {force}");
         }
     }

@@ -297,8 +297,14 @@ impl Policy for Rules {
             let mut conditions = self.conditions.clone();
             settings.iter().try_for_each(|text| conditions.variables.put(text)).ok()?;
             let (engine, meta, release) = (self.engine, self.meta.clone(), self.release);
-            let rules =
-                Self { engine, meta, release, board: self.board.clone(), conditions, notes: Vec::new() };
+            let rules = Self {
+                engine,
+                meta,
+                release,
+                board: self.board.clone(),
+                conditions,
+                notes: Vec::new(),
+            };
             Some((settings.join(" "), Box::new(rules) as Box<dyn Policy>))
         };
         self.engine.ways.iter().filter_map(|settings| with(settings)).collect()

@@ -161,7 +161,13 @@ impl ExpertTimes {
     /// What one phase takes on the machine of `query`, all ranks on one node; none where nobody measured
     /// that kernel on so many ranks of it or of a sibling.
     #[must_use]
-    pub fn at(&self, query: &Query, backend: &str, phase: &str, tokens: Tokens) -> Option<Expectation> {
+    pub fn at(
+        &self,
+        query: &Query,
+        backend: &str,
+        phase: &str,
+        tokens: Tokens,
+    ) -> Option<Expectation> {
         let board = Board::of(query)?;
         let near = board.nearest();
         let fits = near.iter().filter_map(|m| {

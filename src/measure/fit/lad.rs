@@ -30,7 +30,10 @@ impl Row {
 }
 
 /// The non-negative x with the least Σ weight·|error|.
-pub(in crate::measure) fn fit<'a>(rows: impl Iterator<Item = &'a Row> + Clone, p: usize) -> [f64; MOST] {
+pub(in crate::measure) fn fit<'a>(
+    rows: impl Iterator<Item = &'a Row> + Clone,
+    p: usize,
+) -> [f64; MOST] {
     let mut x = [0.0; MOST];
     for round in 0..ROUNDS {
         let mut normal = Normal::new(p);

@@ -92,16 +92,17 @@ impl<'r> Kernels<'r> {
     #[must_use]
     pub fn at(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
         match (kernel.backend, kernel.kernel) {
-            ("nccl", _) => Some(match self.one_node.then(|| self.told(kernel, size, 1.0)).flatten() {
-                Some(told) => told,
-                None => self.launched(self.nccl.at(size), kernel, size),
-            }),
+            ("nccl", _) => {
+                Some(match self.one_node.then(|| self.told(kernel, size, 1.0)).flatten() {
+                    Some(told) => told,
+                    None => self.launched(self.nccl.at(size), kernel, size),
+                })
+            }
             ("nccl-symm", "library") => {
                 // No such kernel was measured: at most what NCCL takes without symmetric buffers.
                 let plain = self.nccl.at(size);
                 let low = plain.low * Ratio(0.25);
-                let unknown =
-                    Expectation { low, basis: Basis::Modelled, error: None, ..plain };
+                let unknown = Expectation { low, basis: Basis::Modelled, error: None, ..plain };
                 Some(self.launched(unknown, kernel, size))
             }
             _ => self.own(kernel, size),

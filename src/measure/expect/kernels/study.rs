@@ -106,8 +106,7 @@ impl KernelTimes {
             for curve in truth.curves.iter().filter(|c| c.graph) {
                 let (Some(kernel), Some(on)) = (known(curve), machine(curve)) else { continue };
                 for octave in knots::octaves(&curve.knots).filter(|k| k % 3 == left) {
-                    let told =
-                        model.told(&on.as_board(), kernel, curve.ranks, Bytes(1 << octave));
+                    let told = model.told(&on.as_board(), kernel, curve.ranks, Bytes(1 << octave));
                     let own = told.filter(|t| t.1 == Reach::Own).map(|t| t.0);
                     sum.add(own, curve.at(f64::from(octave)));
                 }
@@ -149,7 +148,8 @@ impl KernelTimes {
                 .iter()
                 .map(|t| Model::of(&self.curves, |c| c.machine != on.name || c.table != *t))
                 .collect();
-            for (ranks, octave) in [2, 4, 8].iter().flat_map(|&n| (8..=30_u8).map(move |k| (n, k))) {
+            for (ranks, octave) in [2, 4, 8].iter().flat_map(|&n| (8..=30_u8).map(move |k| (n, k)))
+            {
                 let mut times = Vec::new();
                 for (table, model) in tables.iter().zip(&models) {
                     let own = truth.curves.iter().filter(|c| {
@@ -164,7 +164,8 @@ impl KernelTimes {
                     };
                     let told = told(model).or_else(|| told(&thirds[usize::from(octave % 3)]));
                     // One kernel in two engines is no choice.
-                    match (told, times.iter_mut().find(|t: &&mut (Kernel, f64, f64)| t.0 == kernel)) {
+                    match (told, times.iter_mut().find(|t: &&mut (Kernel, f64, f64)| t.0 == kernel))
+                    {
                         (Some((us, _)), Some(same)) => {
                             (same.1, same.2) = ((same.1 * us).sqrt(), (same.2 * ln.exp()).sqrt());
                         }

@@ -65,9 +65,8 @@ pub struct RawTimes {
 
 const ORIGIN: &str = "evidence/engines.csv";
 
-static BUILT_IN: LazyLock<Result<KernelTimes>> = LazyLock::new(|| {
-    KernelTimes::parse(include_str!("../../../../evidence/engines.csv"), ORIGIN)
-});
+static BUILT_IN: LazyLock<Result<KernelTimes>> =
+    LazyLock::new(|| KernelTimes::parse(include_str!("../../../../evidence/engines.csv"), ORIGIN));
 
 impl KernelTimes {
     /// Those that are carried along.
