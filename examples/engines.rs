@@ -89,17 +89,16 @@ fn print(taught: &KernelTimes, truth: &KernelTimes) {
 }
 
 fn read(files: &[String]) -> Result<Vec<RawTimes>> {
-    let mut found: BTreeMap<(String, String, Kind, u32), Vec<(Bytes, Seconds)>> = BTreeMap::new();
+    let mut found = Found::new();
     for file in files {
         let (machine, text) = open(file)?;
         rows(&text, machine, &mut found).map_err(|e| format!("{file}: {e}"))?;
     }
-    let table =
-        |((machine, table, kind, ranks), mut points): ((String, String, Kind, u32), Vec<_>)| {
-            points.sort_by_key(|p: &(Bytes, Seconds)| p.0);
-            let kernel = Kernel { backend: kind.0, kernel: kind.1, graph: kind.2 };
-            RawTimes { machine, table, kernel, ranks, points }
-        };
+    let table = |((machine, table, kind, ranks), mut points): (Key, Vec<_>)| {
+        points.sort_by_key(|p: &(Bytes, Seconds)| p.0);
+        let kernel = Kernel { backend: kind.0, kernel: kind.1, graph: kind.2 };
+        RawTimes { machine, table, kernel, ranks, points }
+    };
     Ok(found.into_iter().map(table).collect())
 }
 
@@ -170,11 +169,12 @@ fn tokens(files: &[String]) -> Result<Vec<RawTokens>> {
 /// Backend, kernel, and whether in a graph.
 type Kind = (&'static str, &'static str, bool);
 
-fn rows(
-    text: &str,
-    (machine, profile): (&str, &str),
-    found: &mut BTreeMap<(String, String, Kind, u32), Vec<(Bytes, Seconds)>>,
-) -> Result<()> {
+/// A machine, a table, what ran, ranks.
+type Key = (String, String, Kind, u32);
+
+type Found = BTreeMap<Key, Vec<(Bytes, Seconds)>>;
+
+fn rows(text: &str, (machine, profile): (&str, &str), found: &mut Found) -> Result<()> {
     let profile = Profile::builtin(profile)?;
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -118,10 +118,10 @@ impl<'r> Kernels<'r> {
     fn own(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
         let captured = Kernel { graph: true, ..kernel };
         let known = |like: &Kernel| model::BUILT_IN.knows(*like);
-        if known(&captured) {
-            if let Some(told) = self.told(kernel, size, 1.0) {
-                return Some(told);
-            }
+        if known(&captured)
+            && let Some(told) = self.told(kernel, size, 1.0)
+        {
+            return Some(told);
         }
         let (like, more) = kin(captured)?;
         let told = self.told(like, size, more)?;

@@ -252,7 +252,7 @@ impl<'c> Model<'c> {
             let (us, _) = self.told(board, captured, ranks, size)?;
             return Some((self.launched(board, kernel, bytes, us)?, Reach::Launched));
         }
-        self.from_afar(board, kernel, ranks, bytes)
+        self.by_others(board, kernel, ranks, bytes)
     }
 
     /// µs outside a graph for what takes `us` inside one: the host is the floor; the benchmark copies
@@ -266,7 +266,7 @@ impl<'c> Model<'c> {
     }
 
     /// The forms of other generations, moved by what their links are.
-    fn from_afar(
+    fn by_others(
         &self,
         board: &Board,
         kernel: Kernel,
