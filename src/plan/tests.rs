@@ -164,10 +164,12 @@ fn faults_are_named_together_with_their_places() {
 #[test]
 fn tokens_by_deepep_take_what_was_measured() {
     let of = |kernels: &str, tokens: u32| {
-        step(&format!(
-            "mode = \"decoding\"\nprofile = \"dgx-h100\"\nlayers = 1\nhidden = 7168\nbatch = {tokens}\n\
-             dp = 8\nep = 8\nexperts = 256\ntop_k = 8\ndispatch_dtype = \"fp8\"\nall2all = \"{kernels}\"\n"
-        ))
+        let text = format!(
+            "[step.x]\nparams = \"8B\"\nmode = \"decoding\"\nprofile = \"dgx-h100\"\nlayers = 1\n\
+             hidden = 7168\nbatch = {tokens}\ndp = 8\nep = 8\nexperts = 256\ntop_k = 8\n\
+             dispatch_dtype = \"fp8\"\nall2all = \"{kernels}\"\n"
+        );
+        read_step(&text).unwrap_or_else(|faults| panic!("{faults:#?}"))
     };
     let missed: f64 = (0..8).map(|i| f64::from(224 - i) / f64::from(256 - i)).product();
     let leaves = 4096.0 * 7.0 * (1.0 - missed) * 7168.0;
