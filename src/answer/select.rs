@@ -100,6 +100,26 @@ pub struct Span {
     pub best_time_s: Option<f64>,
     /// What other engines run at the first size, the fastest first.
     pub rivals: Vec<Rival>,
+    /// What the same engine could run at the first size under other settings, the fastest first.
+    pub ways: Vec<Way>,
+}
+
+/// What an engine could run instead, and how one gets it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Way {
+    /// Whose kernel.
+    pub backend: &'static str,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Variables and flags that force it.
+    pub force: String,
+    /// What the call is expected to take, in µs.
+    pub us: Option<f64>,
+    /// The choice's expected time over this one's: above 1 where the choice loses.
+    pub regret: Option<f64>,
+    /// Whether the bands of both lie apart; where they do not, nothing is certain.
+    pub certain: bool,
 }
 
 /// What another engine runs for the same call.
@@ -379,6 +399,7 @@ pub fn select(
             for Interval { from, to, choice } in &own {
                 let mut span = span(&model, (from.0, to.0), choice, None)?;
                 beside(&model, &mut span, &rivals, call);
+                under_settings(&model, &mut span, policy, call);
                 spans.push(span);
             }
         }
@@ -445,6 +466,36 @@ fn beside(model: &Model<'_>, span: &mut Span, rivals: &[Box<dyn Policy>], call: 
     }
 }
 
+/// Puts what the same engine could run under other settings beside its choice, a kernel once.
+fn under_settings(model: &Model<'_>, span: &mut Span, policy: &dyn Policy, call: &Call) {
+    let size = Bytes(span.from_bytes);
+    let own = span.choice.expect.clone();
+    for (force, rules) in policy.ways() {
+        let Ok(choice) = rules.choose(&call.with_size(size)) else { continue };
+        let Some(kernel) = choice.kernel.filter(|k| k.backend != "none") else { continue };
+        let is = |backend: Option<&str>, name: Option<&str>| {
+            backend == Some(kernel.backend) && name == Some(kernel.kernel)
+        };
+        if is(span.choice.backend, span.choice.kernel)
+            || span.ways.iter().any(|w| is(Some(w.backend), Some(w.kernel)))
+        {
+            continue;
+        }
+        let told = model.expect(&choice, size);
+        let pair = own.as_ref().zip(told.as_ref());
+        span.ways.push(Way {
+            backend: kernel.backend,
+            kernel: kernel.kernel,
+            force,
+            us: told.as_ref().map(|e| six(e.time_s * 1e6)),
+            regret: pair.map(|(own, other)| own.time_s / other.time_s),
+            certain: pair.is_some_and(|(a, b)| a.high_s < b.low_s || b.high_s < a.low_s),
+        });
+    }
+    let time = |w: &Way| w.us.unwrap_or(f64::INFINITY);
+    span.ways.sort_by(|a, b| time(a).total_cmp(&time(b)));
+}
+
 fn view(policy: &dyn Policy) -> PolicyView {
     let meta = policy.meta().clone();
     PolicyView { id: meta.id, title: meta.title, counts: meta.counts, source: meta.source }
@@ -497,6 +548,7 @@ fn span(
         best_title: best.map(|(c, _)| c.algorithm.meta().title),
         best_time_s: best.map(|(_, time)| time.0),
         rivals: Vec::new(),
+        ways: Vec::new(),
     })
 }
 

@@ -80,6 +80,11 @@ pub trait Policy {
         Vec::new()
     }
 
+    /// The same policy under settings by which it may choose otherwise, each with the settings.
+    fn ways(&self) -> Vec<(String, Box<dyn Policy>)> {
+        Vec::new()
+    }
+
     /// The options or variables that make the library run the algorithm of this crate called
     /// `algorithm` for this call.
     ///

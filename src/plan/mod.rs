@@ -304,6 +304,8 @@ pub struct Step {
     pub parallel: Parallel,
     /// How replicas agree.
     pub sync: Sync,
+    /// The inference engine whose rules choose TP's all-reduces; absent: the library does.
+    pub engine: Option<String>,
     /// How long it computes; absent: nothing is known to hide anything.
     pub compute: Option<Compute>,
     /// Collectives that the file names itself.

@@ -14,6 +14,7 @@
 
 use crate::base::quantity::{Bytes, Ratio, Volume};
 use crate::machine::sample::DataType;
+use crate::measure::expect::hit;
 
 /// How tokens find their experts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +29,12 @@ pub struct Routing {
     pub skew: Ratio,
     /// The type in which tokens are dispatched.
     pub dispatch: DataType,
+    /// Kernels that carry them: `deepep-normal`, `deepep-ll`; absent: what crosses which links says it.
+    pub kernels: Option<&'static str>,
 }
+
+/// Kernels between experts that were measured.
+pub(super) const KERNELS: [&str; 2] = ["deepep-normal", "deepep-ll"];
 
 /// Bytes that a rank sends, for one dispatch or combine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,14 +77,6 @@ impl Routing {
     }
 }
 
-/// The chance that `k` of `open` experts hit one of `part` of them.
-fn hit(open: f64, part: f64, k: u32) -> f64 {
-    let missed: f64 = (0..k)
-        .map(|i| (open - part - f64::from(i)).max(0.0) / (open - f64::from(i)).max(1.0))
-        .product();
-    1.0 - missed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +90,7 @@ mod tests {
             node_limit: Some(4),
             skew: Ratio(1.0),
             dispatch: DataType::F8e4m3,
+            kernels: None,
         };
         let traffic = routing.traffic(4096.0, Bytes(7168), 64, 8);
         // Of 128 experts 8 are drawn; a node's 32 are all missed once in 10.6 times.

@@ -4,10 +4,12 @@
 //! beside, unless the passes follow from an end-to-end rate, which has all of the step inside it. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
 //! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
+mod kernels;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Call, From, Group, Hides, Lies, Mode, Step, Traffic, calls};
+use super::{Axis, Call, From, Group, Hides, Lies, Mode, Step, Traffic, calls};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
@@ -258,6 +260,9 @@ fn put_in(query: &mut Query, tweak: &Tweak) -> Result<()> {
 
 fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     if let Some(routing) = call.routed {
+        if let Some(named) = routing.kernels {
+            return kernels::between_experts(registry, step, call, asked, named);
+        }
         if routing.node_limit.is_some() {
             return routed(step, call, asked);
         }
@@ -271,7 +276,11 @@ fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Resul
         return Ok(bucketed(step, call, asked));
     }
     let size = call.size;
-    plain(registry, call, asked, size)
+    let by_engine = call.axis == Axis::Tp && call.collective == Collective::AllReduce;
+    match step.engine.as_deref().filter(|_| by_engine) {
+        Some(engine) => kernels::by_engine(registry, engine, step, call, asked),
+        None => plain(registry, call, asked, size),
+    }
 }
 
 /// A call by what is expected of it.
@@ -386,6 +395,7 @@ fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
         node_limit: None,
         skew: Ratio(1.0),
         dispatch: step.model.dtype,
+        kernels: None,
     });
     // One token's bytes: the call's size is all of its copies.
     let tokens =

@@ -49,6 +49,8 @@ pub const KEYS: &[&str] = &[
     "node_limit",
     "skew",
     "dispatch_dtype",
+    "all2all",
+    "engine",
     "forward",
     "backward",
     "compute",
@@ -244,6 +246,18 @@ fn fill<'a>(
         cap: fields.read::<Bytes>("bucket").map(Limit::Bytes),
     };
     check(fields, &model, &parallel, &sync, mode);
+    let engine = fields.text("engine").filter(|name| {
+        let known = crate::library::is_engine(name);
+        if !known {
+            let what = format!("`{name}` is no inference engine");
+            fields.fault(
+                "engine",
+                what,
+                "write vllm, sglang or tensorrt-llm, with @RELEASE or without",
+            );
+        }
+        known
+    });
     let compute = compute(fields, &model, &parallel, mode);
     Some(Step {
         name: name.to_owned(),
@@ -252,6 +266,7 @@ fn fill<'a>(
         model: if alone { Model { params: 0, ..model } } else { model },
         parallel,
         sync,
+        engine,
         compute,
         own,
     })
@@ -263,8 +278,18 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
     let (top_k, node_limit) = (count("top_k"), count("node_limit"));
     let skew = fields.read::<Skew>("skew");
     let dispatch = fields.read::<Dtype>("dispatch_dtype");
+    let kernels = fields.text("all2all").and_then(|text| {
+        let known = super::moe::KERNELS.into_iter().find(|k| *k == text);
+        if known.is_none() {
+            let help = format!("write {}", super::moe::KERNELS.join(" or "));
+            fields.fault("all2all", format!("`{text}` are no kernels between experts"), &help);
+        }
+        known
+    });
     if experts.is_none() {
-        for key in ["ep", "top_k", "node_limit", "skew", "dispatch_dtype", "expert_params"] {
+        for key in
+            ["ep", "top_k", "node_limit", "skew", "dispatch_dtype", "all2all", "expert_params"]
+        {
             if fields.has(key) && fields.text(key).as_deref() != Some("1") {
                 fields.fault(
                     key,
@@ -280,6 +305,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
         node_limit,
         skew: Ratio(skew.map_or(1.0, |s| s.0)),
         dispatch: dispatch.map_or(weights, |d| d.0),
+        kernels,
     })
 }
 

@@ -5,7 +5,7 @@ use super::columns::micro;
 use super::page::Page;
 use super::screen::{expected, label};
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::select::{ChoiceView, PartView, Rival, Select, Span};
+use crate::answer::select::{ChoiceView, PartView, Rival, Select, Span, Way};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Where;
@@ -35,9 +35,11 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
     page.table(sheet(report));
     let found: Vec<String> = summary(report);
     let unpriced = unpriced(report);
-    if !found.is_empty() || !unpriced.is_empty() || explain {
+    let better = better_ways(report);
+    if !found.is_empty() || !unpriced.is_empty() || !better.is_empty() || explain {
         page.gap();
     }
+    page.entries(&label("better?"), better);
     page.entries(&label("note"), unpriced);
     page.entries(&label("ratio"), found);
     if explain {
@@ -102,6 +104,10 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         page.entry(label("sizes"), counts);
     }
     page.entry(label("source"), &report.policy.source);
+    if !span.ways.is_empty() {
+        page.gap();
+        page.table(ways(span));
+    }
     if !span.rivals.is_empty() {
         page.gap();
         page.table(rivals(span));
@@ -167,6 +173,45 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
     let own = |force: &&String| view.backend.is_none_or(|b| force.starts_with(b)) || explain;
     page.entries(&label("force"), view.force.iter().filter(own));
     page.entries(&label("note"), &view.notes);
+}
+
+/// What the same engine could run, and by which settings.
+fn ways(span: &Span) -> Sheet {
+    let row = |way: &Way| {
+        vec![
+            Cell::same(format!("{}/{}", way.backend, way.kernel)),
+            micro(way.us.map(|us| us * 1e-6)),
+            Cell::number(way.regret.map(f64::recip), times),
+            Cell::same(if way.certain { "yes" } else { "no" }),
+            Cell::same(&way.force),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("it could run", "kernel"),
+            Column::numbers("expected", "µs", "us"),
+            Column::numbers("× choice", "", "over_choice"),
+            Column::words("certain", "certain"),
+            Column::words("by", "force"),
+        ],
+        rows: span.ways.iter().map(row).collect(),
+    }
+}
+
+/// Where the same engine could run something that is expected to be faster by 5 % at least.
+fn better_ways(report: &Select) -> Vec<String> {
+    let faster = |span: &Span| {
+        let way = span.ways.first()?;
+        let regret = way.regret.filter(|r| *r >= 1.05)?;
+        let sure = if way.certain { "" } else { "; nothing is certain" };
+        let (from, name) = (exact(span.from_bytes), format!("{}/{}", way.backend, way.kernel));
+        Some(format!(
+            "from {from}: the choice takes {} times {name}{sure}: {}",
+            times(regret),
+            way.force
+        ))
+    };
+    report.intervals.iter().filter_map(faster).collect()
 }
 
 /// What other engines run for the call.

@@ -10,6 +10,7 @@ use collcost::library::engines::{Conditions, Variables};
 use collcost::library::{Call, Site, intervals, policy};
 use collcost::machine::profile::Profile;
 use collcost::machine::sample::DataType;
+use collcost::measure::expect::KernelTimes;
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -639,4 +640,49 @@ fn nccl_picks_the_switch_for_a_mebibyte() {
     let off = Asked { env: vec!["NCCL_WIN_ENABLE=0"], ..asked("nccl-symm", "h100", 8, M) };
     assert_eq!(off.told(), NCCL);
     assert_eq!(asked("nccl-symm", "h100", 16, M).told(), NCCL);
+}
+
+/// What teaches never holds the table, the ranks, the size or the board that it is held against. By
+/// the curves that are carried; `examples/engines.rs` does the same with raw tables.
+#[test]
+fn kernels_are_expected_without_what_they_are_held_against() {
+    let times = KernelTimes::built_in().unwrap();
+    let found = times.held_out(times);
+    let goals = [
+        ("one table, in graphs", 1700, 0.030, 0.11),
+        ("one table, in graphs, engines' own kernels", 1000, 0.032, 0.11),
+        ("one table, eager", 1100, 0.055, 0.28),
+        ("every third size, in graphs", 1700, 0.030, 0.11),
+        ("the board, by its sibling, in graphs", 600, 0.045, 0.12),
+        ("the generation, in graphs", 1100, 0.15, 0.40),
+    ];
+    for (what, points, median, p90) in goals {
+        let left = found.iter().find(|l| l.what == what).unwrap();
+        assert!(left.points >= points, "{left:?}");
+        assert!(left.error.median.0 <= median && left.error.p90.0 <= p90, "{left:?}");
+    }
+    let regret = times.regret(times);
+    assert!(regret.cells > 150 && regret.mean.0 <= 0.010 && regret.near.0 >= 0.95, "{regret:?}");
+}
+
+/// An engine's other ways are what its settings make it run: asked with those settings it runs them.
+#[test]
+fn what_an_engine_could_run_is_what_its_settings_make_it_run() {
+    for engine in ["vllm@0.33.0", "vllm@0.24.0", "sglang@0.5.23", "trtllm@1.3.0", "flashinfer"] {
+        let asked = asked(engine, "h100", 8, 64 * K);
+        let rules = policy(engine, &asked.site()).unwrap();
+        let ways = rules.ways();
+        assert!(ways.len() >= 2, "{engine}");
+        for (force, way) in ways {
+            let mut site = asked.site();
+            force.split(' ').for_each(|text| site.conditions.variables.put(text).unwrap());
+            let kernel = way.choose(&asked.call()).unwrap().kernel.unwrap();
+            let told =
+                policy(engine, &site).unwrap().choose(&asked.call()).unwrap().kernel.unwrap();
+            assert_eq!(kernel, told, "{engine} {force}");
+        }
+    }
+    let told = |engine, text| Asked { env: vec![text], ..asked(engine, "h100", 8, 64 * K) }.told();
+    assert_eq!(told("vllm@0.24.0", "--disable-custom-all-reduce").0, "symm-mem");
+    assert_eq!(told("sglang@0.5.23", "--disable-custom-all-reduce"), NCCL);
 }

@@ -18,6 +18,7 @@ pub(super) static ENGINE: Engine = Engine {
         ("flashinfer-mnnvl", "create_allreduce_fusion_workspace(backend=\"mnnvl\")"),
         ("flashinfer-trtllm", "create_allreduce_fusion_workspace(backend=\"trtllm\")"),
     ],
+    ways: &[&["backend=mnnvl"], &["backend=trtllm"]],
     rivals: true,
     collectives: &[Collective::AllReduce],
     choose,

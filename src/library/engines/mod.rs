@@ -51,6 +51,8 @@ pub struct Engine {
     pub variables: &'static [&'static str],
     /// What turns a backend on, off or into another kernel.
     force: &'static [(&'static str, &'static str)],
+    /// Settings by which it runs other kernels of its own, as far as they take the call.
+    ways: &'static [&'static [&'static str]],
     /// Whether people choose between it and others to serve a model.
     rivals: bool,
     /// The collectives that it has rules for.
@@ -288,6 +290,24 @@ impl Policy for Rules {
             Some(Self { engine, meta, release, board, conditions, notes })
         });
         beside.map(|rules| Box::new(rules) as Box<dyn Policy>).collect()
+    }
+
+    fn ways(&self) -> Vec<(String, Box<dyn Policy>)> {
+        let with = |settings: &[&str]| {
+            let mut conditions = self.conditions.clone();
+            settings.iter().try_for_each(|text| conditions.variables.put(text)).ok()?;
+            let (engine, meta, release) = (self.engine, self.meta.clone(), self.release);
+            let rules = Self {
+                engine,
+                meta,
+                release,
+                board: self.board.clone(),
+                conditions,
+                notes: Vec::new(),
+            };
+            Some((settings.join(" "), Box::new(rules) as Box<dyn Policy>))
+        };
+        self.engine.ways.iter().filter_map(|settings| with(settings)).collect()
     }
 
     /// The sizes that the rules compare with, found by asking: between two of them nothing changes,

@@ -24,6 +24,7 @@ pub(super) static ENGINE: Engine = Engine {
         ("mscclpp", "buffers that ncclMemAlloc made, with MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"),
         ("nccl", "MSCCLPP_NCCL_LIB_PATH names the NCCL to fall back to"),
     ],
+    ways: &[&["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"], &["MSCCLPP_NCCL_SYMMETRIC_MEMORY=0"]],
     rivals: true,
     collectives: &[Collective::AllReduce, Collective::AllGather],
     choose,

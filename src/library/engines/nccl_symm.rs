@@ -27,6 +27,7 @@ pub(super) static ENGINE: Engine = Engine {
         ("nccl-symm", "NCCL_SYM_KERNEL=NAME; buffers in windows by ncclCommWindowRegister"),
         ("nccl", "NCCL_WIN_ENABLE=0"),
     ],
+    ways: &[&["NCCL_WIN_ENABLE=1"], &["NCCL_WIN_ENABLE=0"]],
     rivals: false,
     collectives: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
     choose,

@@ -48,6 +48,12 @@ pub(super) static ENGINE: Engine = Engine {
         ("quick-reduce", "ROCM_QUICK_REDUCE_QUANTIZATION=FP|INT8|INT6|INT4"),
         ("nccl", "--disable-custom-all-reduce"),
     ],
+    ways: &[
+        &["SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=1"],
+        &["SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0"],
+        &["--disable-custom-all-reduce", "--enable-torch-symm-mem"],
+        &["--disable-custom-all-reduce"],
+    ],
     rivals: true,
     collectives: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
     choose,

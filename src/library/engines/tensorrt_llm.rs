@@ -31,6 +31,12 @@ pub(super) static ENGINE: Engine = Engine {
         ("symm-mem", "allreduce_strategy: SYMM_MEM"),
         ("nccl", "allreduce_strategy: NCCL"),
     ],
+    ways: &[
+        &["strategy=ONESHOT"],
+        &["strategy=TWOSHOT"],
+        &["strategy=SYMM_MEM"],
+        &["strategy=NCCL"],
+    ],
     rivals: true,
     collectives: &[Collective::AllReduce],
     choose,

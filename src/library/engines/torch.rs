@@ -19,6 +19,7 @@ pub(super) static ENGINE: Engine = Engine {
         ("symm-mem", "torch.ops.symm_mem.{one_shot,two_shot,multimem}_all_reduce by name"),
         ("torch", "ENABLE_INTRA_NODE_COMM=1"),
     ],
+    ways: &[],
     rivals: false,
     collectives: &[Collective::AllReduce],
     choose,

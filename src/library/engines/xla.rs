@@ -24,6 +24,10 @@ pub(super) static ENGINE: Engine = Engine {
         ("xla", "--xla_gpu_unsupported_use_all_reduce_one_shot_kernel=true"),
         ("nccl", "the default"),
     ],
+    ways: &[
+        &["xla_gpu_unsupported_use_all_reduce_one_shot_kernel=true"],
+        &["xla_gpu_unsupported_use_all_reduce_one_shot_kernel=false"],
+    ],
     rivals: false,
     collectives: &[Collective::AllReduce],
     choose,

@@ -11,14 +11,18 @@
 //! both come from errors on machines that were left out (docs/background/accuracy.md). The ideal price of an
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
+mod experts;
 mod ideal;
 mod kernels;
+mod knots;
 mod runs;
 mod transfer;
 mod view;
 
+pub(crate) use experts::hit;
+pub use experts::{ExpertTimes, RawTokens, Tokens};
 pub use ideal::{Ideal, NOTHING, Priced};
-pub use kernels::Kernels;
+pub use kernels::{KernelTimes, Kernels, LeftOut, RawTimes, Regret};
 pub use runs::{Rules, Runs, site};
 pub use view::{Error as StatedError, Expect};
 

@@ -14,7 +14,7 @@ const SMALLEST: f64 = 1e-4;
 
 /// One equation: Σ row·x = 1, each column divided by the measured time.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(in crate::measure) struct Row {
     pub columns: [f64; MOST],
     /// How much its error counts; 1 for a point that was measured well.
     pub weight: f64,
@@ -30,7 +30,10 @@ impl Row {
 }
 
 /// The non-negative x with the least Σ weight·|error|.
-pub(super) fn fit<'a>(rows: impl Iterator<Item = &'a Row> + Clone, p: usize) -> [f64; MOST] {
+pub(in crate::measure) fn fit<'a>(
+    rows: impl Iterator<Item = &'a Row> + Clone,
+    p: usize,
+) -> [f64; MOST] {
     let mut x = [0.0; MOST];
     for round in 0..ROUNDS {
         let mut normal = Normal::new(p);

@@ -8,7 +8,7 @@
 use crate::base::stats::solve_positive;
 
 /// The most unknowns of a fit: α, four slopes, γ.
-pub(super) const MOST: usize = 12;
+pub(in crate::measure) const MOST: usize = 12;
 
 /// AᵀWA and AᵀWy, as far as `p` unknowns need them.
 #[derive(Clone)]

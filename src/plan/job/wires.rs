@@ -75,6 +75,7 @@ impl<'r> Wires<'r> {
             node_limit,
             skew: Ratio(1.0),
             dispatch: crate::machine::sample::DataType::Bf16,
+            kernels: None,
         };
         let nodes = asked.lies.nodes;
         let traffic = routing.traffic(tokens, Bytes(width as u64), among.group.ranks, nodes);

@@ -1,16 +1,18 @@
 //! What the kernels of inference engines take, where they are not the library's.
 //!
-//! ```text
-//! T = start + peer·(n − 1) + root·√x + slope·x + beyond·max(0, x − corner)
-//! ```
-//!
-//! x are the bytes that the kernel's form moves: (n − 1)·S for one shot, 2(n − 1)/n·S for two,
-//! (1 + 1/n)·S through a switch that adds. Fitted per machine, kernel and ranks under CUDA graphs;
-//! another board of the same generation takes the same, another generation what its link's α and rate
-//! make of it (custom kernels keep too few loads in flight for the rate to matter). Outside graphs
-//! the host is the floor, and the benchmark's copy of the input is added.
+//! A kernel that was measured on this board takes the mean of its tables' curves, `evidence/engines.csv`;
+//! other ranks, other boards of the generation, and other generations are told in that order, each with
+//! the error that it has where tables or machines are left out (`study`, printed by `examples/engines.rs`).
+//! Outside graphs the host is part of what was measured; where a kernel has not been, its time in a
+//! graph, the benchmark's copy of the input, and the host's floor stand for it.
 
-mod fits;
+mod machines;
+mod model;
+mod study;
+mod times;
+
+pub use study::{LeftOut, Regret};
+pub use times::{KernelTimes, RawTimes};
 
 use std::num::NonZeroU32;
 
@@ -18,47 +20,45 @@ use super::{Basis, Expectation, Expecting, HeldOut};
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::library::engines::Kernel;
-use crate::machine::profile::{Generation, LinkKind};
 use crate::machine::query::{Layout, Query};
 use crate::model::algorithm::Registry;
-use fits::{FITS, Fit, MACHINES, Measured};
+pub(super) use machines::Board;
+use model::Reach;
 
 /// The questions of one machine and number of ranks, whatever the kernel and size.
 pub struct Kernels<'r> {
     board: Option<Board>,
     ranks: u32,
+    /// Whether all ranks are on one node, or tray.
+    one_node: bool,
     nccl: Expecting<'r>,
 }
 
-/// What the asked machine is, as far as fits ask.
-struct Board {
-    id: Option<String>,
-    generation: Generation,
-    link: LinkKind,
-    alpha: Option<Seconds>,
-    rate: Bandwidth,
-    host: Host,
+/// The band that holds 8 of 10, and the error, where a table or a machine is left out.
+type Stated = (f64, f64, Option<HeldOut>);
+
+const fn stated(band: (f64, f64), (median, p90): (f64, f64)) -> Stated {
+    (band.0, band.1, Some(HeldOut { median: Ratio(median), p90: Ratio(p90) }))
 }
 
-/// What a call costs outside graphs.
-struct Host {
-    /// Python and the launch.
-    floor: Seconds,
-    /// The device's memory.
-    memory: Bandwidth,
+/// What `KernelTimes::held_out` finds against the raw tables; tests/engine/engines.rs holds the
+/// carried curves to the same goals.
+const fn errors(reach: Reach, kernel: Kernel) -> Stated {
+    match (reach, kernel.graph) {
+        (Reach::Own, true) => stated((0.954, 1.044), (0.018, 0.083)),
+        (Reach::Own, false) => stated((0.876, 1.146), (0.027, 0.195)),
+        (Reach::OtherRanks, _) => stated((0.915, 1.147), (0.042, 0.178)),
+        (Reach::Sibling, true) => stated((0.915, 1.078), (0.034, 0.111)),
+        // No two boards of a generation with hosts of one kind were measured.
+        (Reach::Sibling, false) => (0.75, 1.4, None),
+        (Reach::Launched, _) => stated((0.608, 2.13), (0.372, 0.644)),
+        // Wider than was found: four generations are few.
+        (Reach::Unseen, _) => stated((0.65, 1.5), (0.079, 0.266)),
+    }
 }
 
-/// Off by so much where tables, sizes or machines were left out: measured, in the study of
-/// docs/how-to/choose-for-an-engine.md.
-const OWN: (f64, f64, HeldOut) = (0.950, 1.062, held_out(0.022, 0.082));
-const SIBLING: (f64, f64, HeldOut) = (0.923, 1.096, held_out(0.045, 0.110));
-const UNSEEN: (f64, f64, HeldOut) = (0.65, 1.5, held_out(0.076, 0.241));
 /// A kernel that nobody measured, by one that does the same.
 const KIN: (f64, f64) = (0.7, 1.4);
-
-const fn held_out(median: f64, p90: f64) -> HeldOut {
-    HeldOut { median: Ratio(median), p90: Ratio(p90) }
-}
 
 impl<'r> Kernels<'r> {
     /// Gets ready for the ranks of `query`.
@@ -68,8 +68,9 @@ impl<'r> Kernels<'r> {
     pub fn new(registry: &'r Registry, query: &Query) -> Result<Self> {
         let hardware = query.machine.hardware.as_ref();
         let ranks = query.shape.ranks;
+        let nodes = query.placement.nodes();
         // Trays of a rack are nodes for an engine, and one domain of links for NCCL.
-        let joined = hardware.filter(|h| query.placement.nodes() > 1 && ranks <= h.span);
+        let joined = hardware.filter(|h| nodes > 1 && ranks <= h.span);
         let nccl = match joined {
             Some(rack) => {
                 let layout = Layout { ranks: NonZeroU32::new(ranks), ..Layout::default() };
@@ -83,42 +84,29 @@ impl<'r> Kernels<'r> {
             }
             None => Expecting::new(registry, query)?,
         };
-        let board = hardware.and_then(|hardware| {
-            let generation = hardware.generation?;
-            Some(Board {
-                id: hardware.board.clone(),
-                generation,
-                link: hardware.link,
-                alpha: query.machine.fabric.tiers.first().and_then(|tier| tier.link.alpha),
-                rate: hardware.inside,
-                host: Host::of(generation, hardware.link, &query.machine.title),
-            })
-        });
-        Ok(Self { board, ranks, nccl })
+        Ok(Self { board: Board::of(query), ranks, one_node: nodes == 1, nccl })
     }
 
     /// What a kernel is expected to take for a tensor of `size` bytes on each rank; none where nothing
     /// like it was measured.
     #[must_use]
     pub fn at(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
-        let captured = match kernel.backend {
-            "nccl" => self.nccl.at(size),
-            "nccl-symm" if kernel.kernel == "library" => {
+        match (kernel.backend, kernel.kernel) {
+            ("nccl", _) => {
+                Some(match self.one_node.then(|| self.told(kernel, size, 1.0)).flatten() {
+                    Some(told) => told,
+                    None => self.launched(self.nccl.at(size), kernel, size),
+                })
+            }
+            ("nccl-symm", "library") => {
                 // No such kernel was measured: at most what NCCL takes without symmetric buffers.
                 let plain = self.nccl.at(size);
-                Expectation {
-                    low: plain.low * Ratio(0.25),
-                    basis: Basis::Modelled,
-                    error: None,
-                    ..plain
-                }
+                let low = plain.low * Ratio(0.25);
+                let unknown = Expectation { low, basis: Basis::Modelled, error: None, ..plain };
+                Some(self.launched(unknown, kernel, size))
             }
-            _ => self.own(kernel, size)?,
-        };
-        Some(match (&self.board, kernel.graph) {
-            (Some(board), false) => board.host.launched(captured, kernel, size),
-            _ => captured,
-        })
+            _ => self.own(kernel, size),
+        }
     }
 
     /// busbw of a call of `size` bytes that takes `time`.
@@ -128,92 +116,87 @@ impl<'r> Kernels<'r> {
     }
 
     fn own(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
+        let captured = Kernel { graph: true, ..kernel };
+        let known = |like: &Kernel| model::BUILT_IN.knows(*like);
+        if known(&captured)
+            && let Some(told) = self.told(kernel, size, 1.0)
+        {
+            return Some(told);
+        }
+        let (like, more) = kin(captured)?;
+        let told = self.told(like, size, more)?;
+        let (low, high) = (told.low * Ratio(KIN.0), told.high * Ratio(KIN.1));
+        let by_kin = Expectation { low, high, basis: Basis::Modelled, error: None, ..told };
+        Some(self.launched(by_kin, kernel, size))
+    }
+
+    /// By measurements, of a kernel that moves `more` times its bytes.
+    fn told(&self, kernel: Kernel, size: Bytes, more: f64) -> Option<Expectation> {
         let board = self.board.as_ref()?;
-        let (like, more) = fits::like(kernel.backend, kernel.kernel)?;
-        let own = (kernel.backend, kernel.kernel) == (like.backend, like.kernel);
-        let x = like.moved(size, self.ranks) * more;
-        let (micros, basis, (low, high, error)) = board.told(&like, self.ranks, x)?;
+        let moved = Bytes((size.0 as f64 * more) as u64);
+        let (micros, reach) = model::BUILT_IN.told(board, kernel, self.ranks, moved)?;
+        let (low, high, error) = errors(reach, kernel);
         let time = Seconds(micros * 1e-6);
-        let (low, high, error) = match own {
-            true => (low, high, Some(error)),
-            false => (low * KIN.0, high * KIN.1, None),
-        };
-        let basis = if own { basis } else { Basis::Modelled };
-        let (low, high) = (time * Ratio(low), time * Ratio(high));
-        Some(Expectation { time, low, high, basis, reach: None, error })
-    }
-}
-
-type Told = (f64, Basis, (f64, f64, HeldOut));
-
-impl Board {
-    /// The time in µs, by this board's own fit, a sibling's, or other generations'.
-    fn told(&self, like: &fits::Like, ranks: u32, x: f64) -> Option<Told> {
-        let fit = |m: &Measured| FITS.of(m.name, like, ranks);
-        let known: Vec<(&Measured, Fit)> =
-            MACHINES.iter().filter_map(|m| Some((m, fit(m)?))).collect();
-        let mine = known.iter().find(|(m, _)| self.id.as_deref() == Some(m.board));
-        if let Some((_, fit)) = mine {
-            return Some((fit.micros(ranks, x), Basis::Measured, OWN));
-        }
-        let same = |m: &Measured| m.generation == self.generation && m.link == self.link;
-        // Of two siblings the one with the nearer start of a message.
-        let apart = |m: &Measured| self.alpha.map_or(0.0, |a| (a.0 * 1e6 - m.alpha).abs());
-        let siblings = known.iter().filter(|(m, _)| same(m));
-        if let Some((_, fit)) = siblings.min_by(|a, b| apart(a.0).total_cmp(&apart(b.0))) {
-            return Some((fit.micros(ranks, x), Basis::SameBoard, SIBLING));
-        }
-        let vendor = self.generation.vendor();
-        let others: Vec<f64> = known
-            .iter()
-            .filter(|(m, _)| m.link == self.link && m.generation.vendor() == vendor)
-            .map(|(m, fit)| fit.moved_to(m, self.alpha, self.rate, like).micros(ranks, x).ln())
-            .collect();
-        let mean = others.iter().sum::<f64>() / others.len() as f64;
-        (!others.is_empty()).then(|| (mean.exp(), Basis::Transferred, UNSEEN))
-    }
-}
-
-impl Host {
-    fn of(generation: Generation, link: LinkKind, title: &str) -> Self {
-        let rack = ["GB200", "GB300"].iter().any(|word| title.contains(word));
-        let floor = match generation {
-            _ if link == LinkKind::Pcie => 67.0,
-            Generation::Ampere => 45.0,
-            _ if rack => 50.0,
-            _ => 21.0,
-        };
-        let memory = match generation {
-            Generation::Ampere => 2.04e12,
-            Generation::Hopper if title.contains("H200") => 4.8e12,
-            Generation::Hopper => 3.35e12,
-            Generation::Blackwell if link == LinkKind::NvLink => 8e12,
-            _ => 0.864e12,
-        };
-        Self { floor: Seconds(floor * 1e-6), memory: Bandwidth(memory) }
+        Some(Expectation {
+            time,
+            low: time * Ratio(low),
+            high: time * Ratio(high),
+            basis: match reach {
+                Reach::Own | Reach::OtherRanks => Basis::Measured,
+                Reach::Sibling => Basis::SameBoard,
+                Reach::Unseen | Reach::Launched => Basis::Transferred,
+            },
+            reach: None,
+            error,
+        })
     }
 
-    /// The same call from Python: a floor, and a copy of the input that reads and writes it.
+    /// The same call from Python, where only graphs were measured.
     fn launched(&self, captured: Expectation, kernel: Kernel, size: Bytes) -> Expectation {
-        let copy = 2.0 * size.0 as f64 / (COPY_REACHES * self.memory.0);
-        let newer = if kernel.backend == "custom-v2" { NEWER_HOST } else { 1.0 };
-        let floor = self.floor.0 * newer;
-        let at = |t: Seconds, wide: f64| Seconds((t.0 + copy).max(floor * wide));
-        Expectation {
-            time: at(captured.time, 1.0),
-            low: at(captured.low, 0.9),
-            high: at(captured.high, 1.5),
-            // The floors were set by the same tables: what they miss elsewhere is not known.
-            error: None,
-            ..captured
+        let Some(board) = self.board.as_ref().filter(|_| !kernel.graph) else { return captured };
+        let at = |t: Seconds| {
+            let us = model::BUILT_IN.launched(board, kernel, size.0 as f64, t.0 * 1e6)?;
+            Some(Seconds(us * 1e-6))
+        };
+        let (less, more, _) = errors(Reach::Launched, kernel);
+        match (at(captured.time), at(captured.low), at(captured.high)) {
+            (Some(time), Some(low), Some(high)) => Expectation {
+                time,
+                low: Seconds(low.0.min(time.0 * less)),
+                high: Seconds(high.0.max(time.0 * more)),
+                // What a host takes for a kernel that it was not measured with is not known.
+                error: None,
+                ..captured
+            },
+            _ => captured,
         }
     }
 }
 
-/// The part of a memory's rate that a copy reaches.
-const COPY_REACHES: f64 = 0.87;
-/// SGLang from 0.5.14 on spends so much more on the host.
-const NEWER_HOST: f64 = 1.42;
+/// The measured kernel that stands for one that nobody measured, and how many times its bytes this
+/// one moves; none where nothing measured is like it.
+fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
+    let like = |backend, kernel, more| Some((Kernel { backend, kernel, graph: true }, more));
+    match (kernel.backend, kernel.kernel) {
+        // Two ranks read as much in one shot as in two.
+        ("custom-v2", "one-shot-pull") => like("custom-v2", "two-shot-pull", 1.0),
+        ("flashinfer-trtllm", "two-shot-pull") => like("trtllm", "two-shot-pull", 1.0),
+        (_, "one-shot-push") => like("trtllm", "one-shot-push", 1.0),
+        (_, "one-shot-pull") => like("custom", "one-shot-pull", 1.0),
+        (_, "two-shot-push" | "RSxLD_AGxST") => like("custom-v2", "two-shot-pull", 1.0),
+        (_, "two-shot-pull") => like("custom", "two-shot-pull", 1.0),
+        (_, "two-shot-multimem" | "RSxLDMC_AGxSTMC" | "nvls-zero-copy")
+        | (_, "nvls-warp-pipeline" | "nvls-block-pipeline") => {
+            like("symm-mem", "two-shot-multimem", 1.0)
+        }
+        (_, "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh") => {
+            like("custom-v2", "two-shot-pull", 1.0)
+        }
+        (_, "allpair-packet" | "AGxLL_R") => like("custom-v2", "one-shot-push", 2.0),
+        (_, "packet") => like("custom-v2", "two-shot-pull", 2.0),
+        _ => None,
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -254,6 +237,7 @@ mod tests {
     #[test]
     fn outside_graphs_the_host_is_the_floor() {
         let eager = micros("h100", 8, Kernel { graph: false, ..PULL }, 1024);
-        assert!((eager.time.0 * 1e6 - 21.0).abs() < 1e-9);
+        // vLLM's tables: 19.5 to 25.3 µs.
+        assert!((19.0..26.0).contains(&(eager.time.0 * 1e6)), "{eager:?}");
     }
 }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Seconds, Volume};
+use crate::measure::expect::knots;
 
 /// Measured clusters, smoothed.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,9 +169,6 @@ impl Entry {
     }
 }
 
-/// Room for knots that stand a little off whole octaves.
-const ABOUT: f64 = 0.01;
-
 impl Curve {
     /// The knots as bytes and seconds.
     fn points(&self) -> Vec<(Volume, Seconds)> {
@@ -182,22 +180,11 @@ impl Curve {
 
     /// ln µs, where it was measured.
     pub(super) fn at(&self, octave: f64) -> Option<f64> {
-        let (first, last) = (self.knots.first()?, self.knots.last()?);
-        if octave < first.0 - ABOUT || octave > last.0 + ABOUT {
-            return None;
-        }
-        let above = self.knots.partition_point(|k| k.0 <= octave);
-        Some(match (above.checked_sub(1).map(|i| self.knots[i]), self.knots.get(above)) {
-            (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (octave - x0) / (x1 - x0),
-            (Some((_, y)), None) | (None, Some(&(_, y))) => y,
-            (None, None) => return None,
-        })
+        knots::at(&self.knots, octave)
     }
 
     /// The whole octaves at which it was measured.
     pub(super) fn octaves(&self) -> impl Iterator<Item = u8> + use<> {
-        let first = self.knots.first().map_or(0.0, |k| (k.0 - ABOUT).ceil().max(0.0));
-        let last = self.knots.last().map_or(-1.0, |k| (k.0 + ABOUT).floor());
-        (first as i16..=last as i16).filter_map(|k| u8::try_from(k).ok())
+        knots::octaves(&self.knots)
     }
 }

@@ -1,0 +1,275 @@
+//! What dispatching tokens to experts, and combining them, takes by the kernels made for it.
+//!
+//! ```text
+//! T = start + slope·x + root·√x + token·t + copy·t·k + expert·E
+//! ```
+//!
+//! x are the bytes that leave a rank of one node: t tokens of the width h, each once to every other rank
+//! that holds one of its k of E experts (DeepEP's normal kernels), or once to every expert elsewhere
+//! (low latency). Fitted in `evidence/experts.csv`, a line a machine and kernel, with the error where a
+//! quarter of the models (h, k, E) is left out in turn.
+
+use std::sync::LazyLock;
+
+use super::kernels::Board;
+use super::{Basis, Expectation, HeldOut};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::stats::quantile;
+use crate::machine::query::Query;
+use crate::measure::fit::lad;
+use crate::measure::fit::nnls::MOST;
+
+/// The chance that `k` of `open` experts hit one of `part` of them.
+#[must_use]
+pub(crate) fn hit(open: f64, part: f64, k: u32) -> f64 {
+    let missed: f64 = (0..k)
+        .map(|i| (open - part - f64::from(i)).max(0.0) / (open - f64::from(i)).max(1.0))
+        .product();
+    1.0 - missed
+}
+
+/// Tokens of one layer on their way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tokens {
+    /// Of one rank.
+    pub each: u64,
+    /// Bytes of one, with its scales.
+    pub width: Bytes,
+    /// Experts a token.
+    pub top_k: u32,
+    /// Experts that are routed to.
+    pub experts: u32,
+    /// Ranks that hold them.
+    pub ranks: u32,
+}
+
+impl Tokens {
+    fn columns(&self, low_latency: bool) -> [f64; 6] {
+        let (t, k, n) = (self.each as f64, f64::from(self.top_k), f64::from(self.ranks.max(1)));
+        let all = f64::from(self.experts);
+        let copies = match low_latency {
+            true => k * (n - 1.0) / n,
+            false => (n - 1.0) * hit(all, (all / n).floor(), self.top_k),
+        };
+        let x = t * copies * self.width.0 as f64 / 1e3;
+        [1.0, x, x.sqrt(), t, t * k, all]
+    }
+}
+
+/// One measured phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawTokens {
+    /// `h100_sxm`.
+    pub machine: String,
+    /// `deepep-normal`, `deepep-ll`, …
+    pub backend: String,
+    /// `dispatch` or `combine`.
+    pub phase: String,
+    /// The type on the way.
+    pub dtype: String,
+    /// SMs that the kernel was given; 0 where it says nothing.
+    pub sms: u32,
+    /// What was moved.
+    pub tokens: Tokens,
+    /// The type of model: width, experts a token, experts.
+    pub model: (u32, u32, u32),
+    /// What it took.
+    pub time: Seconds,
+}
+
+/// A line of the evidence.
+#[derive(Debug, Clone, PartialEq)]
+struct Fit {
+    machine: String,
+    backend: String,
+    phase: String,
+    dtype: String,
+    sms: u32,
+    ranks: u32,
+    points: usize,
+    error: HeldOut,
+    band: (f64, f64),
+    x: [f64; 6],
+}
+
+fn is_low_latency(backend: &str) -> bool {
+    backend.ends_with("-ll")
+}
+
+/// The kernels that were fitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExpertTimes(Vec<Fit>);
+
+static BUILT_IN: LazyLock<ExpertTimes> = LazyLock::new(|| {
+    let lines = include_str!("../../../evidence/experts.csv").lines();
+    ExpertTimes(lines.filter(|l| !l.starts_with('#')).skip(1).filter_map(Fit::read).collect())
+});
+
+impl ExpertTimes {
+    /// Those that are carried along.
+    #[must_use]
+    pub fn built_in() -> &'static Self {
+        &BUILT_IN
+    }
+
+    /// Fits raw times, each with the error on models that were left out.
+    #[must_use]
+    pub fn fitted(rows: &[RawTokens]) -> Self {
+        type Key<'a> = (&'a str, &'a str, &'a str, &'a str, u32, u32);
+        let mut groups: std::collections::BTreeMap<Key<'_>, Vec<&RawTokens>> = Default::default();
+        for r in rows {
+            let key = (&*r.machine, &*r.backend, &*r.phase, &*r.dtype, r.sms, r.tokens.ranks);
+            groups.entry(key).or_default().push(r);
+        }
+        let fit = |((machine, backend, phase, dtype, sms, ranks), rows): (Key<'_>, Vec<_>)| {
+            let ratios = left_out(&rows, is_low_latency(backend));
+            let mut errors: Vec<f64> = ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
+            errors.sort_by(f64::total_cmp);
+            let part = |p| Ratio(quantile(&errors, p));
+            Some(Fit {
+                machine: machine.to_owned(),
+                backend: backend.to_owned(),
+                phase: phase.to_owned(),
+                dtype: dtype.to_owned(),
+                sms,
+                ranks,
+                points: (!errors.is_empty()).then_some(errors.len())?,
+                error: HeldOut { median: part(0.5), p90: part(0.9) },
+                band: (quantile(&ratios, 0.1), quantile(&ratios, 0.9)),
+                x: fitted(rows.iter().copied(), is_low_latency(backend)),
+            })
+        };
+        Self(groups.into_iter().filter_map(fit).collect())
+    }
+
+    /// Lines of the evidence file.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        self.0.iter().map(Fit::line).collect()
+    }
+
+    /// |expected/measured − 1| over all lines, by the points of each: medians and 90th percentiles.
+    #[must_use]
+    pub fn held_out(&self) -> HeldOut {
+        let of = |part: fn(&HeldOut) -> f64| {
+            let points: f64 = self.0.iter().map(|f| f.points as f64).sum();
+            Ratio(self.0.iter().map(|f| f.points as f64 * part(&f.error)).sum::<f64>() / points)
+        };
+        HeldOut { median: of(|e| e.median.0), p90: of(|e| e.p90.0) }
+    }
+
+    /// What one phase takes on the machine of `query`, all ranks on one node; none where nobody measured
+    /// that kernel on so many ranks of it or of a sibling.
+    #[must_use]
+    pub fn at(
+        &self,
+        query: &Query,
+        backend: &str,
+        phase: &str,
+        tokens: Tokens,
+    ) -> Option<Expectation> {
+        let board = Board::of(query)?;
+        let near = board.nearest();
+        let fits = near.iter().filter_map(|m| {
+            let is = |f: &&Fit| {
+                f.machine == m.name
+                    && f.backend == backend
+                    && f.phase == phase
+                    && f.ranks == tokens.ranks
+                    && (f.sms == 0 || f.sms == SMS)
+            };
+            Some((board.id.as_deref() == Some(m.board), self.0.iter().find(is)?))
+        });
+        let (own, fit) = fits.into_iter().next()?;
+        let columns = tokens.columns(is_low_latency(backend));
+        let time: f64 = columns.iter().zip(fit.x).map(|(c, x)| c * x).sum();
+        let time = Seconds(time * 1e-6);
+        let wide = if own { 1.0 } else { SIBLING };
+        Some(Expectation {
+            time,
+            low: time * Ratio(fit.band.0 / wide),
+            high: time * Ratio(fit.band.1 * wide),
+            basis: if own { Basis::Measured } else { Basis::SameBoard },
+            reach: None,
+            error: own.then_some(fit.error),
+        })
+    }
+}
+
+/// SMs that DeepEP's normal kernels get by default.
+const SMS: u32 = 20;
+/// How much wider bands are on a board that was not measured itself.
+const SIBLING: f64 = 1.2;
+
+fn fitted<'a>(rows: impl Iterator<Item = &'a RawTokens>, low_latency: bool) -> [f64; 6] {
+    let row = |raw: &RawTokens| {
+        let mut columns = [0.0; MOST];
+        for (cell, value) in columns.iter_mut().zip(raw.tokens.columns(low_latency)) {
+            *cell = value / (raw.time.0 * 1e6);
+        }
+        lad::Row { columns, weight: 1.0 }
+    };
+    let rows: Vec<lad::Row> = rows.map(row).collect();
+    let x = lad::fit(rows.iter(), 6);
+    std::array::from_fn(|i| x[i])
+}
+
+/// measured/expected of each row, in order, by fits to the other three quarters of the models.
+fn left_out(rows: &[&RawTokens], low_latency: bool) -> Vec<f64> {
+    let mut models: Vec<_> = rows.iter().map(|r| r.model).collect();
+    models.sort_unstable();
+    models.dedup();
+    let quarter = |r: &RawTokens| models.binary_search(&r.model).map_or(0, |i| i % 4);
+    let mut ratios = Vec::new();
+    for left in 0..models.len().min(4) {
+        let others = rows.iter().copied().filter(|r| quarter(r) != left);
+        if others.clone().count() < MOST {
+            continue;
+        }
+        let x = fitted(others, low_latency);
+        for row in rows.iter().filter(|r| quarter(r) == left) {
+            let columns = row.tokens.columns(low_latency);
+            let told: f64 = columns.iter().zip(x).map(|(c, x)| c * x).sum();
+            ratios.push(row.time.0 * 1e6 / told);
+        }
+    }
+    ratios.retain(|r| r.is_finite() && *r > 0.0);
+    ratios.sort_by(f64::total_cmp);
+    ratios
+}
+
+impl Fit {
+    fn read(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split(',').collect();
+        let [machine, backend, phase, dtype, numbers @ ..] = &words[..] else { return None };
+        let numbers: Vec<f64> = numbers.iter().map(|n| n.parse().ok()).collect::<Option<_>>()?;
+        let &[sms, ranks, points, median, p90, low, high, a, b, c, d, e, f] = &numbers[..] else {
+            return None;
+        };
+        Some(Self {
+            machine: (*machine).to_owned(),
+            backend: (*backend).to_owned(),
+            phase: (*phase).to_owned(),
+            dtype: (*dtype).to_owned(),
+            sms: sms as u32,
+            ranks: ranks as u32,
+            points: points as usize,
+            error: HeldOut { median: Ratio(median), p90: Ratio(p90) },
+            band: (low, high),
+            x: [a, b, c, d, e, f],
+        })
+    }
+
+    fn line(&self) -> String {
+        let Self { machine, backend, phase, dtype, sms, ranks, points, error, band, x } = self;
+        let x: Vec<String> = x.iter().map(|x| format!("{x:.4e}")).collect();
+        format!(
+            "{machine},{backend},{phase},{dtype},{sms},{ranks},{points},{:.3},{:.3},{:.3},{:.3},{}\n",
+            error.median.0,
+            error.p90.0,
+            band.0,
+            band.1,
+            x.join(",")
+        )
+    }
+}

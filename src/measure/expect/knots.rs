@@ -1,0 +1,25 @@
+//! Straight lines between knots: octaves of bytes, and the logarithm of a time.
+
+/// Room for knots that stand a little off whole octaves.
+const ABOUT: f64 = 0.01;
+
+/// The value of the lines at `octave`; none beyond their ends.
+pub(super) fn at(knots: &[(f64, f64)], octave: f64) -> Option<f64> {
+    let (first, last) = (knots.first()?, knots.last()?);
+    if octave < first.0 - ABOUT || octave > last.0 + ABOUT {
+        return None;
+    }
+    let above = knots.partition_point(|k| k.0 <= octave);
+    Some(match (above.checked_sub(1).map(|i| knots[i]), knots.get(above)) {
+        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (octave - x0) / (x1 - x0),
+        (Some((_, y)), None) | (None, Some(&(_, y))) => y,
+        (None, None) => return None,
+    })
+}
+
+/// The whole octaves between their ends.
+pub(super) fn octaves(knots: &[(f64, f64)]) -> impl Iterator<Item = u8> + use<> {
+    let first = knots.first().map_or(0.0, |k| (k.0 - ABOUT).ceil().max(0.0));
+    let last = knots.last().map_or(-1.0, |k| (k.0 + ABOUT).floor());
+    (first as i16..=last as i16).filter_map(|k| u8::try_from(k).ok())
+}
