@@ -14,6 +14,9 @@ use crate::base::error::{Error, Result};
 use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
+/// The most ranks times nodes and links of a graph whose cuts are looked for: seconds.
+const WORK: u64 = 1 << 27;
+
 /// A cut, and the rate of each root that it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
@@ -42,6 +45,14 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
     if all * (roots.len() as i128 + 1) > i128::from(i64::MAX) / 4 {
         return Err(Error::unsupported("the links' rates are too fine for whole numbers")
             .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
+    }
+    // A flow to every rank, each over all links where the graph is long.
+    let work = u64::from(graph.ranks) * (graph.nodes.len() + graph.links.len()) as u64;
+    if work > WORK {
+        let (ranks, links) = (graph.ranks, graph.links.len());
+        let what = format!("the best rate of {ranks} ranks over {links} links is not looked for");
+        return Err(Error::unsupported(what)
+            .help("ask for a part of the fabric: 4,000 ranks with four links each are looked at"));
     }
     let mut cut = around_one(graph, rates, roots)?;
     while let Some(tighter) = violated(graph, rates, roots, &cut) {

@@ -354,12 +354,30 @@ pub fn own(kind: &str) -> Vec<Case> {
         }
         "fabric, generated" => {
             let made = |rest: &str| format!("[generate]\nbw = \"1GB/s\"\n{rest}\n");
-            ["kind = \"full\"\nranks = 4000", "kind = \"torus\"\nsides = [1000, 1000, 1000]",
-             "kind = \"hypercube\"\ndimension = 24", "kind = \"fat-tree\"\nk = 200",
-             "kind = \"ring\"\nranks = 4000000000", "kind = \"star\"\nranks = 1000000",
-             "kind = \"mesh\"\nsides = [64, 64]", "kind = \"torus\"\nsides = [16, 16]"]
-                .map(|rest| text(&rest.replace('\n', ", "), made(rest)))
-                .into()
+            [
+                "kind = \"full\"\nranks = 4000",
+                "kind = \"full\"\nranks = 1000",
+                "kind = \"torus\"\nsides = [1000, 1000, 1000]",
+                "kind = \"hypercube\"\ndimension = 24",
+                "kind = \"hypercube\"\ndimension = 16",
+                "kind = \"fat-tree\"\nk = 200",
+                "kind = \"fat-tree\"\nk = 64",
+                "kind = \"ring\"\nranks = 4000000000",
+                "kind = \"ring\"\nranks = 131072",
+                "kind = \"ring\"\nranks = 5000",
+                "kind = \"star\"\nranks = 131072",
+                "kind = \"star\"\nranks = 5000",
+                "kind = \"mesh\"\nsides = [64, 64]",
+                "kind = \"mesh\"\nsides = [300, 300]",
+                "kind = \"torus\"\nsides = [16, 16]",
+                "kind = \"leaf-spine\"\nleaves = 1\nhosts = 1\nspines = 4294967295",
+                "kind = \"leaf-spine\"\nleaves = 1000\nhosts = 100\nspines = 500",
+                "kind = \"dragonfly\"\ngroups = 60000\nrouters = 60000\nhosts = 1\nglobal = 60000\nlocal_bw = 1\nglobal_bw = 1",
+                "kind = \"dragonfly\"\ngroups = 1\nrouters = 4294967295\nhosts = 0\nglobal = 1\nlocal_bw = 1\nglobal_bw = 1",
+                "kind = \"boxes\"\nboxes = 10\ngpus = 10000\nmesh = 1",
+            ]
+            .map(|rest| text(&rest.replace('\n', ", "), made(rest)))
+            .into()
         }
         "jobs on a fabric" => {
             let message = |i: usize| {
@@ -410,16 +428,17 @@ pub fn own(kind: &str) -> Vec<Case> {
             text("a table in a table, 300000 deep", format!("[{}]\n", vec!["a"; 300_000].join("."))),
             text("very many tables", (0..90_000).map(|i| format!("[t{i}]\na=1\n")).collect()),
             text("very many keys", (0..100_000).map(|i| format!("k{i}=1\n")).collect()),
+            text("very many inline tables", format!("a = [{}]\n", "{a=1},".repeat(LONG / 6))),
             text("arrays in arrays", format!("a = {}1{}\n", "[".repeat(LONG / 2), "]".repeat(LONG / 2))),
         ],
         "questions" => {
             let line = |of: &str| format!("{of}\n").repeat(LONG / (of.len() + 1));
             vec![
-                text("a field of a megabyte", format!("{{\"collective\":\"{}\"}}\n", "x".repeat(LONG))),
-                text("a key of a megabyte", format!("{{\"{}\":1}}\n", "x".repeat(LONG))),
+                text("a field of a megabyte", format!("{{\"kind\":\"{}\"}}\n", "x".repeat(LONG))),
+                text("a key of a megabyte", format!("{{\"kind\":\"cost\",\"{}\":1}}\n", "x".repeat(LONG))),
                 text("an id of a megabyte", format!("{{\"id\":\"{}\"}}\n", "x".repeat(LONG))),
                 text("empty objects", line("{}")),
-                text("simulations", line(r#"{"kind":"simulate","collective":"allreduce","algorithm":"ring","n":1000,"size_bytes":1,"alpha_s":1,"bw_Bps":1,"mode":"local"}"#)),
+                text("simulations", line(r#"{"kind":"simulate","primitive":"allreduce","algorithm":"ring","n":1000,"size_bytes":1,"alpha_s":1,"bw_Bps":1,"mode":"local"}"#)),
             ]
         }
         "NCCL's topology" => vec![

@@ -128,8 +128,8 @@ const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 4
 "max_position_embeddings": 8192, "model_type": "llama", "tie_word_embeddings": false}
 "#;
 
-const QUESTIONS: &str = r#"{"id":"1","collective":"allreduce","n":64,"size_bytes":16777216,"alpha_s":1e-6,"bw_Bps":1e11}
-{"id":"2","kind":"simulate","collective":"allreduce","algorithm":"ring","n":8,"size_bytes":1024,"alpha_s":1e-6,"bw_Bps":1e9,"mode":"flow"}
+const QUESTIONS: &str = r#"{"id":"1","kind":"cost","primitive":"allreduce","algorithm":"ring","n":64,"size_bytes":16777216,"alpha_s":1e-6,"bw_Bps":1e11}
+{"id":"2","kind":"simulate","primitive":"allreduce","algorithm":"ring","n":8,"size_bytes":1024,"alpha_s":1e-6,"bw_Bps":1e9,"mode":"flow"}
 {"id":"3","kind":"choose","collective":"allreduce","n":16,"profile":"dgx-h100","size_bytes":"16MiB","library":"nccl"}
 {"id":"4","kind":"compare","collective":"allreduce","n":8,"profile":"dgx-a100","size_bytes":"1GiB","busbw_Bps":2e11}
 {"id":"5","kind":"explain","collective":"allreduce","algorithm":"ring"}
