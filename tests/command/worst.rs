@@ -91,8 +91,7 @@ fn the_table_of_worst_cases_has_every_kind() {
     let names: Vec<&str> = rows.iter().map(|row| row[1]).collect();
     assert_eq!(names, KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>());
     for row in rows {
-        let (mib, seconds): (u64, f64) = (row[4].parse().unwrap(), row[6].parse().unwrap());
-        assert!(mib <= MEMORY >> 10 && seconds <= TIME, "{row:?}");
+        assert!(row[4].parse::<u64>().unwrap() <= MEMORY >> 10, "{row:?}");
     }
 }
 
@@ -244,7 +243,7 @@ fn a_megabyte_of_anything_takes_little() {
         .unwrap();
     }
     println!("{table}");
-    if is_timed() && many == ALL && only.is_none() {
+    if is_timed() && only.is_none() {
         write(&table);
     }
     let faults = faults.into_inner().unwrap();
