@@ -15,7 +15,7 @@ use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
 /// The most links that are looked at for a tightest cut, counted each time: seconds.
-const WORK: u64 = 1 << 28;
+const WORK: u64 = 1 << 27;
 
 /// A cut, and the rate of each root that it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
