@@ -119,7 +119,7 @@ impl Fluid {
         let held = || self.held.range((job, 0)..=(job, u32::MAX)).map(|(&(_, link), s)| (link, *s));
         let all: f64 = held().map(|(_, seconds)| seconds).sum();
         let most = held().map(|(_, seconds)| seconds).fold(0.0, f64::max);
-        let (link, seconds) = held().filter(|h| h.1 >= most * (1.0 - 1e-9)).last()?;
+        let (link, seconds) = held().rfind(|h| h.1 >= most * (1.0 - 1e-9))?;
         (most > 0.0).then(|| (link, seconds / all))
     }
 
