@@ -509,9 +509,7 @@ fn attack(at: SocketAddr, number: usize, slow: &mut VecDeque<(Instant, TcpStream
     let Ok(mut stream) = TcpStream::connect_timeout(&at, wait) else { return };
     let _ = stream.set_read_timeout(Some(wait));
     match number % 4 {
-        0 => {
-            drop(stream.write_all(&[&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 200]][number / 4 % 2]))
-        }
+        0 => drop(stream.write_all([&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 200]][number / 4 % 2])),
         1 => drop(stream.write_all(&greeting("9.8.7", 1))),
         2 => {
             // A greeting like its own, then the code of another token.
