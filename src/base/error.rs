@@ -40,7 +40,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, what: what.into(), place: None, help: None }))
+        Self(Box::new(Inner { kind, what: brief(what.into()), place: None, help: None }))
     }
 
     /// A value that has no meaning where it stands.
@@ -81,31 +81,31 @@ impl Error {
     /// Says where: an option with its value, a file with its line. The innermost place wins.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.0.place.get_or_insert_with(|| place.into());
+        self.0.place.get_or_insert_with(|| brief(place.into()));
         self
     }
 
     /// Puts the file before the place in it: `rules.csv, line 3`.
     #[must_use]
     pub fn within(mut self, file: &str) -> Self {
-        self.0.place = Some(match self.0.place {
+        self.0.place = Some(brief(match self.0.place {
             Some(place) => format!("{file}, {place}"),
             None => file.to_owned(),
-        });
+        }));
         self
     }
 
     /// Says what would be accepted.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.0.help = Some(help.into());
+        self.0.help = Some(brief(help.into()));
         self
     }
 
     /// Says what would be accepted, unless that is said already.
     #[must_use]
     pub fn or_help(mut self, help: impl Into<String>) -> Self {
-        self.0.help.get_or_insert_with(|| help.into());
+        self.0.help.get_or_insert_with(|| brief(help.into()));
         self
     }
 
@@ -176,10 +176,28 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// A line of an error is no longer than this, in bytes.
+const LONGEST: usize = 2000;
+
+/// What a line says, without the middle where it repeats something very long: a word of a file may
+/// have a megabyte.
+#[must_use]
+pub fn brief(text: String) -> String {
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let (head, tail) = (text.floor_char_boundary(300), text.ceil_char_boundary(text.len() - 100));
+    format!("{} … {} bytes … {}", &text[..head], tail - head, &text[tail..])
+}
+
 /// The name among `known` that is nearest to `typed`, if any is near enough to be a slip: a third of
 /// its letters may differ, and two that changed places count as one.
 #[must_use]
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Nobody slips so far that a name gets as long as this.
+    if typed.len() > LONGEST {
+        return None;
+    }
     let slips = ((1 + typed.chars().count()) / 3).max(1);
     known
         .into_iter()
@@ -207,6 +225,18 @@ mod tests {
         let e = Error::input("bad").at("--size x").help("write 16MiB");
         assert_eq!(e.to_string(), "bad\n  --size x\n  write 16MiB");
         assert!(e.is_input() && !e.is_unsupported());
+    }
+
+    #[test]
+    fn what_is_very_long_is_cut_in_its_middle() {
+        let long = format!("`{}é` is no size", "x".repeat(1 << 20));
+        let e = Error::input(long.clone()).at(long.clone()).help(long.clone()).within(&long);
+        let text = e.to_string();
+        assert!(text.len() < 3 * LONGEST, "{} bytes", text.len());
+        assert!(text.starts_with("`xxx") && text.ends_with("xé` is no size"), "{text}");
+        assert!(text.contains(" bytes … "), "{text}");
+        assert_eq!(brief("é".repeat(LONGEST / 2)).len(), LONGEST);
+        assert_eq!(nearest(&long, ["ring"]), None);
     }
 
     #[test]

@@ -20,3 +20,4 @@ mod schemas;
 mod trace;
 mod transcripts;
 mod words;
+mod worst;

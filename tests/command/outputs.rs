@@ -6,8 +6,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[path = "../support/full.rs"]
 mod full;
@@ -156,24 +157,30 @@ fn readers_see_whole_files_whoever_writes() {
             String::from_utf8(output.unwrap().stdout).unwrap()
         })
         .into();
+    // All at once, and a reader beside them.
     let writers = 1000 / full::one_in(25);
+    let words = |i: usize| format!("export msccl allreduce ring -n {} -o page", 2 + i % 2);
+    let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        for lane in 0..8 {
-            let here = here.path();
-            scope.spawn(move || {
-                for i in 0..writers / 8 {
-                    let words =
-                        format!("export msccl allreduce ring -n {} -o page", 2 + (i + lane) % 2);
-                    assert!(collcost(&words, here).status().unwrap().success());
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !over.load(Ordering::Relaxed) {
+                match fs::read_to_string(&file) {
+                    Ok(text) => assert!(whole.contains(&text), "torn: {} bytes", text.len()),
+                    Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::NotFound),
                 }
-            });
-        }
-        for _ in 0..50 * writers {
-            match fs::read_to_string(&file) {
-                Ok(text) => assert!(whole.contains(&text), "torn: {} bytes", text.len()),
-                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::NotFound),
+                reads += 1;
             }
-        }
+            reads
+        });
+        let start = |i| collcost(&words(i), here.path()).stderr(Stdio::null()).spawn().unwrap();
+        let all: Vec<_> = (0..writers).map(start).collect();
+        let good = all.into_iter().filter_map(|mut one| one.wait().ok()).filter(|s| s.success());
+        let good = good.count();
+        over.store(true, Ordering::Relaxed);
+        let reads: usize = reader.join().unwrap();
+        println!("{good} of {writers} writers at once wrote, {reads} reads, none torn");
+        assert_eq!(good, writers);
     });
     assert!(whole.contains(&fs::read_to_string(&file).unwrap()));
     assert_eq!(left(here.path()), Vec::<String>::new());
@@ -188,21 +195,30 @@ fn left(here: &Path) -> Vec<String> {
 #[test]
 fn a_killed_writer_leaves_the_old_file_or_the_new_one() {
     let here = folder();
-    let file = here.path().join("lesson.html");
+    // Its name is a link, to a file elsewhere.
+    let (file, link) = (here.path().join("page.html"), here.path().join("lesson.html"));
     let page = collcost("explore --out -", here.path()).output().unwrap().stdout;
     fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink("page.html", &link).unwrap();
     let kills = 10_000 / full::one_in(160) as u64;
     let (mut ended, mut killed) = (0, 0);
+    let since = Instant::now();
+    assert!(collcost("explore --out other.html", here.path()).output().unwrap().status.success());
+    // How long a run takes, until one in five has ended when it is killed.
+    let mut whole = since.elapsed().as_secs_f64();
     for i in 0..kills {
         let mut writer = collcost("explore --out lesson.html", here.path());
         let mut writer = writer.stdout(Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_micros(700 * (i % 60)));
+        thread::sleep(Duration::from_secs_f64(whole * (i * 7919 % 1009) as f64 / 1009.0));
         let _ = writer.kill();
         let success = writer.wait().unwrap().success();
         (ended, killed) = (ended + u32::from(success), killed + u32::from(!success));
+        whole *= if success { 0.98 } else { 1.005 };
         let found = fs::read(&file).unwrap();
         assert!(found == b"old" || found == page, "torn after kill {i}: {} bytes", found.len());
+        assert!(link.is_symlink(), "the link was replaced after kill {i}");
     }
+    println!("{killed} killed, {ended} ended before, {} names left", left(here.path()).len());
     assert!(killed > 0, "{ended} ended, {killed} killed");
     // Who was killed between its name and its place has left a name, until the next one is written.
     assert!(left(here.path()).len() <= 1 + kills as usize / 1000, "{:?}", left(here.path()));

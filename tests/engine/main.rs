@@ -42,6 +42,7 @@ mod properties;
 mod reference;
 mod schedules;
 mod select;
+mod simgrid;
 mod simulate;
 mod simulated;
 mod slowdown;

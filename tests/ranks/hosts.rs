@@ -2,6 +2,7 @@
 //! one of them ends all within seconds, with one line that names it.
 #![cfg(target_os = "linux")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use collcost::machine::sample;
 
+#[path = "../support/full.rs"]
+mod full;
 #[path = "../support/process.rs"]
 mod process;
 use process::{Running, children, collcost, signal, soon};
@@ -27,14 +30,17 @@ const LIMIT: Duration = Duration::from_secs(5);
 struct Meeting {
     folder: PathBuf,
     at: SocketAddr,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Meeting {
     fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::with(Some(TURN.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn with(turn: Option<MutexGuard<'static, ()>>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("collcost-hosts-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -490,6 +496,105 @@ fn a_flood_of_strangers_holds_up_nobody() {
         assert!(err.lines().count() <= 20, "{err}");
         others.into_iter().for_each(|other| assert_eq!(finish(other).0, Some(0)));
     });
+}
+
+/// One stranger of those who call a thousand times a second: garbage, another version, the wrong
+/// code, or nothing but a byte now and then. What is slow stays in `slow` for two seconds.
+fn attack(at: SocketAddr, number: usize, slow: &mut VecDeque<(Instant, TcpStream)>) {
+    let wait = Duration::from_millis(100);
+    while slow.front().is_some_and(|(since, _)| since.elapsed() > Duration::from_secs(2)) {
+        slow.pop_front();
+    }
+    slow.iter_mut().rev().take(1).for_each(|(_, stream)| drop(stream.write_all(&[0])));
+    let Ok(mut stream) = TcpStream::connect_timeout(&at, wait) else { return };
+    let _ = stream.set_read_timeout(Some(wait));
+    match number % 4 {
+        0 => drop(stream.write_all([&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 200]][number / 4 % 2])),
+        1 => drop(stream.write_all(&greeting("9.8.7", 1))),
+        2 => {
+            // A greeting like its own, then the code of another token.
+            let mut own = [0; 68];
+            let _ = stream.read_exact(&mut own);
+            let _ = stream.write_all(&[&own[..], &[1; 32]].concat());
+        }
+        _ => slow.push_back((Instant::now(), stream)),
+    }
+}
+
+/// A run while strangers call; its ranks come so late. How many called, and how many lines it said.
+fn beside_attackers(late: Duration) -> (usize, usize) {
+    const CALLERS: u32 = 16;
+    /// Of each of them: a thousand a second together.
+    const PACE: Duration = Duration::from_millis(CALLERS as u64);
+    let meeting = Meeting::with(None);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let flood = Flood(&over);
+        let first = start(meeting.rank(0, 3, "token", "--check"));
+        soon("the coordinator", || TcpStream::connect(meeting.at).ok());
+        let since = Instant::now();
+        let (over, at) = (&over, meeting.at);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                scope.spawn(move || {
+                    let (mut count, mut slow) = (0, VecDeque::new());
+                    while !over.load(Ordering::Relaxed) {
+                        attack(at, count + caller as usize, &mut slow);
+                        count += 1;
+                        let next = PACE * count as u32;
+                        thread::sleep(next.saturating_sub(since.elapsed()));
+                    }
+                    count
+                })
+            })
+            .collect();
+        thread::sleep(late);
+        let others: Vec<_> = [1, 2].map(|rank| start(meeting.rank(rank, 3, "token", ""))).into();
+        let (code, _, err) = finish(first);
+        drop(flood);
+        let calls = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+        assert_eq!(code, Some(0), "after {late:?}, {calls} calls: {err}");
+        others.into_iter().for_each(|other| assert_eq!(finish(other).0, Some(0), "{late:?}"));
+        (calls, err.lines().count())
+    })
+}
+
+/// A hundred runs, each beside a thousand strangers a second for up to half a minute; a part of
+/// them where nobody asks for all.
+#[test]
+fn ranks_join_beside_a_thousand_strangers_a_second() {
+    let runs = 100 / full::one_in(50);
+    let longest = if runs == 100 { 25_000 } else { 3000 };
+    let found: Mutex<Vec<(Duration, usize, usize)>> = Mutex::default();
+    let next = AtomicU32::new(0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let run = next.fetch_add(1, Ordering::Relaxed) as usize;
+                    if run >= runs {
+                        return;
+                    }
+                    let late = Duration::from_millis((run * 7919 + 500) as u64 % longest);
+                    let since = Instant::now();
+                    let (calls, lines) = beside_attackers(late);
+                    assert!(lines <= 20, "{lines} lines");
+                    found.lock().unwrap().push((since.elapsed(), calls, lines));
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap();
+    let seconds: f64 = found.iter().map(|(took, ..)| took.as_secs_f64()).sum();
+    let calls: usize = found.iter().map(|(_, calls, _)| calls).sum();
+    let lines = found.iter().map(|(.., lines)| lines).max().unwrap();
+    println!(
+        "{runs} of {runs} runs joined in {seconds:.0} s beside {calls} strangers, {:.0} a second; \
+         at most {lines} lines",
+        calls as f64 / seconds
+    );
+    assert_eq!(found.len(), runs);
+    assert!(calls > 50 * runs, "{calls}");
 }
 
 #[test]

@@ -14,6 +14,9 @@ use crate::base::error::{Error, Result};
 use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
+/// The most links that are looked at for a tightest cut, counted each time: seconds.
+const WORK: u64 = 1 << 27;
+
 /// A cut, and the rate of each root that it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
@@ -44,10 +47,21 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
             .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
     }
     let mut cut = around_one(graph, rates, roots)?;
-    while let Some(tighter) = violated(graph, rates, roots, &cut) {
+    let mut looked = 0;
+    // Each rank is looked at once, at least.
+    if u64::from(graph.ranks) * (graph.nodes.len() + graph.links.len()) as u64 > WORK {
+        return Err(too_long(graph));
+    }
+    while let Some(tighter) = violated(graph, rates, roots, &cut, &mut looked)? {
         cut = tighter;
     }
     Ok(cut)
+}
+
+fn too_long(graph: &Graph) -> Error {
+    let (ranks, links) = (graph.ranks, graph.links.len());
+    Error::unsupported(format!("the best rate of {ranks} ranks over {links} links takes too long"))
+        .help("ask for a part of the fabric, or one in which fewer hops lie between ranks")
 }
 
 /// All nodes but one rank, that which the least can be sent to.
@@ -91,7 +105,13 @@ impl Asked {
 }
 
 /// A cut that allows less than `cut`, if there is one.
-fn violated(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Option<Cut> {
+fn violated(
+    graph: &Graph,
+    rates: &[i64],
+    roots: &[Node],
+    cut: &Cut,
+    looked: &mut u64,
+) -> Result<Option<Cut>> {
     let mut asked = Asked::new(graph, rates, roots, cut);
     // One flow serves all: what has arrived at a rank is sent on to the next.
     let mut at = asked.source;
@@ -99,11 +119,15 @@ fn violated(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Option<C
         if asked.flow.push(at, rank, asked.wanted) < asked.wanted {
             let mut alone = Asked::new(graph, rates, roots, cut);
             alone.flow.push(alone.source, rank, i64::MAX);
-            return Some(near_side(graph, rates, roots, alone.flow, alone.source));
+            *looked += asked.flow.looked + alone.flow.looked;
+            return Ok(Some(near_side(graph, rates, roots, alone.flow, alone.source)));
+        }
+        if *looked + asked.flow.looked > WORK {
+            return Err(too_long(graph));
         }
         at = rank;
     }
-    None
+    Ok(None)
 }
 
 /// How many of the cuts that are as tight as the tightest each link crosses: for each rank the one

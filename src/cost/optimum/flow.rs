@@ -9,6 +9,8 @@ pub(super) struct Flow {
     level: Vec<u32>,
     next: Vec<u32>,
     queue: Vec<u32>,
+    /// How many edges were looked at to find where flows can go: what all took.
+    pub looked: u64,
 }
 
 const FAR: u32 = u32::MAX;
@@ -79,6 +81,7 @@ impl Flow {
         while head < self.queue.len() {
             let node = self.queue[head];
             head += 1;
+            self.looked += self.leaving[node as usize].len() as u64;
             for &edge in &self.leaving[node as usize] {
                 let (end, left) = self.edges[edge as usize];
                 if left > 0 && self.level[end as usize] == FAR {

@@ -7,6 +7,8 @@
 //! ]}
 //! ```
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 
 use crate::base::error::{Error, Result};
@@ -58,12 +60,14 @@ pub(super) struct Message {
 pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
     let File { jobs } =
         serde_json::from_str(text).map_err(|e| Error::input(e.to_string()).at(origin))?;
-    for (i, job) in jobs.iter().enumerate() {
+    let mut before: HashSet<&str> = HashSet::new();
+    for job in &jobs {
         let place = format!("{origin}, job {}", job.name);
-        if jobs[..i].iter().any(|other| other.name == job.name) {
+        let unknown = job.after.iter().find(|name| !before.contains(name.as_str()));
+        if !before.insert(&job.name) {
             return Err(Error::input(format!("two jobs are called `{}`", job.name)).at(place));
         }
-        if let Some(name) = job.after.iter().find(|n| jobs[..i].iter().all(|o| o.name != **n)) {
+        if let Some(name) = unknown {
             return Err(Error::input(format!("`{name}` is no job before this one"))
                 .at(place)
                 .help("a job comes after jobs that stand before it in the file"));

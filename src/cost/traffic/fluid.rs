@@ -2,9 +2,13 @@
 //!
 //! All rates are raised together; where a link is full, its messages keep what they have, and the
 //! rest goes on. Rates are found anew whenever messages begin or end to move.
+//!
+//! Messages on one way always move at one rate. So a way counts what each of its messages has got
+//! since it was last empty, and a message ends when that has grown by its bytes: what happens
+//! costs as much as there are ways in use, however many messages are.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::messages::Tasks;
 use crate::machine::graph::Graph;
@@ -12,14 +16,28 @@ use crate::machine::graph::Graph;
 /// Instants closer than this, relative, are one.
 const SAME: f64 = 1e-13;
 
-#[derive(Debug, Clone, Copy)]
-struct Flow {
-    task: u32,
-    job: u32,
-    left: f64,
+/// The messages on one way.
+#[derive(Debug, Default)]
+struct Way {
+    path: Vec<u32>,
+    /// What each of its messages has got since the way was last empty, and gets a second.
+    got: f64,
     rate: f64,
-    /// The link that holds it back.
-    bound: u32,
+    /// The link of the path that holds them back, by place.
+    bound: usize,
+    /// For each link of the path for how long it has held them back.
+    held: Vec<f64>,
+    /// How much must have been got for a message to end; its task.
+    moving: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Way {
+    /// When the first of its messages ends.
+    fn next(&self, now: f64) -> f64 {
+        self.moving.peek().map_or(f64::INFINITY, |first| {
+            now + (f64::from_bits(first.0.0) - self.got).max(0.0) / self.rate
+        })
+    }
 }
 
 /// A time that can be sorted: never negative, so its bits are in order.
@@ -37,27 +55,33 @@ enum Due {
 
 pub(super) struct Fluid {
     capacity: Vec<f64>,
-    flows: Vec<Flow>,
+    ways: Vec<Way>,
+    /// Where a path's way is.
+    known: HashMap<u32, usize>,
+    /// The ways on which something moves.
+    used: Vec<usize>,
     now: f64,
     due: BinaryHeap<Reverse<(u64, Due, u32)>>,
-    /// For each job and link the seconds for which the link held messages of the job back.
-    held: Vec<f64>,
-    /// For sharing: what is left of a link, how many messages still grow on it, who they are.
+    /// By job and link the seconds for which the link held messages of the job back.
+    held: BTreeMap<(u32, u32), f64>,
+    /// For sharing: what is left of a link, how many messages still grow on it, on which ways.
     left: Vec<f64>,
     growing: Vec<u32>,
-    on: Vec<Vec<u32>>,
+    on: Vec<Vec<usize>>,
     busy: Vec<u32>,
 }
 
 impl Fluid {
-    pub fn new(graph: &Graph, jobs: usize) -> Self {
+    pub fn new(graph: &Graph) -> Self {
         let capacity: Vec<f64> = graph.links.iter().map(|l| l.rate.bandwidth().0).collect();
         let links = capacity.len();
         Self {
-            flows: Vec::new(),
+            ways: Vec::new(),
+            known: HashMap::new(),
+            used: Vec::new(),
             now: 0.0,
             due: BinaryHeap::new(),
-            held: vec![0.0; jobs * links],
+            held: BTreeMap::new(),
             left: vec![0.0; links],
             growing: vec![0; links],
             on: vec![Vec::new(); links],
@@ -75,7 +99,7 @@ impl Fluid {
             }
         }
         loop {
-            let moved = self.flows.iter().map(|f| self.now + f.left / f.rate);
+            let moved = self.used.iter().map(|&way| self.ways[way].next(self.now));
             let moved = moved.fold(f64::INFINITY, f64::min);
             let timed = self.due.peek().map_or(f64::INFINITY, |d| f64::from_bits(d.0.0));
             let next = moved.min(timed);
@@ -84,37 +108,72 @@ impl Fluid {
             }
             let changed = self.advance(next, tasks, &mut ends);
             if changed {
-                self.share(tasks);
+                self.share();
             }
         }
     }
 
-    /// The link that held a job's messages back the longest, and for which part of the time.
-    pub fn bound(&self, job: usize) -> Option<(u32, f64)> {
-        let links = self.capacity.len();
-        let held = &self.held[job * links..(job + 1) * links];
-        let all: f64 = held.iter().sum();
-        let most = (0..).zip(held).max_by(|a, b| a.1.total_cmp(b.1))?;
-        (all > 0.0).then(|| (most.0, most.1 / all))
+    /// The link that held a job's messages back the longest, and for which part of the time; of
+    /// links that did so equally long the last.
+    pub fn bound(&self, job: u32) -> Option<(u32, f64)> {
+        let held = || self.held.range((job, 0)..=(job, u32::MAX)).map(|(&(_, link), s)| (link, *s));
+        let all: f64 = held().map(|(_, seconds)| seconds).sum();
+        let most = held().map(|(_, seconds)| seconds).fold(0.0, f64::max);
+        let (link, seconds) = held().rfind(|h| h.1 >= most * (1.0 - 1e-9))?;
+        (most > 0.0).then(|| (link, seconds / all))
+    }
+
+    /// Adds what the links of a way have held back so far, or takes it away from what they will
+    /// have until a message of the job ends.
+    fn hold(&mut self, way: usize, job: u32, sign: f64) {
+        let way = &self.ways[way];
+        for (&link, held) in way.path.iter().zip(&way.held) {
+            *self.held.entry((job, link)).or_default() += sign * held;
+        }
+    }
+
+    /// Puts a message on its way.
+    fn begin(&mut self, task: u32, tasks: &Tasks) {
+        let one = &tasks.tasks[task as usize];
+        let path = tasks.path(one);
+        let way = *self.known.entry(one.way()).or_insert_with(|| {
+            let held = vec![0.0; path.len()];
+            self.ways.push(Way { path: path.to_vec(), held, ..Way::default() });
+            self.ways.len() - 1
+        });
+        if self.ways[way].moving.is_empty() {
+            self.ways[way].got = 0.0;
+            self.ways[way].held.fill(0.0);
+            self.used.push(way);
+        }
+        let until = self.ways[way].got + one.bytes;
+        self.ways[way].moving.push(Reverse((key(until), task)));
+        self.hold(way, one.job, -1.0);
     }
 
     /// Lets everything happen that is due at `next`. Whether rates change by it.
     fn advance(&mut self, next: f64, tasks: &mut Tasks, ends: &mut [f64]) -> bool {
         let passed = next - self.now;
         let until = next + next * SAME;
-        let links = self.capacity.len();
         let mut changed = false;
         let mut ended = Vec::new();
-        let (now, held) = (self.now, &mut self.held);
-        self.flows.retain_mut(|flow| {
-            held[flow.job as usize * links + flow.bound as usize] += passed;
-            if now + flow.left / flow.rate <= until {
-                ended.push(flow.task);
-                return false;
+        for way in std::mem::take(&mut self.used) {
+            let now = self.now;
+            let one = &mut self.ways[way];
+            one.held[one.bound] += passed;
+            let first = ended.len();
+            while one.next(now) <= until {
+                ended.extend(one.moving.pop().map(|Reverse((_, task))| task));
             }
-            flow.left -= passed * flow.rate;
-            true
-        });
+            one.got += passed * one.rate;
+            let moves = !one.moving.is_empty();
+            for &task in &ended[first..] {
+                self.hold(way, tasks.tasks[task as usize].job, 1.0);
+            }
+            if moves {
+                self.used.push(way);
+            }
+        }
         changed |= !ended.is_empty();
         self.now = next;
         while let Some(task) = ended.pop() {
@@ -135,8 +194,7 @@ impl Fluid {
                     ended.push(task);
                 }
                 Due::Ready | Due::Moves => {
-                    let (job, left) = (one.job, one.bytes);
-                    self.flows.push(Flow { task, job, left, rate: 0.0, bound: 0 });
+                    self.begin(task, tasks);
                     changed = true;
                 }
             }
@@ -172,22 +230,23 @@ impl Fluid {
     }
 
     /// Gives every moving message its fair rate.
-    fn share(&mut self, tasks: &Tasks) {
-        let Self { capacity, flows, left, growing, on, busy, .. } = self;
+    fn share(&mut self) {
+        let Self { capacity, ways, used, left, growing, on, busy, .. } = self;
         for &link in &*busy {
             on[link as usize].clear();
         }
         busy.clear();
-        for (i, flow) in (0..).zip(flows.iter_mut()) {
-            flow.rate = 0.0;
-            for &link in tasks.path(&tasks.tasks[flow.task as usize]) {
+        for &way in &*used {
+            ways[way].rate = 0.0;
+            let count = ways[way].moving.len() as u32;
+            for &link in &ways[way].path {
                 let l = link as usize;
                 if on[l].is_empty() {
                     busy.push(link);
                     (left[l], growing[l]) = (capacity[l], 0);
                 }
-                on[l].push(i);
-                growing[l] += 1;
+                on[l].push(way);
+                growing[l] += count;
             }
         }
         let mut open: Vec<u32> = busy.clone();
@@ -197,15 +256,18 @@ impl Fluid {
             let full = least + least * SAME;
             let tight: Vec<u32> = open.iter().copied().filter(|&link| room(link) <= full).collect();
             for link in tight {
-                for &i in &on[link as usize] {
-                    let flow = &mut flows[i as usize];
-                    if flow.rate > 0.0 {
+                for &way in &on[link as usize] {
+                    let way = &mut ways[way];
+                    if way.rate > 0.0 {
                         continue;
                     }
-                    (flow.rate, flow.bound) = (least, link);
-                    for &other in tasks.path(&tasks.tasks[flow.task as usize]) {
-                        growing[other as usize] -= 1;
-                        left[other as usize] = (left[other as usize] - least).max(0.0);
+                    way.rate = least;
+                    way.bound = way.path.iter().position(|l| *l == link).unwrap_or(0);
+                    let count = way.moving.len() as u32;
+                    for &other in &way.path {
+                        growing[other as usize] -= count;
+                        let rest = left[other as usize] - least * f64::from(count);
+                        left[other as usize] = rest.max(0.0);
                     }
                 }
             }

@@ -16,7 +16,7 @@ use crate::model::schedule::direct::Direct;
 use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
 
 /// The most messages of all jobs together.
-const MESSAGES: usize = 20_000_000;
+const MESSAGES: usize = 1 << 20;
 
 /// A message, or a gate: something without bytes and way that others wait for.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,13 @@ pub(super) struct Task {
     path: (u32, u32),
     /// How many it still waits for.
     pub open: u32,
+}
+
+impl Task {
+    /// Where its path lies: the same for all messages of one way.
+    pub fn way(&self) -> u32 {
+        self.path.0
+    }
 }
 
 #[derive(Debug, Default)]
@@ -54,11 +61,12 @@ impl Tasks {
         let mut tasks = Self::default();
         let registry = Registry::builtin();
         let nodes: HashMap<&str, Node> = graph.nodes.iter().map(String::as_str).zip(0..).collect();
+        let numbers: HashMap<&str, usize> = jobs.names().zip(0..).collect();
         for (number, job) in (0..).zip(&jobs.0) {
             let place = |e: Error| e.at(format!("job {}", job.name));
             let gate = tasks.gate(number, job.start().map_err(place)?);
             for name in &job.after {
-                let other = jobs.names().position(|n| n == name).unwrap_or(0);
+                let other = numbers.get(name.as_str()).copied().unwrap_or(0);
                 tasks.after(tasks.gates[other].1, gate);
             }
             match &job.messages {

@@ -71,16 +71,20 @@ pub fn simulate_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Resu
 
 fn play(graph: &Graph, mut tasks: Tasks, names: &[&str]) -> Result<Times> {
     tasks.route(graph, &mut Routes::new(graph))?;
-    let mut fluid = Fluid::new(graph, names.len());
+    let mut fluid = Fluid::new(graph);
     let ends = fluid.run(&mut tasks);
+    let mut counts = vec![0; names.len()];
+    for task in tasks.tasks.iter().filter(|task| !task.is_gate) {
+        counts[task.job as usize] += 1;
+    }
     let job_times = names.iter().enumerate().map(|(i, &name)| {
         let (gate, end) = tasks.gates[i];
         JobTimes {
             name: name.to_owned(),
             start: Seconds(ends[gate as usize]),
             finish: Seconds(ends[end as usize]),
-            messages: tasks.tasks.iter().filter(|t| t.job == i as u32 && !t.is_gate).count(),
-            bound_by: fluid.bound(i),
+            messages: counts[i],
+            bound_by: fluid.bound(i as u32),
         }
     });
     let jobs: Vec<JobTimes> = job_times.collect();

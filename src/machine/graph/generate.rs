@@ -13,6 +13,9 @@ use crate::model::formula::Rational;
 /// The most ranks that a generator makes.
 const RANKS: u64 = 1 << 17;
 
+/// The most links of a generated graph.
+const LINKS: u64 = 1 << 20;
+
 /// What `[generate]` says.
 #[derive(Deserialize, Debug, Clone)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -130,7 +133,30 @@ impl Spec {
 }
 
 impl Generate {
+    /// About how many links those have whose links are not as few as their ranks.
+    fn dense(&self) -> u64 {
+        let all = |factors: &[u32]| {
+            factors.iter().fold(1_u64, |all, &factor| all.saturating_mul(u64::from(factor)))
+        };
+        match self {
+            Self::Full { ranks, .. } => all(&[*ranks, *ranks]),
+            Self::Boxes { boxes, gpus, mesh: Some(_), .. } => all(&[*boxes, *gpus, *gpus]),
+            Self::LeafSpine { leaves, spines, .. } => all(&[2, (*leaves).max(1), *spines]),
+            Self::Dragonfly { groups, routers, .. } => {
+                let inside = all(&[*groups, (*routers).max(1), *routers]);
+                inside.saturating_add(all(&[*groups, *groups]))
+            }
+            _ => 0,
+        }
+    }
+
     pub(super) fn spec(&self) -> Result<Spec> {
+        let dense = self.dense();
+        if dense > LINKS {
+            return Err(Error::input(format!("a fabric of about {dense} links"))
+                .at("generate")
+                .help(format!("a generator makes at most {LINKS}")));
+        }
         match self {
             Self::Ring { ranks, bw, one_way } => ring(*ranks, bw.rate()?, *one_way),
             Self::Torus { sides, bw } => grid(sides, true, bw.rate()?),

@@ -110,7 +110,9 @@ pub struct Asked<'a> {
 /// Everything that is wrong with a profile.
 #[must_use]
 pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
-    let read = Document::parse(text).and_then(|d| Profile::read(text).map(|p| (d, p)));
+    // One after the other: each holds the whole text as a tree, which is large.
+    let profile = Profile::read(text);
+    let read = Document::parse(text).and_then(|document| Ok((document, profile?)));
     let (document, profile) = match read {
         Ok(both) => both,
         Err(Refused { what, place, help }) => {

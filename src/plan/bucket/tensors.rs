@@ -92,9 +92,18 @@ impl Gradients {
         if tensors.is_empty() {
             return Err(Error::input("the list holds no parameter").help(ACCEPTED));
         }
+        // Buckets and gaps between tensors come on top of this.
+        let all = tensors.iter().try_fold(0_u64, |sum, tensor| sum.checked_add(tensor.bytes.0));
+        if all.is_none_or(|all| all > MOST) {
+            let what = "the parameters have more bytes together than can be counted";
+            return Err(Error::input(what).help(ACCEPTED));
+        }
         Ok(Self::Tensors(tensors))
     }
 }
+
+/// An exabyte or so.
+const MOST: u64 = 1 << 60;
 
 const ACCEPTED: &str = "write {\"name\": [shape], …}, or a list of [\"name\", [shape]] or of \
                         {\"name\": …, \"shape\": […], \"dtype\": \"bf16\"}";

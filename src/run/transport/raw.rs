@@ -51,6 +51,9 @@ pub struct Segment {
     base: NonNull<u8>,
     bytes: usize,
     ranks: usize,
+    /// Whether it is no mapping, which Miri knows nothing of.
+    #[cfg(test)]
+    is_heap: bool,
 }
 
 // SAFETY: the pointer is to memory that any thread may use as the module says.
@@ -83,7 +86,13 @@ impl Segment {
         let base =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Arc::new(Self { base, bytes, ranks }))
+        Ok(Arc::new(Self {
+            base,
+            bytes,
+            ranks,
+            #[cfg(test)]
+            is_heap: false,
+        }))
     }
 
     fn length(ranks: usize) -> usize {
@@ -118,6 +127,11 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        #[cfg(test)]
+        if self.is_heap {
+            // SAFETY: what `on_heap` allocated, of that layout.
+            return unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.bytes)) };
+        }
         // SAFETY: the mapping that `open` made; ends of rings hold the segment, so none is left.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok());
@@ -255,7 +269,67 @@ pub fn unsent(socket: BorrowedFd<'_>) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::thread;
+
     use super::*;
+
+    impl Segment {
+        pub(super) fn layout(bytes: usize) -> Layout {
+            Layout::from_size_align(bytes, 4096).expect("a size")
+        }
+
+        /// The same on memory of this process: `cargo miri test on_heap_memory` looks at every
+        /// access of both ends.
+        fn on_heap(ranks: usize) -> Arc<Self> {
+            let bytes = Self::length(ranks);
+            // SAFETY: the layout is not empty.
+            let base = NonNull::new(unsafe { alloc_zeroed(Self::layout(bytes)) }).expect("memory");
+            Arc::new(Self { base, bytes, ranks, is_heap: true })
+        }
+    }
+
+    #[test]
+    fn both_ends_work_at_once_on_heap_memory() {
+        let segment = Segment::on_heap(2);
+        let (mut sender, mut receiver) = (segment.sender(0, 1), segment.receiver(0, 1));
+        let (mut other, mut back) = (segment.sender(1, 0), segment.receiver(1, 0));
+        // Short ones beside their flags, longer ones in slots, none at all.
+        let bytes = |number: usize| [1, INLINE, INLINE + 1, 200][number % 4];
+        let count = 5 * SLOTS;
+        let sent = thread::spawn(move || {
+            let mut answers = Vec::new();
+            for number in 0..count {
+                while !sender.push(bytes(number), |slot| slot.fill(number as u8)) {
+                    thread::yield_now();
+                }
+                // What comes back is looked at now and then, in its order.
+                while number % 3 == 0 && back.pull(1, |seen| answers.push(seen[0])) > 0 {}
+            }
+            while answers.len() < count {
+                back.pull(1, |seen| answers.push(seen[0]));
+                thread::yield_now();
+            }
+            assert!(answers.iter().zip(0..).all(|(&answer, number)| answer == number));
+            assert!(back.ring.segment.is_aborted());
+        });
+        for number in 0..count {
+            let mut seen = 0;
+            while seen < bytes(number) {
+                seen += receiver.pull(33, |part| {
+                    assert!(part.iter().all(|&byte| byte == number as u8), "{number}: {part:?}");
+                });
+                thread::yield_now();
+            }
+            if number == count - 1 {
+                segment.abort();
+            }
+            while !other.push(1, |slot| slot.fill(number as u8)) {
+                thread::yield_now();
+            }
+        }
+        sent.join().expect("the sender ends");
+    }
 
     #[test]
     fn a_ring_keeps_order_and_bounds() {
