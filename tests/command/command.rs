@@ -376,7 +376,7 @@ fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
         (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
         (
             format!("nccl choose allreduce 1KiB {comm} --env NCCL_IB_HCA=mlx5_0"),
-            ["when a communicator starts", "NCCL_IB_HCA=mlx5_0"],
+            ["no NIC of the machine is left", "NCCL_IB_HCA=mlx5_0"],
         ),
         (
             "nccl choose allreduce 1KiB --comm dgx_h100_8x400g.p8 --nodes 4294967295".into(),

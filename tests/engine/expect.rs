@@ -6,7 +6,7 @@ use collcost::Collective;
 use collcost::base::quantity::Bytes;
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
-use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
+use collcost::measure::expect::{Clusters, Expecting, Learned, Study};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;
 
@@ -60,24 +60,6 @@ fn what_is_built_in_is_what_the_clusters_teach() {
     let without = study.without("b200_sxm");
     assert!(apart(&learned, &without).0 > 0.02);
     assert_eq!(study.without("no such machine"), learned);
-}
-
-/// From 4096 ranks on Open MPI sends 32 KiB through the root, which measurements of 64 ranks know
-/// nothing of.
-#[test]
-fn curves_are_silent_where_far_more_ranks_run_something_else() {
-    let registry = Registry::builtin();
-    let at = |nodes, size| {
-        let query = query("gcp-c2d", Collective::AllReduce, nodes, nodes);
-        let expecting = Expecting::new(&registry, &query).unwrap();
-        (expecting.at(Bytes(size)), expecting.ideal(Bytes(size)))
-    };
-    let (far, ideal) = at(1 << 16, 32 << 10);
-    assert_eq!((far.basis, ideal.id), (Basis::Modelled, "naive"));
-    assert_eq!(far.time, ideal.time);
-    for (nodes, size) in [(8, 32 << 10), (1 << 16, 8)] {
-        assert_eq!(at(nodes, size).0.basis, Basis::Measured, "{nodes} nodes, {size} B");
-    }
 }
 
 #[test]

@@ -185,15 +185,6 @@ impl Curve {
         if fewer && more { Reach::Interpolated } else { Reach::Extrapolated }
     }
 
-    /// The most ranks of the tier that were measured, where more than eight times as many are asked:
-    /// no published times tell how far a curve is off there.
-    #[must_use]
-    pub fn beyond(&self, placed: Placed) -> Option<Placed> {
-        const FAR: u32 = 8;
-        let tier = self.placed.iter().filter(|p| p.between() == placed.between());
-        tier.max().copied().filter(|most| placed.ranks / FAR > most.ranks)
-    }
-
     /// What is to be expected of `placed` ranks and M = `size`, on a tier that was measured.
     ///
     /// # Errors

@@ -28,19 +28,17 @@ pub use view::{Error as StatedError, Expect};
 
 pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
 
-use std::num::NonZeroU32;
-
 use transfer::{Features, Transfer};
 
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
-use crate::machine::curve::{Curve, Placed, Reach};
+use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::Fabric;
 use crate::machine::placement::Placement;
 use crate::machine::profile::Calibration;
-use crate::machine::query::{Layout, Query};
+use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::model::algorithm::Registry;
 
@@ -129,8 +127,6 @@ pub struct Expecting<'r> {
     /// Whether a tier that no curve has seen is taken to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
-    /// What runs on the most ranks that were measured, where far more are asked.
-    measured: Option<Ideal<'r>>,
     /// Whether somebody gave all figures of the machine: then their price is what is asked for.
     is_given: bool,
     /// How its links were fitted, and the α of the outermost.
@@ -181,7 +177,6 @@ impl<'r> Expecting<'r> {
             true => Ideal::beside(registry, query),
             false => Ideal::new(registry, query, &machine.fabric, None)?,
         };
-        let most = curve.as_ref().and_then(|curve| curve.beyond(placed));
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
         let stock = match changed {
             Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
@@ -197,9 +192,6 @@ impl<'r> Expecting<'r> {
             curve,
             transfer,
             unseen: false,
-            measured: most
-                .and_then(|most| placed_as(query, most))
-                .map(|q| Ideal::beside(registry, &q)),
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
             ideal,
@@ -376,11 +368,6 @@ impl<'r> Expecting<'r> {
     /// What this machine's own curve says.
     fn measured(&self, size: Bytes) -> Option<Expectation> {
         let curve = self.curve.as_ref()?;
-        // A curve is of what the library ran; far from there it may run something else.
-        let other = |ideal: &Ideal<'_>| ideal.at(size).id != self.ideal.at(size).id;
-        if self.measured.as_ref().is_some_and(other) {
-            return None;
-        }
         let placed = self.placement.placed();
         let told = match self.unseen {
             true => curve.expect_unseen(placed, size),
@@ -461,17 +448,6 @@ const SEEN_FADES: f64 = 3.0;
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
     let features = Features::of(query.machine.hardware.as_ref()?)?;
     Transfer::new(learned, &features, query.shape.collective, query.placement)
-}
-
-/// The same question over other ranks; none where they do not fit.
-fn placed_as(query: &Query, placed: Placed) -> Option<Query> {
-    let layout = Layout {
-        ranks: NonZeroU32::new(placed.ranks),
-        nodes: NonZeroU32::new(placed.nodes),
-        per_node: None,
-    };
-    let shape = &query.shape;
-    Query::new(query.machine.clone(), shape.collective, query.size, layout, query.given).ok()
 }
 
 /// What the links need at least for each byte, in seconds.
