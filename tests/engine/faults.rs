@@ -24,7 +24,7 @@ fn run(beside: Beside, part: usize) -> Counts {
 
 #[test]
 fn beside_their_own_runs_faults_are_seen_and_named() {
-    let counts = run(Beside::OwnRuns, 25);
+    let counts = run(Beside::OwnRuns, 13);
     let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
     let text = table(&counts);
     assert!(all.part(|c| c.ill) >= 0.95, "{text}");
