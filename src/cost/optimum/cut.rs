@@ -46,12 +46,12 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
         return Err(Error::unsupported("the links' rates are too fine for whole numbers")
             .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
     }
-    let mut cut = around_one(graph, rates, roots)?;
-    let mut looked = 0;
     // Each rank is looked at once, at least.
     if u64::from(graph.ranks) * (graph.nodes.len() + graph.links.len()) as u64 > WORK {
         return Err(too_long(graph));
     }
+    let mut cut = around_one(graph, rates, roots)?;
+    let mut looked = 0;
     while let Some(tighter) = violated(graph, rates, roots, &cut, &mut looked)? {
         cut = tighter;
     }
@@ -70,7 +70,9 @@ fn around_one(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
     for (link, &rate) in graph.links.iter().zip(rates) {
         enters[link.to as usize] += rate;
     }
-    let others = |rank: Node| roots.iter().filter(|&&root| root != rank).count() as i64;
+    let mut own = vec![0; graph.nodes.len()];
+    roots.iter().for_each(|&root| own[root as usize] += 1);
+    let others = |rank: Node| roots.len() as i64 - own[rank as usize];
     let rank = (0..graph.ranks).filter(|&rank| others(rank) > 0).min_by(|&a, &b| {
         let each = |rank: Node| Rational::new(enters[rank as usize].into(), others(rank).into());
         each(a).cmp(&each(b))
