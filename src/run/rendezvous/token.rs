@@ -84,8 +84,10 @@ impl Token {
         if rank > 0 {
             let until = Instant::now() + PATIENCE;
             loop {
+                // Asked first: it may come between a reading and a look.
+                let there = path.exists();
                 match Self::read(path) {
-                    Err(_) if !path.exists() && Instant::now() < until => sleep(TICK),
+                    Err(_) if !there && Instant::now() < until => sleep(TICK),
                     token => return token.map(|token| (token, None)),
                 }
             }
