@@ -51,7 +51,7 @@ fn calibrate(home: &Path, flags: &str) -> Ran {
     let began = Instant::now();
     let run = collcost(&format!("calibrate --format json {flags}"))
         .env("HOME", home)
-        .env("XDG_DATA_HOME", home)
+        .env("XDG_CONFIG_HOME", home)
         .output()
         .expect("it ends");
     let time = began.elapsed();
