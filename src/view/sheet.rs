@@ -1,5 +1,6 @@
 //! A table with a heading and units, as text for a terminal, Markdown or CSV.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
@@ -155,7 +156,10 @@ impl Sheet {
     }
 
     /// The same with times as numbers, one unit for a column, which stands below its heading.
-    pub(super) fn in_one_unit(&self) -> Self {
+    pub(super) fn in_one_unit(&self) -> Cow<'_, Self> {
+        if !self.rows.iter().flatten().any(|cell| cell.time().is_some()) {
+            return Cow::Borrowed(self);
+        }
         let mut sheet = self.clone();
         let all = TimeUnit::common(self.rows.iter().flatten().filter_map(Cell::time));
         for (i, column) in sheet.columns.iter_mut().enumerate() {
@@ -167,7 +171,7 @@ impl Sheet {
                 }
             }
         }
-        sheet
+        Cow::Owned(sheet)
     }
 
     /// For a terminal.
@@ -175,22 +179,19 @@ impl Sheet {
     /// # Errors
     /// The writer's.
     pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
-        self.in_one_unit().as_text(out)
-    }
-
-    fn as_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { columns, rows } = &*self.in_one_unit();
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(self.columns.iter().map(|c| &c.heading));
-        if self.columns.iter().any(|c| !c.unit.is_empty()) {
-            table.add_row(self.columns.iter().map(|c| &c.unit));
+        table.set_header(columns.iter().map(|c| &c.heading));
+        if columns.iter().any(|c| !c.unit.is_empty()) {
+            table.add_row(columns.iter().map(|c| &c.unit));
         }
-        for row in &self.rows {
+        for row in rows {
             table.add_row(row.iter().map(|c| &c.text));
         }
         for (i, column) in table.column_iter_mut().enumerate() {
             column.set_padding((u16::from(i > 0), 1));
-            if !self.columns[i].words {
+            if !columns[i].words {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -234,18 +235,15 @@ impl Sheet {
     /// # Errors
     /// The writer's.
     pub fn markdown(&self, out: &mut impl Write) -> io::Result<()> {
-        self.in_one_unit().as_markdown(out)
-    }
-
-    fn as_markdown(&self, out: &mut impl Write) -> io::Result<()> {
+        let Self { columns, rows } = &*self.in_one_unit();
         let line = |out: &mut dyn Write, cells: &mut dyn Iterator<Item = String>| {
             let cells: Vec<String> = cells.map(|c| c.trim().replace('|', "\\|")).collect();
             writeln!(out, "| {} |", cells.join(" | "))
         };
-        line(out, &mut self.columns.iter().map(Column::heading_with_unit))?;
+        line(out, &mut columns.iter().map(Column::heading_with_unit))?;
         let rule = |c: &Column| if c.words { "---" } else { "---:" }.to_owned();
-        line(out, &mut self.columns.iter().map(rule))?;
-        for row in &self.rows {
+        line(out, &mut columns.iter().map(rule))?;
+        for row in rows {
             line(out, &mut row.iter().map(|c| c.text.clone()))?;
         }
         Ok(())

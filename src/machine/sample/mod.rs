@@ -95,6 +95,12 @@ const WAKING: f64 = 100e-6;
 /// What part of a run a rank may lose.
 const LOST: f64 = 0.1;
 
+/// Fewer undisturbed runs are no median.
+pub const LEAST_QUIET: usize = 3;
+
+/// Ranks of a block that is disturbed waited for CPUs for a larger part of its time.
+const DISTURBED: f64 = 0.25;
+
 /// Runs of one operation with one size, one after another in one process launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
@@ -140,6 +146,12 @@ impl Block {
         let span: f64 = self.samples.iter().map(|s| s.span.0).sum();
         let waited: Option<f64> = self.samples.iter().map(|s| s.run_delay.map(|r| r.0)).sum();
         waited.filter(|_| span > 0.0).map(|waited| Ratio(waited / span))
+    }
+
+    /// Whether ranks waited for CPUs, `beside` what they always do.
+    #[must_use]
+    pub fn is_disturbed(&self, beside: Ratio) -> bool {
+        self.run_delay().is_some_and(|part| part.0 - beside.0 > DISTURBED)
     }
 
     /// The spans of the runs that started in time and in which no rank lost its CPU to others.

@@ -14,7 +14,6 @@ use std::sync::LazyLock;
 use super::kernels::Board;
 use super::{Basis, Expectation, HeldOut};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::base::stats::quantile;
 use crate::machine::query::Query;
 use crate::measure::fit::lad;
 use crate::measure::fit::nnls::MOST;
@@ -53,6 +52,11 @@ impl Tokens {
         };
         let x = t * copies * self.width.0 as f64 / 1e3;
         [1.0, x, x.sqrt(), t, t * k, all]
+    }
+
+    /// µs by the figures of a fit.
+    fn told(&self, low_latency: bool, x: [f64; 6]) -> f64 {
+        self.columns(low_latency).iter().zip(x).map(|(c, x)| c * x).sum()
     }
 }
 
@@ -123,9 +127,8 @@ impl ExpertTimes {
         }
         let fit = |((machine, backend, phase, dtype, sms, ranks), rows): (Key<'_>, Vec<_>)| {
             let ratios = left_out(&rows, is_low_latency(backend));
-            let mut errors: Vec<f64> = ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
-            errors.sort_by(f64::total_cmp);
-            let part = |p| Ratio(quantile(&errors, p));
+            let points = (!ratios.is_empty()).then_some(ratios.len())?;
+            let (error, band) = HeldOut::of(ratios);
             Some(Fit {
                 machine: machine.to_owned(),
                 backend: backend.to_owned(),
@@ -133,9 +136,9 @@ impl ExpertTimes {
                 dtype: dtype.to_owned(),
                 sms,
                 ranks,
-                points: (!errors.is_empty()).then_some(errors.len())?,
-                error: HeldOut { median: part(0.5), p90: part(0.9) },
-                band: (quantile(&ratios, 0.1), quantile(&ratios, 0.9)),
+                points,
+                error,
+                band,
                 x: fitted(rows.iter().copied(), is_low_latency(backend)),
             })
         };
@@ -181,9 +184,7 @@ impl ExpertTimes {
             Some((board.id.as_deref() == Some(m.board), self.0.iter().find(is)?))
         });
         let (own, fit) = fits.into_iter().next()?;
-        let columns = tokens.columns(is_low_latency(backend));
-        let time: f64 = columns.iter().zip(fit.x).map(|(c, x)| c * x).sum();
-        let time = Seconds(time * 1e-6);
+        let time = Seconds(tokens.told(is_low_latency(backend), fit.x) * 1e-6);
         let wide = if own { 1.0 } else { SIBLING };
         Some(Expectation {
             time,
@@ -202,19 +203,13 @@ const SMS: u32 = 20;
 const SIBLING: f64 = 1.2;
 
 fn fitted<'a>(rows: impl Iterator<Item = &'a RawTokens>, low_latency: bool) -> [f64; 6] {
-    let row = |raw: &RawTokens| {
-        let mut columns = [0.0; MOST];
-        for (cell, value) in columns.iter_mut().zip(raw.tokens.columns(low_latency)) {
-            *cell = value / (raw.time.0 * 1e6);
-        }
-        lad::Row { columns, weight: 1.0 }
-    };
+    let row = |raw: &RawTokens| lad::Row::of(raw.tokens.columns(low_latency), raw.time.0 * 1e6);
     let rows: Vec<lad::Row> = rows.map(row).collect();
     let x = lad::fit(rows.iter(), 6);
     std::array::from_fn(|i| x[i])
 }
 
-/// measured/expected of each row, in order, by fits to the other three quarters of the models.
+/// measured/expected of each row, by fits to the other three quarters of the models.
 fn left_out(rows: &[&RawTokens], low_latency: bool) -> Vec<f64> {
     let mut models: Vec<_> = rows.iter().map(|r| r.model).collect();
     models.sort_unstable();
@@ -228,13 +223,10 @@ fn left_out(rows: &[&RawTokens], low_latency: bool) -> Vec<f64> {
         }
         let x = fitted(others, low_latency);
         for row in rows.iter().filter(|r| quarter(r) == left) {
-            let columns = row.tokens.columns(low_latency);
-            let told: f64 = columns.iter().zip(x).map(|(c, x)| c * x).sum();
-            ratios.push(row.time.0 * 1e6 / told);
+            ratios.push(row.time.0 * 1e6 / row.tokens.told(low_latency, x));
         }
     }
     ratios.retain(|r| r.is_finite() && *r > 0.0);
-    ratios.sort_by(f64::total_cmp);
     ratios
 }
 

@@ -33,6 +33,7 @@ use transfer::{Features, Transfer};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::base::stats::quantile;
 use crate::cost::bound::bound;
 use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::Fabric;
@@ -79,6 +80,19 @@ pub struct HeldOut {
     pub median: Ratio,
     /// The 90th percentile.
     pub p90: Ratio,
+}
+
+impl HeldOut {
+    /// Of measured over expected times, with the tenths of these: below the first lies one, above the
+    /// second lies one.
+    fn of(mut ratios: Vec<f64>) -> (Self, (f64, f64)) {
+        ratios.sort_by(f64::total_cmp);
+        let mut errors: Vec<f64> = ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let part = |p| Ratio(quantile(&errors, p));
+        let band = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
+        (Self { median: part(0.5), p90: part(0.9) }, band)
+    }
 }
 
 /// A time that will be seen, with the band in which 8 of 10 real ones lie.

@@ -68,6 +68,9 @@ fn percent(x: f64) -> String {
 /// An interval that is wider to each side says nothing of a figure.
 const UNKNOWN: f64 = 0.5;
 
+/// Where more of the blocks are disturbed, all that was measured is weak.
+pub(crate) const DISTURBED: f64 = 0.1;
+
 /// Never marks.
 const NEVER: f64 = f64::INFINITY;
 
@@ -78,7 +81,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     gates.push(small(
         "disturbed",
         fit.disturbed.0,
-        (0.10, NEVER),
+        (DISTURBED, NEVER),
         "blocks that waited for CPUs:",
         "measure on a machine that does nothing else",
     ));

@@ -21,6 +21,15 @@ pub(in crate::measure) struct Row {
 }
 
 impl Row {
+    /// A time that was measured well, and what its coefficients are multiplied by.
+    pub fn of(factors: impl IntoIterator<Item = f64>, time: f64) -> Self {
+        let mut columns = [0.0; MOST];
+        for (cell, factor) in columns.iter_mut().zip(factors) {
+            *cell = factor / time;
+        }
+        Self { columns, weight: 1.0 }
+    }
+
     /// What `x` says, relative to the measured time, minus 1.
     #[inline]
     pub fn error(&self, x: &[f64; MOST], p: usize) -> f64 {

@@ -30,6 +30,7 @@ mod protocol;
 
 pub use bootstrap::Estimate;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
+pub(crate) use gates::DISTURBED;
 pub use gates::{Gate, Verdict};
 pub use held_out::{Errors, Predicted, Regimes};
 pub use ladder::{Ladder, Slope};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
-use crate::machine::sample::{Block, Mode, Op, Sample, Wait};
+use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Sample, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -27,12 +27,6 @@ impl Statistic {
         }
     }
 }
-
-/// A block that waited this much longer for CPUs than the quietest of its point is disturbed.
-const DISTURBED: f64 = 0.25;
-
-/// Fewer undisturbed runs are no median.
-const LEAST: usize = 3;
 
 /// Ranks that wait in half of all blocks for this part of the usual run share their CPUs.
 const SHARED: f64 = 0.1;
@@ -108,7 +102,7 @@ fn point(blocks: &[&Block], wait: Option<Wait>, own_cpus: bool) -> Option<Point>
     let first = blocks.first()?;
     let quietest = blocks.iter().filter_map(|b| b.run_delay()).map(|r| r.0).reduce(f64::min);
     let is_disturbed = |b: &&&Block| {
-        let waited = b.run_delay().zip(quietest).is_some_and(|(own, q)| own.0 - q > DISTURBED);
+        let waited = b.is_disturbed(Ratio(quietest.unwrap_or(0.0)));
         // Ranks that sleep are switched all the time; a rank that spins should never be.
         let runs = b.samples.len() as u64;
         let switched = wait == Some(Wait::Spin) && b.preempted.is_some_and(|n| n >= runs);
@@ -120,8 +114,8 @@ fn point(blocks: &[&Block], wait: Option<Wait>, own_cpus: bool) -> Option<Point>
         true => merged(blocks.iter().map(|b| b.quiet())),
         false => merged(blocks.iter().filter(|b| !is_disturbed(b)).map(|b| b.spans())),
     };
-    let lost = own_cpus && quiet.len() < LEAST.min(all.len());
-    let enough = quiet.len() >= LEAST && (own_cpus || blocks.len() - disturbed > 1);
+    let lost = own_cpus && quiet.len() < LEAST_QUIET.min(all.len());
+    let enough = quiet.len() >= LEAST_QUIET && (own_cpus || blocks.len() - disturbed > 1);
     let undisturbed = if enough { quiet } else { all.clone() };
     let typical = quantile(&undisturbed, 0.5);
     let medians: Vec<f64> = blocks.iter().map(|b| quantile(&merged([b.spans()]), 0.5)).collect();

@@ -287,13 +287,7 @@ impl Rows {
     fn of(points: &[Point]) -> Self {
         let first = points.first().map_or(0.0, |p| p.steps.0);
         let differ = points.iter().any(|p| p.steps.0 != first);
-        let row = |p: &Point| {
-            let mut columns = [0.0; MOST];
-            columns[0] = 1.0 / p.time;
-            columns[1] = p.steps.1 * p.size.0 as f64 / p.time;
-            columns[2] = p.steps.0 / p.time;
-            Row { columns, weight: 1.0 }
-        };
+        let row = |p: &Point| Row::of([1.0, p.steps.1 * p.size.0 as f64, p.steps.0], p.time);
         Self { rows: points.iter().map(row).collect(), p: if differ { 3 } else { 2 } }
     }
 

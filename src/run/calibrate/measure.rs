@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use super::bucket::{self, Care};
 use super::links;
 use super::plan::{BLOCKS, Plan};
-use super::point::{Point, Rates, is_disturbed};
+use super::point::{NEVER, Point, Rates};
 use super::refine::{Known, between};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
 use crate::machine::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
+use crate::measure::fit::DISTURBED;
 use crate::model::algorithm::Registry;
 use crate::run::execute::{self, Check, Runner, Start};
 
@@ -78,8 +79,6 @@ pub struct Worst {
 const LOOK: f64 = 0.05;
 /// How many bursts a message must be of to say what the rate is.
 const SETTLED: u64 = 16;
-/// Where more of the blocks are disturbed a fit says so, and more is measured.
-const WEAK: f64 = 0.1;
 
 /// Measures `plan` as far as `before` has not, and returns all samples together.
 ///
@@ -415,7 +414,7 @@ impl<'a> Work<'a> {
         point.add(&block);
         turn.outside.keep(&Record::Block(block.clone()))?;
         self.done.insert(number);
-        self.disturbed += usize::from(is_disturbed(&block));
+        self.disturbed += usize::from(block.is_disturbed(NEVER));
         self.samples.blocks.push(block);
         let progress = self.progress();
         turn.outside.show(&progress);
@@ -473,7 +472,7 @@ impl<'a> Work<'a> {
         let left: f64 = wanted().map(|p| p.blocks_left(self.plan) * p.cost().0).sum();
         let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
         // What others disturb stays weak, and what was weak once mostly does.
-        let weak = disturbed > WEAK || self.goes_on;
+        let weak = disturbed > DISTURBED || self.goes_on;
         let rest = |end: Duration| end.saturating_sub(elapsed);
         let left = match weak && self.plan.longest > self.plan.budget {
             true => rest(self.plan.longest),

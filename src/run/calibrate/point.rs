@@ -7,12 +7,10 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::stats::{half_width, quantile};
 use crate::machine::link::Link;
-use crate::machine::sample::{Block, Op};
+use crate::machine::sample::{Block, LEAST_QUIET, Op};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 
-/// Fewer undisturbed runs are no median.
-const LEAST_QUIET: usize = 3;
 /// Runs of a point that are enough whatever their spread.
 const MOST_RUNS: usize = 600;
 /// Runs that a point needs to be finished.
@@ -31,8 +29,8 @@ const MOST_BLOCK_RUNS: f64 = 100.0;
 pub(super) const CLOCK_STEPS: f64 = 50.0;
 /// What a block takes beside its runs: starting, windows, messages to the ranks.
 const OVERHEAD: f64 = 2e-3;
-/// A block for more than this part of whose time a rank waited for a CPU is measured again.
-const DISTURBED: f64 = 0.25;
+/// What a rank with a CPU of its own always waits for it.
+pub(super) const NEVER: Ratio = Ratio(0.0);
 /// A first guess at copies and additions in memory.
 const LOCAL_RATE: f64 = 3e9;
 
@@ -87,7 +85,7 @@ impl Point {
     /// Takes in a block.
     pub(super) fn add(&mut self, block: &Block) {
         // In a block that waited little, what single runs waited does not move the median.
-        let quiet = if is_disturbed(block) { block.quiet() } else { block.spans() };
+        let quiet = if block.is_disturbed(NEVER) { block.quiet() } else { block.spans() };
         for (times, more) in [(&mut self.quiet, quiet), (&mut self.all, block.spans())] {
             times.extend(more.iter().map(|span| span.0));
             times.sort_by(f64::total_cmp);
@@ -185,9 +183,4 @@ impl Point {
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
-}
-
-/// Whether ranks had to wait for CPUs in it.
-pub(super) fn is_disturbed(block: &Block) -> bool {
-    block.run_delay().is_some_and(|part| part.0 > DISTURBED)
 }

@@ -1,6 +1,6 @@
 //! What the kernels of inference engines take, where they are not the library's.
 //!
-//! A kernel that was measured on this board takes the mean of its tables' curves, `evidence/engines.csv`;
+//! A kernel that was measured on this board takes the median of its tables' curves, `evidence/engines.csv`;
 //! other ranks, other boards of the generation, and other generations are told in that order, each with
 //! the error that it has where tables or machines are left out (`study`, printed by `examples/engines.rs`).
 //! Outside graphs the host is part of what was measured; where a kernel has not been, its time in a

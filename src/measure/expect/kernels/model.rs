@@ -1,6 +1,6 @@
 //! What measured kernels teach: curves where they were measured, forms elsewhere.
 //!
-//! A kernel on the ranks it was measured on takes the mean of its tables' curves, as a logarithm. On
+//! A kernel on the ranks it was measured on takes the median of its tables' curves. On
 //! other ranks, and beyond the curves' ends, it follows a form that is fitted to all of them,
 //!
 //! ```text
@@ -16,7 +16,6 @@ use crate::base::stats::median;
 use crate::library::engines::Kernel;
 use crate::measure::expect::knots;
 use crate::measure::fit::lad;
-use crate::measure::fit::nnls::MOST;
 
 /// kB that a kernel's form moves over the busier direction of a link.
 pub(super) fn moved(kernel: &str, bytes: f64, ranks: u32) -> f64 {
@@ -45,13 +44,9 @@ impl Form {
         let mut rows = Vec::new();
         for curve in curves {
             for &(octave, ln) in &curve.knots {
-                let mut columns = [0.0; MOST];
                 let x = moved(&curve.kernel, octave.exp2(), curve.ranks);
                 let peers = f64::from(curve.ranks.saturating_sub(1));
-                for (cell, value) in columns.iter_mut().zip([1.0, peers, x.sqrt(), x]) {
-                    *cell = value / ln.exp();
-                }
-                rows.push(lad::Row { columns, weight: 1.0 });
+                rows.push(lad::Row::of([1.0, peers, x.sqrt(), x], ln.exp()));
             }
         }
         if rows.len() < LEAST {

@@ -4,7 +4,6 @@ use super::machines::{MACHINES, Measured};
 use super::model::{Model, Reach};
 use super::times::{Curve, KernelTimes};
 use crate::base::quantity::{Bytes, Ratio};
-use crate::base::stats::quantile;
 use crate::library::engines::Kernel;
 use crate::measure::expect::{HeldOut, knots};
 
@@ -234,13 +233,10 @@ impl Sum {
         }
     }
 
-    fn left_out(mut self, what: &'static str) -> LeftOut {
-        self.ratios.sort_by(f64::total_cmp);
-        let mut errors: Vec<f64> = self.ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
-        errors.sort_by(f64::total_cmp);
-        let error =
-            HeldOut { median: Ratio(quantile(&errors, 0.5)), p90: Ratio(quantile(&errors, 0.9)) };
-        let band = (Ratio(quantile(&self.ratios, 0.1)), Ratio(quantile(&self.ratios, 0.9)));
-        LeftOut { what, points: errors.len(), unanswered: self.unanswered, error, band }
+    fn left_out(self, what: &'static str) -> LeftOut {
+        let points = self.ratios.len();
+        let (error, band) = HeldOut::of(self.ratios);
+        let band = (Ratio(band.0), Ratio(band.1));
+        LeftOut { what, points, unanswered: self.unanswered, error, band }
     }
 }
