@@ -36,14 +36,14 @@ def command(*words):
 
 def test_figures_equal_the_commands_to_the_bit():
     own = collcost.expect("allreduce", "16MiB", on="dgx-h100", n=64)
-    said = command("allreduce", "16MiB", "-n", "64", "--profile", "dgx-h100")["expect"]
+    said = command("allreduce", "16MiB", "-n", "64", "--on", "dgx-h100")["expect"]
     assert own == said, (own, said)
     ring = collcost.simulate("allreduce", 10**6, "ring", alpha="1us", bw="1GB/s", n=4)
     assert abs(ring["time_s"] - 1506e-6) < 1e-12 and ring["messages"] == 24, ring
     sizes = [1, 4096, 1 << 20, 123456789]
     many = collcost.times("allreduce", sizes, on="dgx-h100", n=64)
     for i, size in enumerate(sizes):
-        one = command("allreduce", str(size), "-n", "64", "--profile", "dgx-h100")["expect"]
+        one = command("allreduce", str(size), "-n", "64", "--on", "dgx-h100")["expect"]
         assert [many[k][i] for k in ("time_s", "low_s", "high_s")] == [
             one[k] for k in ("time_s", "low_s", "high_s")]
 

@@ -13,6 +13,7 @@ use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_eleme
 use crate::cost::simulate::{Setup, simulate};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, Query};
+use crate::machine::what_if::Figure;
 use crate::measure::expect::{Expecting, NOTHING};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
@@ -52,6 +53,9 @@ pub struct Cost {
     pub trust: Vec<String>,
     /// What to know before trusting a figure.
     pub notes: Vec<String>,
+    /// The flags that say where the call runs, for a command that goes on from here.
+    #[serde(skip)]
+    pub on: Option<String>,
 }
 
 /// The question with what was filled in.
@@ -80,8 +84,10 @@ pub struct QuestionView {
 pub struct MachineView {
     /// Its name.
     pub name: String,
-    /// Who chose it: `default`, `--profile` or `flags`.
+    /// Who chose it: `default`, `--on` or `flags`.
     pub chosen: &'static str,
+    /// What was given instead of figures of the profile: `inter.alpha 5 µs`.
+    pub given: Vec<String>,
     /// The library that people run on it.
     pub library: Option<String>,
     /// Its links, from the innermost out.
@@ -376,7 +382,12 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let ships = |r: &&Ranked| r.algorithm.is_shipped(query.library(), &shape);
     let first = |one: Option<&Ranked>| one.map(|r| r.algorithm.meta().id);
     let expected = expecting.at(query.size);
-    let runs = Some(expecting.ideal(query.size).id).filter(|id| *id != NOTHING);
+    let ideal = expecting.ideal(query.size);
+    let is_priced = !ideal.stands_in && ideal.id != NOTHING;
+    let unpriced = unpriced.or_else(|| {
+        let (what, other) = (expecting.runs(query.size).name(), ideal.title);
+        ideal.stands_in.then(|| format!("{what} has no ideal price here: {other}'s stands for it"))
+    });
     let report = Cost {
         schema: "collcost/cost/2",
         question: question(query),
@@ -384,7 +395,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         expect: Expect::of(expected, &expecting, query.size),
         known_from: expecting.known_from(&expected),
         bound_s: bound.map(|b| b.0),
-        runs,
+        runs: is_priced.then_some(ideal.id),
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
         flips: if detail { flips(&ready) } else { Vec::new() },
@@ -397,6 +408,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size)))),
         notes: unpriced.into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
+        on: None,
     };
     Ok(report)
 }
@@ -542,9 +554,13 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
         efficiency: origin.efficiency.map(|(_, e, _)| e.0),
         efficiency_how: origin.efficiency.map(|(.., how)| how),
     });
+    let fabric = &machine.fabric;
+    let in_words =
+        |figure: Figure| Some(format!("{} {}", figure.name(fabric), figure.get(fabric)?));
     MachineView {
         name: machine.name.clone(),
         chosen: machine.chosen,
+        given: machine.given().into_iter().filter_map(in_words).collect(),
         library: machine.library.clone(),
         tiers: tiers.collect(),
         launch_s: machine.fabric.launch.0,

@@ -132,6 +132,12 @@ impl Args {
             let bytes: Bytes =
                 model.parse().map_err(|e: Error| e.at(format!("--model {model}")))?;
             let said = model.split_once('@').map(|(_, dtype)| named(dtype)).transpose()?;
+            let billions = model.trim().trim_end_matches('B');
+            if said.is_none() && bytes.0 < SMALLEST && billions != model.trim() {
+                return Err(Error::input(format!("`{model}` is a model of {} bytes", bytes.0))
+                    .at(format!("--model {model}"))
+                    .help(format!("{billions} billion parameters are {billions}B@bf16")));
+            }
             return Ok(Gradients::Smooth { bytes, dtype: typed.or(said).unwrap_or(DataType::F32) });
         }
         if let Some(text) = &self.tensors {
@@ -152,6 +158,9 @@ impl Args {
             .help("give --params shapes.json, --model 7B@bf16 or --tensors 1000x1MB"))
     }
 }
+
+/// Bytes below which `7B` was meant as the number of parameters.
+const SMALLEST: u64 = 10_000;
 
 /// More tensors than any model has.
 const MOST: u32 = 10_000_000;

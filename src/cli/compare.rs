@@ -26,8 +26,8 @@ use collcost::view;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  collcost compare all_reduce.log --profile dgx-a100
-  collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --profile dgx-a100
+  collcost compare all_reduce.log --on dgx-a100
+  collcost compare allreduce --n 8 --size 1GiB --busbw 200GB/s --on dgx-a100
   collcost compare before.log after.log --two
   collcost compare trace_rank*.json --on dgx-h100
   collcost compare run.log --on dgx-h100 --evidence env.txt

@@ -158,6 +158,8 @@ impl Args {
             let n = first.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
+        // An explanation is of the links as they are named, not of one figure of them changed.
+        report.on = self.range.set.is_empty().then(|| self.on.typed());
         self.one(out, &report)
     }
 

@@ -56,8 +56,8 @@ impl Args {
         let Ok(collective) = self.what.parse::<Collective>() else {
             let ranks = self.on.ranks.count()?;
             let algorithm = self.call.algorithm.as_ref().or(self.call.words.first());
-            return explain::topic(&self.what, ranks, algorithm.map(String::as_str))
-                .map_err(|e| e.at(place));
+            let topic = explain::topic(&self.what, ranks, algorithm.map(String::as_str));
+            return topic.map_err(|e| an_algorithm(&self.what).unwrap_or(e).at(place));
         };
         let registry = Registry::builtin();
         self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
@@ -90,4 +90,17 @@ impl Args {
     fn query(&self, collective: Collective) -> Result<Query> {
         self.call.query(&self.on, collective, Some(SIZE))
     }
+}
+
+/// What to type where the name of an algorithm stands for a topic.
+fn an_algorithm(name: &str) -> Option<Error> {
+    let registry = Registry::builtin();
+    let of: Vec<&str> = Collective::ALL
+        .iter()
+        .filter(|&&collective| registry.find(collective, name).is_ok())
+        .map(|collective| collective.id())
+        .collect();
+    let first = of.first()?;
+    let error = Error::input(format!("`{name}` is an algorithm of {}", of.join(", ")));
+    Some(error.help(format!("name the collective, too: collcost explain {first} {name}")))
 }

@@ -4,7 +4,7 @@ use collcost::base::error::{Error, Result};
 use collcost::machine::profile::Profile;
 use collcost::plan::table::{Disk, Files};
 
-/// Files of this machine, and profiles as `--profile` finds them.
+/// Files of this machine, and profiles as `--on` finds them.
 pub(super) struct Here;
 
 impl Files for Here {

@@ -79,6 +79,23 @@ impl<const GROUP: usize> Flags<GROUP> {
         self.0.iter().find(|(p, _)| p.key == key).map(|(_, text)| text)
     }
 
+    /// The flags as they can be typed again, each after a space.
+    fn typed(&self) -> String {
+        let flag = |(p, text): &(&Parameter, String)| {
+            let flag = match p.letter {
+                Some(letter) => format!(" -{letter}"),
+                None => format!(" --{}", p.flag),
+            };
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+,:=".contains(c);
+            match p.takes {
+                Takes::Nothing => flag,
+                _ if text.chars().all(is_plain) => format!("{flag} {text}"),
+                _ => format!("{flag} '{}'", text.replace('\'', r"'\''")),
+            }
+        };
+        self.0.iter().map(flag).collect()
+    }
+
     /// The same with another text for a parameter.
     fn with(mut self, key: &str, text: impl ToString) -> Self {
         self.0.retain(|(p, _)| p.key != key);
@@ -217,8 +234,8 @@ impl MachineFlags {
     /// The machine that is named, and by whom; none where figures make one or nobody names any.
     fn read_profile(&self, settings: &Settings) -> Result<Option<(Profile, &'static str)>> {
         if let Some(name) = self.get("profile") {
-            let found = find(name).map_err(|e| e.at(format!("--profile {name}")))?;
-            return Ok(Some((found, "--profile")));
+            let found = find(name).map_err(|e| e.at(format!("--on {name}")))?;
+            return Ok(Some((found, "--on")));
         }
         let settled = settings.get("profile").filter(|_| !self.names_another());
         let Some(Setting { value, from, .. }) = settled else { return Ok(None) };
@@ -257,6 +274,11 @@ impl OnFlags {
             Query::new(machine.clone(), collective, size, layout, said.params)
         };
         counts.into_iter().map(query).collect()
+    }
+
+    /// The flags as they can be typed again, each after a space.
+    pub(super) fn typed(&self) -> String {
+        self.ranks.typed() + &self.machine.typed() + &self.params.typed()
     }
 
     /// The same for other ranks.

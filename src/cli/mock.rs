@@ -25,7 +25,7 @@ Faults, repeatable; a rank that is not named is drawn by --seed:
   shared-gpu                  two ranks on each device
 
 Examples:
-  collcost mock all_reduce_perf -b 8 -e 8G -f 2 --profile dgx-h100 -n 16
+  collcost mock all_reduce_perf -b 8 -e 8G -f 2 --on dgx-h100 -n 16
   collcost mock all_reduce_perf -b 1G -e 1G -n 16 | awk '$1 ~ /^[0-9]+$/ {print $8}'
   collcost mock alltoall_perf -b 1M -e 1G -f 4 -n 32 --noise 3% --seed 7
   collcost mock all_gather_perf -b 1M -e 1G -f 2 -n 16 --fault missing-nic -J run.json

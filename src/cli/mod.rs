@@ -26,6 +26,7 @@ mod input;
 mod list;
 mod man;
 mod mcp;
+mod mistyped;
 mod mock;
 mod nccl;
 mod optimum;
@@ -145,7 +146,10 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let verb = match Verb::priced(&arguments) {
         Some(verb) => Ok(verb),
-        None => Cli::try_parse_from(arguments).map(|cli| cli.verb),
+        None => match Cli::try_parse_from(&arguments) {
+            Ok(cli) => Ok(cli.verb),
+            Err(error) => Err(mistyped::advised(error, &arguments)),
+        },
     };
     let verb = match verb {
         Ok(verb) => verb,
@@ -231,7 +235,7 @@ fn advised(error: Error) -> Error {
     if error.is_unknown() {
         return error.or_help(
             "give it with --alpha, --bw, --alpha-inter, --bw-inter or --alpha-switch, \
-             or name another --profile",
+             or name another machine with --on",
         );
     }
     if error.is_unsupported() {

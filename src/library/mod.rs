@@ -270,6 +270,11 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
             .help(format!("known are {}", versions.join(", "))));
     }
+    if library == "rccl" {
+        return Err(Error::input("the rules of RCCL are not known here").help(
+            "it chooses by tables of its own; collcost allreduce --on mi300x says what is expected",
+        ));
+    }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
     let names = names.chain(engines::ENGINES.iter().map(|e| e.id));

@@ -28,7 +28,8 @@ pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
         source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3".to_owned(),
     };
     let fabric = site.fabric.clone().ok_or_else(|| {
-        Error::unknown("`textbook` chooses by what the machine can do").help("name a --profile")
+        Error::unknown("`textbook` chooses by what the machine can do")
+            .help("name a machine with --on")
     })?;
     Ok(Box::new(Regimes { meta, fabric }))
 }

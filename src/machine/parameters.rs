@@ -113,8 +113,8 @@ const BASE: Parameter = Parameter {
 pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "profile",
-        flag: "profile",
-        aliases: &["on"],
+        flag: "on",
+        aliases: &["profile"],
         of_machine: false,
         common: true,
         takes: Word("NAME|FILE"),

@@ -69,7 +69,7 @@ pub struct Machine {
     pub name: String,
     /// What it is, in one line; empty where figures alone make it.
     pub title: String,
-    /// Who chose it: `default`, `flags`, or what named the profile, such as `--profile`.
+    /// Who chose it: `default`, `flags`, or what named the profile, such as `--on`.
     pub chosen: &'static str,
     /// The communication library that people run on it.
     pub library: Option<String>,
@@ -301,6 +301,22 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
 }
 
 impl Machine {
+    /// The figures that were given instead of the profile's; none where there is no profile.
+    #[must_use]
+    pub fn given(&self) -> Vec<Figure> {
+        let Some(stock) = &self.stock else { return Vec::new() };
+        let differs = |figure: Figure| figure.get(&self.fabric) != figure.get(stock);
+        let is_given = |figure: &Figure| match *figure {
+            // A wire protocol moves both, and nobody gave them.
+            Figure::Alpha(tier) => self.origins[tier].alpha.is_none() && differs(*figure),
+            Figure::Bandwidth(tier) => self.origins[tier].bandwidth.is_none() && differs(*figure),
+            // It follows its links' rate.
+            Figure::SwitchBandwidth => differs(*figure) && !differs(Figure::Bandwidth(0)),
+            _ => differs(*figure),
+        };
+        Figure::all(&self.fabric).into_iter().filter(is_given).collect()
+    }
+
     /// Marks a figure as given: where it came from no longer says anything.
     pub fn forget(&mut self, figure: Figure) {
         match figure {

@@ -6,6 +6,7 @@
 //! exposed  180 µs of 1.2 ms of calls behind a backward pass of 80 ms
 //! ```
 
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::bucket::{BucketView, Buckets, Search};
@@ -98,9 +99,9 @@ fn verdict(page: &mut Page, report: &Buckets) {
     let s = Seconds;
     let nodes = if cost.nodes > 1 { format!(" on {} nodes", cost.nodes) } else { String::new() };
     let text = format!(
-        "{} for {} calls, {} ranks{nodes}, machine {}; {:.0} % of it is latency",
+        "{} for {}, {} ranks{nodes}, machine {}; {:.0} % of it is latency",
         s(cost.calls_s),
-        report.buckets.len(),
+        counted(report.buckets.len(), "call"),
         cost.ranks,
         cost.machine,
         100.0 * cost.latency_s / cost.calls_s.max(f64::MIN_POSITIVE)

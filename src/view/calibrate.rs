@@ -1,5 +1,6 @@
 //! A calibration for people.
 
+use super::counted;
 use super::fit;
 use super::page::Page;
 use crate::answer::calibrate::{Calibration, MachineView, PlanView};
@@ -48,12 +49,11 @@ fn machine(page: &mut Page, m: &MachineView, whole: bool) {
     }
     let cpus: Vec<String> = m.cpus.iter().map(ToString::to_string).collect();
     let text = format!(
-        "{} usable at once, of {}; {} to a core, {} NUMA node{}",
+        "{} usable at once, of {}; {} to a core, {}",
         m.cpus_at_once,
         cpus.join(" "),
         m.threads_per_core,
-        m.numa_nodes,
-        if m.numa_nodes == 1 { "" } else { "s" }
+        counted(m.numa_nodes, "NUMA node")
     );
     page.entry("CPUs       ", text);
     let pages = m.huge_pages.as_deref().unwrap_or("unknown");

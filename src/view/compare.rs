@@ -9,6 +9,7 @@
 
 use std::io::{self, Write};
 
+use super::counted;
 use super::gauges::{end, gauge, labels};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
@@ -129,11 +130,10 @@ fn lost_words(lost: &LostView) -> String {
         _ => String::new(),
     };
     format!(
-        "{} beyond the expected transfer and {} of waiting in {} call{}: {} of {} on {} ranks{late}",
+        "{} beyond the expected transfer and {} of waiting in {}: {} of {} on {} ranks{late}",
         Seconds(lost.transfer_s),
         Seconds(lost.waiting_s),
-        lost.calls,
-        if lost.calls == 1 { "" } else { "s" },
+        counted(lost.calls, "call"),
         lost.collective.id(),
         Bytes(lost.size_bytes),
         lost.ranks

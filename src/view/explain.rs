@@ -1,5 +1,6 @@
 //! Explanations as pages.
 
+use super::counted;
 use super::page::Page;
 use crate::answer::explain::{
     AlgorithmRow, AlgorithmView, Block, CollectiveView, Explanation, NoteView, Pipeline, StepView,
@@ -68,7 +69,7 @@ fn asked(question: &QuestionView, machine: &MachineView, sized: bool) -> String 
     };
     let means = collective.size_means();
     let means = if sized { means } else { "over" };
-    let plural = if *ranks == 1 { "rank" } else { "ranks" };
+    let ranks = counted(*ranks, "rank");
     let layout = if *nodes > 1 {
         format!(" = {nodes} nodes x {}", question.ranks_per_node)
     } else {
@@ -78,7 +79,7 @@ fn asked(question: &QuestionView, machine: &MachineView, sized: bool) -> String 
         "flags" => String::new(),
         chosen => format!(" ({chosen})"),
     };
-    format!("{name}{size} {means} {ranks} {plural}{layout}, machine {}{chosen}", machine.name)
+    format!("{name}{size} {means} {ranks}{layout}, machine {}{chosen}", machine.name)
 }
 
 /// The rates of a machine: raw, one way, both ways, reached.

@@ -46,10 +46,17 @@ pub mod trace;
 pub mod traffic;
 pub mod verify;
 
+use std::fmt;
 use std::io::{self, Write};
 
 use owo_colors::OwoColorize;
 use serde::Serialize;
+
+/// `1 rank`, `2 ranks`.
+fn counted<N: fmt::Display + PartialEq + From<u8>>(n: N, word: &str) -> String {
+    let plural = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {word}{plural}")
+}
 
 /// How wide a text may be, and whether in colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! NCCL's choices as tables.
 
-use super::Look;
 use super::columns::micro;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
+use super::{Look, counted};
 use crate::answer::nccl::{CellView, Choose, RangeView};
 use crate::base::quantity::Bytes;
 
@@ -14,12 +14,11 @@ pub fn choose(report: &Choose, look: Look) -> Page {
     }
     let mut page = Page::default();
     page.line(format!(
-        "{} on {} = {} ranks, {} node{}; NCCL {}",
+        "{} on {} = {} ranks, {}; NCCL {}",
         report.collective.id(),
         report.communicator,
         report.ranks,
-        report.nodes,
-        if report.nodes == 1 { "" } else { "s" },
+        counted(report.nodes, "node"),
         report.nccl
     ));
     page.gap();

@@ -1,9 +1,9 @@
 //! What differs between two releases of NCCL, as tables.
 
-use super::Look;
 use super::columns::micro;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
+use super::{Look, counted};
 use crate::answer::nccl_diff::{ChoiceDiff, NcclDiff, Taken};
 use crate::base::quantity::Bytes;
 
@@ -15,13 +15,12 @@ pub fn page(report: &NcclDiff, look: Look) -> Page {
     }
     let mut page = Page::default();
     page.line(format!(
-        "NCCL {} and {} on {} = {} ranks, {} node{}: {} of {} ranges of sizes differ",
+        "NCCL {} and {} on {} = {} ranks, {}: {} of {} ranges of sizes differ",
         report.before,
         report.after,
         report.machine,
         report.ranks,
-        report.nodes,
-        if report.nodes == 1 { "" } else { "s" },
+        counted(report.nodes, "node"),
         report.choices.len(),
         report.compared
     ));

@@ -1,10 +1,10 @@
 //! What NCCL's variables would change, as a table.
 
-use super::Look;
 use super::columns::micro;
 use super::nccl_diff::name;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
+use super::{Look, counted};
 use crate::answer::nccl_whatif::{NcclWhatif, Tried};
 use crate::base::quantity::Bytes;
 
@@ -16,13 +16,12 @@ pub fn page(report: &NcclWhatif, look: Look) -> Page {
     }
     let mut page = Page::default();
     page.line(format!(
-        "{} of {} on {} = {} ranks, {} node{}; NCCL {}, by its own estimate",
+        "{} of {} on {} = {} ranks, {}; NCCL {}, by its own estimate",
         report.collective.id(),
         Bytes(report.size_bytes),
         report.machine,
         report.ranks,
-        report.nodes,
-        if report.nodes == 1 { "" } else { "s" },
+        counted(report.nodes, "node"),
         report.nccl
     ));
     page.gap();

@@ -1,8 +1,8 @@
 //! Machines and settings for people.
 
-use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
+use super::{Look, counted};
 use crate::answer::{
     ChangeView, Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff,
     RateView, SettingView,
@@ -146,7 +146,6 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
             page.line(format!("  {help}"));
         }
     }
-    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     page.line(format!(
         "{}, {}: {}, {}",
         counted(report.profiles, "profile"),

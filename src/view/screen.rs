@@ -11,14 +11,14 @@
 //! * NVLS        NVLS/Simple        2   0.3 µs    66.0 µs  70.6 µs      1.4
 //! ```
 
-use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{library, name, ships};
-use crate::answer::{Cost, Expect, Promise, QuestionView, Row, SwitchPoint};
+use super::{Look, counted};
+use crate::answer::{Cost, Expect, MachineView, Promise, QuestionView, Row, SwitchPoint};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
-use crate::measure::expect::Rules;
+use crate::measure::expect::{NOTHING, Rules};
 use crate::model::algorithm::Library;
 
 /// Rows of the table unless all are asked for.
@@ -45,7 +45,7 @@ pub(super) fn label(word: &str) -> String {
 
 /// The lines above the table.
 pub(super) fn answer(page: &mut Page, report: &Cost) {
-    page.line(heading(&report.question, &report.machine.name, report.machine.chosen));
+    page.line(heading(&report.question, &report.machine));
     page.gap();
     let expect = &report.expect;
     page.entry(label("expected"), expected(expect));
@@ -63,7 +63,7 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
 }
 
 /// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.
-pub(super) fn heading(q: &QuestionView, machine: &str, chosen: &str) -> String {
+pub(super) fn heading(q: &QuestionView, machine: &MachineView) -> String {
     let collective = q.collective;
     let size = match collective {
         Collective::Barrier => String::new(),
@@ -75,12 +75,17 @@ pub(super) fn heading(q: &QuestionView, machine: &str, chosen: &str) -> String {
         }
         _ => format!("{} per rank, ", Bytes(q.size_bytes)),
     };
-    let plural = if q.ranks == 1 { "rank" } else { "ranks" };
+    let ranks = counted(q.ranks, "rank");
     let nodes = match q.nodes {
         1 => String::new(),
         nodes => format!(" on {nodes} nodes"),
     };
-    format!("{}, {size}{} {plural}{nodes} of {machine} ({chosen})", name(q), q.ranks)
+    let given = match machine.given.as_slice() {
+        [] => String::new(),
+        given => format!(" with {}", given.join(", ")),
+    };
+    let MachineView { name: of, chosen, .. } = machine;
+    format!("{}, {size}{ranks}{nodes} of {of}{given} ({chosen})", name(q))
 }
 
 /// `238 µs  (8 of 10 runs: 190 µs to 310 µs)   busbw 139 GB/s`.
@@ -104,8 +109,13 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Some(1) => ", 1 channel".to_owned(),
         Some(n) => format!(", {n} channels"),
     };
-    let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
     let library = library(report.machine.library.as_deref());
+    if runs.algorithm == NOTHING {
+        return format!(
+            "not known: the rules of {library} are not known here, nor any ideal price"
+        );
+    }
+    let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
     let how = match runs.rules {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
@@ -221,16 +231,12 @@ pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
 
 /// A command that goes on from here.
 pub(super) fn next(page: &mut Page, report: &Cost) {
-    if report.machine.chosen == "flags" {
-        return;
-    }
+    let (Some(on), Some(algorithm)) = (&report.on, report.runs.or(report.fastest)) else { return };
     let q = &report.question;
-    let next = format!(
-        "collcost explain {} {} -n {} --size {}",
-        q.collective.id(),
-        report.runs.or(report.fastest).unwrap_or("ring"),
-        q.ranks,
-        Bytes(q.size_bytes).to_string().replace(' ', ""),
-    );
+    let size = match q.collective {
+        Collective::Barrier => String::new(),
+        _ => format!(" {}", Bytes(q.size_bytes).to_string().replace(' ', "")),
+    };
+    let next = format!("collcost explain {} {algorithm}{size}{on}", q.collective.id());
     page.entry("  next: ", next.replace(' ', "\u{a0}"))
 }

@@ -1,10 +1,10 @@
 //! A simulated schedule for people.
 
-use super::Look;
 use super::columns::micro;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
+use super::{Look, counted};
 use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation, WaitedFor};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Seconds, Volume};
@@ -42,18 +42,18 @@ pub fn simulation(report: &Simulation, look: Look) -> Page {
         page.entry("use    ", text);
     }
     for tier in &report.traffic {
-        let messages = many(tier.messages, "message");
+        let messages = counted(tier.messages, "message");
         let text = format!("{}: {} in {messages}", tier.tier, Volume(tier.bytes));
         page.entry("bytes  ", text);
     }
     if let (Some(links), Some(most)) = (report.links, report.busiest_links.first()) {
         let text = format!(
             "{} in use; the busiest, {} to {}, carries {} in {}",
-            many(links, "directed link"),
+            counted(links, "directed link"),
             most.from,
             most.to,
             Volume(most.bytes),
-            many(most.messages, "message")
+            counted(most.messages, "message")
         );
         page.entry("links  ", text);
     }
@@ -77,19 +77,13 @@ fn what_runs(s: &ScheduleView, collective: Collective) -> String {
         "{}{segments}{root}: {}, {} with {} in all; the busiest rank sends {} in {} and receives \
          {}",
         s.title,
-        many(s.rounds, "round"),
-        many(s.messages, "message"),
+        counted(s.rounds, "round"),
+        counted(s.messages, "message"),
         Volume(s.total_bytes),
         Volume(s.max_sent_bytes),
-        many(s.max_messages, "message"),
+        counted(s.max_messages, "message"),
         Volume(s.max_received_bytes),
     )
-}
-
-/// `1 message`, `2 messages`.
-fn many(count: u64, word: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {word}{plural}")
 }
 
 /// Mode by mode, then the closed form and the bound.
@@ -156,7 +150,7 @@ fn summary(path: &PathView, mode: Mode) -> String {
             times => format!("{times} times for {}", words(w.waited_for)),
         })
         .collect();
-    let mut text = format!("{} in mode {mode}", many(path.hops.len() as u64, "message"));
+    let mut text = format!("{} in mode {mode}", counted(path.hops.len() as u64, "message"));
     for (before, list) in [(": ", parts), ("; waited ", waits)] {
         if !list.is_empty() {
             text.push_str(before);

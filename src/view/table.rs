@@ -1,10 +1,10 @@
 //! Reports as tables for people.
 
-use super::Look;
 use super::columns;
 use super::page::Page;
 use super::screen;
 use super::sheet::{Cell, Sheet};
+use super::{Look, counted};
 use crate::answer::{Cost, Flip, MachineView, Promise, QuestionView, Row, TierView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
@@ -130,7 +130,7 @@ pub(super) fn asked(q: &QuestionView, over: &str) -> String {
     let barrier = q.collective == Collective::Barrier;
     let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
     let ranks = (over != "ranks").then(|| match q.nodes {
-        1 => format!("{} {}", q.ranks, plural(q.ranks, "rank")),
+        1 => counted(q.ranks, "rank"),
         nodes => format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node),
     });
     size.into_iter().chain(ranks).collect::<Vec<_>>().join(", ")
@@ -146,12 +146,7 @@ pub(super) fn heading(page: &mut Page, q: &QuestionView) {
         1 => String::new(),
         nodes => format!(" = {nodes} nodes x {}", q.ranks_per_node),
     };
-    let ranks = plural(q.ranks, "rank");
-    page.line(format!("{}{size} {means} {} {ranks}{layout}", name(q), q.ranks));
-}
-
-fn plural(n: u32, word: &str) -> String {
-    if n == 1 { word.to_owned() } else { format!("{word}s") }
+    page.line(format!("{}{size} {means} {}{layout}", name(q), counted(q.ranks, "rank")));
 }
 
 /// One line per tier, each figure with how it was obtained.
@@ -188,7 +183,7 @@ fn figures(tier: &TierView) -> String {
         (Some(rate), ..) => format!("{} {}", Bandwidth(rate), how(&tier.bandwidth_how)),
         _ => "bandwidth unknown".to_owned(),
     };
-    let nics = tier.nics.map_or(String::new(), |n| format!(", {n} {} per node", plural(n, "NIC")));
+    let nics = tier.nics.map_or(String::new(), |n| format!(", {} per node", counted(n, "NIC")));
     format!("{alpha}, {rate}{nics}")
 }
 
@@ -256,7 +251,9 @@ fn details(page: &mut Page, report: &Cost) {
 
 /// The name of the machine's library in a sentence.
 pub(super) fn library(id: Option<&str>) -> String {
-    id.map_or("any library".to_owned(), |id| {
-        Library::named(id).map_or(id.to_owned(), |l| l.to_string())
-    })
+    match id {
+        None => "any library".to_owned(),
+        Some("rccl") => "RCCL".to_owned(),
+        Some(id) => Library::named(id).map_or(id.to_owned(), |l| l.to_string()),
+    }
 }

@@ -13,10 +13,10 @@ pub use dot::dot;
 pub use events::{Lost, events};
 pub use mermaid::mermaid;
 
-use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
+use super::{Look, counted};
 use crate::answer::End;
 use crate::answer::trace::{Flow, Line, Step, Sum, Trace, Transfer, Tree};
 use crate::base::quantity::{Seconds, Volume};
@@ -108,7 +108,7 @@ fn schedule(trace: &Trace) -> String {
     let (least, most) = (bytes().fold(f64::INFINITY, f64::min), bytes().fold(0.0, f64::max));
     if most > 0.0 {
         let own = if trace.own_parts { format!("{n} x ") } else { String::new() };
-        let _ = write!(text, ", {own}{} of ", counted(trace.parts.into(), "chunk"));
+        let _ = write!(text, ", {own}{} of ", counted(trace.parts, "chunk"));
         let _ = match least < most {
             true => write!(text, "{} to {}", Volume(least), Volume(most)),
             false => write!(text, "{}", Volume(most)),
@@ -116,10 +116,6 @@ fn schedule(trace: &Trace) -> String {
     }
     let _ = write!(text, ", {} in mode {}", Seconds(trace.totals.makespan_s), trace.mode);
     text
-}
-
-fn counted(n: u64, word: &str) -> String {
-    if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
 }
 
 /// Rings, chains, trees and nodes.

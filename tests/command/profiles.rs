@@ -209,12 +209,9 @@ fn the_nearest_names_the_machine() {
     assert_eq!(named("home", ASK), pair("mine", "config.toml"));
     assert_eq!(named("project", ASK), pair("dgx-a100", "collcost.toml"));
     assert_eq!(named("project/sub", ASK), pair("dgx-a100", "collcost.toml"));
-    assert_eq!(
-        named("project/sub", &format!("{ASK} --on GB200")),
-        pair("gb200-nvl72", "--profile")
-    );
+    assert_eq!(named("project/sub", &format!("{ASK} --on GB200")), pair("gb200-nvl72", "--on"));
     let file = format!("{ASK} --profile ../machines/a.toml");
-    assert_eq!(named("project/sub", &file), pair("dgx-a100", "--profile"));
+    assert_eq!(named("project/sub", &file), pair("dgx-a100", "--on"));
     // α and BW make a machine of their own.
     let own = format!("{ASK} --alpha 1us --bw 1GB/s");
     assert_eq!(named("project", &own), pair("the given parameters", "flags"));

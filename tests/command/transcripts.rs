@@ -50,6 +50,7 @@ fn the_list_of_questions_is_complete() {
         assert!(row.contains(&format!("`{own}`")), "{row}");
         let page = std::fs::read_to_string(format!("{folder}/{own}")).unwrap();
         assert!(page.contains("\n$ collcost "), "{own} runs nothing");
+        assert!(!page.contains("\n? 2\n"), "{own} answers with an error");
         let verb = row.split("`collcost ").nth(1).and_then(|rest| rest.split(' ').next());
         let verb = verb.unwrap_or_else(|| panic!("no command: {row}"));
         let asked = match verb {

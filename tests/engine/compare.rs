@@ -35,16 +35,7 @@ impl Run {
     fn mock(&self, fault: Option<&str>, noise: &str, seed: u32) -> String {
         let seed = seed.to_string();
         let mut words = vec!["mock", self.program, "-b", "8", "-e", "512M", "-f", "4"];
-        words.extend([
-            "--profile",
-            self.machine,
-            "-n",
-            self.ranks,
-            "--noise",
-            noise,
-            "--seed",
-            &seed,
-        ]);
+        words.extend(["--on", self.machine, "-n", self.ranks, "--noise", noise, "--seed", &seed]);
         words.extend(fault.iter().flat_map(|f| ["--fault", f]));
         let output = collcost(&words);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -53,7 +44,7 @@ impl Run {
 
     fn verdict(&self, log: &str, name: &str) -> (i32, Value) {
         let log = file(name, log);
-        let words = ["compare", &log, "--profile", self.machine, "--format", "json"];
+        let words = ["compare", &log, "--on", self.machine, "--format", "json"];
         let output = collcost(&words);
         let report: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
@@ -225,8 +216,7 @@ fn a_fault_says_side_break_and_evidence() {
 #[test]
 fn one_number_is_judged_with_its_band() {
     let ask = |number: &[&str]| {
-        let words =
-            [&["compare", "allreduce", "--n", "8", "--profile", "dgx-a100"], number].concat();
+        let words = [&["compare", "allreduce", "--n", "8", "--on", "dgx-a100"], number].concat();
         let output = collcost(&[&words[..], &["--format", "json"]].concat());
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         (output.status.code().unwrap(), report["runs"][0].clone(), text(&output.stderr))
@@ -254,7 +244,7 @@ fn one_number_is_judged_with_its_band() {
 fn busbw_above_the_link_is_explained() {
     // NVLS: 460 of 450 GB/s.
     let words = ["compare", "allreduce", "--n", "8", "--size", "8GiB", "--busbw", "475GB/s"];
-    let said = text(&collcost(&[&words[..], &["--profile", "dgx-h100"]].concat()).stdout);
+    let said = text(&collcost(&[&words[..], &["--on", "dgx-h100"]].concat()).stdout);
     assert!(said.contains("is above one link") && said.contains("a port moves M once"), "{said}");
 }
 

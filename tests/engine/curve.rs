@@ -224,7 +224,7 @@ fn what_no_curve_can_be_is_refused_with_its_place() {
 
 fn query(profile: Profile, given: &Given, ranks: u32) -> Query {
     let collective = Collective::AllReduce;
-    let machine = Machine::new(Some((profile, "--profile")), given, collective).unwrap();
+    let machine = Machine::new(Some((profile, "--on")), given, collective).unwrap();
     let layout = Layout { ranks: std::num::NonZeroU32::new(ranks), ..Layout::default() };
     Query::new(
         machine,

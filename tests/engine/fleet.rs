@@ -91,7 +91,7 @@ fn a_growing_log_is_followed() {
         "all_reduce_perf",
         "-n",
         "8",
-        "--profile",
+        "--on",
         "dgx-h100",
         "-b",
         "1M",

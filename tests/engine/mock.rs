@@ -16,7 +16,7 @@ const GIB: u64 = 1 << 30;
 
 fn query(collective: Collective, profile: &str, ranks: u32) -> Query {
     let profile = Profile::builtin(profile).unwrap();
-    let machine = Machine::new(Some((profile, "--profile")), &Given::default(), collective);
+    let machine = Machine::new(Some((profile, "--on")), &Given::default(), collective);
     let layout = Layout { ranks: std::num::NonZeroU32::new(ranks), ..Layout::default() };
     Query::new(machine.unwrap(), collective, Bytes(8), layout, Params::default()).unwrap()
 }

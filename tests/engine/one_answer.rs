@@ -87,7 +87,7 @@ impl Question {
     }
 
     fn query(&self) -> collcost::Result<Query> {
-        let named = Some((Profile::builtin(self.machine)?, "--profile"));
+        let named = Some((Profile::builtin(self.machine)?, "--on"));
         let machine = Machine::new(named, &Given::default(), self.collective)?;
         let layout = Layout {
             ranks: NonZeroU32::new(self.ranks),

@@ -37,7 +37,7 @@ fn a_dry_run_says_what_it_would_do() {
         "3 namespaces, 100mbit each way",
         "5 namespaces, 100mbit each way",
         "collcost calibrate --transport tcp --netns … -n 3 --out 3.toml",
-        "collcost export openmpi-rules -n 5 --profile 5.toml -o 5.conf",
+        "collcost export openmpi-rules -n 5 --on 5.toml -o 5.conf",
         "7 times, in turns: mpirun -n 5 bench 65536:9 262144:5 1048576:3",
     ] {
         assert!(said.contains(part), "{part}: {said}");

@@ -230,7 +230,7 @@ fn open_mpi_obeys_a_file_for_the_ranks_that_it_names() {
     let (calls, spy) = built(&folder, "mpicc.openmpi", "spy_openmpi.c");
     let mpi = OpenMpi { calls, spy };
     let file = folder.file("rules.conf");
-    let text = export("openmpi-rules", "-n 4,6 --profile tests/data/fitted.toml", &file);
+    let text = export("openmpi-rules", "-n 4,6 --on tests/data/fitted.toml", &file);
     let rules = tuning_file::read_openmpi_rules(&text, "rules.conf").unwrap();
     let all = asked(tune::openmpi::operations(), SIZES);
     for ranks in [2, 4, 5, 6, 8] {
@@ -434,7 +434,7 @@ fn mpich_obeys_a_file_for_the_ranks_that_it_names() {
     for named in [4, 6] {
         let file = folder.file(&format!("tree-{named}.json"));
         let flags =
-            format!("-n {named} -N {named} -g 1 --profile tests/data/fitted.toml --for mpich@4.0");
+            format!("-n {named} -N {named} -g 1 --on tests/data/fitted.toml --for mpich@4.0");
         let text = export("mpich-json", &flags, &file);
         let tree = tuning_file::read_mpich_json(&text, "tree.json").unwrap();
         for ranks in [4, 6] {

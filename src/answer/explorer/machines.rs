@@ -142,7 +142,7 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
     for &collective in COLLECTIVES {
         for &nodes in NODES {
             let machine =
-                Asked::new(Some((profile.clone(), "--profile")), &Given::default(), collective)?;
+                Asked::new(Some((profile.clone(), "--on")), &Given::default(), collective)?;
             let layout = Layout { nodes: NonZeroU32::new(nodes), ..Layout::default() };
             // A machine may join no more nodes.
             let Ok(query) = Query::new(machine, collective, Bytes(0), layout, Params::default())

@@ -111,7 +111,7 @@ impl Args {
         let which = |what: &str| {
             Error::input(format!("which communicator? {what}"))
                 .at("export nccl-tuner-csv")
-                .help("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --profile")
+                .help("give --comm, such as dgx_h100_8x400g.p8.n2, and its machine with --on")
         };
         let asked = self.on.queries(Collective::AllReduce, Bytes(0))?;
         let [query] = &asked[..] else {

@@ -26,6 +26,8 @@ pub struct Priced {
     /// What all of it takes on the links as they were measured: the ideal price where those have α
     /// and BW alone.
     pub time: Seconds,
+    /// Whether this stands for what the rules choose, which nothing prices here.
+    pub stands_in: bool,
 }
 
 /// The id where nothing runs, or nothing has a price.
@@ -107,8 +109,9 @@ impl<'r> Ideal<'r> {
     #[must_use]
     pub fn at(&self, size: Bytes) -> Priced {
         let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
+        let stands_in = choice.is_some();
         let by_rules = choice.and_then(|choice| self.chosen(&choice, size));
-        by_rules.unwrap_or_else(|| self.fastest(Volume::from(size)))
+        by_rules.unwrap_or_else(|| Priced { stands_in, ..self.fastest(Volume::from(size)) })
     }
 
     /// What a call costs here before its first message.
@@ -118,12 +121,18 @@ impl<'r> Ideal<'r> {
 
     /// The ideal times here and over `other` links of what runs here.
     pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
-        let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
-        let by_rules = choice.and_then(|choice| {
-            Some((self.chosen(&choice, size)?.time, other.chosen(&choice, size)?.time))
-        });
-        let fastest = |ideal: &Self| ideal.fastest(Volume::from(size)).time;
-        by_rules.unwrap_or_else(|| (fastest(self), fastest(other)))
+        let volume = Volume::from(size);
+        let (here, there) = (self.fastest(volume), other.fastest(volume));
+        let Some(choice) = self.ruler.as_ref().and_then(|r| r.choose(size)) else {
+            return (here.time, there.time);
+        };
+        let by_rules = self.chosen(&choice, size).zip(other.chosen(&choice, size));
+        if let Some((here, there)) = by_rules {
+            return (here.time, there.time);
+        }
+        // What stands for it is one algorithm, so that links alone make the difference.
+        let same = other.ready().iter().find(|c| c.algorithm.meta().id == here.id);
+        (here.time, same.map_or(there.time, |c| c.links.at(volume)))
     }
 
     /// From which size on which choice runs.
@@ -151,7 +160,7 @@ impl<'r> Ideal<'r> {
         let time = time.ok()?.time()?;
         let (algorithm, price) = slowest?;
         let meta = algorithm.meta();
-        Some(Priced { id: meta.id, title: meta.title, price, time })
+        Some(Priced { id: meta.id, title: meta.title, price, time, stands_in: false })
     }
 
     /// The fastest of what may be taken.
@@ -166,9 +175,15 @@ impl<'r> Ideal<'r> {
             Some(found) => {
                 let meta = found.algorithm.meta();
                 let (price, time) = (found.links.ideal().price(size), found.links.at(size));
-                Priced { id: meta.id, title: meta.title, price, time }
+                Priced { id: meta.id, title: meta.title, price, time, stands_in: false }
             }
-            None => Priced { id: NOTHING, title: NOTHING, price: NO_PRICE, time: Seconds(0.0) },
+            None => Priced {
+                id: NOTHING,
+                title: NOTHING,
+                price: NO_PRICE,
+                time: Seconds(0.0),
+                stands_in: false,
+            },
         }
     }
 }

@@ -48,14 +48,16 @@ const fn program(
 }
 
 impl Program {
-    /// The program of that name, with or without a path before it or `_mpi` behind it.
+    /// The program of that name, with or without a path before it or `_mpi` behind it; or that of a
+    /// collective.
     ///
     /// # Errors
     /// A program that there is not, with the nearest one.
     pub fn named(name: &str) -> Result<Self> {
         let plain = name.rsplit('/').next().unwrap_or(name);
         let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
-        let found = PROGRAMS.iter().find(|p| p.name == plain);
+        let of = plain.parse::<Collective>().ok();
+        let found = PROGRAMS.iter().find(|p| p.name == plain || Some(p.collective) == of);
         found.copied().ok_or_else(|| {
             Error::input(format!("`{name}` is no program of nccl-tests that is known")).help(
                 did_you_mean(plain, PROGRAMS.iter().map(|p| p.name), || {

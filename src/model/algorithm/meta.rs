@@ -33,9 +33,10 @@ impl Library {
     /// All of them.
     pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
 
-    /// The library with this id.
+    /// The library with this id; RCCL has NCCL's algorithms.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {
+        let id = if id == "rccl" { "nccl" } else { id };
         Self::ALL.iter().copied().find(|l| l.id() == id)
     }
 }

@@ -101,18 +101,14 @@ pub const KINDS: &[Kind] = &[
     kind("NCCL's communicators", "nccl choose allreduce --comms FILE", File("nccl_comms.csv")),
     kind(
         "NCCL's tuner file",
-        "choose rules-file:FILE allreduce -n 16 --profile dgx-h100",
+        "choose rules-file:FILE allreduce -n 16 --on dgx-h100",
         File("nccl_tuner_switch_point.csv"),
     ),
-    kind(
-        "Open MPI's rules",
-        "choose rules-file:FILE allreduce -n 16 --profile dgx-h100",
-        Text(RULES),
-    ),
+    kind("Open MPI's rules", "choose rules-file:FILE allreduce -n 16 --on dgx-h100", Text(RULES)),
     kind(
         "MPICH's rules",
-        "choose rules-file:FILE allreduce -n 16 --profile dgx-h100",
-        Said("export mpich-json allreduce -n 8 --profile dgx-a100"),
+        "choose rules-file:FILE allreduce -n 16 --on dgx-h100",
+        Said("export mpich-json allreduce -n 8 --on dgx-a100"),
     ),
     kind(
         "parameters",

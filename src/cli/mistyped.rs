@@ -1,0 +1,69 @@
+//! What clap says of an argument that it cannot place, with what mends it.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// Units as people write them, after a space that makes two arguments of one size.
+const UNITS: [&str; 12] =
+    ["b", "k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "bytes", "us"];
+
+/// The error with a tip that helps, where there is a better one than clap's.
+pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let tip = match typed.strip_prefix("--") {
+        Some(flag) => elsewhere(flag.split('=').next().unwrap_or(flag)),
+        None => one_word(typed, arguments),
+    };
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+    }
+    error
+}
+
+/// `16 MiB` was one size.
+fn one_word(typed: &str, arguments: &[OsString]) -> Option<String> {
+    let place = arguments.iter().position(|a| a == typed)?;
+    let number = arguments.get(place.checked_sub(1)?)?.to_str()?;
+    let is_size = UNITS.contains(&typed.to_ascii_lowercase().as_str())
+        && number.parse::<f64>().is_ok_and(f64::is_finite);
+    is_size.then(|| format!("write a number and its unit as one word: {number}{typed}"))
+}
+
+/// The verbs that know a flag which this one does not.
+fn elsewhere(flag: &str) -> Option<String> {
+    let mut command = Cli::command();
+    command.build();
+    let mut verbs = Vec::new();
+    knowing(&command, flag, &mut verbs);
+    match verbs.as_slice() {
+        [] => None,
+        [verb] => Some(format!("`--{flag}` is a flag of `{verb}`")),
+        [verb, other] => Some(format!("`--{flag}` is a flag of `{verb}` and `{other}`")),
+        [verb, other, more @ ..] => {
+            let more = more.len();
+            Some(format!("`--{flag}` is a flag of `{verb}`, `{other}` and {more} more verbs"))
+        }
+    }
+}
+
+fn knowing(command: &Command, flag: &str, verbs: &mut Vec<String>) {
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let names = verb.get_arguments().filter_map(clap::Arg::get_long_and_visible_aliases);
+        if names.flatten().any(|name| name == flag) {
+            verbs.extend(verb.get_bin_name().map(str::to_owned));
+        }
+        knowing(verb, flag, verbs);
+    }
+}
