@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::base::quantity::{Bandwidth, Ratio};
 use crate::base::text_pos::Place;
 use crate::machine::profile::{
-    Call, Discipline, Figure, Finding, How, Kind, Links, Profile, Severity,
+    Call, Change, Discipline, Figure, Finding, How, Kind, Links, Moved, Profile, Severity, diff,
 };
 use crate::model::formula::Ports;
 
@@ -280,7 +280,7 @@ fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilesDiff {
-    /// `collcost/profiles-diff/1`.
+    /// `collcost/profiles-diff/2`.
     pub schema: &'static str,
     /// The machine before.
     pub old: String,
@@ -288,8 +288,14 @@ pub struct ProfilesDiff {
     pub new: String,
     /// Every figure of either.
     pub figures: Vec<ChangeView>,
-    /// How many changed by more than three deviations.
+    /// How many changed, beyond chance.
     pub significant: usize,
+    /// How many have an interval, so that chance can be told.
+    pub judged: usize,
+    /// How often chance alone makes all differences together; absent where none is judged.
+    pub p: Option<f64>,
+    /// Whether the machine changed, by one figure or by all together.
+    pub changed: bool,
 }
 
 /// One figure of two machines.
@@ -313,17 +319,23 @@ pub struct ChangeView {
     /// The difference over the deviation of both; absent where no interval is known, or the
     /// intervals are points.
     pub z: Option<f64>,
-    /// Whether it changed by more than three deviations.
-    pub significant: bool,
+    /// How often chance alone makes such a difference; absent where no interval is known.
+    pub p: Option<f64>,
+    /// `changed`, `unchanged` within 5 %, or `unknown`.
+    pub moved: &'static str,
 }
 
 /// Compares two machines.
 #[must_use]
 pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
-    let changes = crate::machine::profile::diff(old, new);
-    let significant = changes.iter().filter(|c| c.is_significant()).count();
-    let view = |c: crate::machine::profile::Change| ChangeView {
-        significant: c.is_significant(),
+    let found = diff(old, new);
+    let view = |c: Change| ChangeView {
+        p: c.p.map(|p| p.0),
+        moved: match c.moved {
+            Moved::Changed => "changed",
+            Moved::Unchanged => "unchanged",
+            Moved::Unknown => "unknown",
+        },
         figure: c.tier.map_or(c.key.clone(), |tier| format!("{tier} {}", c.key)),
         old: c.old.map(|a| a.to_string()),
         new: c.new.map(|a| a.to_string()),
@@ -334,11 +346,14 @@ pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
         z: c.z.map(|z| z.0).filter(|z| z.is_finite()),
     };
     ProfilesDiff {
-        schema: "collcost/profiles-diff/1",
+        schema: "collcost/profiles-diff/2",
         old: old.name.clone(),
         new: new.name.clone(),
-        figures: changes.into_iter().map(view).collect(),
-        significant,
+        significant: found.changes.iter().filter(|c| c.moved == Moved::Changed).count(),
+        judged: found.judged,
+        p: found.p.map(|p| p.0),
+        changed: found.is_significant(),
+        figures: found.changes.into_iter().map(view).collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statistics that several rooms ask: quantiles, how well a median is known, and normal equations.
 
-use statrs::distribution::{Binomial, DiscreteCDF};
+use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
 use statrs::statistics::{Data, Median as _};
 
 /// The `part` quantile of sorted numbers, between two of them in proportion.
@@ -36,6 +36,16 @@ pub(crate) fn half_width(sorted: &[f64]) -> f64 {
         .and_then(|b| (0..=about.min(last / 2)).rev().find(|&out| holds(&b, out)))
         .unwrap_or(0);
     0.5 * (sorted[last - out] - sorted[out])
+}
+
+/// How often a normal number lies as far from 0 as `z` deviations, to either side.
+pub(crate) fn as_far(z: f64) -> f64 {
+    2.0 * Normal::standard().sf(z.abs())
+}
+
+/// How often the squares of `count` normal numbers add up to `sum` or more.
+pub(crate) fn as_large(sum: f64, count: usize) -> f64 {
+    ChiSquared::new(count as f64).map_or(1.0, |law| law.sf(sum))
 }
 
 /// Solves a·x = b for the first `n` unknowns in place, by Cholesky; of `a` the lower half counts.

@@ -145,7 +145,7 @@ impl Diff {
         let one = |name: &str| find(name).map_err(|e| e.at(place()));
         let report = answer::profiles_diff(&one(&self.old)?, &one(&self.new)?);
         self.format.write(out, &report, |_| view::profiles::diff(&report))?;
-        if report.significant > 0 { Err(Stop::Failed) } else { Ok(()) }
+        if report.changed { Err(Stop::Failed) } else { Ok(()) }
     }
 }
 

@@ -162,10 +162,10 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
 pub fn diff(report: &ProfilesDiff) -> Page {
     let mut page = Page::default();
     let mut columns = vec![Column::words("parameter", "figure")];
-    for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z"] {
+    for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z", "p"] {
         columns.push(Column::numbers(heading, "", heading));
     }
-    columns.push(Column::words("", "significant"));
+    columns.push(Column::words("", "moved"));
     let words = |text: &Option<String>| Cell::same(text.clone().unwrap_or_else(|| "–".to_owned()));
     let row = |c: &ChangeView| {
         vec![
@@ -174,13 +174,23 @@ pub fn diff(report: &ProfilesDiff) -> Page {
             words(&c.new),
             Cell::number(c.ratio, |r| format!("{r:.4}")),
             Cell::number(c.z, |z| format!("{z:+.1}")),
-            Cell::same(if c.significant { "changed" } else { "" }),
+            Cell::number(c.p, |p| format!("{p:.2}")),
+            Cell::same(if c.moved == "unknown" { "" } else { c.moved }),
         ]
     };
     page.table(Sheet { columns, rows: report.figures.iter().map(row).collect() });
-    let (count, whole) = (report.significant, report.figures.len());
-    let said = format!("{count} of {whole} parameters changed by more than 3 deviations");
-    page.entry("", said);
+    page.gap();
+    let (count, judged) = (report.significant, counted(report.judged, "parameter"));
+    let said = match report.p {
+        None => "cannot be told: no parameter has an interval".to_owned(),
+        Some(_) if count > 0 => format!("{count} of {judged} with an interval"),
+        Some(_) if report.changed => format!("no single one of {judged}, all together"),
+        Some(_) => format!("nothing that is certain, of {judged} with an interval"),
+    };
+    page.entry("changed   ", said);
+    if let Some(p) = report.p {
+        page.entry("chance    ", format!("makes all these differences together with p = {p:.2}"));
+    }
     page
 }
 

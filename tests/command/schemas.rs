@@ -62,7 +62,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::ProfileView>("collcost/profile/1"),
         schema::<answer::Profiles>("collcost/profiles/1"),
         schema::<answer::ProfilesCheck>("collcost/profiles-check/1"),
-        schema::<answer::ProfilesDiff>("collcost/profiles-diff/1"),
+        schema::<answer::ProfilesDiff>("collcost/profiles-diff/2"),
         schema::<answer::run::Run>("collcost/run/1"),
         schema::<answer::select::Select>("collcost/select/1"),
         schema::<answer::select::SelectMap>("collcost/select-map/1"),

@@ -1,7 +1,17 @@
 //! What changed between two profiles, against how sure each is of its figures.
+//!
+//! Both sides state 95 % intervals. A figure has changed where its difference is no chance, by Holm's
+//! step-down procedure over all that have an interval; it is unchanged where the interval of the
+//! difference lies within 5 % (two one-sided tests). Beside that stands one test of all figures
+//! together, which finds many small moves that no single one shows; it takes figures as independent.
+//! Both tests share one false alarm in a hundred.
+//!
+//! Sources: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6, 1979;
+//! Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987.
 
 use super::{Amount, Figure, Profile};
 use crate::base::quantity::Ratio;
+use crate::base::stats::{as_far, as_large};
 
 /// One figure in both.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,19 +28,49 @@ pub struct Change {
     pub ratio: Option<Ratio>,
     /// The difference over the deviation of both; absent where neither states an interval.
     pub z: Option<Ratio>,
+    /// How often chance alone makes such a difference.
+    pub p: Option<Ratio>,
+    /// What that says.
+    pub moved: Moved,
 }
 
-/// A difference of so many deviations is no chance.
-pub const SIGMAS: f64 = 3.0;
+/// What is known of a figure's difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// It is no chance.
+    Changed,
+    /// It is at most [`SAME`].
+    Unchanged,
+    /// The intervals are too wide, or there are none.
+    Unknown,
+}
+
+/// All figures of two machines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diff {
+    /// Figure by figure.
+    pub changes: Vec<Change>,
+    /// How many figures have an interval.
+    pub judged: usize,
+    /// How often chance alone makes all their differences together; absent where none is judged.
+    pub p: Option<Ratio>,
+}
+
+/// False alarms of either test, for machines that have not changed.
+const FALSE_ALARMS: f64 = 0.005;
+
+/// A difference of this part is none to anybody.
+pub const SAME: Ratio = Ratio(0.05);
 
 /// Half the width of a 95 % interval in deviations.
 const HALF_WIDTH: f64 = 1.959_964;
 
-impl Change {
-    /// Whether the figure has changed for sure.
+impl Diff {
+    /// Whether the machine has changed for sure.
     #[must_use]
     pub fn is_significant(&self) -> bool {
-        self.z.is_some_and(|z| z.0.abs() > SIGMAS)
+        let together = self.p.is_some_and(|p| p.0 < FALSE_ALARMS);
+        together || self.changes.iter().any(|c| c.moved == Moved::Changed)
     }
 }
 
@@ -42,7 +82,7 @@ fn deviation(figure: &Figure<'_>) -> Option<f64> {
 
 /// Every figure of either profile; tiers are matched by name, then by place.
 #[must_use]
-pub fn diff(old: &Profile, new: &Profile) -> Vec<Change> {
+pub fn diff(old: &Profile, new: &Profile) -> Diff {
     let place = |p: &Profile, own: &str, at: usize| {
         p.tiers.iter().position(|t| t.name == own).or((at < p.tiers.len()).then_some(at))
     };
@@ -65,19 +105,38 @@ pub fn diff(old: &Profile, new: &Profile) -> Vec<Change> {
     for (b, _) in of_new.iter().zip(&met).filter(|(_, met)| !**met) {
         changes.push(change(name(new, b), None, Some(b)));
     }
-    changes
+    let z: Vec<f64> = changes.iter().filter_map(|c| c.z).map(|z| z.0).collect();
+    let sum: f64 = z.iter().map(|z| z * z).sum();
+    step_down(&mut changes, z.len());
+    let p = (!z.is_empty()).then(|| Ratio(as_large(sum, z.len())));
+    Diff { changes, judged: z.len(), p }
+}
+
+/// Holm's procedure: the least likely of k differences at 1/k of the level, the next at 1/(k − 1) of
+/// it, up to the first that may be chance.
+fn step_down(changes: &mut [Change], judged: usize) {
+    let mut by_p: Vec<&mut Change> = changes.iter_mut().filter(|c| c.p.is_some()).collect();
+    by_p.sort_by(|a, b| a.p.partial_cmp(&b.p).unwrap_or(std::cmp::Ordering::Equal));
+    for (i, change) in by_p.into_iter().enumerate() {
+        let level = FALSE_ALARMS / (judged - i) as f64;
+        if change.p.is_none_or(|p| p.0 >= level) {
+            break;
+        }
+        change.moved = Moved::Changed;
+    }
 }
 
 fn change(tier: Option<String>, old: Option<&Figure<'_>>, new: Option<&Figure<'_>>) -> Change {
     let both = old.zip(new);
-    let z = both.and_then(|(a, b)| {
-        let spread = match (deviation(a), deviation(b)) {
-            (None, None) => return None,
-            (a, b) => a.unwrap_or(0.0).hypot(b.unwrap_or(0.0)),
-        };
-        let moved = b.value.number() - a.value.number();
-        // Without any width every change is one.
-        Some(Ratio(if moved == 0.0 { 0.0 } else { moved / spread }))
+    let moved = both.map_or(0.0, |(a, b)| b.value.number() - a.value.number());
+    let spread = both.and_then(|(a, b)| match (deviation(a), deviation(b)) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0.0).hypot(b.unwrap_or(0.0))),
+    });
+    // Without any width every change is one.
+    let z = spread.map(|spread| if moved == 0.0 { 0.0 } else { moved / spread });
+    let is_same = both.zip(spread).is_some_and(|((a, _), spread)| {
+        moved.abs() + HALF_WIDTH * spread <= SAME.0 * a.value.number().abs()
     });
     Change {
         tier,
@@ -85,6 +144,64 @@ fn change(tier: Option<String>, old: Option<&Figure<'_>>, new: Option<&Figure<'_
         old: old.map(|f| f.value),
         new: new.map(|f| f.value),
         ratio: both.map(|(a, b)| Ratio(b.value.number() / a.value.number())),
-        z,
+        z: z.map(Ratio),
+        p: z.map(|z| Ratio(as_far(z))),
+        moved: if is_same { Moved::Unchanged } else { Moved::Unknown },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::{Bandwidth, Seconds};
+    use crate::base::random::Random;
+
+    /// A machine of α and BW, each off by so many deviations of 2 %.
+    fn measured(alpha: f64, rate: f64, off: [f64; 2]) -> Profile {
+        let mut one = Profile::builtin("tcp-25g").unwrap();
+        let tier = &mut one.tiers[0];
+        let ends = |x: f64| (x * (1.0 - 0.02 * HALF_WIDTH), x * (1.0 + 0.02 * HALF_WIDTH));
+        let a = tier.alpha.as_mut().unwrap();
+        a.value = Seconds(alpha * (1.0 + 0.02 * off[0]));
+        (a.low, a.high) = (Some(Seconds(ends(a.value.0).0)), Some(Seconds(ends(a.value.0).1)));
+        let b = tier.bandwidth.as_mut().unwrap();
+        b.value = Bandwidth(rate * (1.0 + 0.02 * off[1]));
+        let (low, high) = ends(b.value.0);
+        (b.low, b.high) = (Some(Bandwidth(low)), Some(Bandwidth(high)));
+        one
+    }
+
+    #[test]
+    fn an_unchanged_machine_is_called_changed_once_in_a_hundred_times() {
+        let mut random = Random::new(1);
+        let mut drawn = || measured(1e-5, 1e9, [random.normal(), random.normal()]);
+        let alarms = (0..4000).filter(|_| diff(&drawn(), &drawn()).is_significant()).count();
+        assert!((8..=48).contains(&alarms), "{alarms} of 4000");
+    }
+
+    #[test]
+    fn what_moved_is_named_and_what_did_not_is_said_to_be_the_same() {
+        let before = measured(1e-5, 1e9, [0.0, 0.0]);
+        let found = diff(&before, &measured(1.2e-5, 1e9, [0.0, 0.0]));
+        let moved: Vec<Moved> = found.changes.iter().map(|c| c.moved).collect();
+        assert_eq!(moved, [Moved::Changed, Moved::Unknown], "{found:?}");
+        assert!(found.is_significant() && found.judged == 2);
+        let mut sure = before.clone();
+        for tier in &mut sure.tiers {
+            let b = tier.bandwidth.as_mut().unwrap();
+            (b.low, b.high) = (Some(b.value * Ratio(0.99)), Some(b.value * Ratio(1.01)));
+        }
+        let found = diff(&sure, &sure);
+        assert_eq!(found.changes[1].moved, Moved::Unchanged);
+        assert!(!found.is_significant());
+    }
+
+    /// Two moves of 2.6 deviations: neither alone is beyond chance, both together are.
+    #[test]
+    fn small_moves_add_up() {
+        let far = 2.65 * f64::sqrt(2.0);
+        let found = diff(&measured(1e-5, 1e9, [0.0, 0.0]), &measured(1e-5, 1e9, [far, far]));
+        assert!(found.changes.iter().all(|c| c.moved != Moved::Changed), "{found:?}");
+        assert!(found.is_significant(), "{found:?}");
     }
 }

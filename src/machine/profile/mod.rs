@@ -21,7 +21,7 @@ pub use calibration::{
 };
 pub use check::{Asked, Finding, Kind, Need, Severity, check};
 pub use compose::{networks, nodes};
-pub use diff::{Change, SIGMAS, diff};
+pub use diff::{Change, Diff, Moved, SAME, diff};
 pub use figure::{Amount, Figure};
 pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
 pub use hardware::Hardware;
