@@ -1,7 +1,9 @@
 """The wheel in a clean environment: pytest is not needed, `python test_wheel.py` runs all."""
 import array
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -108,6 +110,16 @@ def test_errors_are_values():
             raise AssertionError("nothing was refused")
     faults = collcost.check("no-such-file.toml")["faults"]
     assert len(faults) == 1 and "cannot be read" in faults[0]["what"]
+
+
+def test_the_examples_of_the_pages_run():
+    os.chdir(ROOT / "tests/data/budgets")
+    for page in ["python/README.md", "docs/how-to/call-from-a-program.md"]:
+        known = {}
+        blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+        assert blocks, page
+        for block in blocks:
+            exec(compile(block, page, "exec"), known)
 
 
 def test_it_is_quick_to_import():

@@ -30,6 +30,7 @@ mod protocol;
 
 pub use bootstrap::Estimate;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
+#[cfg(all(feature = "exec", target_os = "linux"))]
 pub(crate) use gates::DISTURBED;
 pub use gates::{Gate, Verdict};
 pub use held_out::{Errors, Predicted, Regimes};
