@@ -147,9 +147,7 @@ fn windows_need_a_release_that_has_kernels() {
         })
     };
     assert!(ask("2.26.2").unwrap_err().to_string().contains("no symmetric kernels"));
-    let before = ask("2.28.9").unwrap();
-    assert!(before.notes.iter().any(|note| note.contains("source")), "{:?}", before.notes);
-    assert!(before.ranges[0].kernel.is_some());
+    assert!(ask("2.28.9").unwrap().ranges[0].kernel.is_some());
 }
 
 /// The lines of 2.31: a request, and what is best for it.
