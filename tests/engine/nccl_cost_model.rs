@@ -79,10 +79,10 @@ fn every_table_is_nvidias() {
 #[test]
 fn ids_are_those_of_the_log() {
     let best = Candidate::numbered;
-    assert_eq!(best(5).unwrap().to_string(), "Ring/Simple");
+    assert_eq!(best(5).unwrap().name(Version::NEWEST), "Ring/Simple");
     assert_eq!(best(21), Some(Candidate::Symmetric(Kernel::AllReduceLl)));
-    assert_eq!(best(38).unwrap().to_string(), "ReduceScatter_RailA2A_LsaLDMC");
-    assert_eq!(best(40).unwrap().to_string(), "AllGather_MC");
+    assert_eq!(best(38).unwrap().name(Version::NEWEST), "ReduceScatter_RailA2A_LsaLDMC");
+    assert_eq!(best(40).unwrap().name(Version::NEWEST), "AllGather_MC");
     assert_eq!(best(41), None);
     assert!((0..41).all(|id| best(id).unwrap().id() == id));
 }
@@ -122,7 +122,7 @@ fn ranges_on_windows_are_what_is_decided() {
                     let call = Call { function, size: Bytes(size), pipelined: 1 };
                     let best = model.decide(&call, Windows::Both).unwrap();
                     let own = range.kernel.expect("a kernel serves all of these");
-                    assert_eq!(best.candidate.to_string(), own, "{machine} {function} {size}");
+                    assert_eq!(best.candidate.name(version), own, "{machine} {function} {size}");
                 }
             }
             assert_eq!(next, (4 << 30) + 1);
@@ -147,9 +147,7 @@ fn windows_need_a_release_that_has_kernels() {
         })
     };
     assert!(ask("2.26.2").unwrap_err().to_string().contains("no symmetric kernels"));
-    let before = ask("2.28.9").unwrap();
-    assert!(before.notes.iter().any(|note| note.contains("source")), "{:?}", before.notes);
-    assert!(before.ranges[0].kernel.is_some());
+    assert!(ask("2.28.9").unwrap().ranges[0].kernel.is_some());
 }
 
 /// The lines of 2.31: a request, and what is best for it.
@@ -268,7 +266,15 @@ fn a_lint_tells_what_nccl_does_with_a_file() {
 <pci busid="0000:11:00.0" class="0x020000"><nic>
 <net name="a" dev="0" guid="7"/><net name="b" dev="1" guid="7"/></nic></pci></cpu></system>"#;
     let notes = lint(file, "f").unwrap().join("\n");
-    for told in ["without arch", "without class", "without <nvlink>", "without 0x", "one guid"] {
+    let told = [
+        "without arch",
+        "without class",
+        "without <nvlink>",
+        "without 0x",
+        "one guid",
+        "as one NIC",
+    ];
+    for told in told {
         assert!(notes.contains(told), "{told}: {notes}");
     }
 }

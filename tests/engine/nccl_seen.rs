@@ -2,7 +2,7 @@
 //! what it does is written down.
 
 use collcost::library::nccl::described::Machine;
-use collcost::library::nccl::search::{Job, Searched, search};
+use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::{Description, Knobs};
 use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::{Communicator, Version};
@@ -13,6 +13,10 @@ fn knobs(settings: &[(&str, &str)]) -> Knobs {
         assert!(knobs.set(name, value).expect(name), "{name}");
     }
     knobs
+}
+
+fn release(tag: &str) -> Version {
+    tag.parse().expect(tag)
 }
 
 fn described(xml: &str) -> Description {
@@ -207,18 +211,154 @@ fn nics_are_used_as_one() {
     assert!(refused.contains("1 of the 2 NICs"), "{refused}");
 }
 
-/// Functions of one device are ports of one adapter, and are one NIC where nothing is said but a
-/// level, or a group of others.
-#[test]
-fn ports_of_an_adapter_are_near() {
-    let ports = |switch: usize| {
-        let first = nic(&format!("3{switch}:00.0"), &format!("a{switch}"), 2 * switch, 50_000, 16);
-        first + &nic(&format!("3{switch}:00.1"), &format!("b{switch}"), 2 * switch + 1, 50_000, 16)
+/// The lines of `nccl topo` for nodes and their links up.
+fn drawn(description: &Description, version: &str, settings: &[(&str, &str)]) -> Vec<String> {
+    let job = Job { nodes: 2, per_node: None };
+    let lines = picture(description, release(version), job, &knobs(settings)).unwrap();
+    let lines = lines.iter().filter(|line| line.contains("] - "));
+    lines.map(|line| line.trim_start_matches([' ', '+']).trim_end().to_owned()).collect()
+}
+
+/// What NCCL does where nothing is said; here a file's NICs stay as they are without it.
+const MERGES: [(&str, &str); 1] = [("NCCL_IB_MERGE_NICS", "1")];
+
+/// NICs and their ports where they are merged, without what stands in brackets behind.
+fn nics_of(description: &Description, version: &str) -> Vec<String> {
+    let lines = drawn(description, version, &MERGES).into_iter();
+    let nics = lines.filter(|line| line.contains("NIC/") || line.contains("NET/"));
+    nics.map(|line| line.split(" (").next().unwrap().to_owned()).collect()
+}
+
+/// Two switches with an adapter of two ports each: as functions of their own, or on one device.
+fn dual_port(functions: bool) -> Description {
+    let adapter = |switch: usize| {
+        let function = |n: usize| format!("3{switch}:00.{n}");
+        let name = |n: usize| format!("mlx5_{}", 2 * switch + n);
+        let guid = 16 + switch as u32;
+        let first = nic(&function(0), &name(0), 2 * switch, 50_000, guid);
+        let second = nic(&function(1), &name(1), 2 * switch + 1, 50_000, guid);
+        if functions {
+            return first + &second;
+        }
+        let net = &second[second.find("<net").unwrap()..second.find("</nic>").unwrap()];
+        first.replace("</nic>", &format!("{net}</nic>"))
     };
-    let apart = described(&two_switches(ports, ""));
-    let version = "2.28.9".parse().unwrap();
-    let level = |level| comm(&apart, version, &[("NCCL_NET_MERGE_LEVEL", level)]);
-    assert_eq!(level("LOC"), comm(&apart, version, &[]));
-    assert_eq!(level("PORT"), level("PIX"));
-    assert_ne!(level("PORT"), level("LOC"));
+    described(&two_switches(adapter, ""))
+}
+
+/// Ports of one adapter are one NIC since 2.20.3.
+#[test]
+fn ports_of_an_adapter_are_one_nic() {
+    let one = |switch: usize| {
+        nic(&format!("3{switch}:00.0"), "both", switch, 100_000, 16 + switch as u32)
+    };
+    let together = described(&two_switches(one, ""));
+    // The releases about which something changes.
+    let tags = ["2.19.4", "2.20.3", "2.23.4", "2.24.3", "2.26.6", "2.27.3", "2.28.3", "2.30.7"];
+    for machine in [dual_port(false), dual_port(true)] {
+        for version in tags.map(release) {
+            let apart = comm(&machine, version, &[]);
+            let merged = comm(&machine, version, &MERGES);
+            let merges = version >= release("2.20.3");
+            assert_eq!(merged == comm(&together, version, &[]), merges, "{version}");
+            assert_eq!(merged == apart, !merges, "{version}");
+            let level = |level| comm(&machine, version, &[("NCCL_NET_MERGE_LEVEL", level)]);
+            assert_eq!(level("LOC"), apart, "{version}");
+            let fuses = version >= release("2.24.3");
+            for near in ["PORT", "PIX"] {
+                assert_eq!(&level(near), if fuses { &merged } else { &apart }, "{version}");
+            }
+            assert_eq!(comm(&machine, version, &[("NCCL_NET_MERGE_LEVEL", "LOC"), MERGES[0]]), {
+                if fuses { apart } else { merged }
+            });
+        }
+    }
+    let job = Job { nodes: 2, per_node: None };
+    let refused = |version: &str, settings: &[(&str, &str)]| {
+        let found = search(&dual_port(false), release(version), job, &knobs(settings));
+        found.err().map(|refused| refused.to_string())
+    };
+    let never = ("NCCL_IB_MERGE_NICS", "0");
+    assert!(refused("2.26.2", &[never]).unwrap().contains("does not start"));
+    assert_eq!(refused("2.27.3", &[never]), None);
+    let group = ("NCCL_NET_FORCE_MERGE", "mlx5_0,mlx5_1");
+    assert!(refused("2.27.3", &[never, group]).unwrap().contains("does not start"));
+}
+
+/// Where the one NIC stands, and its number, as `ncclTopoGetVNicParent` of each release has it.
+#[test]
+fn the_one_nic_stands_where_the_release_puts_it() {
+    let (shared, functions) = (dual_port(false), dual_port(true));
+    let expected = |buses: [&str; 2], numbers: [u32; 2]| {
+        let lines = |i: usize| {
+            let (bus, number) = (buses[i], numbers[i]);
+            [format!("PCI[24.0] - NIC/0-{bus}"), format!("NET[12.5] - NET/0-{number}")]
+        };
+        [lines(0), lines(1)].concat()
+    };
+    // On a device of its own, behind the ports' functions.
+    assert_eq!(nics_of(&shared, "2.26.2"), expected(["30001", "31001"], [4, 5]));
+    assert_eq!(nics_of(&functions, "2.26.2"), expected(["30002", "31002"], [4, 5]));
+    assert_eq!(nics_of(&shared, "2.27.3"), expected(["30000", "31000"], [4, 5]));
+    assert_eq!(nics_of(&functions, "2.30.7"), expected(["30002", "31002"], [4, 5]));
+    let old = [
+        "PCI[24.0] - NIC/30000",
+        "NET[12.5] - NET/0",
+        "PCI[24.0] - NIC/31000",
+        "NET[12.5] - NET/1",
+    ];
+    assert_eq!(nics_of(&shared, "2.20.5"), old);
+    assert_eq!(nics_of(&functions, "2.20.5"), old);
+}
+
+/// Sockets are never used as one, and NICs that stay alone keep their numbers since 2.27.3.
+#[test]
+fn only_ports_of_adapters_are_used_as_one() {
+    let sockets = |switch: usize| {
+        nic(&format!("3{switch}:00.0"), "eth", 2 * switch, 10_000, 1)
+            .replace("port=\"1\"", "port=\"0\"")
+            + &nic(&format!("3{switch}:00.1"), "eth", 2 * switch + 1, 10_000, 2)
+                .replace("port=\"1\"", "port=\"0\"")
+    };
+    let sockets = described(&two_switches(sockets, ""));
+    let mixed = |switch: usize| match switch {
+        0 => nic("30:00.0", "mlx5_0", 0, 100_000, 16),
+        _ => nic("31:00.0", "mlx5_1", 1, 50_000, 17) + &nic("31:00.1", "mlx5_2", 2, 50_000, 17),
+    };
+    let mixed = described(&two_switches(mixed, ""));
+    for version in some() {
+        assert_eq!(comm(&sockets, version, &MERGES), comm(&sockets, version, &[]), "{version}");
+    }
+    let numbers = |version: &str| {
+        let lines = nics_of(&mixed, version).into_iter();
+        lines.filter_map(|line| Some(line.split_once("NET/")?.1.to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("2.26.2"), ["0-3", "0-4"]);
+    assert_eq!(numbers("2.30.7"), ["0-0", "0-3"]);
+}
+
+/// Since 2.28.3 what several NICs are used as has the lanes of all, on a processor too; since 2.30.7
+/// switches between keep theirs, and two processors are too far apart.
+#[test]
+fn lanes_are_those_of_all() {
+    let each = |switch: usize| {
+        let first = nic(&format!("3{switch}:00.0"), &format!("a{switch}"), 2 * switch, 400_000, 16);
+        first + &nic(&format!("4{switch}:00.0"), &format!("b{switch}"), 2 * switch + 1, 400_000, 32)
+    };
+    let apart = described(&two_switches(each, ""));
+    let links = |version: &str, level: &str| {
+        let lines = drawn(&apart, version, &[("NCCL_NET_MERGE_LEVEL", level)]);
+        let of = |what: &str| {
+            let rates = lines.iter().filter(|line| line.contains(what));
+            let rates = rates.map(|line| line[4..].split(']').next().unwrap().to_owned());
+            rates.collect::<Vec<_>>().join(" ")
+        };
+        format!("switches {}, NICs {}", of("- PCI/"), of("- NIC/"))
+    };
+    assert_eq!(links("2.27.7", "PIX"), "switches 24.0 24.0, NICs 24.0 24.0");
+    assert_eq!(links("2.28.3", "PIX"), "switches 48.0 48.0, NICs 48.0 48.0");
+    assert_eq!(links("2.30.7", "PIX"), "switches 48.0 48.0, NICs 48.0 48.0");
+    // Each switch lets through what its own 16 lanes do.
+    assert_eq!(links("2.28.3", "PHB"), "switches 48.0 48.0, NICs 48.0");
+    assert_eq!(links("2.30.7", "PHB"), "switches 24.0 24.0, NICs 48.0");
 }

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 
+use collcost::answer::batch::nccl::Replay;
 use collcost::answer::nccl::{Question, choose};
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
@@ -49,13 +50,7 @@ fn kernels_are_those_of_the_release() {
         let ours = model.on_windows(&call).map_or(",,".to_owned(), |best| {
             let mut time = String::new();
             write_float(&mut time, best.time().0);
-            // Its first name.
-            let old = fields[1].starts_with("2.29.2");
-            let kernel = best.candidate.to_string();
-            let kernel = match kernel.as_str() {
-                "AllGather_RailRing_LsaSTMC" if old => "AllGather_GinHier_MCRing",
-                kernel => kernel,
-            };
+            let kernel = best.candidate.name(release(fields[1]));
             format!("{kernel},{},{time}", best.channels)
         });
         if ours != fields[5..].join(",") {
@@ -72,7 +67,7 @@ fn best(version: &str, settings: &str, reduction: Reduction, function: Function)
     let settings = Settings::read(settings).unwrap();
     let model = CostModel::new(&comm, release(version), &settings, reduction).unwrap();
     let best = model.on_windows(&Call { function, size: Bytes(64 << 20), pipelined: 1 })?;
-    Some(best.candidate.to_string())
+    Some(best.candidate.name(release(version)).into_owned())
 }
 
 #[test]
@@ -124,4 +119,37 @@ fn kernels_with_flags_ask_the_algorithms_in_2_29_2() {
     let (own, before) = (flags("2.29.2", Windows::None), flags("2.28.9", Windows::Both));
     assert_eq!(flags("2.29.2", Windows::Both), own.min(before));
     assert_eq!(flags("2.29.7", Windows::Both), before);
+}
+
+/// `choose --registered` and a replay with `reg` are one answer.
+#[test]
+fn a_replay_knows_windows() {
+    let comm = Place::named("dgx_h100_8x400g.p8.n1").unwrap().communicator().unwrap();
+    let named = [comms::Named { id: "c".to_owned(), comm }];
+    let settings = HashMap::new();
+    for version in ["2.26.2", "2.27.3", "2.28.9", "2.29.2", "2.30.7", "2.31.2"] {
+        for size in [1 << 10, 64 << 10, 1 << 20, 256 << 20] {
+            let question = format!(
+                "id,version,env,pipeops,collective,nbytes,reg,dtype\nc,{version},,1,AllReduce,{size},1,\n"
+            );
+            let mut answer = Vec::new();
+            Replay::new(&named, &settings).answer(question.as_bytes(), &mut answer).unwrap();
+            let answer = String::from_utf8(answer).unwrap();
+            let kernel = answer.trim_end().rsplit(',').next().unwrap().to_owned();
+            let asked = choose(&Question {
+                name: String::new(),
+                comm: &comm,
+                nccl: release(version),
+                settings: &Settings::default(),
+                function: Function::AllReduce,
+                reduction: Reduction::default(),
+                sizes: (Bytes(size), Bytes(size)),
+                windows: Windows::Both,
+                notes: Vec::new(),
+            });
+            let own = asked.ok().and_then(|report| report.ranges[0].kernel).unwrap_or_default();
+            assert_eq!(kernel, own, "{version} {size}: {answer}");
+            assert_eq!(kernel.is_empty(), version == "2.26.2" || answer.contains(",general,"));
+        }
+    }
 }

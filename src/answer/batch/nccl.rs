@@ -16,7 +16,7 @@ use csv::{ByteRecord, StringRecord};
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
-use crate::library::nccl::cost_model::{Best, Candidate, Windows};
+use crate::library::nccl::cost_model::{Best, Candidate, CostModel, Windows};
 use crate::library::nccl::{
     self, Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, since,
 };
@@ -32,7 +32,16 @@ pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
     /// By id, version, environment and type; nothing where NCCL refuses the environment.
-    prepared: HashMap<[String; 4], Option<Chooser>>,
+    prepared: HashMap<[String; 4], Option<Ready>>,
+}
+
+/// A communicator's decisions.
+#[derive(Clone)]
+struct Ready {
+    version: Version,
+    chooser: Chooser,
+    /// What is asked first about windows, from 2.27.3 until the chooser knows them itself.
+    kernels: Option<Box<CostModel>>,
 }
 
 /// What is answered.
@@ -71,7 +80,7 @@ impl<'a> Replay<'a> {
         }
         lines.push('\n');
         let mut key: [String; 4] = Default::default();
-        let mut ready: Option<Option<Chooser>> = None;
+        let mut ready: Option<Option<Ready>> = None;
         let mut line = ByteRecord::new();
         // Fields are cut from bytes: most are never looked at as text.
         while reader.read_byte_record(&mut line).map_err(|e| broken(&e))? {
@@ -89,7 +98,7 @@ impl<'a> Replay<'a> {
             let same = asked[..3].iter().zip(&key).all(|(field, key)| field == key);
             if ready.is_none() || !same || key[3] != dtype {
                 key = [asked[0], asked[1], asked[2], dtype].map(str::to_owned);
-                ready = Some(self.ready(&key).map_err(at)?);
+                ready = Some(self.ready(&key, windows[0].is_some()).map_err(at)?);
             }
             // A field needs quotes only if one of the line does, and few lines do.
             let quotes = needs_quotes(text);
@@ -109,14 +118,14 @@ impl<'a> Replay<'a> {
             };
             let answer = match tuner {
                 None => Answer::Refused,
-                Some(chooser) => {
+                Some(ready) => {
                     let call = call(asked[3], asked[4], asked[5]).map_err(at)?;
-                    Answer::of(chooser, &call, on)
+                    Answer::of(ready, &call, on)
                 }
             };
             answer.push(&mut lines);
             if windows[0].is_some() {
-                answer.push_kind(&mut lines, reg, dtype);
+                answer.push_kind(&mut lines, [reg, dtype], tuner);
             }
             lines.push('\n');
             if lines.len() > BUFFERED {
@@ -128,7 +137,7 @@ impl<'a> Replay<'a> {
         answers.flush().map_err(Failed::Io)
     }
 
-    fn ready(&mut self, key: &[String; 4]) -> Result<Option<Chooser>> {
+    fn ready(&mut self, key: &[String; 4], windows: bool) -> Result<Option<Ready>> {
         if let Some(ready) = self.prepared.get(key) {
             return Ok(ready.clone());
         }
@@ -157,7 +166,18 @@ impl<'a> Replay<'a> {
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };
-        let ready = table.map(|t| Chooser::new(comm, version, &t, reduction));
+        let ready = match table {
+            Some(table) => {
+                let chooser = Chooser::new(comm, version, &table, reduction);
+                let asks =
+                    windows && chooser.models().is_none() && version.has(since::SYMMETRIC_KERNELS);
+                let kernels = asks
+                    .then(|| CostModel::new(comm, version, settings, reduction).map(Box::new))
+                    .transpose()?;
+                Some(Ready { version, chooser, kernels })
+            }
+            None => None,
+        };
         self.prepared.insert(key.clone(), ready.clone());
         Ok(ready)
     }
@@ -237,9 +257,14 @@ fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
 
 impl Answer {
     #[inline]
-    fn of(chooser: &Chooser, call: &Call, windows: Windows) -> Self {
+    fn of(ready: &Ready, call: &Call, windows: Windows) -> Self {
+        let Ready { chooser, kernels, .. } = ready;
+        let kernels = kernels.as_ref().filter(|_| windows == Windows::Both);
         match chooser.models() {
-            None => Self::Chosen(chooser.decide(call)),
+            None => match kernels.and_then(|kernels| kernels.instead_of(chooser, call)) {
+                None => Self::Chosen(chooser.decide(call)),
+                kernel => Self::Taken(kernel),
+            },
             Some(models) => {
                 let best = models.decide(call, windows);
                 match best.and_then(|best| best.decision()) {
@@ -275,7 +300,7 @@ impl Answer {
     }
 
     /// The fields behind, for a question about windows.
-    fn push_kind(&self, line: &mut String, reg: &str, dtype: &str) {
+    fn push_kind(&self, line: &mut String, [reg, dtype]: [&str; 2], ready: Option<&Ready>) {
         line.push(',');
         push_field(line, reg);
         push_field(line, dtype);
@@ -285,8 +310,8 @@ impl Answer {
             Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => "ce,",
             Self::Taken(Some(_)) => "sym,",
         });
-        if let Self::Taken(Some(best)) = self {
-            line.push_str(&best.candidate.to_string());
+        if let (Self::Taken(Some(best)), Some(ready)) = (self, ready) {
+            line.push_str(&best.candidate.name(ready.version));
         }
     }
 }

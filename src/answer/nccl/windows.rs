@@ -4,7 +4,7 @@ use super::{Question, RangeView, seconds};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::cost_model::{Best, Candidate, CostModel, Windows};
-use crate::library::nccl::{Call, Chooser, Proto, logged_channels, since};
+use crate::library::nccl::{Call, Chooser, Version, logged_channels, since};
 
 /// The choices on windows, by size.
 pub(super) struct OnWindows<'a> {
@@ -41,14 +41,7 @@ impl<'a> OnWindows<'a> {
 
     /// What to know of these answers.
     pub fn notes(&self) -> Vec<String> {
-        let version = self.question.nccl;
         let mut notes = Vec::new();
-        if self.chooser.models().is_none() {
-            notes.push(format!(
-                "kernels of {version} follow the release's source; no answers of NVIDIA's own code \
-                 are there to compare them with, as there are for 2.31 and 2.32"
-            ));
-        }
         if self.question.comm.reach.is_none() {
             notes.push(
                 "a node is taken as one NVLink domain, windows as working between nodes too"
@@ -66,22 +59,15 @@ impl<'a> OnWindows<'a> {
         let call = self.call(size);
         let best = match self.chooser.models() {
             Some(models) => models.decide(&call, Windows::Both),
-            None => self.models.on_windows(&call).filter(|best| self.keeps(&call, best)),
+            None => self.models.instead_of(self.chooser, &call),
         };
         Taken { size, best }
-    }
-
-    /// Whether a kernel is kept: 2.29.2 takes one with flags where the algorithms would have them too.
-    fn keeps(&self, call: &Call, best: &Best) -> bool {
-        let flags = matches!(best.candidate, Candidate::Symmetric(kernel) if kernel.is_ll());
-        let asks = flags && self.question.nccl.has(since::LL_KERNELS_ASK);
-        !asks || self.chooser.decide(call).is_some_and(|own| own.proto == Proto::Ll)
     }
 
     /// What tells two choices apart.
     fn key(&self, taken: &Taken) -> Option<String> {
         match taken.best {
-            Some(best) => Some(best.candidate.to_string()),
+            Some(best) => Some(best.candidate.name(self.question.nccl).into_owned()),
             None => self
                 .chooser
                 .decide(&self.call(taken.size))
@@ -125,7 +111,8 @@ impl<'a> OnWindows<'a> {
             None => self.chooser.decide(&self.call(taken.size)),
         };
         let (from, to) = (decision(first), decision(last));
-        let kernel = first.best.map(|best| best.candidate).and_then(name);
+        let version = self.question.nccl;
+        let kernel = first.best.and_then(|best| name(best.candidate, version));
         let blocks = |taken: Taken, channels: Option<u32>| {
             channels.or(taken.best.map(|best| best.channels)).filter(|&channels| channels > 0)
         };
@@ -164,7 +151,7 @@ impl<'a> OnWindows<'a> {
             ),
             time_from_s: time(first, from.and_then(|d| d.time).map(|t| t.0)),
             time_to_s: time(last, to.and_then(|d| d.time).map(|t| t.0)),
-            second: second.map(|(_, second)| second.candidate.to_string()),
+            second: second.map(|(_, second)| second.candidate.name(version).into_owned()),
             margin: second
                 .map(|(first, second)| f64::from(second.compared().0 / first.compared().0) - 1.0),
         }
@@ -174,8 +161,9 @@ impl<'a> OnWindows<'a> {
     pub fn rule(&self, size: Bytes) -> String {
         let call = self.call(size.0);
         let ranked = self.models.ranked(&call, Windows::Both);
+        let version = self.question.nccl;
         let (Some(_), Some(first)) =
-            (self.at(size.0).best.and_then(|b| name(b.candidate)), ranked.first())
+            (self.at(size.0).best.and_then(|b| name(b.candidate, version)), ranked.first())
         else {
             return "no kernel on windows serves this call: the algorithms are asked".to_owned();
         };
@@ -183,24 +171,26 @@ impl<'a> OnWindows<'a> {
             (Candidate::Copied(_), _) => {
                 "so large an all-gather goes to the copy engines, whatever kernels take".to_owned()
             }
-            (_, None) => format!("{} is the only kernel that may run", first.candidate),
+            (_, None) => {
+                format!("{} is the only kernel that may run", first.candidate.name(version))
+            }
             (_, Some(second)) => format!(
                 "the least estimate with its blocks charged of {} kernels, algorithms are not \
                  asked: {} {:.1} µs before {} {:.1} µs",
                 ranked.len(),
-                first.candidate,
+                first.candidate.name(version),
                 first.compared().0,
-                second.candidate,
+                second.candidate.name(version),
                 second.compared().0
             ),
         }
     }
 }
 
-fn name(candidate: Candidate) -> Option<&'static str> {
+fn name(candidate: Candidate, version: Version) -> Option<&'static str> {
     match candidate {
         Candidate::General(..) => None,
-        Candidate::Symmetric(kernel) => Some(kernel.name()),
+        Candidate::Symmetric(kernel) => Some(kernel.name(version)),
         Candidate::Copied(copies) => Some(copies.name()),
     }
 }

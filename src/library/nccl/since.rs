@@ -258,8 +258,16 @@ pub(crate) const NICS_POLICY: Rule = since(28, 3);
 pub(crate) const NICS_POLICY_ENDS: Rule = since(28, 7);
 /// Only what is nearer than a host bridge is led over the processor.
 pub(crate) const DETOUR_NEAR: Rule = since(21, 5);
-/// Several NICs are used as one where the environment says so.
+/// Two ports of one adapter may be one NIC.
+pub(crate) const PORTS_MERGED: Rule = since(20, 3).until(24, 3);
+/// NICs may be used as one: ports of one adapter, and what the environment says.
 pub(crate) const NIC_FUSION: Rule = since(24, 3);
+/// NICs that stay alone keep their numbers, and ports of one device stay on it as one.
+pub(crate) const FUSES_IN_PLACE: Rule = since(27, 3);
+/// What several are used as has a device of its own on a processor too, and the lanes of all.
+pub(crate) const FUSED_LANES: Rule = since(28, 3);
+/// Switches between keep theirs, and NICs of two processors are refused.
+pub(crate) const FUSED_LANES_ALONE: Rule = since(30, 7);
 /// Eight at most; before, four.
 pub(crate) const FUSES_8: Rule = since(30, 3);
 /// Links between AMD's processors go by their generation, and more of Intel's are of the fastest.

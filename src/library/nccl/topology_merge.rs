@@ -202,6 +202,13 @@ fn lint_of(root: &Element) -> Vec<String> {
     {
         note(guids.len(), "one guid for all {} ports: NCCL takes them for one NIC");
     }
+    let ports =
+        |nic: &&&Element| nic.named("net").filter(|net| net.get("port") != Some("0")).count() > 1;
+    note(
+        all(root, "nic").iter().filter(ports).count(),
+        "{} adapter(s) with several ports: NCCL since 2.20.3 uses them as one NIC, and so does \
+         --env NCCL_IB_MERGE_NICS=1 here",
+    );
     let odd = |pci: &Element| {
         let speed = pci.get("link_speed").unwrap_or("?");
         let known = ["2.5", "5", "8", "16", "32", "5.0", "8.0", "16.0", "32.0", "64.0"];

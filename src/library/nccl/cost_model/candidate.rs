@@ -1,8 +1,8 @@
 //! What may be chosen: 21 algorithms with protocols, 18 symmetric kernels, 2 copy engines.
 
-use std::fmt;
+use std::borrow::Cow;
 
-use super::super::{Algo, Function, Proto};
+use super::super::{Algo, Function, Proto, Version, since};
 
 /// One of the 41 candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,14 +37,14 @@ impl Candidate {
             _ => None,
         }
     }
-}
 
-impl fmt::Display for Candidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What a release calls it: `Ring/LL`, or its kernel's name.
+    #[must_use]
+    pub fn name(self, version: Version) -> Cow<'static, str> {
         match self {
-            Self::General(algo, proto) => write!(f, "{algo}/{proto}"),
-            Self::Symmetric(kernel) => f.write_str(kernel.name()),
-            Self::Copied(copies) => f.write_str(copies.name()),
+            Self::General(algo, proto) => format!("{algo}/{proto}").into(),
+            Self::Symmetric(kernel) => kernel.name(version).into(),
+            Self::Copied(copies) => copies.name().into(),
         }
     }
 }
@@ -116,9 +116,12 @@ impl Kernel {
         Self::ReduceScatterRailMc,
     ];
 
-    /// NCCL's name, as `NCCL_SYM_KERNEL` takes it.
+    /// A release's name for it, as its `NCCL_SYM_KERNEL` takes it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(self, version: Version) -> &'static str {
+        if self == Self::AllGatherRail && !version.has(since::RAIL_SCATTERS) {
+            return "AllGather_GinHier_MCRing";
+        }
         [
             "AllReduce_AGxLL_R",
             "AllReduce_AGxLLMC_R",

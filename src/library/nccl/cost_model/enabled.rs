@@ -23,7 +23,7 @@ impl Enabled {
     /// A list that NCCL refuses, so that no communicator comes up.
     pub fn of(settings: &Settings, version: Version) -> Result<Self> {
         if !version.has(since::COST_MODELS) {
-            return Ok(Self::one_kernel(settings));
+            return Ok(Self::one_kernel(settings, version));
         }
         let (algo, proto) = settings.lists();
         let kernels = settings.variables().kernels.as_deref();
@@ -51,7 +51,9 @@ impl Enabled {
             }
         }
         if let Some(text) = kernels {
-            for (f, on) in rows("NCCL_SYM_KERNEL", text, &Kernel::ALL.map(Kernel::name))? {
+            for (f, on) in
+                rows("NCCL_SYM_KERNEL", text, &Kernel::ALL.map(|kernel| kernel.name(version)))?
+            {
                 enabled.kernels[f].copy_from_slice(&on);
                 enabled.forced[f] = true;
             }
@@ -61,9 +63,9 @@ impl Enabled {
 
     /// What is left before 2.31, where kernels are asked apart from algorithms: the one that is named,
     /// or all.
-    fn one_kernel(settings: &Settings) -> Self {
+    fn one_kernel(settings: &Settings, version: Version) -> Self {
         let named = settings.variables().kernels.as_deref().filter(|&name| name != "^");
-        let row = Kernel::ALL.map(|kernel| named.is_none_or(|name| name == kernel.name()));
+        let row = Kernel::ALL.map(|kernel| named.is_none_or(|name| name == kernel.name(version)));
         Self {
             algos: [[true; 7]; 5],
             protos: [[Some(true), None, Some(true)]; 5],

@@ -48,8 +48,7 @@ impl CostModel {
         self.comm.ranks / self.reach.domain
     }
 
-    /// As 2.29.2 has it, which adds microseconds to nanoseconds. There the kernel is called
-    /// `AllGather_GinHier_MCRing`.
+    /// As 2.29.2 has it, which adds microseconds to nanoseconds.
     fn first_gather_by_rails(&self, bytes: u64) -> (u32, f32) {
         const CHUNK: u64 = 4 << 20;
         let chunks = bytes.div_ceil(CHUNK);

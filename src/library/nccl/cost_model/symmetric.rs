@@ -3,7 +3,7 @@
 //! They read and write the other ranks' memory themselves. Where both buffers of a call lie in
 //! windows the best of them is taken without a look at the algorithms.
 
-use super::super::{Call, Element, Function, Operation, since};
+use super::super::{Call, Chooser, Element, Function, Operation, Proto, since};
 use super::decide::CostModel;
 use super::fitted::active_blocks;
 use super::general::switch_adds;
@@ -19,6 +19,17 @@ pub(super) const GRAIN: u64 = 1024;
 const COPIES_ABOVE: u64 = 8 << 20;
 
 impl CostModel {
+    /// What is taken on windows instead of the algorithms of a communicator, before 2.31: 2.29.2 takes
+    /// a kernel with flags only where the algorithms would have them too.
+    #[must_use]
+    pub fn instead_of(&self, chooser: &Chooser, call: &Call) -> Option<Best> {
+        let best = self.on_windows(call)?;
+        let flags = matches!(best.candidate, Candidate::Symmetric(kernel) if kernel.is_ll());
+        let asks = flags && self.version.has(since::LL_KERNELS_ASK);
+        let kept = !asks || chooser.decide(call).is_some_and(|own| own.proto == Proto::Ll);
+        kept.then_some(best)
+    }
+
     /// What is taken where both buffers lie in windows; none where the algorithms are asked.
     #[must_use]
     pub fn on_windows(&self, call: &Call) -> Option<Best> {

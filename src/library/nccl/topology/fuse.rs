@@ -1,15 +1,17 @@
 //! Several NICs used as one: which, and where the one stands that NCCL makes of them.
 //!
-//! It carries what they do together, has the first one's other figures, and hangs where their ways up
-//! meet: behind the others on that switch, or on the processor. One for NICs of two processors hangs
-//! on none, and NCCL loses it.
+//! It carries what they do together and has the first one's other figures. Ports of one device stay on
+//! it; others hang where their ways up meet: on a device like the first one's behind that switch, or on
+//! the processor. One for NICs of two processors hangs on none, and NCCL loses it. Since 2.28.3 its links
+//! have the lanes of all, but for ports of one adapter.
 //!
-//! Source: NVIDIA/nccl at the tags of [`Version`](crate::library::nccl::Version) from 2.24.3 on,
-//! `src/graph/topo.cc` (`ncclTopoGetPath`, `ncclTopoAutoMerge`, `ncclTopoForceMerge`),
-//! `src/transport/net_ib.cc` (`ncclIbMakeVDevice`).
+//! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`ncclIbFindMatchingDev`
+//! until 2.23.4, `ncclIbMakeVDevice`), `src/graph/topo.cc` from 2.24.3 on (`ncclTopoGetPath`,
+//! `ncclTopoAutoMerge`, `ncclTopoForceMerge`, `ncclTopoGetVNicParent`, `ncclTopoWidenLinks`).
 
 use super::seen::{Interfaces, keep};
 use crate::base::error::{Error, Result};
+use crate::library::nccl::{Version, since};
 use crate::machine::nccl::{Bus, Description, Device, Net, Pci};
 
 /// How far apart two NICs are.
@@ -53,7 +55,14 @@ struct Nic {
     way: Vec<Bus>,
 }
 
-/// Where two ways up meet: how many of their steps are the same.
+impl Nic {
+    /// Sockets have no ports, and are never used as one.
+    fn is_port(&self) -> bool {
+        self.net.port > 0
+    }
+}
+
+/// How far apart NICs are, and how many steps of their ways up are the same; none of two processors.
 fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
     let first = nics[0];
     if nics.iter().any(|nic| nic.cpu != first.cpu) {
@@ -63,15 +72,12 @@ fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
         first.way.get(step).is_some_and(|bus| nics.iter().all(|nic| nic.way.get(step) == Some(bus)))
     });
     let same = same.count();
-    if nics.iter().all(|nic| nic.way.len() == same) {
-        return (Apart::Port, Some(same.saturating_sub(1)));
-    }
     // Addresses that differ in the function alone.
     let function = |nic: &Nic| nic.way.get(same).map(|bus| bus.0 >> 4);
     let ports =
         function(first).is_some() && nics.iter().all(|nic| function(nic) == function(first));
     let apart = match same {
-        _ if ports => Apart::Port,
+        _ if ports || nics.iter().all(|nic| nic.way.len() == same) => Apart::Port,
         0 => Apart::Phb,
         _ if nics.iter().all(|nic| nic.way.len() == same + 1) => Apart::Pix,
         _ => Apart::Pxb,
@@ -82,32 +88,75 @@ fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
 /// Makes one NIC of each group that is named, then of those that are near enough.
 ///
 /// # Errors
-/// A group that names NICs which are not there, or too many.
+/// A group that names NICs which are not there, or too many; NICs of two processors, since 2.30.7.
 pub(super) fn fuse(
     description: &mut Description,
+    version: Version,
     level: Apart,
     groups: Option<&str>,
-    most: usize,
 ) -> Result<()> {
-    let mut hosts: Vec<u64> = description.cpus.iter().map(|cpu| cpu.host).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
-    for host in hosts {
+    let most = if version.has(since::FUSES_8) { 8 } else { 4 };
+    for host in hosts(description) {
         let nics = nics(description, host);
-        // NICs that NCCL makes of others, or of one, are numbered behind those that are there.
+        let groups = grouped(&nics, level, groups, most)?;
+        if groups.iter().all(|group| group.len() == 1) {
+            continue;
+        }
+        // What NCCL makes is numbered behind the NICs that are there.
         let free = nics.iter().map(|nic| nic.net.device + 1).max().unwrap_or(0);
-        for (number, group) in (free..).zip(grouped(&nics, level, groups, most)?) {
+        let stay = version.has(since::FUSES_IN_PLACE);
+        let mut gone: Vec<u32> = Vec::new();
+        let made = groups.iter().filter(|group| group.len() > 1 || !stay);
+        for (number, group) in (free..).zip(made) {
             match group[..] {
                 [one] => description.each_nets_mut(|of, nets| {
                     let same = |net: &&mut Net| of == host && net.device == one.net.device;
                     nets.iter_mut().filter(same).for_each(|net| net.device = number);
                 }),
-                _ => place(description, &group, number),
+                _ => {
+                    gone.extend(group.iter().map(|nic| nic.net.device));
+                    place(description, version, group, number)?;
+                }
             }
         }
-        keep(description, |of, net| of != host || net.device >= free);
+        keep(description, |of, net| of != host || !gone.contains(&net.device));
     }
     Ok(())
+}
+
+/// Makes one NIC of two ports of an adapter, as releases do that know nothing else; says whether there
+/// are such.
+pub(super) fn merge_ports(description: &mut Description) -> bool {
+    let mut merged = false;
+    for host in hosts(description) {
+        let nics = nics(description, host);
+        let adapter = |nic: &Nic| {
+            let at = nic.way.split_last().map(|(bus, way)| (way.to_vec(), bus.0 >> 4));
+            (nic.cpu, at, nic.net.guid)
+        };
+        let mut taken = vec![false; nics.len()];
+        for (index, first) in nics.iter().enumerate().filter(|(_, nic)| nic.is_port()) {
+            let second = (index + 1..nics.len())
+                .find(|&i| !taken[i] && nics[i].is_port() && adapter(&nics[i]) == adapter(first));
+            let Some(second) = second.filter(|_| !taken[index]) else { continue };
+            (taken[second], merged) = (true, true);
+            let (one, gone) = (one(&[first, &nics[second]], first.net.device), &nics[second].net);
+            keep(description, |of, net| of != host || net.device != gone.device);
+            description.each_nets_mut(|of, nets| {
+                let same = |net: &&mut Net| of == host && net.device == one.device;
+                nets.iter_mut().filter(same).for_each(|net| *net = one.clone());
+            });
+        }
+    }
+    merged
+}
+
+/// The hosts of a machine.
+fn hosts(description: &Description) -> Vec<u64> {
+    let mut hosts: Vec<u64> = description.cpus.iter().map(|cpu| cpu.host).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
 }
 
 /// The NICs of a host, by their numbers.
@@ -165,6 +214,8 @@ fn grouped<'a>(
         for other in 0..nics.len() {
             if group.len() < most
                 && !placed[other]
+                && nics[first].is_port()
+                && nics[other].is_port()
                 && meet(&[&nics[first], &nics[other]]).0 <= level
             {
                 placed[other] = true;
@@ -176,55 +227,122 @@ fn grouped<'a>(
     Ok(found)
 }
 
-/// Adds the one NIC that several are used as.
-fn place(description: &mut Description, group: &[&Nic], number: u32) {
-    let first = group[0];
-    let (_, Some(steps)) = meet(group) else { return };
+/// What several NICs are used as.
+fn one(group: &[&Nic], number: u32) -> Net {
     let speed = group.iter().map(|nic| nic.net.speed).fold(0, u32::saturating_add);
     let names: Vec<&str> = group.iter().map(|nic| nic.net.name.as_str()).collect();
-    let net = Net { speed, name: names.join("+"), device: number, ..first.net.clone() };
-    let device = device(description, first);
-    let below = &mut description.cpus[first.cpu].below;
-    match (parent(below, &first.way[..steps]), device) {
-        (Some(parent), Some(device)) => {
-            let bus = unused(parent, device.bus);
-            let (gpus, below, peers) = (Vec::new(), Vec::new(), Vec::new());
-            parent.push(Pci { bus, nets: Some(vec![net]), gpus, below, peers, ..device });
+    Net { speed, name: names.join("+"), device: number, ..group[0].net.clone() }
+}
+
+/// Adds the one NIC that several are used as.
+fn place(
+    description: &mut Description,
+    version: Version,
+    group: &[&Nic],
+    number: u32,
+) -> Result<()> {
+    let first = group[0];
+    let net = one(group, number);
+    let (apart, steps) = meet(group);
+    let Some(mut steps) = steps else {
+        return match version.has(since::FUSED_LANES_ALONE) {
+            true => Err(Error::input("NICs of two processors cannot be used as one")
+                .at(&net.name)
+                .help(format!("NCCL {version} does not start so: name NICs of one processor"))),
+            false => Ok(()),
+        };
+    };
+    let in_place = version.has(since::FUSES_IN_PLACE);
+    if steps > 0 && steps == first.way.len() {
+        if in_place {
+            let nets = find(description, first, steps).and_then(|pci| pci.nets.as_mut());
+            nets.into_iter().for_each(|nets| nets.push(net.clone()));
+            return Ok(());
         }
-        _ => match below.iter_mut().find_map(Device::nets_mut) {
-            Some(known) => known.push(net),
-            None => below.push(Device::Nic(vec![net])),
-        },
+        // Each port has a function of its own there.
+        steps -= 1;
     }
+    let lanes = (apart >= Apart::Pix && version.has(since::FUSED_LANES))
+        .then(|| together(description, group, steps));
+    if let Some(lanes) = lanes.filter(|_| !version.has(since::FUSED_LANES_ALONE)) {
+        for nic in group {
+            for step in steps.max(1)..=nic.way.len() {
+                find(description, nic, step).into_iter().for_each(|pci| pci.lanes = lanes);
+            }
+        }
+    }
+    let device = find(description, first, first.way.len()).cloned();
+    let own = device.filter(|_| steps > 0 || version.has(since::FUSED_LANES));
+    match own {
+        Some(device) => {
+            let bus = unused(description, first.cpu, device.bus);
+            let lanes = lanes.unwrap_or(device.lanes);
+            let (gpus, below, peers) = (Vec::new(), Vec::new(), Vec::new());
+            let own = Pci { bus, lanes, nets: Some(vec![net]), gpus, below, peers, ..device };
+            match find(description, first, steps) {
+                Some(switch) => {
+                    if apart >= Apart::Pix && version.has(since::FUSED_LANES) {
+                        switch.lanes = lanes;
+                    }
+                    switch.below.push(own);
+                }
+                None => description.cpus[first.cpu].below.push(Device::Pci(own)),
+            }
+        }
+        None => {
+            let below = &mut description.cpus[first.cpu].below;
+            match below.iter_mut().find_map(Device::nets_mut) {
+                Some(known) => known.push(net),
+                None => below.push(Device::Nic(vec![net])),
+            }
+        }
+    }
+    Ok(())
 }
 
-/// The device of a NIC.
-fn device(description: &Description, nic: &Nic) -> Option<Pci> {
-    let mut below: Vec<&Pci> =
-        description.cpus[nic.cpu].below.iter().filter_map(Device::pci).collect();
-    let mut found = None;
-    for bus in &nic.way {
-        let pci = below.into_iter().find(|pci| pci.bus == *bus)?;
-        (found, below) = (Some(pci), pci.below.iter().collect());
-    }
-    found.cloned()
-}
-
-/// What is below the last switch of a way; none where that is the processor.
-fn parent<'a>(below: &'a mut [Device], way: &[Bus]) -> Option<&'a mut Vec<Pci>> {
-    let (first, rest) = way.split_first()?;
-    let mut pci = below.iter_mut().find_map(|device| match device {
+/// The device at a step of a NIC's way up, the first being that on the processor.
+fn find<'a>(description: &'a mut Description, nic: &Nic, step: usize) -> Option<&'a mut Pci> {
+    let (first, rest) = nic.way.get(..step)?.split_first()?;
+    let mut pci = description.cpus[nic.cpu].below.iter_mut().find_map(|device| match device {
         Device::Pci(pci) if pci.bus == *first => Some(pci),
         _ => None,
     })?;
     for bus in rest {
         pci = pci.below.iter_mut().find(|pci| pci.bus == *bus)?;
     }
-    Some(&mut pci.below)
+    Some(pci)
 }
 
-/// The next address that no neighbour has.
-fn unused(beside: &[Pci], Bus(bus): Bus) -> Bus {
-    let taken = |bus: u64| beside.iter().any(|pci| pci.bus == Bus(bus));
-    Bus((bus + 1..).find(|&bus| !taken(bus)).unwrap_or(bus))
+/// The lanes of several NICs together, below where their ways meet.
+fn together(description: &mut Description, group: &[&Nic], steps: usize) -> u32 {
+    let numbers: Vec<u32> = group.iter().map(|nic| nic.net.device).collect();
+    let below: Vec<&Pci> = match steps {
+        0 => description.cpus[group[0].cpu].below.iter().filter_map(Device::pci).collect(),
+        _ => find(description, group[0], steps).into_iter().flat_map(|pci| &pci.below).collect(),
+    };
+    below.into_iter().filter_map(|pci| lanes(pci, &numbers)).sum()
+}
+
+/// The lanes of NICs at or below a device, no more than its own; none where no NIC is.
+fn lanes(pci: &Pci, numbers: &[u32]) -> Option<u32> {
+    let own = pci.nets.iter().flatten().any(|net| numbers.contains(&net.device));
+    let below: Vec<u32> = pci.below.iter().filter_map(|pci| lanes(pci, numbers)).collect();
+    let sum = below.iter().sum();
+    match (own || !below.is_empty(), sum, pci.lanes) {
+        (false, ..) => None,
+        (true, 0, lanes) => Some(lanes),
+        (true, sum, 0) => Some(sum),
+        (true, sum, lanes) => Some(sum.min(lanes)),
+    }
+}
+
+/// The next address that no device of the processor has.
+fn unused(description: &Description, cpu: usize, Bus(bus): Bus) -> Bus {
+    let mut taken = Vec::new();
+    let mut rest: Vec<&Pci> = description.cpus[cpu].below.iter().filter_map(Device::pci).collect();
+    while let Some(pci) = rest.pop() {
+        taken.push(pci.bus);
+        rest.extend(&pci.below);
+    }
+    Bus((bus + 1..).find(|&bus| !taken.contains(&Bus(bus))).unwrap_or(bus))
 }

@@ -78,8 +78,8 @@ impl Default for Knobs {
 impl Knobs {
     /// The variables that are understood: those of what is seen, of paths and searches, then those
     /// of start-up.
-    pub const KNOWN: [&'static str; 29] = {
-        let mut known = [""; 29];
+    pub const KNOWN: [&'static str; 30] = {
+        let mut known = [""; 30];
         let searches = [
             "NCCL_SHM_DISABLE",
             "NCCL_CROSS_NIC",

@@ -4,7 +4,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`NCCL_IB_HCA`),
 //! `src/graph/topo.cc` (virtual NICs), `src/misc/utils.cc` (lists of interfaces).
 
-use super::fuse::{Apart, fuse};
+use super::fuse::{Apart, fuse, merge_ports};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::{Version, since};
 use crate::machine::nccl::{Description, Device, Micros, Net, Pci};
@@ -16,6 +16,9 @@ pub struct Seen {
     pub nics: Option<String>,
     /// `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket`: sockets in place of the NICs.
     pub sockets: bool,
+    /// `NCCL_IB_MERGE_NICS`: whether NICs may be used as one, as NCCL does with ports of an adapter
+    /// where nothing is said; asked since 2.20.3. Here the description's NICs then stay as they are.
+    pub merges: Option<bool>,
     /// `NCCL_NET_MERGE_LEVEL`: how far apart NICs may be that are used as one; asked since 2.24.3.
     pub merge: Option<Apart>,
     /// `NCCL_NET_FORCE_MERGE`: NICs that are used as one, `a,b;c,d`; asked since 2.24.3.
@@ -33,10 +36,11 @@ pub(in crate::library::nccl) struct View {
 
 impl Seen {
     /// The variables that are understood.
-    pub const KNOWN: [&'static str; 6] = [
+    pub const KNOWN: [&'static str; 7] = [
         "NCCL_IB_HCA",
         "NCCL_IB_DISABLE",
         "NCCL_NET",
+        "NCCL_IB_MERGE_NICS",
         "NCCL_NET_MERGE_LEVEL",
         "NCCL_NET_FORCE_MERGE",
         "NCCL_MNNVL_ENABLE",
@@ -62,6 +66,11 @@ impl Seen {
             }
             ("NCCL_NET", _) if value.eq_ignore_ascii_case("ib") => Ok(()),
             ("NCCL_NET", _) => Err("IB or Socket; what a plugin reports is not known"),
+            ("NCCL_IB_MERGE_NICS", "0" | "1") => {
+                self.merges = Some(value == "1");
+                Ok(())
+            }
+            ("NCCL_IB_MERGE_NICS", _) => Err("0 or 1"),
             ("NCCL_NET_MERGE_LEVEL", _) => match Apart::named(value) {
                 Some(level) => {
                     self.merge = Some(level);
@@ -114,10 +123,25 @@ impl Seen {
             }
             keep(machine, |_, net| net.name == SOCKET);
         }
-        let merges = version.has(since::NIC_FUSION) && !self.sockets;
-        if merges && (self.merge.is_some() || self.groups.is_some()) {
-            let most = if version.has(since::FUSES_8) { 8 } else { 4 };
-            fuse(machine, self.merge.unwrap_or_default(), self.groups.as_deref(), most)?;
+        let says = self.merges.is_some() || self.merge.is_some() || self.groups.is_some();
+        if self.sockets || !says {
+            return Ok(view);
+        }
+        if version.has(since::NIC_FUSION) {
+            let mut fused = machine.clone();
+            fuse(&mut fused, version, self.merge.unwrap_or_default(), self.groups.as_deref())?;
+            let asks = self.groups.is_some() || !version.has(since::FUSES_IN_PLACE);
+            if self.merges != Some(false) {
+                *machine = fused;
+            } else if asks && fused != *machine {
+                return Err(Error::input(format!("NCCL {version} does not start so"))
+                    .at("NCCL_IB_MERGE_NICS=0")
+                    .help("set NCCL_NET_MERGE_LEVEL=LOC, and no NCCL_NET_FORCE_MERGE"));
+            }
+        } else if self.merges == Some(true)
+            && version.has(since::PORTS_MERGED)
+            && merge_ports(machine)
+        {
             number(machine, description);
         }
         Ok(view)

@@ -155,7 +155,11 @@ impl<'c> Group<'c> {
         let known = self.ranks();
         let above = known.iter().copied().find(|n| *n >= ranks);
         let below = known.iter().copied().rfind(|n| *n <= ranks);
-        let off = |n: u32| self.off(&form, n, bytes.log2());
+        // Where as many bytes cross the link: that is what bends a curve.
+        let off = |n: u32| {
+            let same = moved(kernel.kernel, bytes, ranks) / moved(kernel.kernel, 1.0, n);
+            self.off(&form, n, same.log2())
+        };
         let off = match (below, above) {
             (Some(a), Some(b)) if a < b => {
                 let part = f64::from(ranks).ln() - f64::from(a).ln();
