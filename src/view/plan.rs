@@ -106,7 +106,8 @@ fn tokens(e: &ExpertsView, nodes: u32) -> String {
 fn total(step: &StepView) -> String {
     let mut parts = Vec::new();
     if let Some(compute) = step.compute_s {
-        let with = if step.end_to_end { " and bubble" } else { "" };
+        let piped = step.layout.iter().any(|degree| degree.starts_with("pp "));
+        let with = if step.end_to_end && piped { " and bubble" } else { "" };
         parts.push(format!("compute{with} {}", Seconds(compute)));
     }
     if let Some(bubble) = step.bubble_s.filter(|b| *b > 0.0) {
