@@ -70,8 +70,13 @@ impl Came {
         if matches!(self, Self::List) {
             return Ok(PyList::new(py, values)?.into_any());
         }
-        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_ne_bytes()).collect();
-        let bytes = PyByteArray::new(py, &bytes);
+        const EACH: usize = size_of::<f64>();
+        let bytes = PyByteArray::new_with(py, EACH * values.len(), |bytes| {
+            for (into, value) in bytes.chunks_exact_mut(EACH).zip(&values) {
+                into.copy_from_slice(&value.to_ne_bytes());
+            }
+            Ok(())
+        })?;
         match self {
             Self::Numpy => PyModule::import(py, "numpy")?.call_method1("frombuffer", (bytes, "f8")),
             _ => PyModule::import(py, "array")?.call_method1("array", ("d", bytes)),

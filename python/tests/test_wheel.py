@@ -99,6 +99,27 @@ def test_many_sizes_at_once():
         print(f"a million sizes: {1e3 * spent:.0f} ms")
 
 
+def test_the_notebook_and_the_pages_run():
+    book = json.loads((ROOT / "python/examples/allreduce.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) == 4
+    pages = []
+    for page in ["python/README.md", "docs/how-to/call-from-a-program.md"]:
+        blocks = (ROOT / page).read_text().split("```python\n")[1:]
+        pages.append([block.split("```")[0] for block in blocks])
+    assert [len(blocks) for blocks in pages] == [2, 1]
+    here = os.getcwd()
+    # The budgets that the pages check.
+    os.chdir(ROOT / "tests/data/budgets")
+    try:
+        for blocks in [cells, *pages]:
+            known = {}
+            for block in blocks:
+                exec(block, known)
+    finally:
+        os.chdir(here)
+
+
 def test_errors_are_values():
     for wrong in [lambda: collcost.price("allreduce", "16Mb", 8), lambda: collcost.price("nope", 1, 8),
                   lambda: collcost.price("allreduce", 1, 8, on="no-such-machine")]:

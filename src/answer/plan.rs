@@ -41,13 +41,14 @@ pub struct StepView {
     pub messages_s: f64,
     /// What computation does not hide of them.
     pub exposed_s: f64,
-    /// What a rank computes; absent where nothing says.
+    /// What a rank computes; absent where nothing says. By an end-to-end rate, what the exposed
+    /// collectives leave of the step, the bubble inside it.
     pub compute_s: Option<f64>,
     /// What it waits for other stages of a pipeline.
     pub bubble_s: Option<f64>,
-    /// Whether computing is the whole step: it follows from an end-to-end rate.
+    /// Whether the step follows from an end-to-end rate.
     pub end_to_end: bool,
-    /// Computing, waiting, and what is exposed; by an end-to-end rate computing alone.
+    /// Computing, waiting, and what is exposed.
     pub step_s: f64,
     /// The same where every collective is at the short end of its band.
     pub step_low_s: f64,
@@ -166,7 +167,7 @@ fn step_view(registry: &Registry, step: &Step, tweak: &Tweak, weigh: bool) -> Re
         exposed_s: priced.exposed.0,
         compute_s: priced.compute.map(|c| c.0),
         bubble_s: priced.bubble.map(|b| b.0),
-        end_to_end: priced.end_to_end,
+        end_to_end: priced.end_to_end.is_some(),
         step_s: priced.time().0,
         step_low_s: priced.low.0,
         step_high_s: priced.high.0,
@@ -256,8 +257,8 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::EndToEnd => notes.push(
-            "the rate is end to end, as papers publish it: bubble and messages are inside it, so \
-             nothing is added; the rate of kernels is kernels = \"550TFLOP/s\""
+            "the rate is end to end, as papers publish it: it gives the whole step, and compute is what \
+             the exposed collectives leave of it; the rate of kernels is kernels = \"550TFLOP/s\""
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::Kernels => notes.push(
@@ -267,7 +268,13 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
         ),
         Some(_) => {}
     }
-    if step.mode == Mode::Training && p.pp > 1 && !priced.end_to_end {
+    if let Some(whole) = priced.end_to_end.filter(|whole| priced.exposed > *whole) {
+        notes.push(format!(
+            "by its rate the step takes {whole}, which the exposed collectives alone exceed: rate, \
+             layout and machine are not those of one run"
+        ));
+    }
+    if step.mode == Mode::Training && p.pp > 1 && priced.end_to_end.is_none() {
         notes.push(
             "a pipeline of 1F1B: a stage idles (stages − 1)·(forward + backward); interleaving \
              divides that and multiplies the hops"

@@ -1,8 +1,9 @@
 //! What the collectives of a step take, and what computation hides of them.
 //!
 //! A rank computes m·(forward + backward); a pipeline of S stages idles (S − 1)·(forward + backward)
-//! beside, unless the passes follow from an end-to-end rate, which has all of the step inside it. Calls of a layer run behind the layer before: of n layers the first one's, and whatever
-//! is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
+//! beside. An end-to-end rate gives the whole step: what it computes, and idles, is what the exposed
+//! collectives leave of it. Calls of a layer run behind the layer before: of n layers the first one's, and
+//! whatever is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
 
 mod kernels;
 
@@ -68,7 +69,7 @@ pub struct CallPrice {
 pub struct Priced {
     /// Its collectives.
     pub calls: Vec<CallPrice>,
-    /// What a rank computes; absent where nothing says.
+    /// What a rank computes, by an end-to-end rate with what it idles; absent where nothing says.
     pub compute: Option<Seconds>,
     /// What it waits for other stages of a pipeline.
     pub bubble: Option<Seconds>,
@@ -76,8 +77,8 @@ pub struct Priced {
     pub messages: Seconds,
     /// What computation does not hide of them.
     pub exposed: Seconds,
-    /// Whether computing is the whole step, bubble and messages inside it.
-    pub end_to_end: bool,
+    /// The whole step by an end-to-end rate, where one was given.
+    pub end_to_end: Option<Seconds>,
     /// The whole step where every call is at the short end of its band.
     pub low: Seconds,
     /// The same at the long end.
@@ -88,9 +89,6 @@ impl Priced {
     /// The whole step: computing, waiting, and what is exposed.
     #[must_use]
     pub fn time(&self) -> Seconds {
-        if self.end_to_end {
-            return self.compute.unwrap_or_default();
-        }
         self.compute.unwrap_or_default() + self.bubble.unwrap_or_default() + self.exposed
     }
 }
@@ -159,9 +157,12 @@ fn price_at<'r>(
     let times =
         if step.mode == Mode::Training { f64::from(step.parallel.microbatches) } else { 1.0 };
     let idle = if step.mode == Mode::Training { f64::from(step.parallel.pp - 1) } else { 0.0 };
-    let compute = passes.map(|p| p * Ratio(times));
-    let end_to_end = step.compute.is_some_and(|c| c.from == From::EndToEnd);
-    let bubble = passes.map(|p| p * Ratio(idle)).filter(|_| !end_to_end);
+    let whole = passes.map(|p| p * Ratio(times));
+    let end_to_end = whole.filter(|_| step.compute.is_some_and(|c| c.from == From::EndToEnd));
+    let (compute, bubble) = match end_to_end {
+        Some(step) => (Some(Seconds((step.0 - exposed.0).max(0.0))), None),
+        None => (whole, passes.map(|p| p * Ratio(idle))),
+    };
     let priced = Priced {
         calls: priced,
         compute,

@@ -48,7 +48,27 @@ fn every_preset_is_read_and_priced() {
         for call in &priced.calls {
             assert!(call.exposed.0 <= call.total.0 * (1.0 + 1e-9), "{name} {call:?}");
         }
+        // What a step is made of is the step, and a published rate leaves time to compute.
+        let near = |x: Seconds, y: f64| assert!((x.0 / y - 1.0).abs() < 1e-9, "{name} {x} {y}");
+        near(priced.exposed, priced.calls.iter().map(|c| c.exposed.0).sum());
+        let busy = priced.compute.unwrap_or_default() + priced.bubble.unwrap_or_default();
+        near(priced.time(), busy.0 + priced.exposed.0);
+        if let Some(whole) = priced.end_to_end {
+            near(priced.time(), whole.0);
+            assert!(priced.exposed.0 < 0.5 * whole.0, "{name}: {} of {whole}", priced.exposed);
+        }
     }
+}
+
+/// Collectives that take longer than a step at the rate that was given contradict it, and are not hidden.
+#[test]
+fn a_rate_that_its_collectives_exceed_is_said() {
+    let keys = "tp = 8\nmicrobatches = 4\nkernels = \"400TFLOP/s\"";
+    let slow = step(&keys.replace("kernels", "compute").replace("400T", "4000T"));
+    let priced = priced(&slow);
+    assert_eq!(priced.compute, Some(Seconds(0.0)));
+    assert_eq!(priced.time(), priced.exposed);
+    assert!(priced.end_to_end.is_some_and(|whole| whole < priced.exposed));
 }
 
 #[test]

@@ -106,7 +106,9 @@ fn tokens(e: &ExpertsView, nodes: u32) -> String {
 fn total(step: &StepView) -> String {
     let mut parts = Vec::new();
     if let Some(compute) = step.compute_s {
-        parts.push(format!("compute {}", Seconds(compute)));
+        let piped = step.layout.iter().any(|degree| degree.starts_with("pp "));
+        let with = if step.end_to_end && piped { " and bubble" } else { "" };
+        parts.push(format!("compute{with} {}", Seconds(compute)));
     }
     if let Some(bubble) = step.bubble_s.filter(|b| *b > 0.0) {
         parts.push(format!("pipeline bubble {}", Seconds(bubble)));
@@ -120,7 +122,6 @@ fn total(step: &StepView) -> String {
     parts.push(exposed);
     let share = 100.0 * step.exposed_s / step.step_s.max(f64::MIN_POSITIVE);
     let end = match step.compute_s {
-        Some(_) if step.end_to_end => " inside it".to_owned(),
         Some(_) => format!("; {share:.0} % of the step is waiting for collectives"),
         None => String::new(),
     };

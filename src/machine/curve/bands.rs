@@ -128,11 +128,12 @@ impl Bands {
     }
 
     /// The band at a size, straight in lg M between two that are known.
-    pub(super) fn at(&self, held: Held, size: Bytes, away: Away) -> Band {
+    pub(super) fn at(&self, held: Held, size: Bytes, away: impl Fn() -> Away) -> Band {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
         match held {
             Held::Tier => UNSEEN,
             Held::Alone => {
+                let away = away();
                 let one = if away.between { ALONE_BETWEEN } else { ALONE_INSIDE };
                 if away.octaves == 0.0 {
                     // As many ranks on other nodes.
@@ -144,7 +145,7 @@ impl Bands {
                 }
             }
             Held::More => {
-                let further = away.octaves.exp2() / 2.0;
+                let further = away().octaves.exp2() / 2.0;
                 line(held).map_or(UNSEEN, |b| b.times(TWICE * further.max(1.0)))
             }
             Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
@@ -155,7 +156,7 @@ impl Bands {
 
 fn at(points: &[(Bytes, Band)], size: Bytes) -> Band {
     let x = lg(size);
-    let above = points.partition_point(|p| lg(p.0) <= x);
+    let above = points.partition_point(|p| p.0.0.max(1) <= size.0.max(1));
     match (above.checked_sub(1).map(|i| points[i]), points.get(above)) {
         (Some((s0, a)), Some(&(s1, b))) => {
             let part = (x - lg(s0)) / (lg(s1) - lg(s0));

@@ -166,9 +166,8 @@ impl Curve {
     /// What was measured around `placed` and `size`.
     #[must_use]
     pub fn reach(&self, placed: Placed, size: Bytes) -> Reach {
-        let tier: Vec<&Placed> =
-            self.placed.iter().filter(|p| p.between() == placed.between()).collect();
-        if tier.is_empty() {
+        let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
+        if tier().next().is_none() {
             return Reach::UnseenTier;
         }
         // A time below the smallest size is latency; above the largest it is a rate. Neither
@@ -177,11 +176,11 @@ impl Curve {
         if outside {
             return Reach::Extrapolated;
         }
-        if tier.contains(&&placed) {
+        if tier().any(|p| *p == placed) {
             return Reach::Measured;
         }
-        let fewer = tier.iter().any(|p| p.ranks <= placed.ranks);
-        let more = tier.iter().any(|p| p.ranks >= placed.ranks);
+        let fewer = tier().any(|p| p.ranks <= placed.ranks);
+        let more = tier().any(|p| p.ranks >= placed.ranks);
         if fewer && more { Reach::Interpolated } else { Reach::Extrapolated }
     }
 
@@ -210,7 +209,7 @@ impl Curve {
     pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
         let reach = self.reach(placed, size);
         let time = self.time(placed, size);
-        let band = self.bands.at(self.held(placed, size, reach), size, self.away(placed));
+        let band = self.bands.at(self.held(placed, size, reach), size, || self.away(placed));
         let (low, high) = (time * Ratio(band.low.exp()), time * Ratio(band.high.exp()));
         Expectation { time, low, high, reach }
     }

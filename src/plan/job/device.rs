@@ -91,16 +91,19 @@ impl Device {
         self.peak_bf16_tflops * 1e12 * part * self.clock()
     }
 
+    /// Whether products of `precision` read what was cast for them: the GPU has a higher rate for it.
+    pub fn casts(&self, precision: Precision) -> bool {
+        precision == Precision::Fp8 && self.peak_fp8_tflops > self.peak_bf16_tflops
+    }
+
     /// The same of the body's products.
     pub fn body(&self, precision: Precision, framework: Framework) -> f64 {
         let k = &self.kernels;
-        match precision {
-            Precision::Fp8 if self.peak_fp8_tflops > self.peak_bf16_tflops => {
-                let part = if framework.is_torch() { k.torch_fp8 } else { k.fp8 };
-                self.peak_fp8_tflops * 1e12 * part * self.clock()
-            }
-            _ => self.matmul(framework),
+        if !self.casts(precision) {
+            return self.matmul(framework);
         }
+        let part = if framework.is_torch() { k.torch_fp8 } else { k.fp8 };
+        self.peak_fp8_tflops * 1e12 * part * self.clock()
     }
 
     /// The same of attention's core.

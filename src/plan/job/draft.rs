@@ -173,6 +173,11 @@ impl Draft {
         self.get(key).map(|text| text == "true")
     }
 
+    /// Whether it says how many sequences a step has.
+    pub(super) fn says_batch(&self) -> bool {
+        ["global_batch", "accumulation"].iter().any(|key| self.get(key).is_some())
+    }
+
     /// The measured time of a step.
     pub fn measured(&self) -> Result<Option<f64>> {
         let read = |text: &str| {

@@ -2,7 +2,7 @@
 //!
 //! Fitted here are the rates of `devices.toml`, from values that other publications give: products at 0.8 of
 //! what they reach alone, attention as FlashAttention's authors and PyTorch's state it. What the fit cannot
-//! tell without a source stays near that. The ten constants of shapes and hosts (`work.rs`) are not fitted
+//! tell without a source stays near that. The thirteen constants of shapes and hosts (`work.rs`) are not fitted
 //! again: they were chosen with all sources in sight, so errors of sources never seen will be a little larger.
 
 use std::collections::BTreeMap;
@@ -172,6 +172,7 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     sources.sort_unstable();
     sources.dedup();
     let (mut off, mut far, mut anchored) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut inside, mut all) = (0.0, 0.0);
     for source in &sources {
         let others: Vec<&Run> =
             runs.iter().map(|(_, run)| run).filter(|run| run.source != *source).collect();
@@ -180,6 +181,9 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
         for (name, run) in &own {
             let error = run.off(&rates, &values).exp() - 1.0;
             off.push((error.abs(), run.weight));
+            let held = run.off(&rates, &values).abs() <= half(&run.job, false);
+            inside += if held { run.weight } else { 0.0 };
+            all += run.weight;
             if error.abs() > 0.35 {
                 far.push(name.as_str());
             }
@@ -193,8 +197,9 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     }
     let figures = |off: &[(f64, f64)]| [0.5, 0.8, 1.0].map(|q| quantile(off, q));
     let (plain, anchored) = (figures(&off), figures(&anchored));
-    assert!(plain[0] <= 0.09 && plain[1] <= 0.175, "{plain:.3?}");
+    assert!(plain[0] <= 0.085 && plain[1] <= 0.16, "{plain:.3?}");
     // `tests/engine/jobs.rs` says why.
     assert_eq!(far, ["bridge-moonlight-8"]);
-    assert!(anchored[0] <= 0.07, "{anchored:.3?}");
+    assert!((0.75..=0.85).contains(&(inside / all)), "{:.2} inside the band", inside / all);
+    assert!(anchored[0] <= 0.062, "{anchored:.3?}");
 }

@@ -17,6 +17,11 @@ const FAMILIES: &[&str] = &[
     "qwen3",
     "mixtral",
     "qwen3_moe",
+    "qwen2_moe",
+    "phi3",
+    "gemma3",
+    "glm4_moe",
+    "llama4",
     "deepseek_v2",
     "deepseek_v3",
     "kimi_k2",
@@ -91,8 +96,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             .help("name the config.json as the model's repository has it"));
     }
     let mut draft = Draft { model: Some(model), ..Draft::default() };
-    if family == "deepseek_v3" && config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
+    if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
         draft.inferred.push("the module that predicts a second token is left out".to_owned());
+    }
+    let slides = config.maybe(&["sliding_window", "attention_chunk_size"]).is_some();
+    if slides && config.flag("use_sliding_window", true) {
+        draft.inferred.push("attention over windows is counted over the whole sequence".to_owned());
     }
     let method = keys.get("quantization_config").and_then(|q| q.get("quant_method"));
     if let Some(method) = method.and_then(Value::as_str) {
@@ -104,15 +113,23 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
 fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let layers = config.need(&["num_hidden_layers", "n_layer"]);
     let hidden = config.need(&["hidden_size", "n_embd", "n_embed"]);
-    let heads = config.need(&["num_attention_heads", "n_head"]);
-    let vocab = config.need(&["vocab_size"]);
+    // Gemma's files leave out what is as its class has it.
+    let gemma = family == "gemma3";
+    let usual = |config: &mut Config<'_>, names: &[&'static str], usual: u32| match gemma {
+        true => config.maybe(names).unwrap_or(usual),
+        false => config.need(names),
+    };
+    let heads = usual(config, &["num_attention_heads", "n_head"], 8);
+    let vocab = usual(config, &["vocab_size"], 262_208);
     let gpt = matches!(family, "gpt2" | "gpt_neox" | "bloom");
     let ffn = match family {
         "gpt2" | "bloom" => config.maybe(&["n_inner"]).unwrap_or(4 * hidden),
+        "llama4" => config.need(&["intermediate_size_mlp"]),
         _ => config.need(&["intermediate_size"]),
     };
-    let kv_heads = config.maybe(&["num_key_value_heads"]).unwrap_or(heads);
-    let head = config.maybe(&["head_dim"]).unwrap_or(hidden / heads.max(1));
+    let kv_heads = config.maybe(&["num_key_value_heads"]).unwrap_or(if gemma { 4 } else { heads });
+    let head =
+        config.maybe(&["head_dim"]).unwrap_or(if gemma { 256 } else { hidden / heads.max(1) });
     let latent = matches!(family, "deepseek_v2" | "deepseek_v3" | "kimi_k2");
     let attention = if latent {
         Attention::Latent {
@@ -127,7 +144,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     };
     let experts = experts(config, family, layers);
     let tied = match family {
-        "gpt2" | "bloom" => config.flag("tie_word_embeddings", true),
+        "gpt2" | "bloom" | "gemma3" => config.flag("tie_word_embeddings", true),
         _ => config.flag("tie_word_embeddings", false),
     };
     let positions = if family == "gpt2" { config.need(&["n_positions"]) } else { 0 };
@@ -168,7 +185,19 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
             bias: family == "gpt_oss",
             ..none
         }),
-        "qwen3_moe" => {
+        "llama4" => {
+            let every = config.maybe(&["interleave_moe_layer_step"]).unwrap_or(1).max(1);
+            let ffn = config.need(&["intermediate_size"]);
+            Some(Experts {
+                layers: layers / every,
+                experts: config.need(&["num_local_experts"]),
+                top_k: config.need(&["num_experts_per_tok"]),
+                ffn,
+                shared: ffn,
+                ..none
+            })
+        }
+        "qwen2_moe" | "qwen3_moe" => {
             let every = config.maybe(&["decoder_sparse_step"]).unwrap_or(1).max(1);
             let dense = config.keys.get("mlp_only_layers").and_then(Value::as_array);
             let dense = dense.map_or(0, Vec::len) as u32;
@@ -177,10 +206,11 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
                 experts: config.need(&["num_experts"]),
                 top_k: config.need(&["num_experts_per_tok"]),
                 ffn: config.need(&["moe_intermediate_size"]),
+                shared: config.maybe(&["shared_expert_intermediate_size"]).unwrap_or(0),
                 ..none
             })
         }
-        "deepseek_v2" | "deepseek_v3" | "kimi_k2" => {
+        "deepseek_v2" | "deepseek_v3" | "kimi_k2" | "glm4_moe" => {
             let dense = config.maybe(&["first_k_dense_replace"]).unwrap_or(0);
             let every = config.maybe(&["moe_layer_freq"]).unwrap_or(1).max(1);
             let ffn = config.need(&["moe_intermediate_size"]);
@@ -208,6 +238,15 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         "gpt2" | "gpt_neox" => Small { layer: 13 * h, outside: 2 * h },
         // A norm behind the embedding.
         "bloom" => Small { layer: 13 * h, outside: 4 * h },
+        // A gate of the shared expert beside.
+        "qwen2_moe" => Small { layer: norms + a * d + 2 * k * d + h, outside: end },
+        // Norms before and behind both parts, and of queries and keys.
+        "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
+        "glm4_moe" => {
+            let bias = if config.flag("attention_bias", false) { a * d + 2 * k * d } else { 0 };
+            let norm = if config.flag("use_qk_norm", false) { 2 * d } else { 0 };
+            Small { layer: norms + bias + norm, outside: end }
+        }
         "qwen2" => Small { layer: norms + a * d + 2 * k * d, outside: end },
         "qwen3" | "qwen3_moe" => Small { layer: norms + 2 * d, outside: end },
         // Sinks a head, and biases.

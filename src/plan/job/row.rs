@@ -39,7 +39,6 @@ const BESIDE: &[&str] = &[
     "where",
     "url",
     "fits",
-    "device_GB",
     "peak_GiB",
     "model_note",
 ];
@@ -76,7 +75,10 @@ pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<Row>> {
     }
     if rows.is_empty() {
         let draft = draft(&whole, &whole).map_err(|e| e.within(file))?;
-        rows.push(Row { draft, memory_only: false });
+        // A row of peaks or borders, alone: it says nothing of a step.
+        let peaks = ["peak_GiB", "peak_memory", "device_GB", "fits"];
+        let memory_only = !draft.says_batch() && peaks.iter().any(|key| whole.contains_key(*key));
+        rows.push(Row { draft, memory_only });
     }
     Ok(rows)
 }
@@ -138,6 +140,7 @@ fn draft(table: &Table, whole: &Table) -> Result<Draft> {
                     put(&mut draft, "memory_kind", kind)?;
                 }
             }
+            ("device_GB", value) => put(&mut draft, "memory_GB", value)?,
             (key, value) if KEYS.contains(&key) => put(&mut draft, key, value)?,
             ("run" | "memory" | "source" | "model" | "machine", _) => {}
             (key, _) if BESIDE.contains(&key) => {}

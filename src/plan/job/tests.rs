@@ -20,7 +20,7 @@ fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
-    let cases: [(&'static str, f64, f64); 9] = [
+    let cases: [(&'static str, f64, f64); 16] = [
         (
             r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
             8_030_261_248.0,
@@ -60,6 +60,43 @@ fn parameters_follow_from_configurations_to_the_last_one() {
             r#"{"model_type": "gpt_neox", "num_hidden_layers": 44, "hidden_size": 6144, "intermediate_size": 24576, "num_attention_heads": 64, "vocab_size": 50432, "tie_word_embeddings": false}"#,
             20_554_567_680.0,
             20_554_567_680.0,
+        ),
+        (
+            r#"{"model_type": "phi3", "num_hidden_layers": 32, "hidden_size": 3072, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 32064, "sliding_window": 2047, "tie_word_embeddings": false}"#,
+            3_821_079_552.0,
+            3_821_079_552.0,
+        ),
+        (
+            r#"{"model_type": "gemma3_text", "num_hidden_layers": 26, "hidden_size": 1152, "intermediate_size": 6912, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "vocab_size": 262144}"#,
+            999_885_952.0,
+            999_885_952.0,
+        ),
+        // The language model of 27 billion parameters, whose file leaves out the words.
+        (
+            r#"{"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 62, "hidden_size": 5376, "intermediate_size": 21504, "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "sliding_window": 1024}}"#,
+            27.009e9,
+            27.009e9,
+        ),
+        // Without the module that predicts a second token; 358 billion with it and its embeddings.
+        (
+            r#"{"model_type": "glm4_moe", "num_hidden_layers": 92, "hidden_size": 5120, "intermediate_size": 12288, "moe_intermediate_size": 1536, "num_attention_heads": 96, "num_key_value_heads": 8, "head_dim": 128, "n_routed_experts": 160, "n_shared_experts": 1, "num_experts_per_tok": 8, "first_k_dense_replace": 3, "num_nextn_predict_layers": 1, "attention_bias": true, "use_qk_norm": true, "vocab_size": 151552}"#,
+            352.8e9,
+            33.6e9,
+        ),
+        (
+            r#"{"model_type": "llama4", "text_config": {"model_type": "llama4_text", "num_hidden_layers": 48, "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "num_local_experts": 16, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1, "vocab_size": 202048}}"#,
+            107.77e9,
+            17.17e9,
+        ),
+        (
+            r#"{"model_type": "llama4", "text_config": {"model_type": "llama4_text", "num_hidden_layers": 48, "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384, "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "vocab_size": 202048}}"#,
+            400.7e9,
+            17.18e9,
+        ),
+        (
+            r#"{"model_type": "qwen2_moe", "num_hidden_layers": 28, "hidden_size": 3584, "intermediate_size": 18944, "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20480, "num_attention_heads": 28, "num_key_value_heads": 4, "num_experts": 64, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "vocab_size": 151936}"#,
+            57.41e9,
+            14.25e9,
         ),
         (
             r#"{"model_type": "bloom", "n_layer": 70, "hidden_size": 14336, "n_head": 112, "vocab_size": 250880}"#,

@@ -38,6 +38,9 @@ const BUCKET_ENDS: f64 = 0.15;
 const HOPS_BESIDE: f64 = 0.15;
 /// What a collective beside computation takes of it, for links and memory are shared.
 const DISTURBS: f64 = 0.1;
+/// What every step has beside, in seconds: the norm of the gradients and whether they overflowed, for which
+/// the host waits, the optimizer's launches, the next batch.
+const BESIDE: f64 = 0.02;
 /// Bytes that Adam reads and writes a parameter.
 const ADAM: f64 = 36.0;
 
@@ -218,7 +221,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
         part("ep", times * m.ep, times * m.ep_hidden),
         part("pp", times * m.hops, times * m.hops_hidden),
         part("dp", times * units + m.dp, times * (m.units - units).max(0.0) + m.dp_hidden),
-        part("optimizer", if job.sharding.offload { 0.0 } else { adam }, 0.0),
+        part("optimizer", BESIDE + if job.sharding.offload { 0.0 } else { adam }, 0.0),
     ]
 }
 
@@ -241,16 +244,18 @@ fn sum(parts: &[Part]) -> f64 {
 pub(crate) fn estimate(job: &Job, wires: &Wires<'_>, slower: Option<f64>) -> Result<Estimate> {
     let parts = step(job, wires, slower.unwrap_or(1.0))?;
     let step = sum(&parts);
-    let mut half = match (slower, job.model.experts) {
-        (Some(_), _) => BAND_ANCHORED,
-        (None, Some(_)) => BAND_EXPERTS,
-        (None, None) => BAND,
-    };
-    if job.recompute == Recompute::Unstated {
-        half += BAND_UNSTATED;
-    }
-    let wide = half.exp();
+    let wide = half(job, slower.is_some()).exp();
     Ok(Estimate { step, low: step / wide, high: step * wide, parts })
+}
+
+/// Half the width of the band as a logarithm.
+fn half(job: &Job, anchored: bool) -> f64 {
+    let known = match (anchored, job.model.experts) {
+        (true, _) => BAND_ANCHORED,
+        (false, Some(_)) => BAND_EXPERTS,
+        (false, None) => BAND,
+    };
+    if job.recompute == Recompute::Unstated { known + BAND_UNSTATED } else { known }
 }
 
 /// By how much kernels take longer than the table of GPUs says, where a step of `job` was measured.

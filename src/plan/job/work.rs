@@ -3,7 +3,8 @@
 //! Products take 2 operations a weight and token forward and 4 back; full recomputation goes forward
 //! once more. Attention's core does 4·a·d operations a token and key, of which a fused kernel skips
 //! the masked half and computes half a forward pass more on the way back. Pointwise work reads and
-//! writes about 150 bytes per token, channel and layer; scores that are not fused some 22 per score.
+//! writes some bytes per token, channel and layer, casts into FP8 four per element of what products
+//! read, scores that are not fused some 22 per score.
 
 use super::{Framework, Job, Precision, Recompute};
 
@@ -29,7 +30,10 @@ pub(crate) struct Stages {
 }
 
 /// Bytes of pointwise work a token, channel and layer.
-const POINTWISE: f64 = 150.0;
+const POINTWISE: f64 = 180.0;
+/// The same of an element that is cast into FP8: two read, one written and one more of its transpose, which
+/// the weights' gradients need.
+const CAST: f64 = 4.0;
 /// The same of a score that is written, with what the backward pass reads.
 const SCORE: f64 = 22.0;
 const SCORE_AGAIN: f64 = 11.0;
@@ -41,6 +45,9 @@ const NARROW: f64 = 131.0;
 /// The same of products of single experts.
 const FEW_A_EXPERT: f64 = 688.0;
 const GROUPED: f64 = 0.73;
+/// Tokens of a causal sequence at which a fused kernel of attention reaches half of its rate: 340 to 580 by
+/// the H100 at width 128 of FlashAttention-3 and cuDNN (arXiv 2407.08608, figure 5).
+const SHORT: f64 = 400.0;
 /// What PyTorch without compiler reaches of the same with.
 const EAGER: f64 = 0.894;
 /// What a host needs to launch a layer's kernels, forward and back, in seconds.
@@ -75,6 +82,9 @@ fn work(job: &Job, layers: f64) -> Work {
     // Norms and the residual stream are whole on every rank without sequence parallelism.
     let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
     let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
+    if job.device.casts(job.precision) {
+        bytes += CAST * tokens * layers * cast(job, if again { 2.0 } else { 1.0 });
+    }
     if job.unfused_attention {
         let written = SCORE + if core > 3.0 { SCORE_AGAIN } else { 0.0 };
         let score = f64::from(job.micro) * f64::from(model.heads) * sequence * sequence;
@@ -93,9 +103,27 @@ fn work(job: &Job, layers: f64) -> Work {
     }
 }
 
+/// Elements that a token's products read in a layer: inputs, as often as they are computed, and gradients
+/// of outputs. TP cuts those between a column's and a row's weights; with sequence parallelism the others are
+/// cast before they are gathered.
+fn cast(job: &Job, forward: f64) -> f64 {
+    let (model, tp) = (&job.model, f64::from(job.degrees.tp));
+    let (h, queries) = (f64::from(model.hidden), model.core_width());
+    let moe = model.moe_layers() / f64::from(model.layers);
+    let experts = model.experts.map_or(0.0, |e| f64::from(e.top_k * e.ffn + e.shared));
+    let ffn = (1.0 - moe) * f64::from(model.ffn) + moe * experts;
+    let whole = 2.0 * h / if job.degrees.sequence { tp } else { 1.0 };
+    let inputs = whole + (queries + ffn) / tp;
+    let outputs = whole + (queries + model.kv_width() + (model.products() - 1.0) * ffn) / tp;
+    forward * inputs + outputs
+}
+
 impl Work {
     fn core_seconds(&self, job: &Job) -> f64 {
-        self.core / job.device.attention(job.unfused_attention, job.sharding.framework)
+        let rate = job.device.attention(job.unfused_attention, job.sharding.framework);
+        let own = f64::from(job.sequence) / f64::from(job.degrees.cp);
+        let short = if job.unfused_attention { 1.0 } else { 1.0 + SHORT / own };
+        self.core * short / rate
     }
 
     fn seconds(&self, job: &Job) -> f64 {

@@ -45,7 +45,7 @@ pub(super) struct Transfer {
     residual: [f64; OCTAVES],
     /// The sizes, as octaves, that evidence of each nearness covers, the nearest first.
     covered: [(f64, f64); 3],
-    /// Series of the same collective, by the sizes that they cover.
+    /// Series of the same collective on at most as many ranks, none of which another one covers.
     speaks: Vec<Speaks>,
     widths: Widths,
 }
@@ -57,6 +57,14 @@ struct Speaks {
     to: f64,
     ranks: f64,
     board: bool,
+}
+
+impl Speaks {
+    /// Whether it says all that `other` says.
+    fn covers(&self, other: &Self) -> bool {
+        let board = self.board || !other.board;
+        board && self.from <= other.from && other.to <= self.to && other.ranks <= self.ranks
+    }
 }
 
 /// One NVLink domain was measured up to so many ranks.
@@ -96,10 +104,14 @@ impl Transfer {
             }
             let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
             let level = series.nearness(&asked, features);
-            if series.is_of(&asked) {
+            let ranks = f64::from(series.ranks);
+            if series.is_of(&asked) && ranks <= asked.ranks {
                 let (from, to) = reach;
-                let ranks = f64::from(series.ranks);
-                speaks.push(Speaks { from, to, ranks, board: level.is_some() });
+                let new = Speaks { from, to, ranks, board: level.is_some() };
+                if !speaks.iter().any(|s: &Speaks| s.covers(&new)) {
+                    speaks.retain(|s| !new.covers(s));
+                    speaks.push(new);
+                }
             }
             if let Some(level) = level {
                 let (from, to) = &mut covered[level];
@@ -161,7 +173,7 @@ impl Transfer {
         let most = self
             .speaks
             .iter()
-            .filter(|s| s.from <= octave && octave <= s.to && s.ranks <= asked)
+            .filter(|s| s.from <= octave && octave <= s.to)
             .filter(|s| s.board || !board)
             .map(|s| s.ranks)
             .fold(0.0, f64::max);
