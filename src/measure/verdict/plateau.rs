@@ -83,9 +83,8 @@ impl Plateau {
             || query.machine.fabric.tiers.iter().any(adds);
         let nic = tier.link.bandwidth?;
         let healthy = match shape.collective {
-            _ if line_rate(nic).is_none() => None,
             AllReduce if adds(tier) || nodes == 2 && inside => None,
-            AllReduce if nodes == 2 => Some(TWO),
+            AllReduce if nodes == 2 => line_rate(nic).map(|_| TWO),
             _ => Some(WIRE),
         };
         Some(Self {
@@ -151,6 +150,8 @@ pub(super) struct Known {
 pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
     let own = (expected.high.0 / expected.low.0).ln() / BAND;
     let plateau = Plateau::at(query, (size, expected.time), expected.basis);
+    // What one pair of ranks was seen to reach is no wire's rate.
+    let plateau = plateau.filter(|p| line_rate(p.nic).is_some());
     let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
     match wire {
         Some((part, true, healthy)) => {
