@@ -59,7 +59,7 @@ fn table(out: &mut impl Write, sheet: &Sheet) -> io::Result<()> {
     let class = |words: bool| if words { " class=\"words\"" } else { "" };
     write!(out, "<table>\n<tr>")?;
     for column in &sheet.columns {
-        write!(out, "<th{}>{}</th>", class(column.words), escape(&column.heading_with_unit()))?;
+        write!(out, "<th{}>{}</th>", class(column.words), escape(column.heading_with_unit()))?;
     }
     writeln!(out, "</tr>")?;
     for row in &sheet.rows {
