@@ -47,6 +47,8 @@ pub enum Format {
     Jenkins,
     /// SARIF 2.1.0.
     Sarif,
+    /// One HTML file that needs nothing else.
+    Html,
 }
 
 /// What is known of a format.
@@ -88,6 +90,7 @@ static FORMATS: &[Entry] = &[
     entry(Format::Prometheus, "prometheus", &["openmetrics"], "Prometheus text, and OpenMetrics"),
     entry(Format::Jenkins, "jenkins", &[], "issues for Jenkins' warnings plugin"),
     entry(Format::Sarif, "sarif", &[], "SARIF 2.1.0, for code scanning"),
+    entry(Format::Html, "html", &[], "one HTML file that needs nothing else"),
 ];
 
 impl Format {

@@ -185,7 +185,15 @@ impl Args {
         }
         let size = run.times.first().map_or(Bytes(1), |t| t.0);
         let (machine, params) = (self.machine.clone(), ParamFlags::default());
-        OnFlags { ranks, machine, params }.query(run.collective, size)
+        let query = OnFlags { ranks, machine, params }.query(run.collective, size)?;
+        if query.shape.ranks < 2 {
+            return Err(Error::input(
+                "one rank has nobody to send to: no time of its is a collective's",
+            )
+            .at(format!("compare {}", run.collective))
+            .help("give the number of ranks that ran: -n 8"));
+        }
+        Ok(query)
     }
 
     /// One typed number.
@@ -198,10 +206,17 @@ impl Args {
                 .at(format!("compare {word}"))
                 .help("give the size at which it was measured: --size 1GiB")
         })?;
+        if size.0 == 0 {
+            return Err(Error::input("no bytes are no call that has a rate")
+                .at("--size 0")
+                .help("give the size at which it was measured: --size 1GiB"));
+        }
         let bytes = Volume::from(size);
         let above_zero = |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
             true => Ok(x),
-            false => Err(Error::input("a measured number is above 0").at(flag.to_owned())),
+            false => {
+                Err(Error::input("a measured number is above 0, and finite").at(flag.to_owned()))
+            }
         };
         let rate = |flag: &str, text: &Option<String>| -> Result<Option<f64>> {
             let read = value::<Bandwidth>(flag, text.as_ref())?;

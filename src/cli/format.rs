@@ -71,7 +71,7 @@ formats!(
 );
 formats!(
     /// Verdicts for the programs that gather results.
-    OfRuns, Prometheus
+    OfRuns, Prometheus, Html
 );
 formats!(
     /// Budgets for the programs that gather results.

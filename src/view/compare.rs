@@ -141,7 +141,7 @@ fn lost_words(lost: &LostView) -> String {
 }
 
 fn sheet(run: &RunView) -> Sheet {
-    let columns = vec![
+    let mut columns = vec![
         Column::numbers("size", "", "size_bytes"),
         Column::numbers("measured", "", "measured_s"),
         Column::numbers("expected", "", "expected_s"),
@@ -152,6 +152,15 @@ fn sheet(run: &RunView) -> Sheet {
         Column::numbers("expected", "GB/s", "expected_busbw_Bps"),
         Column::words("", "inside"),
     ];
+    // Of a job's calls it counts, too, what they waited and what they held up.
+    let of_calls = run.points.iter().any(|p| p.calls.is_some());
+    if of_calls {
+        columns.extend([
+            Column::numbers("calls", "", "calls"),
+            Column::numbers("waiting", "", "skew_s"),
+            Column::numbers("exposed", "%", "exposed"),
+        ]);
+    }
     let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
     let rows = run.points.iter().map(|p| {
         let mark = match () {
@@ -159,7 +168,7 @@ fn sheet(run: &RunView) -> Sheet {
             () if p.measured_s < p.low_s => "fast",
             () => "",
         };
-        vec![
+        let mut row = vec![
             Cell::bytes(p.size_bytes),
             Cell::seconds(p.measured_s),
             Cell::seconds(p.expected_s),
@@ -169,7 +178,15 @@ fn sheet(run: &RunView) -> Sheet {
             rate(p.busbw),
             rate(p.expected_busbw),
             Cell::same(mark),
-        ]
+        ];
+        if of_calls {
+            row.extend([
+                Cell::number(p.calls.map(f64::from), |n| n.to_string()),
+                Cell::seconds(p.skew_s),
+                Cell::number(p.exposed, |part| format!("{:.0}", 100.0 * part)),
+            ]);
+        }
+        row
     });
     Sheet { columns, rows: rows.collect() }
 }

@@ -27,6 +27,7 @@ fn beside_their_own_runs_faults_are_seen_and_named() {
     let counts = run(Beside::OwnRuns, 13);
     let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
     let text = table(&counts);
+    println!("{text}");
     assert!(all.part(|c| c.ill) >= 0.95, "{text}");
     assert!(all.first >= all.ill * 8 / 10, "{text}");
     assert!(healthy.part(|c| c.ill) <= 0.03, "{text}");
@@ -43,6 +44,7 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
     let counts = run(Beside::Others(&study), 25);
     let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
     let text = table(&counts);
+    println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
     assert!(all.first >= all.ill * 8 / 10, "{text}");
     assert!(healthy.part(|c| c.ill) <= 0.03, "{text}");

@@ -44,7 +44,7 @@ impl Profile {
         let between = outside.and_then(|tier| {
             let rate = tier.bandwidth.as_ref()?.value;
             let nics = tier.nics.map_or(span, |n| n.get());
-            Some(line_rate(rate) * Ratio(f64::from(nics) / f64::from(span)))
+            Some(line_rate(rate).unwrap_or(rate) * Ratio(f64::from(nics) / f64::from(span)))
         });
         let first = inside().next().and_then(|t| t.bandwidth.as_ref()).map(|b| b.value);
         Some(Hardware {
@@ -62,9 +62,10 @@ impl Profile {
     }
 }
 
-/// The line rate of which a NIC's payload is a little less.
-fn line_rate(payload: Bandwidth) -> Bandwidth {
+/// The line rate of which a NIC's payload is a little less; none where it is that of no NIC, such as what
+/// one pair of ranks was seen to reach.
+pub(crate) fn line_rate(payload: Bandwidth) -> Option<Bandwidth> {
     let giga = payload.0 / 1e9;
     let near = |line: &&f64| giga <= **line && giga >= PAYLOAD * **line;
-    LINE_RATES.iter().find(near).map_or(payload, |line| Bandwidth(line * 1e9))
+    LINE_RATES.iter().find(near).map(|line| Bandwidth(line * 1e9))
 }

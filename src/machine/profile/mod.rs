@@ -25,6 +25,7 @@ pub use diff::{Change, Diff, Moved, SAME, diff};
 pub use figure::{Amount, Figure};
 pub use gpu::{Device, Interval, Nccl, Protocol, SwitchPoint};
 pub use hardware::Hardware;
+pub(crate) use hardware::line_rate;
 pub use kind::{Generation, LinkKind, NetworkKind, Vendor};
 pub use measured::{Date, How, Measured};
 

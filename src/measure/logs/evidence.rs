@@ -116,7 +116,7 @@ const MOST: usize = 128;
 /// What was said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
-    signs: BTreeMap<Sign, u32>,
+    signs: BTreeSet<Sign>,
     variables: BTreeMap<String, String>,
     /// NICs that channels name.
     used: BTreeSet<u32>,
@@ -144,10 +144,10 @@ impl Evidence {
         *self == Self::default()
     }
 
-    /// How many lines say that.
+    /// Whether a line says that.
     #[must_use]
-    pub fn count(&self, sign: Sign) -> u32 {
-        self.signs.get(&sign).copied().unwrap_or(0)
+    pub fn says(&self, sign: Sign) -> bool {
+        self.signs.contains(&sign)
     }
 
     /// A variable of the environment, such as `NCCL_ALGO`.
@@ -170,9 +170,7 @@ impl Evidence {
 
     /// Adds what `other` says.
     pub fn add(&mut self, other: &Self) {
-        for (sign, count) in &other.signs {
-            *self.signs.entry(*sign).or_default() += count;
-        }
+        self.signs.extend(&other.signs);
         self.variables.extend(other.variables.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.used.extend(&other.used);
         self.found = self.found.max(other.found);
@@ -186,8 +184,7 @@ impl Evidence {
         for pattern in PATTERNS {
             let has = |word: &&&str| text.contains(**word);
             if pattern.has.iter().all(|w| has(&w)) && !pattern.lacks.iter().any(|w| has(&w)) {
-                let count = self.signs.entry(pattern.sign).or_default();
-                *count = count.saturating_add(1);
+                self.signs.insert(pattern.sign);
             }
         }
         self.nics(text);
@@ -260,18 +257,11 @@ mod tests {
         assert_eq!(said.variable("NCCL_ALGO"), Some("Tree"));
         assert_eq!(said.variable("NCCL_IB_HCA"), Some("mlx5_0"));
         assert_eq!((said.found(), said.used()), (Some(2), Some(2)));
-        let counts = [
-            (Sign::Direct, 1),
-            (Sign::DirectOff, 1),
-            (Sign::Network, 2),
-            (Sign::Socket, 0),
-            (Sign::Shared, 1),
-            (Sign::Redirected, 1),
-            (Sign::Downgraded, 1),
-        ];
-        for (sign, count) in counts {
-            assert_eq!(said.count(sign), count, "{sign:?}");
+        use Sign::{Direct, DirectOff, Downgraded, Network, Redirected, Shared, Socket};
+        for sign in [Direct, DirectOff, Network, Shared, Redirected, Downgraded] {
+            assert!(said.says(sign), "{sign:?}");
         }
+        assert!(!said.says(Socket));
         assert!(evidence("a line of somebody else\n").is_empty());
         let socket = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
         assert_eq!(evidence(socket).used(), None);
@@ -280,6 +270,6 @@ mod tests {
     #[test]
     fn bridges_that_translate_are_no_fault() {
         let acs = "ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+\n";
-        assert_eq!(evidence(acs).count(Sign::Redirected), 0);
+        assert!(!evidence(acs).says(Sign::Redirected));
     }
 }

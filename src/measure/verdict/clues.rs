@@ -6,6 +6,7 @@
 //! less. Whether the cause explains the times is the likelihood's question: a clue alone makes nothing ill.
 
 use super::mechanism::{ALGO_NEXT, P2P_NEXT, PROTO_NEXT};
+use crate::library::nccl::topology::Interfaces;
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 use crate::measure::logs::{Evidence, Sign};
@@ -28,6 +29,13 @@ pub(super) struct Clue {
     pub says: String,
 }
 
+impl Clue {
+    /// Whether the mechanism itself was read, and not against it.
+    pub fn is_name(&self) -> bool {
+        self.ln >= NAMED
+    }
+}
+
 /// What `evidence` says of causes on the machine of `query`.
 pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     if evidence.is_empty() {
@@ -38,18 +46,17 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
         1 => inside(evidence, query, &mut all),
         _ => between(evidence, query, &mut all),
     }
-    let count = |sign| evidence.count(sign) > 0;
     let mut say = |id, ln, says: &str| all.push(Clue { id, next: None, ln, says: says.to_owned() });
-    if count(Sign::Redirected) {
+    if evidence.says(Sign::Redirected) {
         say("acs", NAMED, "bridges redirect what devices send each other (ACSCtl, IOMMU)");
     }
-    if count(Sign::Narrow) {
+    if evidence.says(Sign::Narrow) {
         say("topology", NAMED, "the topology has a link of 2.5 GT/s and one lane");
     }
-    if count(Sign::DriverError) {
+    if evidence.says(Sign::DriverError) {
         say("slow-rank", NEAR, "the driver reported an error of a GPU (Xid)");
     }
-    if count(Sign::Throttled) {
+    if evidence.says(Sign::Throttled) {
         say("clock", NAMED, "a GPU lowers its clocks");
         say("slow-rank", NEAR, "a GPU lowers its clocks");
     }
@@ -97,12 +104,11 @@ fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
 
 /// Over one node.
 fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
-    let count = |sign| evidence.count(sign) > 0;
     let pcie = query.machine.hardware.as_ref().is_none_or(|h| h.link == LinkKind::Pcie);
     let nvls = query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
     let mut say = |id, next, ln, says: &str| all.push(Clue { id, next, ln, says: says.to_owned() });
     let p2p = Some(P2P_NEXT);
-    match (count(Sign::Peer), count(Sign::Shared)) {
+    match (evidence.says(Sign::Peer), evidence.says(Sign::Shared)) {
         (false, true) if !pcie => {
             say("setting", p2p, NAMED, "channels go through the host's memory")
         }
@@ -112,14 +118,14 @@ fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
         }
         _ => {}
     }
-    if count(Sign::PeerOff) {
+    if evidence.says(Sign::PeerOff) {
         say("setting", p2p, NEAR, "the driver lets GPUs not reach each other");
         say("acs", None, NEAR, "the driver lets GPUs not reach each other");
     }
-    if nvls && count(Sign::SumsOff) && !count(Sign::Sums) {
+    if nvls && evidence.says(Sign::SumsOff) && !evidence.says(Sign::Sums) {
         say("nvls-missing", None, NAMED, "NVLS is not available");
     }
-    if pcie && count(Sign::Downgraded) {
+    if pcie && evidence.says(Sign::Downgraded) {
         say("pcie-degraded", None, NAMED, "a PCIe link is downgraded");
     }
 }
@@ -127,18 +133,17 @@ fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
 /// Over several nodes.
 fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     use NetworkKind::{Efa, Ib, Roce, Slingshot};
-    let count = |sign| evidence.count(sign) > 0;
     let rdma = matches!(query.machine.network, Some(Ib | Roce | Efa | Slingshot));
     let mut say = |id, ln, says: String| all.push(Clue { id, next: None, ln, says });
-    match (count(Sign::Socket), count(Sign::Network)) {
+    match (evidence.says(Sign::Socket), evidence.says(Sign::Network)) {
         (true, _) if rdma => say("tcp", NAMED, "channels go over sockets".to_owned()),
         (false, true) => say("tcp", -NAMED, "no channel goes over sockets".to_owned()),
         _ => {}
     }
-    if rdma && count(Sign::NoDevice) {
+    if rdma && evidence.says(Sign::NoDevice) {
         say("tcp", NEAR, "no device for RDMA was found".to_owned());
     }
-    match (count(Sign::Direct), count(Sign::DirectOff)) {
+    match (evidence.says(Sign::Direct), evidence.says(Sign::DirectOff)) {
         (false, true) => {
             say("gdr-off", NAMED, "no channel says GDRDMA".to_owned());
             // What a NIC does not read from a GPU no bridge redirects.
@@ -148,14 +153,14 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
         (true, true) => say("gdr-off", WEAK, "some channels do not say GDRDMA".to_owned()),
         _ => {}
     }
-    if count(Sign::SmallFrames) {
+    if evidence.says(Sign::SmallFrames) {
         say("nic-setting", NEAR, "RDMA uses frames of 1500 bytes".to_owned());
     }
-    if count(Sign::Downgraded) {
+    if evidence.says(Sign::Downgraded) {
         say("bad-node", NEAR, "a PCIe link is downgraded".to_owned());
     }
     let nics = query.machine.fabric.tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
-    let named = evidence.variable("NCCL_IB_HCA").and_then(devices);
+    let named = evidence.variable("NCCL_IB_HCA").and_then(|list| Interfaces::read(list).devices());
     let few = named.into_iter().chain(evidence.found()).filter(|&n| n > 0 && n < nics).min();
     match (few, evidence.used()) {
         (Some(few), _) => {
@@ -169,37 +174,10 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     }
 }
 
-/// How many devices `NCCL_IB_HCA` names; none where it names a group or leaves some out.
-fn devices(value: &str) -> Option<u32> {
-    let names = value.trim_start_matches('=');
-    let each = || names.split(',').map(|one| one.split(':').next().unwrap_or(one));
-    let whole =
-        each().all(|name| name.ends_with(|c: char| c.is_ascii_digit()) && !name.ends_with("mlx5"));
-    (whole && !names.starts_with('^')).then(|| each().count() as u32)
-}
-
 /// What a run that is healthy should know of them.
 pub(super) fn notes(clues: &[Clue]) -> Vec<String> {
-    let named = clues.iter().filter(|clue| clue.ln >= NAMED && clue.id != "clock");
+    let named = clues.iter().filter(|clue| clue.is_name() && clue.id != "clock");
     let one =
         |clue: &Clue| format!("the log says: {}; the times do not show `{}`", clue.says, clue.id);
     named.map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::devices;
-
-    #[test]
-    fn devices_are_counted_where_each_is_named() {
-        for (value, count) in [
-            ("mlx5_0", Some(1)),
-            ("=mlx5_0:1,mlx5_1:1", Some(2)),
-            ("mlx5", None),
-            ("^mlx5_0", None),
-            ("mlx5_bond", None),
-        ] {
-            assert_eq!(devices(value), count, "{value}");
-        }
-    }
 }

@@ -1,18 +1,20 @@
 //! Causes that are put into the machine and simulated, or asked of the model again: a fault of `mock`, an
 //! algorithm that is forced, a size of another convention, a break at one size.
 
+use super::likelihood::Figures;
 use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT, PROTO_NEXT};
+use super::plateau::known;
 use super::suspects::{Predicted, Suspect};
 use super::{Facts, Point, Typed};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bytes, Ratio, Volume};
+use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::rank::candidates;
 use crate::library::nccl::Proto;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
 use crate::measure::mock::{Fault, Link, slowdown};
-use crate::model::algorithm::Registry;
+use crate::model::algorithm::{Library, Registry};
 
 /// A rank or a link that is slower is simulated as so many times as slow …
 const SIMULATED: Ratio = Ratio(2.0);
@@ -36,6 +38,12 @@ pub(super) struct Lab<'a> {
 }
 
 impl Lab<'_> {
+    /// What a healthy call takes, for all that is known.
+    pub fn healthy(&self, size: Bytes) -> Seconds {
+        let expected = self.expecting.at(size);
+        expected.time * Ratio(known(self.query, size, &expected).later.exp())
+    }
+
     /// A fault put into the machine and simulated; none where the machine cannot have it.
     fn fault(&self, fault: &Fault) -> Option<Predicted> {
         let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
@@ -56,7 +64,7 @@ impl Lab<'_> {
                 what,
                 next: next.to_owned(),
                 predicted: Predicted::Times(vec![times]),
-                exact: true,
+                figures: Figures::Exact,
                 ..Suspect::default()
             }));
         };
@@ -148,6 +156,10 @@ impl Lab<'_> {
     /// Data inside a node that go over other links.
     pub fn tiers(&self) -> Vec<Suspect> {
         let mut all = Vec::new();
+        // A rank alone on its node has no link inside.
+        if self.query.placement.nodes() == self.query.shape.ranks {
+            return all;
+        }
         let others = [None, Some("a100-pcie"), Some("l40s-pcie"), Some("tcp-25g")];
         for of in others {
             let what = match of {
@@ -213,7 +225,9 @@ impl Lab<'_> {
     /// Another algorithm than the one that is best.
     pub fn algorithms(&self) -> Vec<Suspect> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        let library = self.query.library();
+        // Machines of GPUs that name no library run NCCL, or what was made from it.
+        let gpus = self.query.machine.hardware.is_some();
+        let library = self.query.library().or(gpus.then_some(Library::Nccl));
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
         let shipped: Vec<_> =
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();

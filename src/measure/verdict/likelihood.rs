@@ -11,6 +11,7 @@
 //! likely than one that had to be as it was: no figure is fitted, and none is paid for.
 
 use super::Point;
+use super::plateau::CARRIED;
 use crate::base::stats::{median, solve_positive};
 
 /// More sizes than this are thinned out.
@@ -24,20 +25,39 @@ const CAUSE_APART: f64 = 0.07;
 /// Widths of bands that are as likely, as parts of the stated ones.
 const WIDTHS: [f64; 3] = [0.7, 1.2, 2.2];
 /// Between the tenth and the ninetieth percentile of a normal law lie so many standard deviations.
-const BAND: f64 = 2.563;
+pub(super) const BAND: f64 = 2.563;
+/// Where the NICs that are left slow a call by more, as a logarithm, they alone decide what it takes …
+const DECIDES: f64 = 0.25;
+/// … and machines lie around that by no more.
+const CARRIES: f64 = 0.04;
 /// Noise is no less.
 const NOISE: f64 = 0.02;
 /// The median of |x| of a normal x is this part of its deviation.
 const NORMAL: f64 = 0.6745;
+
+/// How sure the figures of a cause are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Figures {
+    /// Each is one of a range.
+    #[default]
+    Range,
+    /// It has none that could be off.
+    Exact,
+    /// A whole number of NICs or lanes, whose rate is known whatever the healthy machine does.
+    Rate,
+}
 
 /// Measured times, ready to be held against causes.
 pub(super) struct Likelihood {
     /// Which points count.
     picked: Vec<usize>,
     octaves: Vec<f64>,
+    /// How far the times lie from healthy ones.
     errors: Vec<f64>,
-    /// The standard deviation of healthy machines around the expectation.
+    /// The standard deviation of healthy machines.
     own: Vec<f64>,
+    /// Whether NICs decide what a size takes.
+    decided: Vec<bool>,
     noise: f64,
 }
 
@@ -46,30 +66,41 @@ impl Likelihood {
         let step = points.len().div_ceil(SIZES).max(1);
         let picked: Vec<usize> = (0..points.len()).step_by(step).collect();
         let of = |value: fn(&Point) -> f64| picked.iter().map(|&i| value(&points[i])).collect();
-        let errors: Vec<f64> = of(Point::error);
+        let errors: Vec<f64> = of(Point::beyond);
         let noise = noise(&errors).max(NOISE);
         let octaves = of(|p| (p.size.0.max(1) as f64).log2());
-        let own = of(|p| (p.expected.high.0 / p.expected.low.0).ln() / BAND);
-        Self { octaves, own, noise, errors, picked }
+        let own = of(|p| p.known.deviation);
+        let by_nics = |&i: &usize| points[i].known.by_nics;
+        let decided = picked.iter().map(by_nics).collect();
+        Self { octaves, own, decided, noise, errors, picked }
     }
 
-    /// ln of how likely the times are with a cause that predicts so much, up to a constant; `exact`
-    /// where it has no figures of its own that could be off.
-    pub fn ln(&self, predicted: &[f64], exact: bool) -> f64 {
-        let predicted: Vec<f64> = self.picked.iter().map(|&i| predicted[i]).collect();
-        let off = if exact { 0.0 } else { 1.0 };
-        sum_ln(&WIDTHS.map(|width| self.at((width, off), &predicted))) - (WIDTHS.len() as f64).ln()
+    /// ln of how likely the times are with a cause that predicts so much, up to a constant.
+    pub fn ln(&self, predicted: &[f64], figures: Figures) -> f64 {
+        let mut predicted: Vec<f64> = self.picked.iter().map(|&i| predicted[i]).collect();
+        let mut own = self.own.clone();
+        let off = if figures == Figures::Range { 1.0 } else { 0.0 };
+        if figures == Figures::Rate {
+            for i in (0..own.len()).filter(|&i| self.decided[i]) {
+                if predicted[i] > DECIDES {
+                    own[i] = own[i].min(CARRIES);
+                    predicted[i] -= CARRIED.ln();
+                }
+            }
+        }
+        let each = WIDTHS.map(|width| self.at((width, off), &own, &predicted));
+        sum_ln(&each) - (WIDTHS.len() as f64).ln()
     }
 
-    /// The same where healthy machines lie `width` times as far apart as the band says, and causes are
-    /// off by `off` times the usual.
-    fn at(&self, (width, off): (f64, f64), predicted: &[f64]) -> f64 {
+    /// The same where healthy machines lie `width` times as far apart as `own` says, and causes are off
+    /// by `off` times the usual.
+    fn at(&self, (width, off): (f64, f64), own: &[f64], predicted: &[f64]) -> f64 {
         let n = self.errors.len();
         let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
         for i in 0..n {
             for j in 0..=i {
                 let apart = (self.octaves[i] - self.octaves[j]).abs();
-                let own = width * width * self.own[i] * self.own[j] * (-apart / FADES).exp();
+                let own = width * width * own[i] * own[j] * (-apart / FADES).exp();
                 let cause = (off * CAUSE_OFF).powi(2) * predicted[i] * predicted[j];
                 a[i][j] = own + cause * (-apart / CAUSE_FADES).exp();
             }

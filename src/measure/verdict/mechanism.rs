@@ -6,11 +6,11 @@
 //! figures of each cause are ranges from public threads and published tables of both states, each of which
 //! is a form of its own: what could have been anything is that much less likely to have been this.
 
+use super::likelihood::Figures::{self, Range, Rate};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
-use crate::measure::expect::Expecting;
 
 /// A cause.
 pub(super) struct Mechanism {
@@ -18,6 +18,8 @@ pub(super) struct Mechanism {
     pub what: &'static str,
     /// What else would show it, and the command that confirms it.
     pub next: &'static str,
+    /// How sure its forms are.
+    pub figures: Figures,
     /// ln of how much longer each size takes, for each form; none where the machine cannot have it.
     pub forms: fn(&Wire) -> Vec<Vec<f64>>,
 }
@@ -48,21 +50,25 @@ pub(super) struct Wire {
     own: bool,
 }
 
+/// PCIe of a NIC carries so many times its rate: 13 GB/s on 16 lanes of generation 3 beside 12, 26 beside 24.
+const LANES: f64 = 1.08;
 /// Sizes at which the best rate is looked for, as octaves.
 const LARGE: std::ops::RangeInclusive<u32> = 20..=34;
 
 impl Wire {
     pub fn new(
         query: &Query,
-        expecting: &Expecting,
-        points: &[(Bytes, Seconds)],
+        healthy: &dyn Fn(Bytes) -> Seconds,
+        sizes: &[Bytes],
         own: bool,
     ) -> Self {
         let shape = &query.shape;
         let nodes = query.placement.nodes();
         let factor = shape.collective.busbw_factor(shape.ranks).0;
         let rate = |(size, time): (Bytes, Seconds)| Volume::from(size).0 / time.0;
-        let large = LARGE.map(|k| Bytes(1 << k)).map(|size| (size, expecting.time(size)));
+        let points: Vec<(Bytes, Seconds)> =
+            sizes.iter().map(|&size| (size, healthy(size))).collect();
+        let large = LARGE.map(|k| Bytes(1 << k)).map(|size| (size, healthy(size)));
         let peak = large.chain(points.iter().copied()).map(rate).fold(0.0, f64::max);
         let each = shape.ranks.div_ceil(nodes);
         let outer = query.machine.fabric.tiers.last().filter(|_| nodes > 1);
@@ -77,7 +83,7 @@ impl Wire {
             sizes: points.iter().map(|p| p.0).collect(),
             times: points.iter().map(|p| p.1.0).collect(),
             peak,
-            latency: least.min(expecting.time(Bytes(1024)).0),
+            latency: least.min(healthy(Bytes(1024)).0),
             collective: shape.collective,
             ranks: f64::from(shape.ranks),
             nodes: f64::from(nodes),
@@ -171,6 +177,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "NICs do not reach the GPUs' memory: GPUDirect RDMA is off, and data go through the host's",
         next: "NCCL_DEBUG=INFO shows `GDRDMA` on every channel, or its lack; lsmod | grep -e nvidia_peermem -e \
                gdrdrv; a run of sendrecv on one rail from host buffers is as fast then",
+        figures: Range,
         forms: |w| {
             // Some CPUs pass on a tenth of what their PCIe switches do.
             let slow = || each(apart(10.0, 18.0, 3), &[9.0], |x, h| w.net(x, h));
@@ -183,6 +190,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "PCIe sends NICs' reads through the root complex: ACS or the IOMMU is on",
         next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; ib_write_bw --use_cuda=0 is as \
                slow then",
+        figures: Range,
         forms: |w| only(w.several(), || each(apart(1.8, 2.4, 4), &[0.0], |x, h| w.net(x, h))),
     },
     Mechanism {
@@ -190,6 +198,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "PCIe sends what GPUs send each other through the root complex: ACS or the IOMMU is on",
         next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; the run on two GPUs of one switch is as slow then \
                (p2pBandwidthLatencyTest)",
+        figures: Range,
         forms: |w| {
             only(!w.several() && w.pcie, || {
                 each(apart(2.4, 4.0, 4), &[0.0, 0.1], |x, p| w.bytes(x, p))
@@ -201,11 +210,19 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "sockets carry what RDMA should: a plugin, a device or a container's rights are missing",
         next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is meant; ibv_devinfo inside the \
                container",
+        figures: Range,
         forms: |w| {
             only(w.several(), || {
-                // What the kernel copies for a NIC, whatever the NIC could carry.
-                let rates = apart(1.2e9, 6e9, 6);
-                each(rates, &[20.0, 45.0, 100.0], |rate, h| w.net((w.nic / rate).max(2.0), h))
+                // What the kernel copies, whatever the NIC could carry: through each, or through the one
+                // interface that has an address.
+                let hops = &[20.0, 45.0, 100.0];
+                let of = |sockets: f64, rates: (f64, f64)| {
+                    let times = move |rate: f64| f64::from(w.nics) * w.nic / (sockets * rate);
+                    each(apart(rates.0, rates.1, 6), hops, move |r, h| w.net(times(r).max(2.0), h))
+                };
+                let all = of(f64::from(w.nics), (1.2e9, 6e9));
+                let one = || of(1.0, (1.2e9, 10e9));
+                if w.nics > 1 { [all, one()].concat() } else { all }
             })
         },
     },
@@ -213,6 +230,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "missing-nic",
         what: "NICs of a node are missing, or two GPUs share one",
         next: NICS_NEXT,
+        figures: Rate,
         forms: |w| only(w.several(), || w.lost().map(|times| w.net(times, 0.0)).collect()),
     },
     Mechanism {
@@ -220,6 +238,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "one port of a NIC, or of a bond, carries all: one queue pair uses one port",
         next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; ib_write_bw -q 1 \
                is as slow then",
+        figures: Range,
         forms: |w| {
             only(w.several() && w.roce, || apart(1.6, 2.0, 3).map(|x| w.net(x, 0.0)).collect())
         },
@@ -229,6 +248,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "a NIC or a cable has part of its rate, and every rail waits for it",
         next: "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
                (lspci -vv, ibstat)",
+        figures: Range,
         forms: |w| only(w.several(), || apart(1.5, 16.0, 8).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -236,6 +256,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "NICs are set badly: MTU, outstanding reads, relaxed ordering",
         next: "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
                ib_write_bw between two nodes falls short by as much then",
+        figures: Range,
         forms: |w| only(w.several(), || apart(1.1, 1.4, 4).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -243,6 +264,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "the fabric carries a part: flows meet on few of its paths, or it drops and sends again",
         next: "the same run on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
                adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
+        figures: Range,
         forms: |w| only(w.several(), || apart(1.4, 8.0, 6).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -251,12 +273,14 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                that are too slow",
         next: "NCCL_DEBUG=INFO, then collcost nccl log; NCCL_TOPO_DUMP_FILE shows what it saw (PCIe speeds of a \
                virtual machine); NCCL_TOPO_FILE",
+        figures: Range,
         forms: |w| each(apart(4.0, 8.0, 4), &[0.0, 0.3], |x, p| w.bytes(x, p)),
     },
     Mechanism {
         id: "version",
         what: "a release of the library that is slower to start than others",
         next: "the same run with the release that was good, then collcost compare BEFORE AFTER --two",
+        figures: Range,
         forms: |w| {
             let slower = |part: f64| {
                 let more = part * w.latency;
@@ -270,6 +294,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "data take a way through the CPUs that is slow: other sockets, NUMA settings, a weak root complex",
         next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes a socket in the BIOS; the run \
                on the GPUs of one socket is faster then",
+        figures: Range,
         forms: |w| match (w.several(), w.pcie) {
             (true, _) => each(apart(1.5, 2.5, 4), &[1.0, 2.0], |x, h| w.net(x, h)),
             (false, true) => each(apart(1.4, 3.0, 5), &[0.05, 0.2], |x, p| w.bytes(x, p)),
@@ -278,14 +303,27 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "pcie-degraded",
+        what: "NICs' PCIe runs at part of its width or generation",
+        next: PCIE_NEXT,
+        figures: Rate,
+        forms: |w| {
+            // Of the lanes that a NIC needs, a half, a quarter and so on: they carry a little more than it.
+            let halves = [2.0, 4.0, 8.0, 16.0];
+            only(w.several(), || halves.map(|x| w.net(x / LANES, 0.0)).to_vec())
+        },
+    },
+    Mechanism {
+        id: "pcie-degraded",
         what: "PCIe runs at part of its width or generation",
-        next: "lspci -vv | grep LnkSta shows `downgraded`; nvidia-smi -q -d PCIE",
+        next: PCIE_NEXT,
+        figures: Range,
         forms: |w| only(!w.several() && w.pcie, || [2.0, 4.0].map(|x| w.bytes(x, 0.0)).to_vec()),
     },
     Mechanism {
         id: "nvls-missing",
         what: "the switch does not add: NVLS (or SHARP) is missing",
         next: NVLS_NEXT,
+        figures: Range,
         forms: |w| {
             // Of a port's rate a ring reaches 82 %: 370 of 450 GB/s.
             let reached = [0.78, 0.82, 0.86].into_iter();
@@ -299,6 +337,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "setting",
         what: "data inside a node go through the host's memory: P2P is off",
         next: P2P_NEXT,
+        figures: Range,
         forms: |w| {
             let form = |rate: f64, hop: f64| {
                 let more = 1e-6 * hop * (w.ranks - 1.0);
@@ -311,6 +350,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "setting",
         what: "a protocol of the library is off, which middle sizes need",
         next: PROTO_NEXT,
+        figures: Range,
         forms: |w| {
             let hump = |most: f64, at: f64, wide: f64| {
                 let far = |m: f64| (m.log2() - at) / wide;
@@ -326,6 +366,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "setting",
         what: "a ring is forced, whose steps over all ranks follow each other",
         next: ALGO_NEXT,
+        figures: Range,
         forms: |w| {
             let ring = |hop: f64| {
                 let steps = 2.0 * (w.ranks - 1.0) * 1e-6 * hop;
@@ -339,6 +380,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "setting",
         what: "a tree is forced, in two of whose nodes traffic meets",
         next: ALGO_NEXT,
+        figures: Range,
         forms: |w| {
             let sums = w.collective == Collective::AllReduce && w.nodes > 2.0;
             only(sums, || [1.2, 1.25, 1.3].map(|x| w.bytes(x, 0.0)).to_vec())
@@ -349,6 +391,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "one rank is slower than the others in all that it does",
         next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
                xid; the run on each pair of GPUs",
+        figures: Range,
         forms: |w| {
             let own = |x: f64, part: f64| {
                 w.with(|_, time, bytes| (x - 1.0) * (bytes + part * (time - bytes)))
@@ -361,18 +404,22 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "every call takes some time longer, whatever its size: a rank comes late",
         next: "time the ranks apart (nccl-tests -a 0..3), look for clocks, other jobs, CPU frequency; NCCL's RAS \
                or flight recorder names the rank",
+        figures: Range,
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
     Mechanism {
         id: "clock",
         what: "clocks are throttled",
         next: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",
+        figures: Range,
         forms: |w| {
             only(w.own, || [0.05, 0.1, 0.15].map(|x| w.with(|_, time, _| x * time)).to_vec())
         },
     },
 ];
 
+/// What confirms that PCIe is narrow or old.
+const PCIE_NEXT: &str = "lspci -vv | grep LnkSta shows `downgraded`; nvidia-smi -q -d PCIE";
 /// What confirms that NICs are missing.
 pub(super) const NICS_NEXT: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, \
                                     NCCL_IB_HCA, ib_write_bw -d each";

@@ -47,6 +47,8 @@ pub struct Point {
     pub expected: Expectation,
     /// By how much two healthy machines of one kind differ, as a logarithm.
     doubt: f64,
+    /// What a healthy call takes, beside the expectation.
+    known: plateau::Known,
 }
 
 impl Point {
@@ -67,6 +69,11 @@ impl Point {
     /// ln of it.
     fn error(&self) -> f64 {
         self.ratio().0.ln()
+    }
+
+    /// The same beside what a healthy call takes for all that is known.
+    fn beyond(&self) -> f64 {
+        self.error() - self.known.later
     }
 
     /// How far the band reaches on the side on which the measurement lies, as a logarithm; no less
@@ -229,7 +236,8 @@ impl<'a> Judge<'a> {
             matches!(self.query.shape.collective, Collective::Broadcast | Collective::Reduce);
         let learned = rooted && nodes > 1 && expected.basis >= Basis::Transferred;
         let doubt = if learned { doubt.max(ROOTED) } else { doubt };
-        Point { size, measured, expected, doubt }
+        let known = plateau::known(self.query, size, &expected);
+        Point { size, measured, expected, doubt, known }
     }
 
     fn lab<'b>(&self, points: &'b [Point]) -> lab::Lab<'b>
@@ -280,8 +288,10 @@ fn ruled(
     if health == Health::Slow && lineup.odds < 0.0 && shape::is_part(&points) {
         health = Health::Healthy;
     }
-    // A shape that causes have and healthy machines have not says more than a wide band.
-    if health == Health::Healthy && (lineup.odds > CERTAIN || facts.shared_gpu) {
+    // A shape that causes have and healthy machines have not says more than a wide band; of a cause that a
+    // log names, less is enough.
+    let enough = if lineup.named { UNSURE } else { CERTAIN };
+    if health == Health::Healthy && (lineup.odds > enough || facts.shared_gpu) {
         health = Health::Slow;
     }
     let plateau = plateau::Plateau::of(query, &points);

@@ -2,48 +2,70 @@
 //!
 //! Where nothing was measured of a machine its band is wide, yet a wire is a wire: published healthy
 //! clusters on InfiniBand, RoCE, EFA and Slingshot reach 77 to 97 % of all NICs of a node at sizes of
-//! their plateau. Two nodes may pass the wire by a tree or by sums in switches, so there nobody is
-//! called healthy for what part of it they reach.
+//! their plateau. Two nodes may pass the wire by a tree, a little, or by sums in switches, up to twice;
+//! where switches add, nobody is called healthy there for what part of it they reach.
 
 use super::Point;
+use super::likelihood::BAND;
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Volume};
-use crate::machine::profile::NetworkKind;
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::machine::fabric::Tier;
+use crate::machine::profile::{NetworkKind, line_rate};
 use crate::machine::query::Query;
-use crate::measure::expect::Basis;
+use crate::measure::expect::{Basis, Expectation};
 use crate::model::algorithm::Library;
 
 /// A rate this near to that of so many NICs is taken for it.
 const NEAR: f64 = 0.08;
 
-/// The rate of large calls beside that of the NICs.
+/// The rate of a large call beside that of the NICs.
 pub(super) struct Plateau {
     busbw: Bandwidth,
     nics: u32,
     nic: Bandwidth,
-    nodes: u32,
+    healthy: Option<Healthy>,
     /// Whether the expectation is not sure enough by itself.
     needed: bool,
 }
+
+/// What part of the wire healthy clusters reach, the middle and the deviation of its logarithm.
+#[derive(Clone, Copy)]
+struct Healthy {
+    part: f64,
+    deviation: f64,
+    /// A run slowed by 1.5 reaches no more.
+    most: f64,
+}
+
+/// Of 18 published plateaus over more nodes than two, or of calls that add nothing: 0.66 to 1.02.
+const WIRE: Healthy = Healthy { part: 0.86, deviation: 0.13, most: 0.83 };
+/// Of five of sums over two nodes whose switches do not add (A100, MI300X, MI325X): 0.91 to 1.13.
+const TWO: Healthy = Healthy { part: 1.02, deviation: 0.12, most: 1.0 };
+/// Of its NICs' rate a machine reaches so much where they alone decide: 12 GB/s of 100 Gb/s, 24 of 200,
+/// 48 of 400.
+pub(super) const CARRIED: f64 = 0.96;
 
 /// A chunk of a ring from which on bytes decide.
 const CHUNK: u64 = 16 << 20;
 /// Healthy clusters reach no less: the lowest that is known to be normal is a 200G NIC at the CPU's own
 /// PCIe, 16 of the 24 GB/s that it carries …
 const LEAST: f64 = 0.63;
-/// … and a run slowed by 1.5 reaches no more.
-const MOST: f64 = 0.83;
 
 impl Plateau {
     /// That of the largest size, where it is one.
     pub fn of(query: &Query, points: &[Point]) -> Option<Self> {
+        let point = points.last()?;
+        Self::at(query, (point.size, point.measured), point.expected.basis)
+    }
+
+    /// That of a size which takes so long, where NICs decide.
+    fn at(query: &Query, (size, time): (Bytes, Seconds), basis: Basis) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
         use Library::{Gloo, Mpich, OpenMpi};
         use NetworkKind::{Efa, Ib, Roce, Slingshot};
         let (shape, nodes) = (&query.shape, query.placement.nodes());
-        let point = points.last()?;
         let network = query.machine.network?;
-        let large = point.size >= Bytes(CHUNK.saturating_mul(shape.ranks.into()));
+        let large = size >= Bytes(CHUNK.saturating_mul(shape.ranks.into()));
         let tier = query.machine.fabric.tiers.last()?;
         let known = matches!(network, Ib | Roce | Efa | Slingshot)
             && matches!(shape.collective, AllReduce | AllGather | ReduceScatter)
@@ -56,12 +78,21 @@ impl Plateau {
         let each = shape.ranks.div_ceil(nodes);
         let nics = tier.nics.map_or(each, |n| n.get().min(each));
         let factor = shape.collective.busbw_factor(shape.ranks).0;
+        let adds = |tier: &Tier| tier.switch.as_ref().is_some_and(|s| s.alu);
+        let inside = query.machine.hardware.as_ref().is_some_and(|h| h.nvls)
+            || query.machine.fabric.tiers.iter().any(adds);
+        let nic = tier.link.bandwidth?;
+        let healthy = match shape.collective {
+            AllReduce if adds(tier) || nodes == 2 && inside => None,
+            AllReduce if nodes == 2 => line_rate(nic).map(|_| TWO),
+            _ => Some(WIRE),
+        };
         Some(Self {
-            busbw: Bandwidth(Volume::from(point.size).0 * factor / point.measured.0),
+            busbw: Bandwidth(Volume::from(size).0 * factor / time.0),
             nics,
-            nic: tier.link.bandwidth?,
-            nodes,
-            needed: matches!(point.expected.basis, Basis::Transferred | Basis::Modelled),
+            nic,
+            healthy,
+            needed: matches!(basis, Basis::Transferred | Basis::Modelled),
         })
     }
 
@@ -77,22 +108,15 @@ impl Plateau {
 
     /// Whether a run that is slowed could not be so near to the wire.
     pub fn is_healthy(&self) -> bool {
-        self.needed && self.nodes > 2 && self.part() >= MOST
+        self.needed && self.healthy.is_some_and(|healthy| self.part() >= healthy.most)
     }
 
     /// How many NICs carry what is reached, where it is a whole number below all, and how many there are.
     pub fn whole(&self) -> Option<(u32, u32)> {
-        // Of a NIC's rate transfers reach 96 %: 12 GB/s of 100 Gb/s, 24 of 200, 48 of 400.
-        let carried = self.busbw.0 / (0.96 * self.nic.0);
+        let carried = self.busbw.0 / (CARRIED * self.nic.0);
         let whole = carried.round();
         let near = whole >= 1.0 && (carried / whole - 1.0).abs() < NEAR;
         (near && whole < f64::from(self.nics)).then_some((whole as u32, self.nics))
-    }
-
-    /// What lying there says for lost NICs, as ln of how seldom chance comes so near: once in six to one
-    /// NIC, once in three to two; among many every rate is near to some number.
-    pub fn evidence(&self) -> f64 {
-        self.whole().map_or(0.0, |(whole, _)| -(2.0 * NEAR * f64::from(whole)).min(1.0).ln())
     }
 
     /// `busbw of 44 GB/s is what 1 of 8 NICs carries`, or the part that is reached.
@@ -109,3 +133,38 @@ impl Plateau {
         )
     }
 }
+
+/// What is known of a healthy call before it is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Known {
+    /// ln of how much longer than is expected it takes.
+    pub later: f64,
+    /// The deviation of that.
+    pub deviation: f64,
+    /// Whether it takes what its NICs carry, and would take what is left of them.
+    pub by_nics: bool,
+}
+
+/// Of an expectation, and of the wire where that is the surer of both: two measurements of one thing, each
+/// with its weight.
+pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
+    let own = (expected.high.0 / expected.low.0).ln() / BAND;
+    let plateau = Plateau::at(query, (size, expected.time), expected.basis);
+    // What one pair of ranks was seen to reach is no wire's rate.
+    let plateau = plateau.filter(|p| line_rate(p.nic).is_some());
+    let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
+    match wire {
+        Some((part, true, healthy)) => {
+            let (mine, its) = (own.max(LEAST_OWN).powi(-2), healthy.deviation.powi(-2));
+            Known {
+                later: (part / healthy.part).ln() * its / (mine + its),
+                deviation: (mine + its).sqrt().recip(),
+                by_nics: true,
+            }
+        }
+        _ => Known { later: 0.0, deviation: own, by_nics: wire.is_some() },
+    }
+}
+
+/// No expectation that is not of the machine itself is surer.
+const LEAST_OWN: f64 = 0.02;

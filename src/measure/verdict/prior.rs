@@ -5,7 +5,8 @@
 //! under what mended it; on one node and on more. What people report is not what happens, so one is
 //! added to each, and what operators and papers tell of but no thread does has two of a hundred.
 
-use crate::machine::profile::NetworkKind;
+use crate::machine::profile::{LinkKind, NetworkKind};
+use crate::machine::query::Query;
 
 /// A cause, with how often it was true on one node and on more.
 struct Prior {
@@ -36,26 +37,47 @@ const PRIORS: &[Prior] = &[
 const FLOOR: f64 = 0.5;
 
 /// ln of how likely a cause is before anything was measured, up to a constant.
-pub(super) fn ln(id: &str, nodes: u32, network: Option<NetworkKind>) -> f64 {
+pub(super) fn ln(id: &str, query: &Query) -> f64 {
+    let nodes = query.placement.nodes();
     let known = PRIORS.iter().find(|p| p.id == id);
     let count = known.map_or(FLOOR, |p| if nodes > 1 { p.more } else { p.one });
-    (1.0 + count).ln() + network.map_or(0.0, |network| on(id, network))
+    let oftener = match query.machine.network.filter(|_| nodes > 1) {
+        Some(network) => on(id, network, nodes),
+        None if nodes > 1 => 1.0,
+        None => inside(id, query.machine.hardware.as_ref().map(|h| h.link)),
+    };
+    (1.0 + count).ln() + oftener.ln()
 }
 
-/// ln of how much oftener a cause is true on a network than on all.
-fn on(id: &str, network: NetworkKind) -> f64 {
+/// How much oftener a cause is true on one node whose ranks are joined so than on all.
+fn inside(id: &str, link: Option<LinkKind>) -> f64 {
+    match (id, link) {
+        // Of machines without NVLink all that goes wrong so goes through PCIe and CPUs.
+        ("acs" | "cpu", Some(LinkKind::Pcie)) => 1.5,
+        // Paths over NVLink are not taken from what a virtual machine says of PCIe.
+        ("topology", Some(link)) if link != LinkKind::Pcie => 0.5,
+        _ => 1.0,
+    }
+}
+
+/// How much oftener a cause is true on a network than on all.
+fn on(id: &str, network: NetworkKind, nodes: u32) -> f64 {
     use NetworkKind::{Efa, Ib, Roce, Slingshot, Tcp, Tcpx, Tcpxo};
-    let times: f64 = match (id, network) {
-        // Ethernet drops and hashes; InfiniBand has credits, EFA and Slingshot spread packets.
+    match (id, network) {
+        // Ethernet drops and hashes, the more where flows go through several switches; InfiniBand has
+        // credits, EFA and Slingshot spread packets.
+        ("fabric", Roce) if nodes > ONE_SWITCH => 3.0,
         ("fabric", Roce) => 1.5,
         ("fabric", Ib | Efa | Slingshot) => 0.5,
         // Nothing falls back to what it is.
         ("tcp", Tcp) | ("gdr-off", Tcp) => 0.05,
         ("gdr-off", Tcpx | Tcpxo) => 0.5,
         _ => 1.0,
-    };
-    times.ln()
+    }
 }
+
+/// The rails of so many nodes end at one switch each: a scalable unit of NVIDIA's DGX SuperPOD (H100).
+const ONE_SWITCH: u32 = 32;
 
 /// ln of how likely it is that nothing is wrong, on the same scale: 20 of the 93 threads.
 pub(super) fn healthy() -> f64 {

@@ -6,11 +6,10 @@
 
 use super::clues::Clue;
 use super::lab::Lab;
-use super::likelihood::{Likelihood, sum_ln};
+use super::likelihood::{Figures, Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
-use super::plateau::Plateau;
 use super::{Cause, Facts, Point, prior};
-use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::quantity::{Bytes, Ratio};
 
 /// Something that may be the cause.
 #[derive(Clone)]
@@ -19,8 +18,8 @@ pub(super) struct Suspect {
     pub what: String,
     pub next: String,
     pub predicted: Predicted,
-    /// Whether it has no figures of its own that could be off.
-    pub exact: bool,
+    /// How sure what it predicts is.
+    pub figures: Figures,
     /// ln of how likely it is, up to a constant.
     pub score: f64,
     /// How likely its cause is, all its suspects together.
@@ -36,7 +35,7 @@ impl Default for Suspect {
             what: String::new(),
             next: String::new(),
             predicted: Predicted::Times(Vec::new()),
-            exact: false,
+            figures: Figures::default(),
             score: 0.0,
             chance: 1.0,
             says: Vec::new(),
@@ -47,7 +46,7 @@ impl Default for Suspect {
 /// What a suspect says of every point.
 #[derive(Clone)]
 pub(super) enum Predicted {
-    /// ln(time with it/expected time), in each of its forms.
+    /// ln(time with it/healthy time), in each of its forms.
     Times(Vec<Vec<f64>>),
     /// The log itself, or a bound, says that it is so; what is said.
     Said(String),
@@ -57,6 +56,8 @@ pub(super) enum Predicted {
 const NEARER: f64 = 0.65;
 /// A cause that changes no size by more is none of this run.
 const LEAST: f64 = 0.01;
+/// With what a log names, times are as much likelier, as a logarithm: e times.
+const LIKELIER: f64 = 1.0;
 /// Sizes of which bytes decide.
 const LARGE: Bytes = Bytes(1 << 20);
 
@@ -65,7 +66,7 @@ impl Suspect {
     fn nearest(&self, points: &[Point]) -> Option<(&[f64], f64)> {
         let Predicted::Times(forms) = &self.predicted else { return None };
         let off = |form: &[f64]| {
-            let all = points.iter().zip(form).map(|(p, f)| (p.error() - f).abs());
+            let all = points.iter().zip(form).map(|(p, f)| (p.beyond() - f).abs());
             all.sum::<f64>() / points.len().max(1) as f64
         };
         let all = forms.iter().map(|form| (form.as_slice(), off(form)));
@@ -80,7 +81,7 @@ impl Suspect {
     /// The cause, if it brings the prediction nearer.
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
         let without =
-            points.iter().map(|p| p.error().abs()).sum::<f64>() / points.len().max(1) as f64;
+            points.iter().map(|p| p.beyond().abs()).sum::<f64>() / points.len().max(1) as f64;
         let (evidence, off) = match &self.predicted {
             Predicted::Said(what) => (what.clone(), None),
             Predicted::Times(_) => {
@@ -91,7 +92,7 @@ impl Suspect {
                 let times = |i: usize| {
                     format!(
                         "{:.2} x at {} (measured {:.2} x)",
-                        predicted[i].exp(),
+                        (predicted[i] + points[i].known.later).exp(),
                         points[i].size,
                         points[i].ratio().0
                     )
@@ -125,6 +126,8 @@ pub(super) struct Lineup {
     pub suspects: Vec<Suspect>,
     /// ln of how much likelier the times are with a cause than without one, with what was true elsewhere.
     pub odds: f64,
+    /// Whether a log names the mechanism of a cause with which the times are likelier than without one.
+    pub named: bool,
 }
 
 /// What may have been, whatever was measured.
@@ -143,10 +146,9 @@ const VIRTUAL: f64 = 0.5;
 
 /// Whom a machine may have, whatever was measured.
 pub(super) fn ways(lab: &Lab) -> Ways {
-    let expected: Vec<(Bytes, Seconds)> =
-        lab.points.iter().map(|p| (p.size, p.expected.time)).collect();
+    let sizes: Vec<Bytes> = lab.points.iter().map(|p| p.size).collect();
     let own = lab.points.iter().all(|p| p.doubt == 0.0);
-    let wire = Wire::new(lab.query, lab.expecting, &expected, own);
+    let wire = Wire::new(lab.query, &|size| lab.healthy(size), &sizes, own);
     let mut ways = vec![
         lab.nics(),
         lab.switches().into_iter().collect(),
@@ -159,7 +161,8 @@ pub(super) fn ways(lab: &Lab) -> Ways {
     ways.extend(MECHANISMS.iter().map(|cause| {
         let forms = (cause.forms)(&wire);
         let (id, what, next) = (cause.id, cause.what.to_owned(), cause.next.to_owned());
-        vec![Suspect { id, what, next, predicted: Predicted::Times(forms), ..Suspect::default() }]
+        let (figures, predicted) = (cause.figures, Predicted::Times(forms));
+        vec![Suspect { id, what, next, figures, predicted, ..Suspect::default() }]
     }));
     let mut healthy = vec![vec![0.0; lab.points.len()]];
     if !own {
@@ -191,33 +194,12 @@ pub(super) fn line_up(
     ways: &Ways,
     (facts, impossible, clues): (&Facts, Option<&(Bytes, String)>, &[Clue]),
 ) -> Lineup {
-    let (points, nodes) = (lab.points, lab.query.placement.nodes());
+    let points = lab.points;
     let typed = changing(lab.conventions(facts).into_iter().map(|one| vec![one]).collect());
     let all = || ways.causes.iter().chain(&typed);
     let likelihood = Likelihood::of(points);
-    let whole = Plateau::of(lab.query, points).map_or(0.0, |plateau| plateau.evidence());
-    let mut found: Vec<Suspect> = Vec::new();
-    for way in all() {
-        // Ways to one cause are each as likely.
-        let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
-        for suspect in way {
-            let Predicted::Times(forms) = &suspect.predicted else { continue };
-            let each: Vec<f64> =
-                forms.iter().map(|form| likelihood.ln(form, suspect.exact)).collect();
-            let mean = sum_ln(&each) - (each.len() as f64).ln();
-            let seen = if suspect.id == "missing-nic" { whole } else { 0.0 };
-            let about = || clues.iter().filter(|clue| suspect.is_meant(clue));
-            let read = about().map(|clue| clue.ln).sum::<f64>();
-            let score = prior::ln(suspect.id, nodes, lab.query.machine.network) + seen + mean
-                - (shared as f64).ln()
-                + read;
-            let says = about().filter(|clue| clue.ln > 0.0).map(|clue| clue.says.clone()).collect();
-            found.push(Suspect { score, says, ..suspect.clone() });
-        }
-    }
-    let scores: Vec<f64> = found.iter().map(|s| s.score).collect();
-    let sum = sum_ln(&scores);
-    let each: Vec<f64> = ways.healthy.iter().map(|form| likelihood.ln(form, true)).collect();
+    let each: Vec<f64> =
+        ways.healthy.iter().map(|form| likelihood.ln(form, Figures::Exact)).collect();
     let healthy = match each.as_slice() {
         [plain] => *plain,
         [plain, late @ ..] => {
@@ -225,7 +207,27 @@ pub(super) fn line_up(
             sum_ln(&[plain + (1.0 - VIRTUAL).ln(), sum_ln(late) + share])
         }
         [] => 0.0,
-    } + prior::healthy();
+    };
+    let mut found: Vec<Suspect> = Vec::new();
+    let mut named = false;
+    for way in all() {
+        // Ways to one cause are each as likely.
+        let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
+        for suspect in way {
+            let Predicted::Times(forms) = &suspect.predicted else { continue };
+            let each: Vec<f64> =
+                forms.iter().map(|form| likelihood.ln(form, suspect.figures)).collect();
+            let mean = sum_ln(&each) - (each.len() as f64).ln();
+            let about = || clues.iter().filter(|clue| suspect.is_meant(clue));
+            let read = about().map(|clue| clue.ln).sum::<f64>();
+            named |= mean > healthy + LIKELIER && about().any(Clue::is_name);
+            let score = prior::ln(suspect.id, lab.query) + mean - (shared as f64).ln() + read;
+            let says = about().filter(|clue| clue.ln > 0.0).map(|clue| clue.says.clone()).collect();
+            found.push(Suspect { score, says, ..suspect.clone() });
+        }
+    }
+    let scores: Vec<f64> = found.iter().map(|s| s.score).collect();
+    let sum = sum_ln(&scores);
     let chances: Vec<f64> = found
         .iter()
         .map(|one| found.iter().filter(|s| s.id == one.id).map(|s| (s.score - sum).exp()).sum())
@@ -234,7 +236,7 @@ pub(super) fn line_up(
     found.sort_by(|a, b| b.chance.total_cmp(&a.chance).then(b.score.total_cmp(&a.score)));
     let mut suspects = said(facts, impossible);
     suspects.extend(found);
-    Lineup { suspects, odds: sum - healthy }
+    Lineup { suspects, odds: sum - healthy - prior::healthy(), named }
 }
 
 /// What the log itself, or a bound, says.

@@ -1,6 +1,7 @@
 //! What a report says, in blocks, and a writer a format: a report is put into a page once.
 
 mod csv;
+mod html;
 mod latex;
 mod markdown;
 mod prose;
@@ -44,10 +45,11 @@ enum Block {
     Prose(Prose),
 }
 
-/// The formats that every page has.
+/// The formats in which a page is written; of these, HTML for the verbs that offer it.
 #[must_use]
 pub fn has(format: Format) -> bool {
-    matches!(format, Format::Text | Format::Markdown | Format::Csv | Format::Latex)
+    use Format::{Csv, Html, Latex, Markdown, Text};
+    matches!(format, Text | Markdown | Csv | Latex | Html)
 }
 
 impl Page {
@@ -114,6 +116,7 @@ impl Page {
             Format::Markdown => markdown::write(out, &self.blocks),
             Format::Csv => csv::write(out, &self.blocks),
             Format::Latex => latex::write(out, &self.blocks),
+            Format::Html => html::write(out, &self.blocks),
             _ => {
                 let width = look.width.or(self.width);
                 text::write(out, &self.blocks, Look { width, ..look })
@@ -157,6 +160,24 @@ mod tests {
         let mut out = Vec::new();
         page.write(&mut out, format, Look::default()).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn html_is_whole_and_escapes_every_text() {
+        let mut page = page();
+        page.line("<script>alert('x')</script>");
+        page.entry("note & <b>", "\"<img src=x>\"");
+        page.drawn("a < b");
+        let html = written(&page, Format::Html);
+        assert!(html.starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"), "{html}");
+        assert!(
+            html.contains("<th>time (µs)</th></tr>\n<tr><td class=\"words\">a</td><td>1.5</td>")
+        );
+        assert_eq!(html.matches("<dl>").count(), 2, "{html}");
+        assert_eq!(html.matches("</dl>").count(), 2, "{html}");
+        for bare in ["<script", "<b>", "<img", "a < b", "src=\"", "href="] {
+            assert!(!html.contains(bare), "{bare}: {html}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub use crate::machine::nccl::{
 };
 pub use fuse::Apart;
 pub use knobs::{Knobs, Nics};
+pub(crate) use seen::Interfaces;
 pub use seen::Seen;
 
 pub(super) use draw::draw;

@@ -196,14 +196,14 @@ fn socket(line: usize) -> Net {
 }
 
 /// A list of interfaces: names or their beginnings, each with a port or for all.
-pub(super) struct Interfaces<'a> {
+pub(crate) struct Interfaces<'a> {
     excludes: bool,
     exact: bool,
     pub(super) named: Vec<(&'a str, Option<i64>)>,
 }
 
 impl<'a> Interfaces<'a> {
-    pub(super) fn read(text: &'a str) -> Self {
+    pub(crate) fn read(text: &'a str) -> Self {
         let (excludes, text) = match text.strip_prefix('^') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -222,6 +222,16 @@ impl<'a> Interfaces<'a> {
         };
         let named = text.split(',').map(entry).filter(|(name, _)| !name.is_empty()).collect();
         Self { excludes, exact, named }
+    }
+
+    /// How many devices it names one by one; none where it leaves some out, or where the beginning of a
+    /// name stands for several, such as `mlx5` or `mlx5_bond`.
+    pub(crate) fn devices(&self) -> Option<u32> {
+        let is_one = |&(name, _): &(&str, Option<i64>)| {
+            self.exact || name.rsplit_once('_').is_some_and(|(_, n)| n.parse::<u32>().is_ok())
+        };
+        let each = !self.excludes && !self.named.is_empty() && self.named.iter().all(is_one);
+        each.then_some(self.named.len() as u32)
     }
 
     /// The same, compared as whole names.
@@ -287,4 +297,26 @@ fn number(description: &mut Description, file: &Description) {
             net.device = least + (at - first) as u32;
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_counted_where_each_is_named() {
+        for (value, count) in [
+            ("mlx5_0", Some(1)),
+            ("=mlx5_0:1,mlx5_1:1", Some(2)),
+            ("mlx5_0,,mlx5_1,", Some(2)),
+            ("mlx5", None),
+            ("^mlx5_0", None),
+            ("mlx5_bond", None),
+            ("mlx5_bond_0", Some(1)),
+            ("=rdma0", Some(1)),
+            ("", None),
+        ] {
+            assert_eq!(Interfaces::read(value).devices(), count, "{value}");
+        }
+    }
 }
