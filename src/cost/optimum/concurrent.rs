@@ -19,7 +19,7 @@ const GAP: f64 = 0.01;
 /// The most links that are looked at, counted each time: less than a minute.
 const WORK: u64 = 1 << 31;
 /// How much closer to the largest the sum of exponentials is than the bounds are to each other.
-const SHARP: f64 = 3.0;
+const SHARP: f64 = 6.0;
 /// The longest link, at most and at least; rates times lengths stay far from the end of 64 bits.
 const LONG: [i64; 2] = [1 << 32, 1 << 16];
 

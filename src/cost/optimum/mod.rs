@@ -127,11 +127,8 @@ impl Question<'_> {
         let is_reached = cut::is_balanced(self.graph, self.rates);
         if is_reached {
             let pack = || trees::pack(self.graph, self.rates, self.demand, &self.roots(), &cut);
-            let patterns = if self.with_trees {
-                Some(pack().ok_or_else(|| self.too_large())?)
-            } else {
-                None
-            };
+            let patterns =
+                if self.with_trees { Some(pack().ok_or_else(|| self.too_large())?) } else { None };
             return Ok(Optimum { rate, proof: Proof::Cut(cut), patterns });
         }
         match self.by_packing() {
@@ -148,7 +145,8 @@ impl Question<'_> {
             true => ("for trees", "leave --trees out, or ask for fewer ranks"),
             false => ("for the best rate of this collective", "ask for fewer ranks"),
         };
-        Error::unsupported(format!("{ranks} ranks and {links} links are too many {what}")).help(help)
+        Error::unsupported(format!("{ranks} ranks and {links} links are too many {what}"))
+            .help(help)
     }
 
     fn by_packing(&self) -> Option<Optimum> {
