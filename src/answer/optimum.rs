@@ -36,6 +36,9 @@ pub struct Optimum {
     pub time_per_byte_s: f64,
     /// How the rate is known.
     pub proof: ProofKind,
+    /// What is known to be reached, in bytes per second, where that is less than the rate.
+    #[serde(rename = "reached_Bps", skip_serializing_if = "Option::is_none")]
+    pub reached: Option<f64>,
     /// The cut that allows no more.
     pub cut: Option<CutView>,
     /// Lengths of links that allow no more: from, to, length; others have length 0.
@@ -85,6 +88,8 @@ pub enum ProofKind {
     TwoPhases,
     /// No schedule is faster; whether one is as fast is open.
     Bound,
+    /// Lengths on links allow no more; what is reached is a little less.
+    Between,
 }
 
 /// A cut.
@@ -135,7 +140,7 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
     let found = optimum(graph, collective, root, trees)?;
     let names = Names { graph, collective };
     let is_backwards = names.is_backwards();
-    let (mut cut, mut lengths) = (None, None);
+    let (mut cut, mut lengths, mut reached) = (None, None, None);
     let proof = match &found.proof {
         Proof::Cut(one) => {
             cut = Some(names.cut(&one.inside, one.roots, is_backwards));
@@ -148,6 +153,11 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         Proof::Lengths(all) => {
             lengths = Some(names.lengths(all));
             ProofKind::Lengths
+        }
+        Proof::Between(all, flow) => {
+            lengths = Some(names.lengths(all));
+            reached = Some(flow.0);
+            ProofKind::Between
         }
         Proof::TwoPhases => ProofKind::TwoPhases,
     };
@@ -166,6 +176,7 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
         rate_per_second: nearest(rate),
         time_per_byte_s: nearest(rate.recip()),
         proof,
+        reached,
         cut,
         lengths,
         trees,
@@ -203,7 +214,7 @@ fn loads(graph: &Graph, collective: Collective, found: &cost::Optimum) -> Vec<f6
                 *load = f64::from(u8::from(is_in(link.from) != is_in(link.to)));
             }
         }
-        Proof::Lengths(lengths) => {
+        Proof::Lengths(lengths) | Proof::Between(lengths, _) => {
             for (load, &length) in loads.iter_mut().zip(lengths) {
                 *load = f64::from(u8::from(length > 0));
             }

@@ -19,6 +19,10 @@ pub fn optimum(report: &Optimum) -> Page {
     page.gap();
     page.entry("best rate  ", summary(report));
     page.entry("proof      ", proof(report));
+    if let Some(reached) = report.reached {
+        let apart = (1.0 - reached / report.rate_per_second) * 100.0;
+        page.entry("reached    ", format!("{}, {apart:.2} % below", Bandwidth(reached)));
+    }
     if let Some(cut) = &report.cut {
         page.entry("cut        ", cut.name.clone());
         let crossing = fraction(&cut.crossing);
@@ -133,6 +137,7 @@ fn proof(report: &Optimum) -> &'static str {
         ProofKind::TwoPhases => {
             "reduce-scatter and all-gather, each the best; pairs of trees may be better"
         }
+        ProofKind::Between => "no flow pays less for these lengths of links; one comes close",
         ProofKind::Bound => "no schedule gets more across this cut; whether one reaches it is open",
     }
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 
 use collcost::Collective;
-use collcost::answer::optimum::{Optimum, TreeView, best};
+use collcost::answer::optimum::{Optimum, ProofKind, TreeView, best};
 use collcost::answer::what_if::what_if;
 use collcost::base::quantity::Bytes;
 use collcost::cost::traffic;
 use collcost::library::nccl::{self, topology_file};
-use collcost::machine::graph::{Fault, Graph};
+use collcost::machine::graph::{Fault, Graph, Link};
 use flate2::read::GzDecoder;
 use num_rational::Ratio;
 use serde_json::{Value, json};
@@ -151,6 +151,61 @@ fn check_trees(graph: &Graph, found: &Optimum, what: &str) {
             / (*room.numer() as f64 / *room.denom() as f64);
         assert!(over <= 1.0 + 1e-9, "{what}: {a} to {b} carries {over}");
     }
+}
+
+/// On a torus every message takes the fewest hops, and all links are alike: λ is their rate over the
+/// sum of all distances. With a dead link lengths prove a bound, which a flow comes close to.
+#[test]
+fn all_to_alls_of_many_ranks_lie_between_bounds() {
+    let generate = json!({"kind": "torus", "sides": [4, 4, 4], "bw": "50GB/s"});
+    let built = graph(&json!({"generate": generate}));
+    let found = best(&built, Collective::AllToAll, 0, false).unwrap();
+    assert_eq!((found.rate.as_str(), found.reached), ("100000000000", None));
+    assert_eq!(found.proof, ProofKind::Lengths);
+    let faulty = built.with_faults(&["link=g0-g1:0".parse().unwrap()]).unwrap();
+    let found = best(&faulty, Collective::AllToAll, 0, false).unwrap();
+    let rate = found.rate_per_second;
+    assert_eq!(fraction(&found.rate), bound_of_all_to_all(&faulty, &found));
+    let reached = found.reached.unwrap_or(rate);
+    assert!(rate < 100e9 && reached <= rate && reached > 0.99 * rate, "{reached} {rate}");
+    assert!(best(&faulty, Collective::AllToAll, 0, true).is_err());
+}
+
+/// What lengths prove, by Bellman and Ford.
+fn bound_of_all_to_all(graph: &Graph, found: &Optimum) -> Fraction {
+    let lengths: HashMap<(&str, &str), i128> = (found.lengths.iter().flatten())
+        .map(|(a, b, length)| ((a.as_str(), b.as_str()), length.parse().unwrap()))
+        .collect();
+    let of = |link: &Link| lengths.get(&(graph.name_of(link.from), graph.name_of(link.to)));
+    let links: Vec<(Link, i128)> =
+        graph.links.iter().map(|link| (*link, *of(link).unwrap_or(&0))).collect();
+    let mut distances = 0;
+    for rank in 0..graph.ranks {
+        let mut far = vec![i128::MAX / 2; graph.nodes.len()];
+        far[rank as usize] = 0;
+        let mut is_moving = true;
+        while std::mem::take(&mut is_moving) {
+            for (link, length) in &links {
+                let next = far[link.from as usize] + length;
+                if next < far[link.to as usize] {
+                    far[link.to as usize] = next;
+                    is_moving = true;
+                }
+            }
+        }
+        distances += far[..graph.ranks as usize].iter().sum::<i128>();
+    }
+    let all =
+        links.iter().fold(Fraction::from(0), |all, (link, length)| all + link.rate.0 * *length);
+    all * i128::from(graph.ranks) / distances
+}
+
+/// 359,400 links, all alike: each rank gets what enters it.
+#[test]
+fn a_full_mesh_of_many_ranks_has_a_rate() {
+    let mesh = graph(&json!({"generate": {"kind": "full", "ranks": 600, "bw": "1GB/s"}}));
+    let found = best(&mesh, Collective::AllGather, 0, false).unwrap();
+    assert_eq!(found.rate, "600000000000");
 }
 
 fn ways(tree: &TreeView, to_root: bool) -> Vec<(Vec<Vec<String>>, bool)> {

@@ -5,11 +5,13 @@
 pub(super) struct Flow {
     /// Where each edge ends, and what it can still carry.
     edges: Vec<(u32, i64)>,
+    /// By node, in the order of their ends once something was sent.
     leaving: Vec<Vec<u32>>,
+    is_sorted: bool,
     level: Vec<u32>,
     next: Vec<u32>,
     queue: Vec<u32>,
-    /// How many edges were looked at to find where flows can go: what all took.
+    /// How many edges were looked at: what all took.
     pub looked: u64,
 }
 
@@ -28,11 +30,17 @@ impl Flow {
         self.edges.push((from, 0));
         self.leaving[from as usize].push(number);
         self.leaving[to as usize].push(number + 1);
+        self.is_sorted = false;
         number
     }
 
     /// Sends as much as goes, at most `most`, beside what flows already; how much that is.
     pub fn push(&mut self, from: u32, to: u32, most: i64) -> i64 {
+        if !std::mem::replace(&mut self.is_sorted, true) {
+            let edges = &self.edges;
+            let sort = |leaving: &mut Vec<u32>| leaving.sort_by_key(|&edge| edges[edge as usize].0);
+            self.leaving.iter_mut().for_each(sort);
+        }
         let mut sent = 0;
         while sent < most && self.levels(from, to) {
             self.next.clear();
@@ -101,8 +109,18 @@ impl Flow {
             return most;
         }
         let mut sent = 0;
+        // From the last level nothing but an edge to the end leads there.
+        let is_last = self.level[node as usize] + 1 == self.level[to as usize];
+        if is_last && self.next[node as usize] == 0 {
+            let before = |&edge: &u32| self.edges[edge as usize].0 < to;
+            self.next[node as usize] = self.leaving[node as usize].partition_point(before) as u32;
+        }
         while let Some(&edge) = self.leaving[node as usize].get(self.next[node as usize] as usize) {
+            self.looked += 1;
             let (end, left) = self.edges[edge as usize];
+            if is_last && end != to {
+                return sent;
+            }
             if left > 0 && self.level[end as usize] == self.level[node as usize] + 1 {
                 let more = self.augment(end, to, left.min(most - sent));
                 self.edges[edge as usize].1 -= more;

@@ -8,9 +8,10 @@
 //! |---|---|---|
 //! | all-gather, broadcast; backwards reduce-scatter, reduce | by the tightest cut, which trees reach where switches are balanced ([`cut`]); else by packing trees | cut, or lengths |
 //! | all-reduce | the best pairs of trees, up to a root and down from it, roots free | lengths |
-//! | all-to-all | the largest flow of all pairs at once | lengths |
+//! | all-to-all | the largest flow of all pairs at once; on large graphs between bounds ([`concurrent`]) | lengths |
 
 mod arborescence;
+mod concurrent;
 pub mod cut;
 mod exact;
 mod flow;
@@ -22,6 +23,7 @@ mod simplex;
 mod split;
 mod trees;
 
+use concurrent::{Between, between};
 pub use cut::Cut;
 pub use packing::Packing;
 pub use pattern::{Demand, Pattern};
@@ -29,7 +31,7 @@ pub use schedule::schedule;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Rate;
+use crate::base::quantity::{Bandwidth, Rate, nearest};
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
@@ -44,6 +46,8 @@ pub enum Proof {
     TwoPhases,
     /// A cut allows no more; whether it can be reached is open.
     Bound(Cut),
+    /// Lengths allow no more, by link; a flow is known that reaches so much.
+    Between(Vec<i128>, Bandwidth),
 }
 
 /// The best rate.
@@ -87,7 +91,7 @@ pub fn optimum(
     match demand {
         Demand::FromAll | Demand::FromOne(_) => question.by_cut(),
         Demand::UpAndDown => question.all_reduce(),
-        Demand::Pairs => question.by_packing().ok_or_else(|| too_large(graph)),
+        Demand::Pairs => question.all_to_all(),
     }
 }
 
@@ -123,19 +127,26 @@ impl Question<'_> {
         let is_reached = cut::is_balanced(self.graph, self.rates);
         if is_reached {
             let pack = || trees::pack(self.graph, self.rates, self.demand, &self.roots(), &cut);
-            let patterns = if self.with_trees {
-                Some(pack().ok_or_else(|| too_large(self.graph))?)
-            } else {
-                None
-            };
+            let patterns =
+                if self.with_trees { Some(pack().ok_or_else(|| self.too_large())?) } else { None };
             return Ok(Optimum { rate, proof: Proof::Cut(cut), patterns });
         }
         match self.by_packing() {
             Some(packed) if packed.rate == rate => Ok(Optimum { proof: Proof::Cut(cut), ..packed }),
             Some(packed) => Ok(packed),
-            None if self.with_trees => Err(too_large(self.graph)),
+            None if self.with_trees => Err(self.too_large()),
             None => Ok(Optimum { rate, proof: Proof::Bound(cut), patterns: None }),
         }
+    }
+
+    fn too_large(&self) -> Error {
+        let (ranks, links) = (self.graph.ranks, self.graph.links.len());
+        let (what, help) = match self.with_trees {
+            true => ("for trees", "leave --trees out, or ask for fewer ranks"),
+            false => ("for the best rate of this collective", "ask for fewer ranks"),
+        };
+        Error::unsupported(format!("{ranks} ranks and {links} links are too many {what}"))
+            .help(help)
     }
 
     fn by_packing(&self) -> Option<Optimum> {
@@ -145,6 +156,21 @@ impl Question<'_> {
             proof: Proof::Lengths(packing.lengths),
             patterns: self.with_trees.then_some(packing.patterns),
         })
+    }
+
+    /// Exact where the graph is small, else between two bounds.
+    fn all_to_all(&self) -> Result<Optimum> {
+        if let Some(packed) = self.by_packing() {
+            return Ok(packed);
+        }
+        let between = if self.with_trees { None } else { between(self.graph, self.rates) };
+        let Between { most, lengths, reached } = between.ok_or_else(|| self.too_large())?;
+        let rate = self.rate(most);
+        let reached = Bandwidth(rate.bandwidth().0 * (reached / nearest(most)).min(1.0));
+        let is_exact = reached.0 >= rate.bandwidth().0 * (1.0 - 1e-9);
+        let proof =
+            if is_exact { Proof::Lengths(lengths) } else { Proof::Between(lengths, reached) };
+        Ok(Optimum { rate, proof, patterns: None })
     }
 
     /// Reduce-scatter and then all-gather where that is the best, else pairs of trees.
@@ -208,10 +234,4 @@ fn pairs(
         }
     }
     found
-}
-
-fn too_large(graph: &Graph) -> Error {
-    let (ranks, links) = (graph.ranks, graph.links.len());
-    Error::unsupported(format!("{ranks} ranks and {links} links are too many for an exact packing"))
-        .help("ask allgather, reducescatter, broadcast or reduce without --trees, or fewer ranks")
 }
