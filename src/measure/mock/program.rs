@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn names_come_with_paths_and_mpi() {
         assert_eq!(Program::named("./build/alltoall_perf_mpi").unwrap().name, "alltoall_perf");
-        let wrong = Program::named("allreduce_perf").unwrap_err().to_string();
+        assert_eq!(Program::named("allreduce").unwrap().name, "all_reduce_perf");
+        let wrong = Program::named("alreduce_perf").unwrap_err().to_string();
         assert!(wrong.contains("`all_reduce_perf`"), "{wrong}");
     }
 }
