@@ -188,7 +188,7 @@ impl Args {
         let query = OnFlags { ranks, machine, params }.query(run.collective, size)?;
         if query.shape.ranks < 2 {
             return Err(Error::input(
-                "one rank has nobody to send to: no time of its is a collective's",
+                "one rank has nobody to send to: what it takes is no collective's time",
             )
             .at(format!("compare {}", run.collective))
             .help("give the number of ranks that ran: -n 8"));

@@ -231,6 +231,9 @@ fn wrong_input_gets_three_lines() {
         ("export openmpi-rules -n 8 --for openmpi@6", "known are openmpi@4.1"),
         ("export nccl-tuner-csv --comm dgx_h10_8x400g.p8.n2 --on dgx-h100", "did you mean"),
         ("man nccl chose", "did you mean `choose`?"),
+        ("explain ring", "collcost explain allreduce ring"),
+        ("bucket --model 7B -n 64", "7B@bf16"),
+        ("select rccl allreduce 1M -n 8", "the rules of RCCL are not known"),
     ];
     for (line, part) in cases {
         let answer = output(line);
@@ -241,6 +244,21 @@ fn wrong_input_gets_three_lines() {
         if !message.contains("unrecognized") {
             assert_eq!(message.lines().count(), 3, "{line}: {message}");
         }
+    }
+}
+
+#[test]
+fn an_argument_that_cannot_be_placed_gets_a_tip() {
+    let cases = [
+        ("allreduce 16 MiB -n 8", "as one word: 16MiB"),
+        ("allreduce 16MiB --slow-link 3=2", "`--slow-link` is a flag of `collcost simulate`"),
+        ("compare allreduce --set bw=1GB/s", "`collcost allgather` and "),
+    ];
+    for (line, tip) in cases {
+        let answer = output(line);
+        let message = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{line}");
+        assert!(message.contains("\n  tip: ") && message.contains(tip), "{line}: {message}");
     }
 }
 
