@@ -376,7 +376,7 @@ fn run(words: &[&str]) -> Output {
 #[test]
 fn bad_input_gets_one_clear_error() {
     for (words, says) in [
-        (&["allreduce_perf"][..], "did you mean `all_reduce_perf`?"),
+        (&["alreduce_perf"][..], "did you mean `all_reduce_perf`?"),
         (&["all_reduce_perf", "-b", "16", "-e", "8"], "the smaller size behind -b"),
         (&["all_reduce_perf", "-b", "0", "-e", "8", "-f", "2"], "begin with a size above 0"),
         (&["all_reduce_perf", "-b", "8", "-e", "8G", "-i", "8"], "more than 10000 sizes"),

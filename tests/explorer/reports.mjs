@@ -50,7 +50,7 @@ export async function training({ page, ask, near, rest, folder }) {
     step.calls.forEach((call, i) => {
       assert.equal(calls[i].what, `${call.axis}: ${call.name}`);
       near(Number(calls[i].exposed) + Number(calls[i].hidden), call.total_s, `${what}: ${call.name}`);
-      if (!step.end_to_end) near(Number(calls[i].exposed), call.exposed_s, `${what}: ${call.name}`);
+      near(Number(calls[i].exposed), call.exposed_s, `${what}: ${call.name}`);
     });
     // The upper bar is as long as the step, over what goes on beside it.
     const most = Math.max(step.step_s, Number(said.hidden));

@@ -46,6 +46,10 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
         return Err(Error::unsupported("the links' rates are too fine for whole numbers")
             .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
     }
+    // Each rank is looked at once, at least, of a full mesh at half of the links.
+    if u64::from(graph.ranks) * (graph.nodes.len() + graph.links.len()) as u64 > 2 * WORK {
+        return Err(too_long(graph));
+    }
     let mut cut = around_one(graph, rates, roots)?;
     let mut looked = 0;
     while let Some(tighter) = violated(graph, rates, roots, &cut, &mut looked)? {

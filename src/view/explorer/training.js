@@ -7,9 +7,9 @@ function fromPlan(step) {
   if (step.compute_s !== null) parts.push({ what: "compute", how: "", exposed: step.compute_s, hidden: 0 });
   if (step.bubble_s) parts.push({ what: "waiting for other stages", how: "", exposed: step.bubble_s, hidden: 0 });
   for (const c of step.calls) parts.push({ what: `${c.axis}: ${c.name}`, how: `${short(round3(c.calls))} × ${collective(c.collective)?.name || c.collective}, ${bytes(c.size_bytes)}, ${c.ranks} ranks, ${c.algorithm}`,
-    exposed: step.end_to_end ? 0 : c.exposed_s, hidden: step.end_to_end ? c.total_s : c.total_s - c.exposed_s });
+    exposed: c.exposed_s, hidden: c.total_s - c.exposed_s });
   return { name: step.name, about: `${step.mode} on ${step.ranks} ranks of ${step.machine}${step.layout.length ? ", " + step.layout.join(", ") : ""}`,
-    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: step.end_to_end ? "inside its rate" : "beside computing" };
+    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: "beside computing" };
 }
 function fromJob(job) {
   return { name: job.name, about: `training on ${job.gpus} GPUs of ${job.machine}${job.layout.length ? ", " + job.layout.join(", ") : ""}`, total: job.step_s, low: job.low_s, high: job.high_s, notes: [], beside: "beside computing",
