@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | all-gather, broadcast; backwards reduce-scatter, reduce | by the tightest cut, which trees reach where switches are balanced ([`cut`]); else by packing trees | cut, or lengths |
 //! | all-reduce | the best pairs of trees, up to a root and down from it, roots free | lengths |
-//! | all-to-all | the largest flow of all pairs at once; on large graphs between bounds ([`concurrent`]) | lengths |
+//! | all-to-all | the largest flow of all pairs at once; on large graphs between bounds (`concurrent`) | lengths |
 
 mod arborescence;
 mod concurrent;
