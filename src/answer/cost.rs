@@ -384,9 +384,9 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let expected = expecting.at(query.size);
     let ideal = expecting.ideal(query.size);
     let is_priced = !ideal.stands_in && ideal.id != NOTHING;
-    let unpriced = unpriced.or_else(|| {
+    let stands_in = ideal.stands_in.then(|| {
         let (what, other) = (expecting.runs(query.size).name(), ideal.title);
-        ideal.stands_in.then(|| format!("{what} has no ideal price here: {other}'s stands for it"))
+        format!("{what} has no ideal price here: {other}'s stands for it")
     });
     let report = Cost {
         schema: "collcost/cost/2",
@@ -406,7 +406,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
             .fit
             .as_ref()
             .map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size)))),
-        notes: unpriced.into_iter().chain(notes(query, &algorithms)).collect(),
+        notes: unpriced.or(stands_in).into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
         on: None,
     };

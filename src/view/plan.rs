@@ -11,6 +11,7 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepView};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
+use crate::plan::Axis;
 
 /// What programs read of a collective.
 const CALL: &[&str] = &[
@@ -106,7 +107,7 @@ fn tokens(e: &ExpertsView, nodes: u32) -> String {
 fn total(step: &StepView) -> String {
     let mut parts = Vec::new();
     if let Some(compute) = step.compute_s {
-        let piped = step.layout.iter().any(|degree| degree.starts_with("pp "));
+        let piped = step.calls.iter().any(|call| call.axis == Axis::Pp);
         let with = if step.end_to_end && piped { " and bubble" } else { "" };
         parts.push(format!("compute{with} {}", Seconds(compute)));
     }

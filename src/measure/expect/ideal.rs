@@ -122,17 +122,18 @@ impl<'r> Ideal<'r> {
     /// The ideal times here and over `other` links of what runs here.
     pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
         let volume = Volume::from(size);
-        let (here, there) = (self.fastest(volume), other.fastest(volume));
         let Some(choice) = self.ruler.as_ref().and_then(|r| r.choose(size)) else {
-            return (here.time, there.time);
+            return (self.fastest(volume).time, other.fastest(volume).time);
         };
-        let by_rules = self.chosen(&choice, size).zip(other.chosen(&choice, size));
-        if let Some((here, there)) = by_rules {
+        if let Some(here) = self.chosen(&choice, size)
+            && let Some(there) = other.chosen(&choice, size)
+        {
             return (here.time, there.time);
         }
         // What stands for it is one algorithm, so that links alone make the difference.
+        let here = self.fastest(volume);
         let same = other.ready().iter().find(|c| c.algorithm.meta().id == here.id);
-        (here.time, same.map_or(there.time, |c| c.links.at(volume)))
+        (here.time, same.map_or_else(|| other.fastest(volume).time, |c| c.links.at(volume)))
     }
 
     /// From which size on which choice runs.
