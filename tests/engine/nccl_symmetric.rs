@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::io::Read as _;
 
 use collcost::answer::batch::nccl::Replay;
-use collcost::answer::nccl::{Question, choose};
+use collcost::answer::nccl::{Choose, Question, choose};
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
 use collcost::library::nccl::cost_model::{CostModel, Windows};
 use collcost::library::nccl::{
-    Call, Function, Operation, Place, Reduction, Settings, Version, write_float,
+    Call, Communicator, Function, Operation, Place, Reduction, Settings, Version, write_float,
 };
 use flate2::read::GzDecoder;
 
@@ -93,23 +93,32 @@ fn what_kernels_do_and_how_they_are_named_changes() {
     assert_eq!(named("2.29.7", &format!("{only} NCCL_SYM_TMA_ENABLE=1")), None);
 }
 
+/// What a release takes for all-reduces of a range of bytes.
+fn all_reduce(
+    comm: &Communicator,
+    version: &str,
+    (least, most): (u64, u64),
+    windows: Windows,
+) -> collcost::base::error::Result<Choose> {
+    choose(&Question {
+        name: String::new(),
+        comm,
+        nccl: release(version),
+        settings: &Settings::default(),
+        function: Function::AllReduce,
+        reduction: Reduction::default(),
+        sizes: (Bytes(least), Bytes(most)),
+        windows,
+        notes: Vec::new(),
+    })
+}
+
 /// 2.29.2 takes a kernel with flags only where the algorithms would run with them too.
 #[test]
 fn kernels_with_flags_ask_the_algorithms_in_2_29_2() {
     let comm = Place::named("dgx_h100_8x400g.p8.n1").unwrap().communicator().unwrap();
     let flags = |version: &str, windows| {
-        let report = choose(&Question {
-            name: String::new(),
-            comm: &comm,
-            nccl: release(version),
-            settings: &Settings::default(),
-            function: Function::AllReduce,
-            reduction: Reduction::default(),
-            sizes: (Bytes(8), Bytes(1 << 30)),
-            windows,
-            notes: Vec::new(),
-        })
-        .unwrap();
+        let report = all_reduce(&comm, version, (8, 1 << 30), windows).unwrap();
         let ranges = report.ranges.into_iter();
         let with = ranges.filter(|r| {
             r.protocol == Some("LL") || r.kernel.is_some_and(|name| name.contains("LL"))
@@ -136,17 +145,7 @@ fn a_replay_knows_windows() {
             Replay::new(&named, &settings).answer(question.as_bytes(), &mut answer).unwrap();
             let answer = String::from_utf8(answer).unwrap();
             let kernel = answer.trim_end().rsplit(',').next().unwrap().to_owned();
-            let asked = choose(&Question {
-                name: String::new(),
-                comm: &comm,
-                nccl: release(version),
-                settings: &Settings::default(),
-                function: Function::AllReduce,
-                reduction: Reduction::default(),
-                sizes: (Bytes(size), Bytes(size)),
-                windows: Windows::Both,
-                notes: Vec::new(),
-            });
+            let asked = all_reduce(&comm, version, (size, size), Windows::Both);
             let own = asked.ok().and_then(|report| report.ranges[0].kernel).unwrap_or_default();
             assert_eq!(kernel, own, "{version} {size}: {answer}");
             assert_eq!(kernel.is_empty(), version == "2.26.2" || answer.contains(",general,"));
