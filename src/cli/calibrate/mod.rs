@@ -44,8 +44,6 @@ const LAUNCHES: &str = "3";
 const BUSY: f64 = 0.3;
 /// Measuring that was not told its end goes on until here where too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
-/// In turns of so long.
-const MORE: Duration = Duration::from_secs(8);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -378,7 +376,7 @@ impl Args {
         let bar =
             Bar::new(self.progress, &format!("{} {} ranks", site.setup.transport.id(), plan.ranks));
         let mut desk = Desk { site, file, bar };
-        let done = self.until_known(plan, before, &mut desk);
+        let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
         desk.bar.end();
         let Desk { file, .. } = desk;
         done.map_err(|e| {
@@ -386,21 +384,6 @@ impl Args {
             if e.is_lost() || e.is_interrupted() { e.help(more) } else { e }
         })?;
         Ok((name, file.read()?))
-    }
-
-    /// Measures the plan; then what is known worst, until it is known or the time is over.
-    fn until_known(&self, plan: &Plan, before: Samples, desk: &mut dyn Outside) -> Result<()> {
-        let (registry, began) = (Registry::builtin(), Instant::now());
-        let mut samples = measure(&registry, plan, clock_step(), before, desk)?;
-        while plan.longest > plan.budget && is_weak(&registry, &samples) {
-            let left = plan.longest.saturating_sub(began.elapsed());
-            if left < MORE / 2 {
-                break;
-            }
-            let more = Plan { launches: 1, budget: left.min(MORE), longest: left, ..plan.clone() };
-            samples = measure(&registry, &more, clock_step(), samples, desk)?;
-        }
-        Ok(())
     }
 
     fn header(&self, plan: &Plan, site: &Site) -> Result<Header> {
@@ -465,14 +448,6 @@ impl Args {
         }
         words.join(" ")
     }
-}
-
-/// Whether more of the same would say more.
-fn is_weak(registry: &Registry, samples: &Samples) -> bool {
-    // Intervals of a few draws are good enough to decide by.
-    let asked = Asked { draws: 60, ..Asked::default() };
-    let weak = |gate: &Gate| gate.verdict != Verdict::Good && gate.yields_to_time();
-    fit(registry, samples, &asked).map_or(true, |fitted| fitted.gates.iter().any(weak))
 }
 
 /// A gate that refuses measuring here and now.

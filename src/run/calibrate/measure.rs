@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
 use crate::machine::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
-use crate::measure::fit::DISTURBED;
+use crate::measure::fit::{Asked, DISTURBED, Gate, Verdict, fit};
 use crate::model::algorithm::Registry;
 use crate::run::execute::{self, Check, Runner, Start};
 
@@ -80,7 +80,11 @@ const LOOK: f64 = 0.05;
 /// How many bursts a message must be of to say what the rate is.
 const SETTLED: u64 = 16;
 
-/// Measures `plan` as far as `before` has not, and returns all samples together.
+/// What is weak at the end of the budget is measured on for so long at a time.
+const MORE: Duration = Duration::from_secs(8);
+
+/// Measures `plan` as far as `before` has not, then what is known worst until it is known or the time
+/// is over, and returns all samples together.
 ///
 /// # Errors
 /// What [`Outside`] and its runner say; everything measured until then was kept.
@@ -96,9 +100,30 @@ pub fn measure(
         if work.time_is_up() {
             break;
         }
-        work.pass(pass, outside)?;
+        let share = f64::from(pass + 1) / f64::from(plan.launches.max(1));
+        // The first pass is what everything else rests on.
+        let share = if pass == 0 { share.max(0.6) } else { share };
+        work.pass(pass, work.began + plan.budget.mul_f64(share.min(1.0)), outside)?;
+    }
+    let mut pass = plan.launches;
+    while plan.longest > plan.budget && is_weak(registry, &work.samples) {
+        let left = plan.longest.saturating_sub(work.began.elapsed());
+        if left < MORE / 2 {
+            break;
+        }
+        work.goes_on = true;
+        work.pass(pass, Instant::now() + left.min(MORE), outside)?;
+        pass += 1;
     }
     Ok(work.samples)
+}
+
+/// Whether more of the same would say more.
+fn is_weak(registry: &Registry, samples: &Samples) -> bool {
+    // Intervals of a few draws are good enough to decide by.
+    let asked = Asked { draws: 60, ..Asked::default() };
+    let weak = |gate: &Gate| gate.verdict != Verdict::Good && gate.yields_to_time();
+    fit(registry, samples, &asked).map_or(true, |fitted| fitted.gates.iter().any(weak))
 }
 
 struct Work<'a> {
@@ -161,15 +186,17 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// One start of the processes, and all that is measured on them.
-    fn pass(&mut self, pass: u32, outside: &mut dyn Outside) -> Result<()> {
+    /// One start of the processes, and all that is measured on them; beyond the plan's starts only what
+    /// is known worst.
+    fn pass(&mut self, pass: u32, until: Instant, outside: &mut dyn Outside) -> Result<()> {
         let Launch { mut runner, record, start } = outside.launch()?;
         let launch = self.launch;
         let looked = self.look(pass, (&mut *runner, start), &*outside);
         let (bucket, slow) = (self.samples.bucket, self.samples.slow.clone());
         outside.keep(&Record::Launch(LaunchRecord { launch, bucket, slow, ..record }))?;
         self.launch += 1;
-        let done = looked.and_then(|()| self.blocks(pass, &mut *runner, start, outside));
+        let turn = Turn { launch, start, until, runner: &mut *runner, outside };
+        let done = looked.and_then(|()| self.blocks(pass, turn));
         match &done {
             Ok(()) => outside.keep(&Record::End { launch })?,
             // The first error says more than one in keeping this would.
@@ -203,23 +230,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn blocks(
-        &mut self,
-        pass: u32,
-        runner: &mut dyn Runner,
-        start: Start,
-        outside: &mut dyn Outside,
-    ) -> Result<()> {
+    fn blocks(&mut self, pass: u32, mut turn: Turn<'_>) -> Result<()> {
         let rates = match self.rates {
             Some(rates) => rates,
-            None => self.guess(runner, start)?,
+            None => self.guess(turn.runner, turn.start)?,
         };
-        self.drain(runner, start, rates)?;
-        let share = f64::from(pass + 1) / f64::from(self.plan.launches.max(1));
-        // The first pass is what everything else rests on.
-        let share = if pass == 0 { share.max(0.6) } else { share };
-        let until = self.began + self.plan.budget.mul_f64(share.min(1.0));
-        let mut turn = Turn { launch: self.launch - 1, start, until, runner, outside };
+        self.drain(turn.runner, turn.start, rates)?;
         for (index, number) in self.order(pass) {
             // Each launch has a time of its own, so one block of every point is of each.
             let first = number % BLOCKS == 0;
@@ -281,7 +297,8 @@ impl<'a> Work<'a> {
         Ok(rates)
     }
 
-    /// Leaves out what takes so long that the time would not be enough for the rest.
+    /// Leaves out what takes so long that the time would not be enough for the rest, though it were all
+    /// of it: where the budget is enough, a part of the blocks is, and the largest sizes are there.
     fn limit(&mut self) {
         /// The part of the time that the plan may fill; the rest is for what turns out worse.
         const PART: f64 = 0.6;
@@ -289,7 +306,7 @@ impl<'a> Work<'a> {
         let blocks = f64::from(self.plan.launches * BLOCKS);
         let kept = self.settled();
         let dear = kept.map_or(0.0, |at| self.points[at].expected().0 + self.emptied(at));
-        let room = PART * self.plan.budget.as_secs_f64() - f64::from(self.plan.launches) * dear;
+        let room = PART * self.plan.longest.as_secs_f64() - f64::from(self.plan.launches) * dear;
         let mut longest = LONGEST;
         loop {
             for (at, point) in self.points.iter_mut().enumerate() {
@@ -346,6 +363,9 @@ impl<'a> Work<'a> {
 
     /// The blocks of a pass that are still to be measured, with their numbers, in shuffled order.
     fn order(&self, pass: u32) -> Vec<(usize, u32)> {
+        if pass >= self.plan.launches {
+            return Vec::new();
+        }
         let grid = self.planned as u32;
         let numbered = |index: usize| {
             (0..BLOCKS).map(move |k| (index, (pass * grid + index as u32) * BLOCKS + k))
@@ -426,7 +446,7 @@ impl<'a> Work<'a> {
         let mut of: BTreeMap<&Op, Vec<Known>> = BTreeMap::new();
         for point in self.points.iter().filter(|p| p.wanted) {
             if let Some(time) = point.median() {
-                let (size, precision) = (point.size, point.precision());
+                let (size, precision) = (point.size, point.precision);
                 of.entry(&point.op).or_default().push(Known { size, time, precision });
             }
         }
@@ -480,16 +500,12 @@ impl<'a> Work<'a> {
         };
         let known = measured * 20 >= points;
         let worst = wanted().filter(|p| p.count() > 0 && !p.is_finished(self.plan));
-        let worst = worst.max_by(|a, b| a.precision().0.total_cmp(&b.precision().0));
+        let worst = worst.max_by(|a, b| a.precision.0.total_cmp(&b.precision.0));
         Progress {
             finished,
             points,
             left: known.then_some(left),
-            worst: worst.map(|p| Worst {
-                op: p.op.clone(),
-                size: p.size,
-                precision: p.precision(),
-            }),
+            worst: worst.map(|p| Worst { op: p.op.clone(), size: p.size, precision: p.precision }),
             disturbed: Ratio(disturbed),
         }
     }
@@ -678,9 +694,21 @@ mod tests {
     #[test]
     fn time_that_is_short_ends_it() {
         let (registry, mut desk) = (Registry::builtin(), Desk::default());
-        let plan = Plan { budget: Duration::ZERO, ..plan() };
+        let plan = Plan { budget: Duration::ZERO, longest: Duration::ZERO, ..plan() };
         let samples =
             measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
         assert!(samples.blocks.is_empty() && desk.records.is_empty());
+    }
+
+    #[test]
+    fn what_is_weak_at_the_end_of_the_budget_is_measured_on() {
+        let (registry, mut desk) = (Registry::builtin(), Desk::default());
+        let plan = Plan { budget: Duration::ZERO, ..plan() };
+        let samples =
+            measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+        assert!(!is_weak(&registry, &samples));
+        // Beyond the plan's starts, and none of its numbers.
+        let planned = plan.launches * (plan.ops.len() * plan.sizes.len()) as u32 * BLOCKS;
+        assert!(blocks(&desk.records).iter().all(|&(_, number, ..)| number >= planned));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::plan::Plan;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
-use crate::base::stats::{half_width, quantile};
+use crate::base::stats::{half_width, median, quantile};
 use crate::machine::link::Link;
 use crate::machine::sample::{Block, LEAST_QUIET, Op};
 use crate::measure::fit::{Kind, Path};
@@ -15,8 +15,10 @@ use crate::model::algorithm::Registry;
 const MOST_RUNS: usize = 600;
 /// Runs that a point needs to be finished.
 const LEAST_RUNS: usize = 20;
-/// Runs that are enough of a long one.
+/// Runs that a long one needs.
 const LEAST_LONG: usize = 6;
+/// Blocks from which on the medians of them tell how well their median is known.
+const LEAST_BLOCKS: f64 = 6.0;
 /// What counts as long.
 const LONG: f64 = 10e-3;
 /// A block takes at least so long …
@@ -55,6 +57,10 @@ pub(super) struct Point {
     quiet: Vec<f64>,
     /// The times of all runs, sorted.
     all: Vec<f64>,
+    /// The medians of the blocks, sorted.
+    blocks: Vec<f64>,
+    /// Half the 95 % interval of the median, over the median; endless before the first run.
+    pub(super) precision: Ratio,
     launches: BTreeSet<u32>,
     /// Whether its result has been compared.
     pub(super) checked: bool,
@@ -65,10 +71,19 @@ pub(super) struct Point {
 impl Point {
     pub(super) fn new(registry: &Registry, ranks: u32, op: Op, size: Bytes) -> Result<Self> {
         let path = Path::of(registry, &op, ranks, size.into())?;
-        let (quiet, all, launches) = (Vec::new(), Vec::new(), BTreeSet::new());
-        let guess = Seconds(0.0);
-        let wanted = true;
-        Ok(Self { op, size, path, guess, quiet, all, launches, checked: false, wanted })
+        Ok(Self {
+            op,
+            size,
+            path,
+            guess: Seconds(0.0),
+            quiet: Vec::new(),
+            all: Vec::new(),
+            blocks: Vec::new(),
+            precision: Ratio(f64::INFINITY),
+            launches: BTreeSet::new(),
+            checked: false,
+            wanted: true,
+        })
     }
 
     /// Takes the time that `rates` predict until there is a measured one.
@@ -86,11 +101,27 @@ impl Point {
     pub(super) fn add(&mut self, block: &Block) {
         // In a block that waited little, what single runs waited does not move the median.
         let quiet = if block.is_disturbed(NEVER) { block.quiet() } else { block.spans() };
-        for (times, more) in [(&mut self.quiet, quiet), (&mut self.all, block.spans())] {
+        let counts = if quiet.is_empty() { block.spans() } else { quiet.clone() };
+        let middle = median(counts.iter().map(|span| span.0).collect()).map(Seconds);
+        let blocks = middle.into_iter().collect();
+        let added =
+            [(&mut self.quiet, quiet), (&mut self.all, block.spans()), (&mut self.blocks, blocks)];
+        for (times, more) in added {
             times.extend(more.iter().map(|span| span.0));
             times.sort_by(f64::total_cmp);
         }
         self.launches.insert(block.launch);
+        self.precision = self.known();
+    }
+
+    /// How well the median is known. Runs of one block resemble each other more than those of several,
+    /// so that blocks are compared; of few of them chance says too little.
+    fn known(&self) -> Ratio {
+        let Some(median) = self.median().filter(|median| median.0 > 0.0) else {
+            return Ratio(f64::INFINITY);
+        };
+        let spread = half_width(if self.blocks.len() > 1 { &self.blocks } else { self.times() });
+        Ratio(spread / median.0 * (LEAST_BLOCKS / self.blocks.len() as f64).max(1.0))
     }
 
     /// The times that count: those of undisturbed runs, or all where hardly any is.
@@ -108,22 +139,14 @@ impl Point {
         self.median().unwrap_or(self.guess)
     }
 
-    /// Half the 95 % interval of the median, over the median; endless before the first run.
-    pub(super) fn precision(&self) -> Ratio {
-        match self.median() {
-            Some(median) if median.0 > 0.0 => Ratio(half_width(self.times()) / median.0),
-            _ => Ratio(f64::INFINITY),
-        }
-    }
-
     /// Whether it is known well enough, from more than one launch where there are to be several.
     pub(super) fn is_finished(&self, plan: &Plan) -> bool {
         let (quiet, all) = (self.quiet.len(), self.count());
         let long = self.expected().0 > LONG;
+        let (least, most) =
+            if long { (LEAST_LONG, 3 * LEAST_LONG) } else { (LEAST_RUNS, MOST_RUNS) };
         // Where others never rest, more of the same says no more.
-        let enough = quiet >= LEAST_RUNS && self.precision().0 <= plan.precision.0
-            || all >= MOST_RUNS
-            || long && (quiet >= LEAST_LONG || all >= 3 * LEAST_LONG);
+        let enough = quiet >= least && self.precision.0 <= plan.precision.0 || all >= most;
         enough && self.launches.len() >= plan.launches.min(2) as usize
     }
 
@@ -173,10 +196,13 @@ impl Point {
         (missing / f64::from(self.runs().1)).ceil()
     }
 
-    /// How urgent another block is: what is known badly and is quick comes first.
+    /// How urgent another block is: what it adds to what is known falls with the blocks that are there.
+    /// Long ones, which say what a byte takes, may take more time than the short.
     pub(super) fn urgency(&self, plan: &Plan) -> f64 {
-        let short = (1.0 / self.expected().0.max(1e-9)).sqrt();
-        (self.precision().0 / plan.precision.0).min(1e3) * short
+        /// What is known no better is not known.
+        const UNKNOWN: f64 = 25.0;
+        let known = (self.precision.0 / plan.precision.0).min(UNKNOWN);
+        known / (self.blocks.len().max(1) as f64 * self.cost().0.sqrt())
     }
 
     /// How many runs were timed.

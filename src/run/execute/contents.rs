@@ -58,6 +58,7 @@ impl Element {
     }
 
     /// Element `number` of a vector, as bits.
+    #[inline(always)]
     fn value(self, source: Source, number: u64, ranks: u32) -> u64 {
         match (self, source) {
             (Self::Byte, Source::Rank(rank)) => mix(rank, number) & 0xFF,
@@ -84,15 +85,21 @@ impl Element {
 
     /// Writes elements `first` and on.
     fn write(self, patch: &Patch, first: u64, ranks: u32, out: &mut [u8]) {
-        let each = self.bytes();
-        for (number, place) in (first..).zip(out.chunks_exact_mut(each)) {
-            let bits = self.value(patch.source, number, ranks);
-            match self {
-                Self::Byte => place[0] = bits as u8,
-                Self::Float => place.copy_from_slice(&(bits as u32).to_ne_bytes()),
-                Self::Bits => place.copy_from_slice(&bits.to_ne_bytes()),
-            }
+        // A loop for each kind: what an element is, is then not asked again for every one.
+        let value = |kind: Self, number| kind.value(patch.source, number, ranks);
+        match self {
+            Self::Byte => put(out, first, |n| [value(Self::Byte, n) as u8]),
+            Self::Float => put(out, first, |n| (value(Self::Float, n) as u32).to_ne_bytes()),
+            Self::Bits => put(out, first, |n| value(Self::Bits, n).to_ne_bytes()),
         }
+    }
+}
+
+#[inline(always)]
+fn put<const BYTES: usize>(out: &mut [u8], first: u64, value: impl Fn(u64) -> [u8; BYTES]) {
+    let (places, _) = out.as_chunks_mut::<BYTES>();
+    for (number, place) in (first..).zip(places) {
+        *place = value(number);
     }
 }
 
@@ -109,12 +116,19 @@ fn whole(rank: u32, number: u64) -> f32 {
     (1 + (mix(rank, number) & 0xFFF)) as f32
 }
 
-/// Puts in what the rank brings, and something else everywhere else.
-pub(super) fn fill(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
+/// Puts the same into every byte: enough for runs that are timed and not compared. As numbers its
+/// sums are never so small that additions slow down.
+pub(super) fn wipe(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
     let nothing = vec![NOTHING; PIECE.min(program.bytes)];
     for start in (0..program.bytes).step_by(PIECE) {
         transport.write(start, &nothing[..PIECE.min(program.bytes - start)])?;
     }
+    Ok(())
+}
+
+/// Puts in what the rank brings, and something else everywhere else.
+pub(super) fn fill(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
+    wipe(transport, program)?;
     let mut piece = vec![0; PIECE];
     for (patch, start, bytes, first) in pieces(program, &program.start) {
         program.element.write(patch, first, program.ranks, &mut piece[..bytes]);

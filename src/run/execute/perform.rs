@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::clocks::{Clock, compare};
-use super::contents::{Wrong, check, fill};
+use super::contents::{Wrong, check, fill, wipe};
 use super::program::Program;
 use crate::run::transport::{Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
 
@@ -135,7 +135,7 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
     let filling = |fault| Failure::Lost(Stage::Filling, fault);
     transport.allocate(meeting.bytes()).map_err(filling)?;
     if work.check == Check::Not {
-        fill(transport, program).map_err(filling)?;
+        wipe(transport, program).map_err(filling)?;
     }
     let at = meeting.at;
     let look = |transport: &mut dyn Transport| {
@@ -193,6 +193,10 @@ fn run(
     }
     Ok(())
 }
+
+/// A window begins no sooner than so many ns from now: rank 0 tells the others, and each reads how long
+/// it waited for a CPU before it waits for the time.
+const SOON: u64 = 12_000;
 
 /// How ranks come together before a repetition.
 struct Meeting {
@@ -253,7 +257,7 @@ impl Meeting {
         }
         let after = now();
         self.least = self.least.min(after - began);
-        let due = after + (4 * self.least).max(50_000);
+        let due = after + (4 * self.least).max(SOON);
         transport.write(self.at, &due.to_ne_bytes())?;
         transport.step(&self.tell, self.patience)?;
         let mut word = [0; 8];
