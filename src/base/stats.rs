@@ -1,7 +1,7 @@
 //! Statistics that several rooms ask: quantiles, how well a median is known, and normal equations.
 
-use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
-use statrs::statistics::{Data, Median as _};
+use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
+use statrs::statistics::{Data, Median as _, Statistics as _};
 
 /// The `part` quantile of sorted numbers, between two of them in proportion.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
@@ -36,6 +36,14 @@ pub(crate) fn half_width(sorted: &[f64]) -> f64 {
         .and_then(|b| (0..=about.min(last / 2)).rev().find(|&out| holds(&b, out)))
         .unwrap_or(0);
     0.5 * (sorted[last - out] - sorted[out])
+}
+
+/// Half the 95 % interval of the mean of two normal numbers or more, by Student's t.
+pub(crate) fn half_of_mean(numbers: &[f64]) -> f64 {
+    let count = numbers.len() as f64;
+    let wide =
+        StudentsT::new(0.0, 1.0, count - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975));
+    wide * numbers.std_dev() / count.sqrt()
 }
 
 /// How often a normal number lies as far from 0 as `z` deviations, to either side.

@@ -1,8 +1,8 @@
 //! What entries of a project's file name, as the command finds it: the user's own machines too.
 
-use collcost::base::error::{Error, Result};
+use collcost::base::error::Result;
 use collcost::machine::profile::Profile;
-use collcost::plan::table::{Disk, Files};
+use collcost::plan::table::{Disk, Files, unreadable};
 
 /// Files of this machine, and profiles as `--on` finds them.
 pub(super) struct Here;
@@ -13,10 +13,7 @@ impl Files for Here {
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        super::input::text(path).map_err(|e| {
-            Error::input(format!("`{path}` cannot be read: {e}"))
-                .help("name a file, from where this one lies")
-        })
+        super::input::text(path).map_err(|e| unreadable(path, &e))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

@@ -19,6 +19,7 @@ pub fn points(recording: &str) -> Vec<Point> {
                 blocks: number(5) as usize,
                 disturbed: number(6) as usize,
                 typical: Seconds(number(7)),
+                by_stretch: Vec::new(),
                 lost: false,
                 floor: Seconds(number(8)),
                 precision: Ratio(number(9)),

@@ -99,18 +99,19 @@ pub fn write_float(text: &mut String, number: f32) {
             kept = at + 1;
         }
     }
-    let digits = buffer.map(char::from);
+    // Digits are text.
+    let digits = std::str::from_utf8(&buffer).unwrap_or_default();
     let before = (exponent + 1).max(0) as usize;
     if before == 0 {
         text.push_str("0.");
         text.extend((exponent..-1).map(|_| '0'));
     }
-    text.extend(&digits[..before]);
+    text.push_str(&digits[..before]);
     if kept > before {
         if before > 0 {
             text.push('.');
         }
-        text.extend(&digits[before..kept]);
+        text.push_str(&digits[before..kept]);
     }
 }
 
@@ -139,7 +140,7 @@ pub fn write_whole(text: &mut String, number: u64) {
             break;
         }
     }
-    text.extend(digits[at..].iter().map(|&digit| char::from(digit)));
+    text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
 /// Turns `d.dddddddde±x` into the form that C chooses for so large or small a number.

@@ -41,6 +41,14 @@ impl Estimate<f64> {
         Self::of(value, draws.into_iter().map(|d| value + factor * (d - value)).collect())
     }
 
+    /// The same as far as something else makes it wider too, by such a part of the value: unlike causes
+    /// add as squares.
+    pub(super) fn beside(self, part: f64) -> Self {
+        let add = |half: f64| half.hypot(part * self.value);
+        let Self { value, low, high } = self;
+        Self { value, low: value - add(value - low), high: value + add(high - value) }
+    }
+
     /// Half the width over the value.
     pub(super) fn half(&self) -> f64 {
         0.5 * (self.high - self.low) / self.value

@@ -27,6 +27,7 @@ mod path;
 mod point;
 mod profile;
 mod protocol;
+mod stretches;
 
 pub use bootstrap::Estimate;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
@@ -243,7 +244,7 @@ pub fn fit_points(
         link: main.line(),
         other: beside.line(),
         measured,
-        slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j])),
+        slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j], main.of_bytes)),
         gamma: main.gamma(),
         c_real: main.c_real(),
         duplex: main.duplex,
@@ -309,6 +310,9 @@ struct Work<'a> {
     draws: Vec<Draw>,
     /// How much wider intervals are than the draws say.
     widening: f64,
+    /// How little a figure is known since the machine moved: where starts decide, and where bytes do.
+    of_start: f64,
+    of_bytes: f64,
     duplex: Option<Estimate<Ratio>>,
     identified: identify::Apart,
 }
@@ -390,8 +394,14 @@ impl Shared<'_> {
         });
         let identified = identify::apart(&design);
         let model = Model { basis: basis.clone(), x };
+        let of = |counts: &dyn Fn(f64) -> bool| {
+            let own = entries.iter().filter(|e| counts(e.time / model.alpha()));
+            stretches::between(own.map(|e| &self.points[e.point]))
+        };
         Ok(Work {
             shared: self,
+            of_start: of(&|times| times < 3.0),
+            of_bytes: of(&|times| times > 10.0),
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),
@@ -498,10 +508,11 @@ struct Told {
 const FOLDS: usize = 4;
 
 impl Work<'_> {
-    fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64) -> Estimate<f64> {
+    /// A figure with its interval, where the machine moved by a part of it.
+    fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64, moved: f64) -> Estimate<f64> {
         let draws = self.draws.iter().map(|d| of(&d.x)).collect();
         let Estimate { value, low, high } =
-            Estimate::widened(of(&self.model.x), draws, self.widening);
+            Estimate::widened(of(&self.model.x), draws, self.widening).beside(moved);
         // A coefficient is never negative, however wide its interval; nor is its inverse endless.
         Estimate { value, low: low.max(value * 1e-3), high }
     }
@@ -510,8 +521,8 @@ impl Work<'_> {
         let last = self.model.basis.last();
         Line {
             statistic: self.statistic,
-            alpha: self.estimate(|x| x[0]).map(Seconds),
-            beta: self.estimate(|x| x[last]).map(SecondsPerByte),
+            alpha: self.estimate(|x| x[0], self.of_start).map(Seconds),
+            beta: self.estimate(|x| x[last], self.of_bytes).map(SecondsPerByte),
         }
     }
 
@@ -531,7 +542,7 @@ impl Work<'_> {
         // Where no collective adds, the ladder's own interval is all that is known.
         match &self.additions {
             Some(ladder) if !adds => ladder.last(),
-            _ => Some(self.estimate(|x| x[last]).map(SecondsPerByte)),
+            _ => Some(self.estimate(|x| x[last], self.of_bytes).map(SecondsPerByte)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::stretches::STRETCHES;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
 use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Sample, Wait};
@@ -48,6 +49,9 @@ pub struct Point {
     pub disturbed: usize,
     /// The median over undisturbed runs; over all where hardly any are.
     pub typical: Seconds,
+    /// What the median in each stretch of time is of that, by the stretch's place; empty where it was
+    /// measured in one alone.
+    pub by_stretch: Vec<(u32, Ratio)>,
     /// Whether hardly any run was undisturbed, where ranks have CPUs of their own: how long the
     /// others' slices are is all that its times say.
     pub lost: bool,
@@ -76,29 +80,35 @@ impl Point {
     }
 }
 
+/// A block with the stretch of time in which it was measured.
+type Placed<'a> = (u32, &'a Block);
+
 /// The points of isolated runs, without those of libraries, ordered by operation, ranks and size.
 pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
-    let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<&Block>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<Placed<'_>>> = BTreeMap::new();
     let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
     let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !of_library(b);
-    for block in blocks.iter().filter(is_fitted) {
-        groups.entry((&block.op, block.ranks, block.size)).or_default().push(block);
+    let count = blocks.iter().filter(is_fitted).count();
+    for (at, block) in blocks.iter().filter(is_fitted).enumerate() {
+        let stretch = (at * STRETCHES / count) as u32;
+        groups.entry((&block.op, block.ranks, block.size)).or_default().push((stretch, block));
     }
-    let own = has_own_cpus(groups.values().flatten());
+    let own = has_own_cpus(groups.values().flatten().map(|(_, block)| *block));
     groups.into_values().filter_map(|blocks| point(&blocks, wait, own)).collect()
 }
 
 /// Whether ranks have CPUs of their own: then waiting for one is not their doing. Where they share
 /// them, it is a part of what a call takes.
-fn has_own_cpus<'a>(blocks: impl Iterator<Item = &'a &'a Block>) -> bool {
-    let usual = |block: &&Block| {
+fn has_own_cpus<'a>(blocks: impl Iterator<Item = &'a Block>) -> bool {
+    let usual = |block: &Block| {
         let part = |s: &Sample| s.run_delay.map(|delay| delay.0 / s.span.0);
         median(block.samples.iter().filter_map(part).collect())
     };
     median(blocks.filter_map(usual).collect()).is_some_and(|waited| waited < SHARED)
 }
 
-fn point(blocks: &[&Block], wait: Option<Wait>, own_cpus: bool) -> Option<Point> {
+fn point(placed: &[Placed<'_>], wait: Option<Wait>, own_cpus: bool) -> Option<Point> {
+    let blocks: Vec<&Block> = placed.iter().map(|(_, block)| *block).collect();
     let first = blocks.first()?;
     let quietest = blocks.iter().filter_map(|b| b.run_delay()).map(|r| r.0).reduce(f64::min);
     let is_disturbed = |b: &&&Block| {
@@ -133,14 +143,28 @@ fn point(blocks: &[&Block], wait: Option<Wait>, own_cpus: bool) -> Option<Point>
         blocks: blocks.len(),
         disturbed,
         typical: Seconds(typical),
+        by_stretch: by_stretch(placed, own_cpus, typical),
         lost,
         floor: Seconds(quantile(&all, 0.1)),
         precision: Ratio(half_width(&undisturbed) / typical),
         spread: several.then_some(Ratio(widest / typical)),
-        icc: several.then(|| icc(blocks)).flatten(),
+        icc: several.then(|| icc(&blocks)).flatten(),
         drift: median(drifts).map(Ratio),
         waited: waited.and_then(median).map(|w| Ratio(w / ranks)),
     })
+}
+
+fn by_stretch(blocks: &[Placed<'_>], own_cpus: bool, typical: f64) -> Vec<(u32, Ratio)> {
+    let mut stretches: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (stretch, block) in blocks {
+        let spans = if own_cpus { block.quiet() } else { block.spans() };
+        stretches.entry(*stretch).or_default().extend(spans.iter().map(|span| span.0));
+    }
+    if stretches.len() < 2 {
+        return Vec::new();
+    }
+    let part = |(stretch, times)| Some((stretch, Ratio(median(times)? / typical)));
+    stretches.into_iter().filter_map(part).collect()
 }
 
 /// All of them, sorted.

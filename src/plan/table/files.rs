@@ -63,6 +63,13 @@ impl<T: AsRef<str>> Files for OneText<T> {
     }
 }
 
+/// The error of a file of text that cannot be read.
+#[must_use]
+pub fn unreadable(path: &str, error: &std::io::Error) -> Error {
+    Error::input(format!("`{path}` cannot be read: {error}"))
+        .help("name a file that is there; paths in a file begin at that file's folder")
+}
+
 /// The built-in machines, and files as the operating system has them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
@@ -80,10 +87,7 @@ impl Files for Disk {
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        std::fs::read_to_string(path).map_err(|e| {
-            Error::input(format!("`{path}` cannot be read: {e}"))
-                .help("name a file, from where this one lies")
-        })
+        std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

@@ -21,7 +21,7 @@ use crate::machine::parameters::names_machine;
 
 #[cfg(test)]
 pub(crate) use files::OneText;
-pub use files::{BuiltIn, Disk, Files};
+pub use files::{BuiltIn, Disk, Files, unreadable};
 pub(crate) use machine::{Count, joined};
 pub use machine::{MachineEntry, Machines, parameters};
 pub use project::{Text, documents, layer, settings, texts};

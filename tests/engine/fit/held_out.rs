@@ -214,6 +214,7 @@ fn raw(file: &Path) -> Vec<Point> {
             blocks: 2,
             disturbed: 0,
             typical: at(0.5),
+            by_stretch: Vec::new(),
             lost: false,
             floor: at(0.1),
             precision: Ratio(0.02),

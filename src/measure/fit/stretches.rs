@@ -1,0 +1,68 @@
+//! How much the machine changes while it is measured.
+//!
+//! Where its rate changes by the second or the minute, all points of a stretch of time move alike. Draws
+//! of points do not show that; stretches beside each other do.
+
+use std::collections::BTreeMap;
+
+use super::point::Point;
+use crate::base::stats::{half_of_mean, median};
+
+/// Into so many stretches blocks are cut, in the order in which they were measured.
+pub(super) const STRETCHES: usize = 12;
+/// What fewer points have in common is chance.
+const LEAST_POINTS: usize = 8;
+/// Fewer stretches do not tell how much another would differ.
+const LEAST: usize = 6;
+
+/// Half the 95 % interval, over the value, of a figure that rests on `points`, as far as stretches
+/// differ; 0 where too few tell.
+pub(super) fn between<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
+    let mut stretches: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (stretch, part) in points.flat_map(|p| &p.by_stretch) {
+        stretches.entry(*stretch).or_default().push(part.0.ln());
+    }
+    let several = stretches.into_values().filter(|points| points.len() >= LEAST_POINTS);
+    let usual: Vec<f64> = several.filter_map(median).collect();
+    if usual.len() < LEAST { 0.0 } else { half_of_mean(&usual) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::{Bytes, Ratio, Seconds};
+    use crate::machine::sample::Op;
+
+    /// Ten points, each measured in stretches that took so many times the usual.
+    fn points(stretches: &[f64]) -> Vec<Point> {
+        let by_stretch: Vec<_> = (0..).zip(stretches.iter().map(|&part| Ratio(part))).collect();
+        let point = |k: u32| Point {
+            op: Op::Shift,
+            ranks: 2,
+            size: Bytes(1 << k),
+            count: 20,
+            blocks: stretches.len(),
+            disturbed: 0,
+            typical: Seconds(1.0),
+            by_stretch: by_stretch.clone(),
+            lost: false,
+            floor: Seconds(1.0),
+            precision: Ratio(0.01),
+            spread: None,
+            icc: None,
+            drift: None,
+            waited: None,
+        };
+        (10..20).map(point).collect()
+    }
+
+    #[test]
+    fn stretches_that_agree_add_nothing_and_others_do() {
+        let between = |stretches: &[f64]| between(points(stretches).iter());
+        assert_eq!(between(&[1.0; 8]), 0.0);
+        // Few say nothing of another.
+        assert_eq!(between(&[1.0, 2.0]), 0.0);
+        // ln 1.1, 0 and ln 0.9, twice: a deviation of 0.09 over √6, times 2.6.
+        assert!((between(&[1.1, 1.0, 0.9, 1.0, 1.1, 0.9]) - 0.094).abs() < 0.002);
+    }
+}
