@@ -557,10 +557,14 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
     let fabric = &machine.fabric;
     let in_words =
         |figure: Figure| Some(format!("{} {}", figure.name(fabric), figure.get(fabric)?));
+    let nics = machine.other_nics().map(|nics| match nics.get() {
+        1 => "1 NIC per node".to_owned(),
+        nics => format!("{nics} NICs per node"),
+    });
     MachineView {
         name: machine.name.clone(),
         chosen: machine.chosen,
-        given: machine.given().into_iter().filter_map(in_words).collect(),
+        given: machine.given().into_iter().filter_map(in_words).chain(nics).collect(),
         library: machine.library.clone(),
         tiers: tiers.collect(),
         launch_s: machine.fabric.launch.0,

@@ -252,9 +252,8 @@ impl Machine {
             ));
         }
         let last = fabric.tiers.len() - 1;
-        // NCCL's search looks at rates and NICs: with others it would find other graphs.
-        let nics = given.nics.is_some_and(|nics| fabric.tiers[last].nics != Some(nics));
-        if given.bandwidth.is_some() || given.bandwidth_inter.is_some() || nics {
+        // NCCL's search looks at rates: with others it would find other graphs.
+        if given.bandwidth.is_some() || given.bandwidth_inter.is_some() {
             (self.nccl_graphs, self.topology) = (None, None);
         }
         set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
@@ -315,6 +314,14 @@ impl Machine {
             _ => differs(*figure),
         };
         Figure::all(&self.fabric).into_iter().filter(is_given).collect()
+    }
+
+    /// How many NICs of a node are in use, where somebody gave another number than the profile's.
+    #[must_use]
+    pub fn other_nics(&self) -> Option<NonZeroU32> {
+        let of = |fabric: &Fabric| fabric.tiers.last().and_then(|tier| tier.nics);
+        let stock = self.stock.as_ref().filter(|_| self.nics_given)?;
+        of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
     }
 
     /// Marks a figure as given: where it came from no longer says anything.
@@ -394,6 +401,10 @@ impl Query {
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
+        // NCCL's search looks at NICs, too, where data leave the node.
+        if placement.nodes() > 1 && machine.other_nics().is_some() {
+            (machine.nccl_graphs, machine.topology) = (None, None);
+        }
         Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
     }
 }

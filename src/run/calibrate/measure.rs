@@ -111,9 +111,14 @@ pub fn measure(
         if left < MORE / 2 {
             break;
         }
+        let before = work.done.len();
         work.goes_on = true;
         work.pass(pass, Instant::now() + left.min(MORE), outside)?;
         pass += 1;
+        // Nothing is open: another start would find nothing to do either.
+        if work.done.len() == before {
+            break;
+        }
     }
     Ok(work.samples)
 }
@@ -308,6 +313,9 @@ impl<'a> Work<'a> {
         let dear = kept.map_or(0.0, |at| self.points[at].expected().0 + self.emptied(at));
         let room = PART * self.plan.longest.as_secs_f64() - f64::from(self.plan.launches) * dear;
         let mut longest = LONGEST;
+        // What the guess takes for a start may be the turn of another process. Without points whose bytes
+        // decide there is no rate; the end of the time cuts what is too much.
+        let least = self.rates.map_or(0.0, |rates| 10.0 * rates.alpha.0).max(1e-4);
         loop {
             for (at, point) in self.points.iter_mut().enumerate() {
                 let hidden =
@@ -320,7 +328,7 @@ impl<'a> Work<'a> {
             let others = wanted.filter(|&at| kept != Some(at));
             let all: f64 =
                 others.map(|at| blocks * (self.points[at].cost().0 + self.emptied(at))).sum();
-            if all <= room.max(0.0) || longest < 1e-4 {
+            if all <= room.max(0.0) || longest < least {
                 return;
             }
             longest *= 0.7;
